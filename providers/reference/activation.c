@@ -116,12 +116,12 @@ static void sigmoid_f32(void *out, const void *in, int64_t n, const double *args
 
 static void relu_i64(void *out, const void *in, int64_t n, const double *args)
 {
-    int64_t *y = out;
-    const int64_t *x = in;
+    int64_t *output = out;
+    const int64_t *input = in;
 
     (void)args;
     for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] < 0 ? 0 : x[i];
+        output[i] = input[i] < 0 ? 0 : input[i];
 }
 
 typedef struct activation_row {
@@ -153,24 +153,24 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const activation_row *row = rows;
-    ew_unary *u = calloc(1, sizeof *u);
+    ew_unary *unary = calloc(1, sizeof *unary);
 
-    if (u == NULL)
+    if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    *out_state = u;
+    *out_state = unary;
     while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
         row++;
-    u->fn = row->f32;
-    u->compute = INLAY_FLOAT;
-    u->grain = row->grain;
+    unary->fn = row->f32;
+    unary->compute = INLAY_FLOAT;
+    unary->grain = row->grain;
     if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
-        u->fn = row->f64;
-        u->compute = INLAY_DOUBLE;
-        u->grain = row->grain == EW_GRAIN ? EW_GRAIN : EW_GRAIN_CALLS;
+        unary->fn = row->f64;
+        unary->compute = INLAY_DOUBLE;
+        unary->grain = row->grain == EW_GRAIN ? EW_GRAIN : EW_GRAIN_CALLS;
     }
     if ((KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0 && ew_is(node->info, "Relu")) {
-        u->fn = relu_i64;
-        u->compute = INLAY_INT64;
+        unary->fn = relu_i64;
+        unary->compute = INLAY_INT64;
     }
     if (ew_is(node->info, "Gelu")) { /* by name: the address of a function in several versions is not one address */
         const char *approximate = kit_attr_string(node->info, "approximate", "none");
@@ -180,11 +180,11 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
             return inlay_fail(diag, INLAY_INVALID_MODEL, "Gelu: approximate is '%s'; it can be 'none' or 'tanh'",
                               approximate);
         if (is_tanh)
-            u->fn = u->compute == INLAY_FLOAT ? gelu_tanh_f32 : gelu_tanh_f64;
+            unary->fn = unary->compute == INLAY_FLOAT ? gelu_tanh_f32 : gelu_tanh_f64;
     }
-    u->result = u->compute;
+    unary->result = unary->compute;
     for (int i = 0; i < 2; i++)
-        u->args[i] = row->attrs[i] != NULL ? kit_attr_float(node->info, row->attrs[i], 0) : 0;
+        unary->args[i] = row->attrs[i] != NULL ? kit_attr_float(node->info, row->attrs[i], 0) : 0;
     return INLAY_OK;
 }
 

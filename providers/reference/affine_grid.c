@@ -68,9 +68,9 @@ static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_
 
 static inlay_status run_affine(const kit_call *call)
 {
-    const kit_tensor *theta = &call->in[0], *size = &call->in[1], *y = &call->out[0];
+    const kit_tensor *theta = &call->in[0], *size = &call->in[1], *output = &call->out[0];
     const int64_t *sizes = size->data;
-    affine_job job = { .theta = theta, .y = y, .corners = ((const affine_state *)call->state)->corners };
+    affine_job job = { .theta = theta, .y = output, .corners = ((const affine_state *)call->state)->corners };
     int64_t dims[5];
     inlay_status status;
 
@@ -84,8 +84,8 @@ static inlay_status run_affine(const kit_call *call)
     dims[0] = sizes[0];
     memcpy(dims + 1, sizes + 2, job.spatial * sizeof *dims);
     dims[job.spatial + 1] = (int64_t)job.spatial;
-    status = arg_expect_dims(call->diag, y, job.spatial + 2, dims);
-    if (status != INLAY_OK || y->count == 0)
+    status = arg_expect_dims(call->diag, output, job.spatial + 2, dims);
+    if (status != INLAY_OK || output->count == 0)
         return status;
     job.dims = dims + 1;
     job.rows = job.spatial == 2 ? dims[1] : dims[1] * dims[2];

@@ -84,7 +84,7 @@ enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 #include "arg_max.inc"
 
 typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
-                       int64_t *y);
+                       int64_t *output);
 static const arg_fn by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = arg_f32, [INLAY_DOUBLE] = arg_f64, [INLAY_FLOAT16] = arg_f16, [INLAY_BFLOAT16] = arg_bf16,
     [INLAY_INT8] = arg_i8,   [INLAY_INT16] = arg_i16,  [INLAY_INT32] = arg_i32,   [INLAY_INT64] = arg_i64,
@@ -122,7 +122,7 @@ typedef struct arg_job {
 
 /* Where the first element of a row is that is `best`, or NaN where that is: there is one. Blocks that have none are
  * passed over. */
-static int64_t first_of(const float *x, int64_t n, float best)
+static int64_t first_of(const float *input, int64_t n, float best)
 {
     enum { BLOCK = 64 };
     int64_t at = 0;
@@ -131,11 +131,11 @@ static int64_t first_of(const float *x, int64_t n, float best)
         int32_t any = 0;
 
         for (int i = 0; i < BLOCK; i++)
-            any |= (x[at + i] == best) | (x[at + i] != x[at + i]);
+            any |= (input[at + i] == best) | (input[at + i] != input[at + i]);
         if (any != 0)
             break;
     }
-    while (at + 1 < n && x[at] != best && (best == best || x[at] == x[at]))
+    while (at + 1 < n && input[at] != best && (best == best || input[at] == input[at]))
         at++;
     return at;
 }
@@ -147,11 +147,11 @@ static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)job->in + r * job->count;
+        const float *input = (const float *)job->in + r * job->count;
         float best;
 
-        ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(x, &best, 1, job->count);
-        job->out[r] = first_of(x, job->count, best);
+        ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, &best, 1, job->count);
+        job->out[r] = first_of(input, job->count, best);
     }
     return INLAY_OK;
 }
@@ -168,33 +168,33 @@ static inlay_status arg_range(void *user, int64_t begin, int64_t end, uint32_t w
 static inlay_status run_arg(const kit_call *call)
 {
     const arg_state_data *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    arg_job job = { .in = x->data, .out = y->data, .arg = by_dtype[x->dtype], .how = state->how };
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    arg_job job = { .in = input->data, .out = output->data, .arg = by_dtype[input->dtype], .how = state->how };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis, rank = 0;
 
     if (job.arg == NULL)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(x->dtype));
-    INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
-    for (uint32_t i = 0; i < x->rank; i++) {
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
+    for (uint32_t i = 0; i < input->rank; i++) {
         if (i != axis)
-            dims[rank++] = x->dims[i];
+            dims[rank++] = input->dims[i];
         else if (state->keep)
             dims[rank++] = 1;
     }
-    INLAY_TRY(arg_expect_dims(call->diag, y, rank, dims));
-    if (y->count == 0)
+    INLAY_TRY(arg_expect_dims(call->diag, output, rank, dims));
+    if (output->count == 0)
         goto done;
-    if (x->dims[axis] == 0)
+    if (input->dims[axis] == 0)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements to choose from", axis);
-    if (x->dims[axis] > INT32_MAX)
+    if (input->dims[axis] > INT32_MAX)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
-    job.count = x->dims[axis];
-    job.inner = strided_product(x->dims, axis + 1, x->rank);
+    job.count = input->dims[axis];
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
     INLAY_TRY(kit_parallel(
-        call, y->count, 32768 / job.count + 1,
-        x->dtype == INLAY_FLOAT && job.inner == 1 && (state->how & ARG_LAST) == 0 ? arg_rows : arg_range, &job));
+        call, output->count, 32768 / job.count + 1,
+        input->dtype == INLAY_FLOAT && job.inner == 1 && (state->how & ARG_LAST) == 0 ? arg_rows : arg_range, &job));
 done:
     return status;
 }

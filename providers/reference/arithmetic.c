@@ -128,38 +128,38 @@ static inline double mod_double(double a, double b)
 /* ------------------------------------------------------------------ powers */
 
 /* Exponents that are one number for all elements are usually 2, 1/2 or the like. */
-static bool pow_by_constant(float *z, const float *x, float e, int64_t n)
+static bool pow_by_constant(float *z, const float *input, float e, int64_t n)
 {
     if (e == 2.0f) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            z[i] = x[i] * x[i];
+            z[i] = input[i] * input[i];
     } else if (e == 3.0f) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            z[i] = x[i] * x[i] * x[i];
+            z[i] = input[i] * input[i] * input[i];
     } else if (e == 0.5f) { /* unlike the root, the power of -0 is 0 and that of -infinity is infinity */
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            z[i] = x[i] < -3.40282347e38f ? -x[i] : sqrtf(x[i]) + 0.0f;
+            z[i] = input[i] < -3.40282347e38f ? -input[i] : sqrtf(input[i]) + 0.0f;
     } else if (e == -1.0f) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            z[i] = 1.0f / x[i];
+            z[i] = 1.0f / input[i];
     } else if (e == 1.0f) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            z[i] = x[i];
+            z[i] = input[i];
     } else {
         return false;
     }
     return true;
 }
 
-static void pow_f32(void *z, const void *x, int64_t sx, const void *y, int64_t sy, int64_t n)
+static void pow_f32(void *z, const void *input, int64_t sx, const void *output, int64_t sy, int64_t n)
 {
-    if (sx == 0 || sy != 0 || !pow_by_constant(z, x, *(const float *)y, n))
-        pow_any_f32(z, x, sx, y, sy, n);
+    if (sx == 0 || sy != 0 || !pow_by_constant(z, input, *(const float *)output, n))
+        pow_any_f32(z, input, sx, output, sy, n);
 }
 
 /* a^b modulo 2^64; of negative exponents what truncation leaves of 1 / a^-b, with 0 for a = 0. */
@@ -209,33 +209,33 @@ static const arithmetic_row rows[] = {
 
 static ew_binary *new_state(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    ew_binary *b = calloc(1, sizeof *b);
+    ew_binary *binary = calloc(1, sizeof *binary);
 
-    *out_state = b;
-    if (b == NULL)
+    *out_state = binary;
+    if (binary == NULL)
         (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     else
-        ew_binary_legacy(node, b);
-    return b;
+        ew_binary_legacy(node, binary);
+    return binary;
 }
 
 static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const arithmetic_row *row = rows;
-    ew_binary *b = new_state(node, out_state, diag);
+    ew_binary *binary = new_state(node, out_state, diag);
 
-    if (b == NULL)
+    if (binary == NULL)
         return INLAY_OUT_OF_MEMORY;
     while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
         row++;
     if (ew_is(node->info, "Mod") && kit_attr_int(node->info, "fmod", 0) != 0)
         row = &rows[KIT_COUNT(rows) - 1];
-    b->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
-    b->result = b->compute;
-    b->fn = row->by_dtype[b->compute];
+    binary->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    binary->result = binary->compute;
+    binary->fn = row->by_dtype[binary->compute];
     if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (ew_is(node->info, "Div") || ew_is(node->info, "Mod")))
-        b->grain = EW_GRAIN_CALLS; /* a division of integers takes as long as a call */
+        binary->grain = EW_GRAIN_CALLS; /* a division of integers takes as long as a call */
     return INLAY_OK;
 }
 
@@ -249,11 +249,11 @@ static inlay_status run_division(const kit_call *call)
         [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8,    [INLAY_INT16] = find_zero_i16,
         [INLAY_INT32] = find_zero_i32,  [INLAY_INT64] = find_zero_i64
     };
-    const kit_tensor *b = &call->in[1];
-    find_zero_fn find = by_dtype[b->dtype];
-    int64_t at = find != NULL && call->out[0].count > 0 ? find(b->data, b->count) : b->count;
+    const kit_tensor *tensor = &call->in[1];
+    find_zero_fn find = by_dtype[tensor->dtype];
+    int64_t at = find != NULL && call->out[0].count > 0 ? find(tensor->data, tensor->count) : tensor->count;
 
-    if (at < b->count)
+    if (at < tensor->count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "element %lld of the divisor is 0; an integer cannot be divided by it", (long long)at);
     return ew_binary_run(call);
@@ -264,21 +264,21 @@ static inlay_status run_division(const kit_call *call)
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
-    ew_binary *b = new_state(node, out_state, diag);
+    ew_binary *binary = new_state(node, out_state, diag);
 
-    if (b == NULL)
+    if (binary == NULL)
         return INLAY_OUT_OF_MEMORY;
-    b->fn = pow_f32;
-    b->grain = EW_GRAIN_CALLS;
-    b->compute = INLAY_FLOAT;
+    binary->fn = pow_f32;
+    binary->grain = EW_GRAIN_CALLS;
+    binary->compute = INLAY_FLOAT;
     if ((base & KIT_INTEGERS) != 0 && (exponent & KIT_INTEGERS) != 0) {
-        b->fn = pow_i64;
-        b->compute = INLAY_INT64;
+        binary->fn = pow_i64;
+        binary->compute = INLAY_INT64;
     } else if ((base & (KIT_INTEGERS | KIT_BIT(DOUBLE))) != 0) {
-        b->fn = pow_f64;
-        b->compute = INLAY_DOUBLE;
+        binary->fn = pow_f64;
+        binary->compute = INLAY_DOUBLE;
     }
-    b->result = b->compute;
+    binary->result = binary->compute;
     return INLAY_OK;
 }
 

@@ -52,57 +52,58 @@ typedef struct attention_call {
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    attention_state *s = NULL;
+    attention_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->own = strcmp(node->info->domain.data, "ai.inlay") == 0;
-    s->blank = !s->own ? BLANK_ZERO : kit_attr_int(node->info, "guarded", 0) != 0 ? BLANK_GUARDED : BLANK_NAN;
-    s->causal = kit_attr_int(node->info, "is_causal", 0) != 0;
-    s->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
-    s->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
-    s->output_mode = kit_attr_int(node->info, "qk_matmul_output_mode", 0);
-    s->left = kit_attr_int(node->info, "left_window_size", -1);
-    s->right = kit_attr_int(node->info, "right_window_size", -1);
-    s->scale = kit_attr_float(node->info, "scale", 0);
-    s->softcap = kit_attr_float(node->info, "softcap", 0);
-    *out_state = s;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->own = strcmp(node->info->domain.data, "ai.inlay") == 0;
+    state->blank = !state->own ? BLANK_ZERO : kit_attr_int(node->info, "guarded", 0) != 0 ? BLANK_GUARDED : BLANK_NAN;
+    state->causal = kit_attr_int(node->info, "is_causal", 0) != 0;
+    state->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
+    state->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
+    state->output_mode = kit_attr_int(node->info, "qk_matmul_output_mode", 0);
+    state->left = kit_attr_int(node->info, "left_window_size", -1);
+    state->right = kit_attr_int(node->info, "right_window_size", -1);
+    state->scale = kit_attr_float(node->info, "scale", 0);
+    state->softcap = kit_attr_float(node->info, "softcap", 0);
+    *out_state = state;
 done:
     return status;
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
 {
-    inlay_dtype q = kit_input_dtype(node, 0), v = kit_input_dtype(node, 2);
-    bool wide = q == INLAY_DOUBLE || v == INLAY_DOUBLE;
+    inlay_dtype dtype = kit_input_dtype(node, 0), v = kit_input_dtype(node, 2);
+    bool wide = dtype == INLAY_DOUBLE || v == INLAY_DOUBLE;
 
-    if (wide && (gemm_strided_pack(GEMM_F64, q) == NULL || gemm_strided_pack(GEMM_F64, v) == NULL))
+    if (wide && (gemm_strided_pack(GEMM_F64, dtype) == NULL || gemm_strided_pack(GEMM_F64, v) == NULL))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast both to double",
-                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(q), inlay_dtype_name(v));
+                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(dtype),
+                          inlay_dtype_name(v));
     return true;
 }
 
 /* ------------------------------------------------------------------ shapes */
 
 /* Heads and head size of Q, K or V, [batch, heads, rows, size] or [batch, rows, heads * size]. */
-static inlay_status split_heads(const kit_tensor *t, int64_t heads_attr, const char *name, int64_t *heads,
+static inlay_status split_heads(const kit_tensor *tensor, int64_t heads_attr, const char *name, int64_t *heads,
                                 int64_t *rows, int64_t *size, struct strides *out, inlay_diag *diag)
 {
-    if (t->rank == 4) {
-        *heads = t->dims[1];
-        *rows = t->dims[2];
-        *size = t->dims[3];
+    if (tensor->rank == 4) {
+        *heads = tensor->dims[1];
+        *rows = tensor->dims[2];
+        *size = tensor->dims[3];
         *out = (struct strides){ *heads * *rows * *size, *rows * *size, *size };
-    } else if (t->rank == 3 && heads_attr > 0 && t->dims[2] % heads_attr == 0) {
+    } else if (tensor->rank == 3 && heads_attr > 0 && tensor->dims[2] % heads_attr == 0) {
         *heads = heads_attr;
-        *rows = t->dims[1];
-        *size = t->dims[2] / heads_attr;
-        *out = (struct strides){ *rows * t->dims[2], *size, t->dims[2] };
+        *rows = tensor->dims[1];
+        *size = tensor->dims[2] / heads_attr;
+        *out = (struct strides){ *rows * tensor->dims[2], *size, tensor->dims[2] };
     } else {
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
             "%s has rank %u; it must be 4, or 3 with a number of heads (here %lld) that divides its last dim", name,
-            t->rank, (long long)heads_attr);
+            tensor->rank, (long long)heads_attr);
     }
     return INLAY_OK;
 }
@@ -113,24 +114,24 @@ static bool given(const kit_plan *plan, uint32_t i)
 }
 
 /* fewest: columns that the mask may have. */
-static inlay_status place_mask(const kit_tensor *m, const attention_plan *p, int64_t fewest, mask_plan *out,
+static inlay_status place_mask(const kit_tensor *tensor, const attention_plan *plan, int64_t fewest, mask_plan *out,
                                inlay_diag *diag)
 {
-    const int64_t whole[3] = { p->batch, p->q_heads, p->queries };
+    const int64_t whole[3] = { plan->batch, plan->q_heads, plan->queries };
     int64_t step;
 
-    if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] > p->keys ||
-        (m->dims[m->rank - 1] < fewest && m->dims[m->rank - 1] != 1))
+    if (tensor->rank < 1 || tensor->rank > 4 || tensor->dims[tensor->rank - 1] > plan->keys ||
+        (tensor->dims[tensor->rank - 1] < fewest && tensor->dims[tensor->rank - 1] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "a mask has rank %u; it must broadcast to batch, heads, queries, keys", m->rank);
-    step = out->keys = m->dims[m->rank - 1];
-    for (uint32_t d = m->rank - 1, at = 3; d-- > 0;) {
+                          "a mask has rank %u; it must broadcast to batch, heads, queries, keys", tensor->rank);
+    step = out->keys = tensor->dims[tensor->rank - 1];
+    for (uint32_t d = tensor->rank - 1, at = 3; d-- > 0;) {
         at--;
-        if (m->dims[d] != 1 && m->dims[d] != whole[at])
+        if (tensor->dims[d] != 1 && tensor->dims[d] != whole[at])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "dim %u of a mask is %lld, not 1 or %lld", d,
-                              (long long)m->dims[d], (long long)whole[at]);
-        out->stride[at] = m->dims[d] == 1 ? 0 : step;
-        step *= m->dims[d];
+                              (long long)tensor->dims[d], (long long)whole[at]);
+        out->stride[at] = tensor->dims[d] == 1 ? 0 : step;
+        step *= tensor->dims[d];
     }
     return INLAY_OK;
 }
@@ -138,27 +139,27 @@ static inlay_status place_mask(const kit_tensor *m, const attention_plan *p, int
 static inlay_status check_past(const kit_plan *plan, const attention_plan *p, uint32_t input, int64_t size,
                                inlay_diag *diag)
 {
-    const kit_tensor *t = &plan->in[input];
+    const kit_tensor *tensor = &plan->in[input];
 
-    if (!given(plan, input) || (t->rank == 4 && t->dims[0] == p->batch && t->dims[1] == p->kv_heads &&
-                                t->dims[2] == p->past && t->dims[3] == size))
+    if (!given(plan, input) || (tensor->rank == 4 && tensor->dims[0] == p->batch && tensor->dims[1] == p->kv_heads &&
+                                tensor->dims[2] == p->past && tensor->dims[3] == size))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s must be [%lld, %lld, %lld, %lld]",
                       input == 4 ? "past_key" : "past_value", (long long)p->batch, (long long)p->kv_heads,
                       (long long)p->past, (long long)size);
 }
 
-static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, attention_plan *p, inlay_diag *diag)
+static inlay_status read_shapes(const attention_state *state, const kit_plan *plan, attention_plan *p, inlay_diag *diag)
 {
-    const kit_tensor *q = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
+    const kit_tensor *tensor = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
     int64_t keys = 0, values = 0, heads = 0, size = 0;
-    bool packed = q->rank == 3;
+    bool packed = tensor->rank == 3;
     inlay_status status;
 
-    INLAY_TRY(split_heads(q, s->q_heads, "Q", &p->q_heads, &p->queries, &p->size, &p->q, diag));
-    INLAY_TRY(split_heads(k, s->kv_heads, "K", &p->kv_heads, &keys, &size, &p->k, diag));
-    INLAY_TRY(split_heads(v, s->kv_heads, "V", &heads, &values, &p->v_size, &p->v, diag));
-    p->batch = q->dims[0];
+    INLAY_TRY(split_heads(tensor, state->q_heads, "Q", &p->q_heads, &p->queries, &p->size, &p->q, diag));
+    INLAY_TRY(split_heads(k, state->kv_heads, "K", &p->kv_heads, &keys, &size, &p->k, diag));
+    INLAY_TRY(split_heads(v, state->kv_heads, "V", &heads, &values, &p->v_size, &p->v, diag));
+    p->batch = tensor->dims[0];
     if (size != p->size || keys != values || heads != p->kv_heads || k->dims[0] != p->batch || v->dims[0] != p->batch ||
         p->kv_heads == 0 || p->q_heads % p->kv_heads != 0)
         return inlay_fail(
@@ -166,7 +167,7 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
             "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: they do not fit",
             (long long)p->q_heads, (long long)p->size, (long long)p->kv_heads, (long long)size, (long long)keys,
             (long long)heads, (long long)values);
-    if (!s->own) {
+    if (!state->own) {
         if (given(plan, 4) != given(plan, 5))
             return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value come together or not at all");
         p->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
@@ -175,8 +176,8 @@ static inlay_status read_shapes(const attention_state *s, const kit_plan *plan, 
     }
     p->keys = keys + p->past;
     if (given(plan, 3))
-        INLAY_TRY(place_mask(&plan->in[3], p, s->own ? p->keys : 0, &p->mask, diag));
-    if (s->own && given(plan, 4))
+        INLAY_TRY(place_mask(&plan->in[3], p, state->own ? p->keys : 0, &p->mask, diag));
+    if (state->own && given(plan, 4))
         INLAY_TRY(place_mask(&plan->in[4], p, p->keys, &p->hidden, diag));
     if (given(plan, 6) && plan->in[6].count != p->batch)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
@@ -200,7 +201,7 @@ static uint64_t align64(int64_t bytes)
     return ((uint64_t)bytes + 63) & ~UINT64_C(63);
 }
 
-static void describe_products(const attention_state *s, const kit_plan *plan, attention_plan *p)
+static void describe_products(const attention_state *state, const kit_plan *plan, attention_plan *p)
 {
     uint32_t type = plan->in[0].dtype == INLAY_DOUBLE || plan->in[2].dtype == INLAY_DOUBLE ? GEMM_F64 : GEMM_F32;
     inlay_dtype sums = type == GEMM_F64 ? INLAY_DOUBLE : INLAY_FLOAT;
@@ -213,10 +214,11 @@ static void describe_products(const attention_state *s, const kit_plan *plan, at
     p->qk = (gemm_job){
         .kernel = gemm_kernel_best(type), .batch = 1, .m = p->block, .n = p->keys, .k = p->size, .c_stride = p->keys
     };
-    p->qk.a = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
-                              .line_stride = p->q.row,
-                              .k_stride = 1,
-                              .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
+    p->qk.a =
+        (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
+                        .line_stride = p->q.row,
+                        .k_stride = 1,
+                        .scale = state->scale != 0 ? state->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
     p->qk.b =
         (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype), .line_stride = p->k.row, .k_stride = 1 };
     p->pv = (gemm_job){
@@ -278,26 +280,26 @@ typedef struct key_range {
     int64_t first, end;
 } key_range;
 
-static key_range find_range(const attention_call *a, int64_t b, int64_t i)
+static key_range find_range(const attention_call *call, int64_t b, int64_t i)
 {
-    const attention_plan *p = a->p;
-    key_range r = { 0, p->keys };
-    int64_t at = i + p->past; /* the query's own position among the keys */
+    const attention_plan *plan = call->p;
+    key_range range = { 0, plan->keys };
+    int64_t at = i + plan->past; /* the query's own position among the keys */
 
-    if (kit_has_input(a->call, 6)) {
-        int64_t length = arg_index(&a->call->in[6], b);
-        length = length < 0 ? 0 : length > p->keys ? p->keys : length;
-        r.end = length;
-        if (p->past == 0)
-            at = i + length - p->queries;
+    if (kit_has_input(call->call, 6)) {
+        int64_t length = arg_index(&call->call->in[6], b);
+        length = length < 0 ? 0 : length > plan->keys ? plan->keys : length;
+        range.end = length;
+        if (plan->past == 0)
+            at = i + length - plan->queries;
     }
-    if (a->s->causal && at + 1 < r.end)
-        r.end = at + 1;
-    if (a->s->right >= 0 && a->s->right < p->keys && at + a->s->right + 1 < r.end)
-        r.end = at + a->s->right + 1;
-    if (a->s->left >= 0 && a->s->left <= p->keys + p->queries && at - a->s->left > r.first)
-        r.first = at - a->s->left;
-    return r;
+    if (call->s->causal && at + 1 < range.end)
+        range.end = at + 1;
+    if (call->s->right >= 0 && call->s->right < plan->keys && at + call->s->right + 1 < range.end)
+        range.end = at + call->s->right + 1;
+    if (call->s->left >= 0 && call->s->left <= plan->keys + plan->queries && at - call->s->left > range.first)
+        range.first = at - call->s->left;
+    return range;
 }
 
 #define T float
@@ -320,34 +322,34 @@ static key_range find_range(const attention_call *a, int64_t b, int64_t i)
 
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const attention_call *a = user;
-    const attention_plan *p = a->p;
-    int64_t blocks = (p->queries + p->block - 1) / p->block;
-    char *room = (char *)a->call->workspace + p->shared_bytes + worker * p->thread_bytes;
+    const attention_call *call = user;
+    const attention_plan *plan = call->p;
+    int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
+    char *room = (char *)call->call->workspace + plan->shared_bytes + worker * plan->thread_bytes;
 
     for (int64_t index = begin; index < end; index++) {
-        int64_t first = index % blocks * p->block, head = index / blocks;
-        int64_t last = first + p->block < p->queries ? first + p->block : p->queries;
-        if (p->qk.kernel->acc_bytes == 8)
-            f64_rows(a, head / p->q_heads, head % p->q_heads, first, last, room);
+        int64_t first = index % blocks * plan->block, head = index / blocks;
+        int64_t last = first + plan->block < plan->queries ? first + plan->block : plan->queries;
+        if (plan->qk.kernel->acc_bytes == 8)
+            f64_rows(call, head / plan->q_heads, head % plan->q_heads, first, last, room);
         else
-            f32_rows(a, head / p->q_heads, head % p->q_heads, first, last, room);
+            f32_rows(call, head / plan->q_heads, head % plan->q_heads, first, last, room);
     }
     return INLAY_OK;
 }
 
 /* Past and new rows one after the other, [batch, heads, keys, size]. */
-static void join(const kit_call *call, const attention_plan *p, uint32_t input, uint32_t past, int64_t heads_in_row,
+static void join(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past, int64_t heads_in_row,
                  int64_t size, char *to)
 {
-    const kit_tensor *t = &call->in[input];
-    size_t row = (size_t)kit_bytes(t->dtype, size), old = (size_t)p->past * row;
-    int64_t fresh = p->keys - p->past;
-    const char *from = t->data, *before = past < call->in_count ? call->in[past].data : NULL;
+    const kit_tensor *tensor = &call->in[input];
+    size_t row = (size_t)kit_bytes(tensor->dtype, size), old = (size_t)plan->past * row;
+    int64_t fresh = plan->keys - plan->past;
+    const char *from = tensor->data, *before = past < call->in_count ? call->in[past].data : NULL;
 
-    for (int64_t b = 0; b < p->batch; b++)
-        for (int64_t h = 0; h < p->kv_heads; h++) {
-            int64_t head = b * p->kv_heads + h;
+    for (int64_t b = 0; b < plan->batch; b++)
+        for (int64_t h = 0; h < plan->kv_heads; h++) {
+            int64_t head = b * plan->kv_heads + h;
             if (old > 0)
                 memcpy(to, before + (size_t)head * old, old);
             to += old;
@@ -360,42 +362,42 @@ static void join(const kit_call *call, const attention_plan *p, uint32_t input, 
 
 static inlay_status run(const kit_call *call)
 {
-    const attention_plan *p = call->plan;
-    attention_call a = { .call = call, .s = call->state, .p = p, .k = call->in[1].data, .v = call->in[2].data };
-    int64_t blocks = (p->queries + p->block - 1) / p->block;
+    const attention_plan *plan = call->plan;
+    attention_call a = { .call = call, .s = call->state, .p = plan, .k = call->in[1].data, .v = call->in[2].data };
+    int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
 
-    if (p->k_copied) {
-        char *to = kit_has_output(call, 1) ? call->out[1].data : (char *)call->workspace + p->k_at;
-        join(call, p, 1, 4, call->in[1].rank == 3 ? p->kv_heads : 0, p->size, to);
+    if (plan->k_copied) {
+        char *to = kit_has_output(call, 1) ? call->out[1].data : (char *)call->workspace + plan->k_at;
+        join(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
         a.k = to;
     }
-    if (p->v_copied) {
-        char *to = kit_has_output(call, 2) ? call->out[2].data : (char *)call->workspace + p->v_at;
-        join(call, p, 2, 5, call->in[2].rank == 3 ? p->kv_heads : 0, p->v_size, to);
+    if (plan->v_copied) {
+        char *to = kit_has_output(call, 2) ? call->out[2].data : (char *)call->workspace + plan->v_at;
+        join(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
         a.v = to;
     }
-    return kit_parallel(call, p->batch * p->q_heads * blocks, 1, run_blocks, &a);
+    return kit_parallel(call, plan->batch * plan->q_heads * blocks, 1, run_blocks, &a);
 }
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    attention_state s = { .own = strcmp(node->info->domain.data, "ai.inlay") == 0,
-                          .q_heads = kit_attr_int(node->info, "q_num_heads", 0),
-                          .kv_heads = kit_attr_int(node->info, "kv_num_heads", 0) };
-    attention_plan p = { 0 };
+    attention_state state = { .own = strcmp(node->info->domain.data, "ai.inlay") == 0,
+                              .q_heads = kit_attr_int(node->info, "q_num_heads", 0),
+                              .kv_heads = kit_attr_int(node->info, "kv_num_heads", 0) };
+    attention_plan plan = { 0 };
 
     for (uint32_t i = 0; i < 3; i++)
         if (shapes->in[i].count < 0)
             return;
     /* Sizes that are only assumed may not fit each other, as those of a mask: what is known by then is enough. */
-    if (read_shapes(&s, shapes, &p, NULL) != INLAY_OK && p.keys == 0)
+    if (read_shapes(&state, shapes, &plan, NULL) != INLAY_OK && plan.keys == 0)
         return;
-    out->flops = 2.0 * (double)p.batch * (double)p.q_heads * (double)p.queries * (double)p.keys *
-                 (double)(p.size + p.v_size + 8);
+    out->flops = 2.0 * (double)plan.batch * (double)plan.q_heads * (double)plan.queries * (double)plan.keys *
+                 (double)(plan.size + plan.v_size + 8);
     for (uint32_t i = 0; i < shapes->in_count; i++)
         if (given(shapes, i) && shapes->in[i].count > 0)
             out->bytes_read += kit_bytes(shapes->in[i].dtype, shapes->in[i].count);
-    out->bytes_written = kit_bytes(shapes->out[0].dtype, p.batch * p.q_heads * p.queries * p.v_size);
+    out->bytes_written = kit_bytes(shapes->out[0].dtype, plan.batch * plan.q_heads * plan.queries * plan.v_size);
 }
 
 #define ATTENTION                                                                                                      \

@@ -14,9 +14,9 @@
 #define BODY "batch_normalization.inc"
 #include "floats.inc"
 
-typedef void (*batch_apply_fn)(const void *x, void *y, int64_t begin, int64_t end, int64_t channels, int64_t s,
+typedef void (*batch_apply_fn)(const void *input, void *output, int64_t begin, int64_t end, int64_t channels, int64_t s,
                                const void *factors, const void *offsets);
-typedef void (*batch_moments_fn)(const void *x, int64_t n, int64_t channels, int64_t s, int64_t c, double *mean,
+typedef void (*batch_moments_fn)(const void *input, int64_t n, int64_t channels, int64_t s, int64_t c, double *mean,
                                  double *variance);
 static const batch_apply_fn batch_apply[INLAY_DTYPE_COUNT] = BY_FLOAT(batch_apply);
 static const batch_moments_fn batch_moments[INLAY_DTYPE_COUNT] = BY_FLOAT(batch_moments);
@@ -67,7 +67,7 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
     const void *parameters[5] = { NULL };
     inlay_dtype dtypes[5] = { 0 };
     int64_t count = 0;
-    batch_state *s;
+    batch_state *state;
     uint32_t since = node->info->since_version;
 
     for (uint32_t i = IN_SCALE; i <= IN_VARIANCE && constant; i++) {
@@ -76,44 +76,44 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
             count = constant_count(kit_input(node, i));
         constant = constant && constant_count(kit_input(node, i)) == count;
     }
-    s = calloc(1, sizeof *s + (constant ? 2 * (size_t)count * each : 0));
-    if (s == NULL)
+    state = calloc(1, sizeof *state + (constant ? 2 * (size_t)count * each : 0));
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the parameters of a BatchNormalization");
-    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
-    s->momentum = kit_attr_float(node->info, "momentum", 0.9);
-    s->per_activation = kit_attr_int(node->info, "spatial", 1) == 0;
+    state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
+    state->momentum = kit_attr_float(node->info, "momentum", 0.9);
+    state->per_activation = kit_attr_int(node->info, "spatial", 1) == 0;
     if (since >= 14)
-        s->training = kit_attr_int(node->info, "training_mode", 0) != 0;
+        state->training = kit_attr_int(node->info, "training_mode", 0) != 0;
     else
-        s->training = kit_output(node, 1) != NULL && kit_attr_int(node->info, "is_test", 0) == 0;
-    if (constant && !s->training) {
+        state->training = kit_output(node, 1) != NULL && kit_attr_int(node->info, "is_test", 0) == 0;
+    if (constant && !state->training) {
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++) {
             parameters[i] = kit_constant(node, i);
             dtypes[i] = kit_input_dtype(node, i);
             if (parameters[i] == NULL && count > 0) {
-                free(s);
+                free(state);
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the parameters of a BatchNormalization");
             }
         }
-        s->factor = s + 1;
-        s->offset = (char *)s->factor + (size_t)count * each;
-        s->folded = count;
-        batch_fold(parameters, dtypes, count, s->epsilon, wide, s->factor, s->offset);
+        state->factor = state + 1;
+        state->offset = (char *)state->factor + (size_t)count * each;
+        state->folded = count;
+        batch_fold(parameters, dtypes, count, state->epsilon, wide, state->factor, state->offset);
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++)
             kit_drop_constant(node, i);
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
-/* X as [n, channels, s]; a tensor of rank 1 is N samples of one channel (BatchNormalization-9). */
-static void batch_view(const batch_state *s, const kit_tensor *x, int64_t *n, int64_t *channels, int64_t *inner)
+/* X as [n, channels, state]; a tensor of rank 1 is N samples of one channel (BatchNormalization-9). */
+static void batch_view(const batch_state *state, const kit_tensor *input, int64_t *n, int64_t *channels, int64_t *inner)
 {
-    *n = x->rank > 0 ? x->dims[0] : 1;
+    *n = input->rank > 0 ? input->dims[0] : 1;
     *channels = 1;
     *inner = 1;
-    for (uint32_t d = 1; d < x->rank && x->count > 0; d++)
-        *(d == 1 || s->per_activation ? channels : inner) *= x->dims[d];
+    for (uint32_t d = 1; d < input->rank && input->count > 0; d++)
+        *(d == 1 || state->per_activation ? channels : inner) *= input->dims[d];
 }
 
 static inlay_status shape_batch(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -143,28 +143,29 @@ typedef struct batch_job {
 static inlay_status batch_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const batch_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
+    const kit_tensor *input = &job->call->in[0];
 
     (void)worker;
-    batch_apply[x->dtype](x->data, job->call->out[0].data, begin, end, job->channels, job->inner, job->factor,
-                          job->offset);
+    batch_apply[input->dtype](input->data, job->call->out[0].data, begin, end, job->channels, job->inner, job->factor,
+                              job->offset);
     return INLAY_OK;
 }
 
 static inlay_status batch_channels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const batch_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
+    const kit_tensor *input = &job->call->in[0];
 
     (void)worker;
     for (int64_t c = begin; c < end; c++)
-        batch_moments[x->dtype](x->data, job->n, job->channels, job->inner, c, &job->mean[c], &job->variance[c]);
+        batch_moments[input->dtype](input->data, job->n, job->channels, job->inner, c, &job->mean[c],
+                                    &job->variance[c]);
     return INLAY_OK;
 }
 
-static void put(kit_tensor *t, int64_t i, double value)
+static void put(kit_tensor *tensor, int64_t i, double value)
 {
-    convert_from_f64(t->dtype, t->data, i, 1, &value, 0);
+    convert_from_f64(tensor->dtype, tensor->data, i, 1, &value, 0);
 }
 
 /* Outputs 1 and 2: the running moments; 3 and 4 (before 14): those of the batch. */
@@ -188,24 +189,24 @@ static void batch_running(const batch_job *job)
 
 static inlay_status run_batch(const kit_call *call)
 {
-    const batch_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    bool wide = x->dtype == INLAY_DOUBLE;
-    batch_job job = { .call = call, .s = s, .factor = s->factor, .offset = s->offset };
+    const batch_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    bool wide = input->dtype == INLAY_DOUBLE;
+    batch_job job = { .call = call, .s = state, .factor = state->factor, .offset = state->offset };
     const void *parameters[5] = { NULL };
     inlay_dtype dtypes[5] = { 0 };
     inlay_status status;
 
-    if (x->count == 0)
+    if (input->count == 0)
         return INLAY_OK;
-    batch_view(s, x, &job.n, &job.channels, &job.inner);
-    if (s->folded == 0) {
+    batch_view(state, input, &job.n, &job.channels, &job.inner);
+    if (state->folded == 0) {
         double *factor = call->workspace, *offset = factor + job.channels;
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++) {
             parameters[i] = call->in[i].data;
             dtypes[i] = call->in[i].dtype;
         }
-        if (s->training) {
+        if (state->training) {
             job.mean = offset + job.channels;
             job.variance = job.mean + job.channels;
             status = kit_parallel(call, job.channels, BATCH_GRAIN / (job.n * job.inner) + 1, batch_channels, &job);
@@ -215,12 +216,12 @@ static inlay_status run_batch(const kit_call *call)
             parameters[IN_VARIANCE] = job.variance;
             dtypes[IN_MEAN] = dtypes[IN_VARIANCE] = INLAY_DOUBLE;
         }
-        batch_fold(parameters, dtypes, job.channels, s->epsilon, wide, factor, offset);
+        batch_fold(parameters, dtypes, job.channels, state->epsilon, wide, factor, offset);
         job.factor = factor;
         job.offset = offset;
     }
     status = kit_parallel(call, job.n * job.channels, BATCH_GRAIN / job.inner + 1, batch_rows, &job);
-    if (status == INLAY_OK && s->training)
+    if (status == INLAY_OK && state->training)
         batch_running(&job);
     return status;
 }

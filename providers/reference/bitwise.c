@@ -44,10 +44,10 @@ static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inla
     const char *direction = kit_attr_string(node->info, "direction", "LEFT");
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const bitwise_row *row = rows;
-    ew_binary *b = calloc(1, sizeof *b);
+    ew_binary *binary = calloc(1, sizeof *binary);
 
-    *out_state = b;
-    if (b == NULL)
+    *out_state = binary;
+    if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->name))
         row++;
@@ -55,8 +55,8 @@ static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inla
         row = &rows[KIT_COUNT(rows) - 1];
     else if (strcmp(direction, "LEFT") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "BitShift: direction is '%s'; it can be LEFT or RIGHT", direction);
-    b->compute = b->result = dtype;
-    b->fn = row->by_width[__builtin_ctz((unsigned)ew_bytes(dtype) | 8u)];
+    binary->compute = binary->result = dtype;
+    binary->fn = row->by_width[__builtin_ctz((unsigned)ew_bytes(dtype) | 8u)];
     return INLAY_OK;
 }
 

@@ -45,9 +45,9 @@ typedef struct bcast_shape {
 
 /* False when an input does not broadcast to the output, or there are more dimensions than INLAY_MAX_RANK or more inputs
  * than BCAST_MAX. */
-static inline bool bcast_init(struct bcast *b, uint32_t inputs, const bcast_shape *in, bcast_shape out)
+static inline bool bcast_init(struct bcast *bcast, uint32_t inputs, const bcast_shape *in, bcast_shape out)
 {
-    *b = (struct bcast){ .count = 1, .rank = 0, .inputs = inputs };
+    *bcast = (struct bcast){ .count = 1, .rank = 0, .inputs = inputs };
     if (inputs > BCAST_MAX || out.rank > INLAY_MAX_RANK)
         return false;
     for (uint32_t k = 0; k < inputs; k++)
@@ -63,7 +63,7 @@ static inline bool bcast_init(struct bcast *b, uint32_t inputs, const bcast_shap
     int64_t size[BCAST_MAX] = { 1, 1, 1, 1 };
     for (uint32_t d = out.rank; d-- > 0;) {
         int64_t n = out.dims[d], stride[BCAST_MAX] = { 0 };
-        b->count *= n;
+        bcast->count *= n;
         if (n == 1)
             continue;
         for (uint32_t k = 0; k < inputs; k++) {
@@ -72,86 +72,86 @@ static inline bool bcast_init(struct bcast *b, uint32_t inputs, const bcast_shap
             stride[k] = repeated ? 0 : size[k];
             size[k] *= repeated ? 1 : n;
         }
-        bool merge = b->rank > 0;
+        bool merge = bcast->rank > 0;
         for (uint32_t k = 0; k < inputs && merge; k++)
-            merge = stride[k] == b->stride[k][b->rank - 1] * b->dims[b->rank - 1];
+            merge = stride[k] == bcast->stride[k][bcast->rank - 1] * bcast->dims[bcast->rank - 1];
         if (merge) {
-            b->dims[b->rank - 1] *= n;
+            bcast->dims[bcast->rank - 1] *= n;
             continue;
         }
         for (uint32_t k = 0; k < inputs; k++)
-            b->stride[k][b->rank] = stride[k];
-        b->dims[b->rank++] = n;
+            bcast->stride[k][bcast->rank] = stride[k];
+        bcast->dims[bcast->rank++] = n;
     }
-    if (b->rank == 0)
-        b->dims[b->rank++] = 1;
-    for (uint32_t i = 0, j = b->rank - 1; i < j; i++, j--) {
-        int64_t n = b->dims[i];
-        b->dims[i] = b->dims[j];
-        b->dims[j] = n;
+    if (bcast->rank == 0)
+        bcast->dims[bcast->rank++] = 1;
+    for (uint32_t i = 0, j = bcast->rank - 1; i < j; i++, j--) {
+        int64_t n = bcast->dims[i];
+        bcast->dims[i] = bcast->dims[j];
+        bcast->dims[j] = n;
         for (uint32_t k = 0; k < inputs; k++) {
-            int64_t s = b->stride[k][i];
-            b->stride[k][i] = b->stride[k][j];
-            b->stride[k][j] = s;
+            int64_t s = bcast->stride[k][i];
+            bcast->stride[k][i] = bcast->stride[k][j];
+            bcast->stride[k][j] = s;
         }
     }
-    b->row = b->dims[b->rank - 1];
+    bcast->row = bcast->dims[bcast->rank - 1];
     for (uint32_t k = 0; k < inputs; k++)
-        b->step[k] = b->stride[k][b->rank - 1];
+        bcast->step[k] = bcast->stride[k][bcast->rank - 1];
     return true;
 }
 
 /* bcast_init() from the tensors of a plan or a call: inputs 0 to inputs - 1 and output 0. */
-static inline bool bcast_init_tensors(struct bcast *b, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
+static inline bool bcast_init_tensors(struct bcast *bcast, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
 {
     bcast_shape shapes[BCAST_MAX];
 
     for (uint32_t k = 0; k < inputs && k < BCAST_MAX; k++)
         shapes[k] = (bcast_shape){ in[k].dims, in[k].rank };
-    return bcast_init(b, inputs, shapes, (bcast_shape){ out->dims, out->rank });
+    return bcast_init(bcast, inputs, shapes, (bcast_shape){ out->dims, out->rank });
 }
 
 /* Stands before output element begin. */
-static inline void bcast_start(const struct bcast *b, int64_t begin, bcast_cursor *c)
+static inline void bcast_start(const struct bcast *bcast, int64_t begin, bcast_cursor *cursor)
 {
     int64_t rest = begin;
 
-    c->next = begin;
+    cursor->next = begin;
     for (uint32_t k = 0; k < BCAST_MAX; k++)
-        c->base[k] = 0;
-    for (uint32_t d = b->rank; d-- > 0;) {
-        c->index[d] = b->dims[d] > 0 ? rest % b->dims[d] : 0;
-        rest = b->dims[d] > 0 ? rest / b->dims[d] : 0;
+        cursor->base[k] = 0;
+    for (uint32_t d = bcast->rank; d-- > 0;) {
+        cursor->index[d] = bcast->dims[d] > 0 ? rest % bcast->dims[d] : 0;
+        rest = bcast->dims[d] > 0 ? rest / bcast->dims[d] : 0;
     }
-    for (uint32_t d = 0; d + 1 < b->rank; d++)
-        for (uint32_t k = 0; k < b->inputs; k++)
-            c->base[k] += c->index[d] * b->stride[k][d];
-    c->in_row = c->index[b->rank - 1];
+    for (uint32_t d = 0; d + 1 < bcast->rank; d++)
+        for (uint32_t k = 0; k < bcast->inputs; k++)
+            cursor->base[k] += cursor->index[d] * bcast->stride[k][d];
+    cursor->in_row = cursor->index[bcast->rank - 1];
 }
 
 /* Steps to the next piece of a row that lies before end; false when there is none.
  * A walk may go on with a later end. */
-static inline bool bcast_row(const struct bcast *b, bcast_cursor *c, int64_t end)
+static inline bool bcast_row(const struct bcast *bcast, bcast_cursor *cursor, int64_t end)
 {
-    if (c->next >= end)
+    if (cursor->next >= end)
         return false;
-    c->out = c->next;
-    c->count = b->row - c->in_row < end - c->out ? b->row - c->in_row : end - c->out;
-    for (uint32_t k = 0; k < b->inputs; k++)
-        c->at[k] = c->base[k] + c->in_row * b->step[k];
-    c->next += c->count;
-    c->in_row += c->count;
-    if (c->in_row < b->row)
+    cursor->out = cursor->next;
+    cursor->count = bcast->row - cursor->in_row < end - cursor->out ? bcast->row - cursor->in_row : end - cursor->out;
+    for (uint32_t k = 0; k < bcast->inputs; k++)
+        cursor->at[k] = cursor->base[k] + cursor->in_row * bcast->step[k];
+    cursor->next += cursor->count;
+    cursor->in_row += cursor->count;
+    if (cursor->in_row < bcast->row)
         return true;
-    c->in_row = 0;
-    for (uint32_t d = b->rank - 1; d-- > 0;) {
-        for (uint32_t k = 0; k < b->inputs; k++)
-            c->base[k] += b->stride[k][d];
-        if (++c->index[d] < b->dims[d])
+    cursor->in_row = 0;
+    for (uint32_t d = bcast->rank - 1; d-- > 0;) {
+        for (uint32_t k = 0; k < bcast->inputs; k++)
+            cursor->base[k] += bcast->stride[k][d];
+        if (++cursor->index[d] < bcast->dims[d])
             break;
-        for (uint32_t k = 0; k < b->inputs; k++)
-            c->base[k] -= b->dims[d] * b->stride[k][d];
-        c->index[d] = 0;
+        for (uint32_t k = 0; k < bcast->inputs; k++)
+            cursor->base[k] -= bcast->dims[d] * bcast->stride[k][d];
+        cursor->index[d] = 0;
     }
     return true;
 }

@@ -43,10 +43,10 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
 {
     const char *mode = kit_attr_string(node->info, "round_mode", "up");
     uint32_t e8m0 = E8M0_UP;
-    cast_state *s = calloc(1, sizeof *s);
+    cast_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     if (strcmp(mode, "down") == 0)
         e8m0 = E8M0_DOWN;
@@ -54,10 +54,10 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
         e8m0 = E8M0_NEAREST;
     else if (strcmp(mode, "up") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "Cast: round_mode is '%s'; it can be up, down or nearest", mode);
-    s->how = e8m0 << CONVERT_E8M0_SHIFT | (kit_attr_int(node->info, "saturate", 1) != 0 ? CONVERT_SATURATE : 0);
+    state->how = e8m0 << CONVERT_E8M0_SHIFT | (kit_attr_int(node->info, "saturate", 1) != 0 ? CONVERT_SATURATE : 0);
     if (kit_input_dtype(node, 0) == INLAY_STRING) {
-        s->c_only = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-        if (s->c_only == (locale_t)0)
+        state->c_only = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        if (state->c_only == (locale_t)0)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the C locale");
     }
     return INLAY_OK;
@@ -84,28 +84,28 @@ static inlay_dtype middle_type(inlay_dtype from, inlay_dtype to)
 static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const cast_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    inlay_dtype middle = middle_type(x->dtype, y->dtype);
-    int64_t first = begin * EW_BLOCK, last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+    const cast_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    inlay_dtype middle = middle_type(input->dtype, output->dtype);
+    int64_t first = begin * EW_BLOCK, last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
 
     (void)worker;
     /* Straight into the output when that has the middle type. */
-    if (y->dtype == middle) {
-        void *to = (char *)y->data + first * ew_bytes(middle);
-        (void)ew_load(middle, x->dtype, x->data, first, last - first, to);
+    if (output->dtype == middle) {
+        void *to = (char *)output->data + first * ew_bytes(middle);
+        (void)ew_load(middle, input->dtype, input->data, first, last - first, to);
         return INLAY_OK;
     }
-    int64_t buffer[EW_BLOCK], step = x->dtype == middle ? last - first : EW_BLOCK;
+    int64_t buffer[EW_BLOCK], step = input->dtype == middle ? last - first : EW_BLOCK;
     for (int64_t i = first; i < last; i += step) {
         int64_t n = last - i < step ? last - i : step;
-        const void *from = ew_load(middle, x->dtype, x->data, i, n, buffer);
+        const void *from = ew_load(middle, input->dtype, input->data, i, n, buffer);
         if (middle == INLAY_FLOAT)
-            convert_from_f32(y->dtype, y->data, i, n, from, s->how);
+            convert_from_f32(output->dtype, output->data, i, n, from, state->how);
         else if (middle == INLAY_DOUBLE)
-            convert_from_f64(y->dtype, y->data, i, n, from, s->how);
+            convert_from_f64(output->dtype, output->data, i, n, from, state->how);
         else
-            convert_from_i64(y->dtype, y->data, i, n, from, s->how);
+            convert_from_i64(output->dtype, output->data, i, n, from, state->how);
     }
     return INLAY_OK;
 }
@@ -163,57 +163,57 @@ static size_t write_float(char *text, double x, bool single)
     return n;
 }
 
-static size_t write_number(char *text, const kit_tensor *x, int64_t i)
+static size_t write_number(char *text, const kit_tensor *input, int64_t i)
 {
-    uint32_t bit = INLAY_DTYPE_BIT(x->dtype);
+    uint32_t bit = INLAY_DTYPE_BIT(input->dtype);
     double value;
 
-    if (x->dtype == INLAY_UINT64)
-        return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    if (input->dtype == INLAY_UINT64)
+        return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)input->data)[i]);
     if ((bit & (KIT_INTEGERS | KIT_SUBBYTE) & ~KIT_BIT(FLOAT4E2M1)) != 0)
-        return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(x->dtype, x->data, i));
-    value = convert_get_f64(x->dtype, x->data, i);
+        return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(input->dtype, input->data, i));
+    value = convert_get_f64(input->dtype, input->data, i);
     if (isnan(value))
         return (size_t)snprintf(text, 40, "NaN");
     if (isinf(value))
         return (size_t)snprintf(text, 40, value < 0 ? "-INF" : "INF");
-    return write_float(text, value, x->dtype != INLAY_DOUBLE);
+    return write_float(text, value, input->dtype != INLAY_DOUBLE);
 }
 
 static inlay_status numbers_to_strings(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    inlay_str *y = call->out[0].data;
+    const kit_tensor *input = &call->in[0];
+    inlay_str *string = call->out[0].data;
 
-    for (int64_t i = 0; i < x->count; i++) {
+    for (int64_t i = 0; i < input->count; i++) {
         char text[64];
-        size_t bytes = write_number(text, x, i);
+        size_t bytes = write_number(text, input, i);
         char *kept = kit_alloc_string(call, bytes);
 
         if (kept == NULL)
             return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for strings");
         memcpy(kept, text, bytes);
-        y[i] = (inlay_str){ kept, bytes };
+        string[i] = (inlay_str){ kept, bytes };
     }
     return INLAY_OK;
 }
 
 /* The number that the text holds; false when it is none. *out_exact: it is written as an integer, of which *integer
  * keeps all 64 bits. */
-static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *integer, bool *out_exact)
+static bool read_number(inlay_str string, locale_t c_only, double *value, uint64_t *integer, bool *out_exact)
 {
     char text[512], *end = text, *end_integer = text;
 
-    while (s.bytes > 0 && isspace((unsigned char)s.data[0])) {
-        s.data++;
-        s.bytes--;
+    while (string.bytes > 0 && isspace((unsigned char)string.data[0])) {
+        string.data++;
+        string.bytes--;
     }
-    while (s.bytes > 0 && isspace((unsigned char)s.data[s.bytes - 1]))
-        s.bytes--;
-    if (s.bytes == 0 || s.bytes >= sizeof text)
+    while (string.bytes > 0 && isspace((unsigned char)string.data[string.bytes - 1]))
+        string.bytes--;
+    if (string.bytes == 0 || string.bytes >= sizeof text)
         return false;
-    memcpy(text, s.data, (size_t)s.bytes);
-    text[s.bytes] = '\0';
+    memcpy(text, string.data, (size_t)string.bytes);
+    text[string.bytes] = '\0';
     if (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0) {
         *integer = tolower((unsigned char)text[0]) == 't';
         *value = (double)*integer;
@@ -221,7 +221,7 @@ static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *i
         return true;
     }
     *value = strtod_l(text, &end, c_only);
-    if (end != text + s.bytes)
+    if (end != text + string.bytes)
         return false;
     *integer = text[0] == '-' ? (uint64_t)strtoll(text, &end_integer, 10) : (uint64_t)strtoull(text, &end_integer, 10);
     *out_exact = end_integer == end;
@@ -230,25 +230,25 @@ static bool read_number(inlay_str s, locale_t c_only, double *value, uint64_t *i
 
 static inlay_status strings_to_numbers(const kit_call *call)
 {
-    const cast_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    bool floats = ((KIT_FLOATS | KIT_FLOAT8 | KIT_BIT(FLOAT4E2M1)) & INLAY_DTYPE_BIT(y->dtype)) != 0;
+    const cast_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    bool floats = ((KIT_FLOATS | KIT_FLOAT8 | KIT_BIT(FLOAT4E2M1)) & INLAY_DTYPE_BIT(output->dtype)) != 0;
 
-    for (int64_t i = 0; i < x->count; i++) {
-        inlay_str text = ((const inlay_str *)x->data)[i];
+    for (int64_t i = 0; i < input->count; i++) {
+        inlay_str text = ((const inlay_str *)input->data)[i];
         double value = 0;
         uint64_t integer = 0;
         bool exact = false;
 
-        if (!read_number(text, s->c_only, &value, &integer, &exact))
+        if (!read_number(text, state->c_only, &value, &integer, &exact))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Cast: element %lld, '%.*s', is not a number",
                               (long long)i, (int)(text.bytes < 60 ? text.bytes : 60),
                               text.data != NULL ? text.data : "");
-        if (floats || !exact || (y->dtype == INLAY_BOOL && integer == 0)) {
-            convert_from_f64(y->dtype, y->data, i, 1, &value, s->how);
+        if (floats || !exact || (output->dtype == INLAY_BOOL && integer == 0)) {
+            convert_from_f64(output->dtype, output->data, i, 1, &value, state->how);
         } else {
             int64_t bits = (int64_t)integer;
-            convert_from_i64(y->dtype, y->data, i, 1, &bits, s->how);
+            convert_from_i64(output->dtype, output->data, i, 1, &bits, state->how);
         }
     }
     return INLAY_OK;
@@ -258,23 +258,23 @@ static inlay_status strings_to_numbers(const kit_call *call)
 
 static inlay_status run_copy(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
 
-    if (y->data != x->data)
-        memmove(y->data, x->data, kit_bytes(x->dtype, x->count));
+    if (output->data != input->data)
+        memmove(output->data, input->data, kit_bytes(input->dtype, input->count));
     return INLAY_OK;
 }
 
 static inlay_status run_cast(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    int64_t blocks = x->count / EW_BLOCK + (x->count % EW_BLOCK != 0);
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    int64_t blocks = input->count / EW_BLOCK + (input->count % EW_BLOCK != 0);
 
-    if (x->dtype == y->dtype)
+    if (input->dtype == output->dtype)
         return run_copy(call);
-    if (y->dtype == INLAY_STRING)
+    if (output->dtype == INLAY_STRING)
         return numbers_to_strings(call);
-    if (x->dtype == INLAY_STRING)
+    if (input->dtype == INLAY_STRING)
         return strings_to_numbers(call);
     return kit_parallel(call, blocks, CAST_GRAIN, cast_numbers, (void *)(uintptr_t)call);
 }

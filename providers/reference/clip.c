@@ -49,27 +49,27 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
 {
     static const char *const names[2] = { "min", "max" };
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    clip_state *s = calloc(1, sizeof *s);
+    clip_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    s->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
-    s->fn = by_dtype[s->compute];
+    state->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    state->fn = by_dtype[state->compute];
     for (int k = 0; k < 2 && node->info->since_version < 11; k++)
         if (kit_attr(node->info, names[k]) != NULL) {
             double value = kit_attr_float(node->info, names[k], 0);
-            s->has[k] = true;
-            if (s->compute == INLAY_DOUBLE)
-                s->bound[k].f64 = value;
+            state->has[k] = true;
+            if (state->compute == INLAY_DOUBLE)
+                state->bound[k].f64 = value;
             else
-                s->bound[k].f32 = (float)value;
+                state->bound[k].f32 = (float)value;
         }
     for (uint32_t k = 0; k < 2 && clip_row_fits(node); k++) {
         const float *bound = kit_constant(node, k + 1);
         if (bound != NULL) {
-            s->bound[k].f32 = *bound;
-            s->has[k] = true;
+            state->bound[k].f32 = *bound;
+            state->has[k] = true;
         }
     }
     return INLAY_OK;
@@ -91,44 +91,44 @@ typedef struct clip_job {
 
 static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const clip_job *j = user;
-    const clip_state *s = j->call->state;
-    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
-    int64_t bytes = ew_bytes(x->dtype);
+    const clip_job *job = user;
+    const clip_state *state = job->call->state;
+    const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
+    int64_t bytes = ew_bytes(input->dtype);
 
     (void)worker;
-    if (x->dtype == s->compute) {
-        s->fn((char *)y->data + begin * bytes, (const char *)x->data + begin * bytes, end - begin, j->bound[0],
-              j->bound[1]);
+    if (input->dtype == state->compute) {
+        state->fn((char *)output->data + begin * bytes, (const char *)input->data + begin * bytes, end - begin,
+                  job->bound[0], job->bound[1]);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i += EW_BLOCK) {
         float buffer[EW_BLOCK];
         int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
-        convert_to_f32(buffer, x->dtype, x->data, i, n);
-        s->fn(buffer, buffer, n, j->bound[0], j->bound[1]);
-        convert_from_f32(y->dtype, y->data, i, n, buffer, CONVERT_SATURATE);
+        convert_to_f32(buffer, input->dtype, input->data, i, n);
+        state->fn(buffer, buffer, n, job->bound[0], job->bound[1]);
+        convert_from_f32(output->dtype, output->data, i, n, buffer, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_clip(const kit_call *call)
 {
-    const clip_state *s = call->state;
+    const clip_state *state = call->state;
     clip_bound from_input[2];
     clip_job job = { call, { NULL, NULL } };
 
     for (uint32_t k = 0; k < 2; k++) {
-        if (s->has[k])
-            job.bound[k] = &s->bound[k];
+        if (state->has[k])
+            job.bound[k] = &state->bound[k];
         if (!kit_has_input(call, k + 1) || call->in[k + 1].count == 0)
             continue;
         if (call->in[k + 1].count != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Clip: %s must be a scalar, it has %lld elements",
                               k == 0 ? "min" : "max", (long long)call->in[k + 1].count);
         from_input[k].any = 0;
-        if (call->in[k + 1].dtype == s->compute)
-            memcpy(&from_input[k], call->in[k + 1].data, (size_t)ew_bytes(s->compute));
+        if (call->in[k + 1].dtype == state->compute)
+            memcpy(&from_input[k], call->in[k + 1].data, (size_t)ew_bytes(state->compute));
         else
             convert_to_f32(&from_input[k].f32, call->in[k + 1].dtype, call->in[k + 1].data, 0, 1);
         job.bound[k] = &from_input[k];

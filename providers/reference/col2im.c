@@ -128,14 +128,15 @@ done:
 /* An accumulator of 8 bytes a number for each worker. */
 static inlay_status shape_col2im(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *y = &plan->out[0];
+    const kit_tensor *output = &plan->out[0];
     uint64_t numbers;
 
     (void)state;
-    if (y->count < 0 || y->rank < 3)
+    if (output->count < 0 || output->rank < 3)
         return INLAY_OK; /* run says what is wrong */
-    numbers = (uint64_t)strided_product(y->dims, 2, y->rank) * (uint64_t)plan->max_threads;
-    if (__builtin_mul_overflow(numbers, y->dtype == INLAY_COMPLEX64 || y->dtype == INLAY_COMPLEX128 ? 16u : 8u,
+    numbers = (uint64_t)strided_product(output->dims, 2, output->rank) * (uint64_t)plan->max_threads;
+    if (__builtin_mul_overflow(numbers,
+                               output->dtype == INLAY_COMPLEX64 || output->dtype == INLAY_COMPLEX128 ? 16u : 8u,
                                &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the image is too large");
     return INLAY_OK;
@@ -145,11 +146,11 @@ static inlay_status shape_col2im(const void *state, kit_plan *plan, inlay_diag *
 static inlay_status read_job(const kit_call *call, col2im_job *job)
 {
     const col2im_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *image = &call->in[1], *block = &call->in[2];
+    const kit_tensor *input = &call->in[0], *image = &call->in[1], *block = &call->in[2];
     const int64_t rank = image->count;
     int64_t step = 1, dims[INLAY_MAX_RANK];
 
-    if (x->rank != 3 || rank < 1 || rank > INLAY_MAX_RANK - 2 || block->count != rank ||
+    if (input->rank != 3 || rank < 1 || rank > INLAY_MAX_RANK - 2 || block->count != rank ||
         (state->dilation_count >= 0 && state->dilation_count != rank) ||
         (state->stride_count >= 0 && state->stride_count != rank) ||
         (state->pad_count >= 0 && state->pad_count != 2 * rank))
@@ -183,14 +184,14 @@ static inlay_status read_job(const kit_call *call, col2im_job *job)
             return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "too many blocks");
     }
     job->block_count = step;
-    if (x->dims[1] % step != 0 || x->dims[2] != job->positions)
+    if (input->dims[1] % step != 0 || input->dims[2] != job->positions)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "the input is [%lld, %lld, %lld]; blocks of %lld elements at "
                           "%lld positions are asked for",
-                          (long long)x->dims[0], (long long)x->dims[1], (long long)x->dims[2], (long long)step,
-                          (long long)job->positions);
-    dims[0] = x->dims[0];
-    dims[1] = x->dims[1] / step;
+                          (long long)input->dims[0], (long long)input->dims[1], (long long)input->dims[2],
+                          (long long)step, (long long)job->positions);
+    dims[0] = input->dims[0];
+    dims[1] = input->dims[1] / step;
     memcpy(dims + 2, job->image, job->rank * sizeof *dims);
     return arg_expect_dims(call->diag, &call->out[0], job->rank + 2, dims);
 }
@@ -209,20 +210,22 @@ static inlay_status col2im_range(void *user, int64_t begin, int64_t end, uint32_
 
 static inlay_status run_col2im(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const bool complex = x->dtype == INLAY_COMPLEX64 || x->dtype == INLAY_COMPLEX128;
-    col2im_job job = { .in = x->data, .out = y->data, .accumulators = call->workspace, .lanes = complex ? 2 : 1 };
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const bool complex = input->dtype == INLAY_COMPLEX64 || input->dtype == INLAY_COMPLEX128;
+    col2im_job job = {
+        .in = input->data, .out = output->data, .accumulators = call->workspace, .lanes = complex ? 2 : 1
+    };
     inlay_status status = read_job(call, &job);
 
-    if (status != INLAY_OK || y->count == 0)
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    job.plane = by_dtype[x->dtype];
+    job.plane = by_dtype[input->dtype];
     if (job.plane == NULL)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(x->dtype));
-    job.element = strided_element_bytes(x->dtype);
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    job.element = strided_element_bytes(input->dtype);
     job.pixels = strided_product(job.image, 0, job.rank);
-    return kit_parallel(call, y->dims[0] * y->dims[1], 16384 / (job.block_count * job.positions + 1) + 1, col2im_range,
-                        &job);
+    return kit_parallel(call, output->dims[0] * output->dims[1], 16384 / (job.block_count * job.positions + 1) + 1,
+                        col2im_range, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -69,17 +69,17 @@ static inlay_status prepare_compare(const kit_node *node, void **out_state, inla
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const compare_row *row = rows;
-    ew_binary *b = calloc(1, sizeof *b);
+    ew_binary *binary = calloc(1, sizeof *binary);
 
-    *out_state = b;
-    if (b == NULL)
+    *out_state = binary;
+    if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    ew_binary_legacy(node, b);
+    ew_binary_legacy(node, binary);
     while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
         row++;
-    b->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
-    b->result = INLAY_BOOL;
-    b->fn = row->by_dtype[b->compute];
+    binary->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    binary->result = INLAY_BOOL;
+    binary->fn = row->by_dtype[binary->compute];
     return INLAY_OK;
 }
 

@@ -33,17 +33,17 @@ static inlay_status check_parts(const kit_tensor *whole, const kit_tensor *parts
 {
     int64_t total = 0;
 
-    for (uint32_t p = 0; p < count; p++) {
-        if (parts[p].dtype == INLAY_UNDEFINED)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "part %u is omitted", p);
-        if (parts[p].rank != whole->rank)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "part %u has rank %u, the whole %u", p, parts[p].rank,
+    for (uint32_t part = 0; part < count; part++) {
+        if (parts[part].dtype == INLAY_UNDEFINED)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "part %u is omitted", part);
+        if (parts[part].rank != whole->rank)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "part %u has rank %u, the whole %u", part, parts[part].rank,
                               whole->rank);
         for (uint32_t i = 0; i < whole->rank; i++)
-            if (i != axis && parts[p].dims[i] != whole->dims[i])
-                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "part %u has size %lld on axis %u, the whole %lld", p,
-                                  (long long)parts[p].dims[i], i, (long long)whole->dims[i]);
-        total += parts[p].dims[axis];
+            if (i != axis && parts[part].dims[i] != whole->dims[i])
+                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "part %u has size %lld on axis %u, the whole %lld", part,
+                                  (long long)parts[part].dims[i], i, (long long)whole->dims[i]);
+        total += parts[part].dims[axis];
     }
     if (total != whole->dims[axis])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the parts sum up to %lld on axis %u, the whole has %lld",
@@ -69,19 +69,20 @@ static inlay_status copy_parts(const kit_call *call, const kit_tensor *whole, co
     const int64_t inner = strided_product(whole->dims, axis + 1, whole->rank) * element;
     char *at = whole->data;
 
-    for (uint32_t p = 0; p < count && status == INLAY_OK; p++) {
-        const int64_t bytes = parts[p].dims[axis] * inner;
+    for (uint32_t part = 0; part < count && status == INLAY_OK; part++) {
+        const int64_t bytes = parts[part].dims[axis] * inner;
         const int64_t dims[] = { outer, bytes / element };
         const int64_t wide[] = { whole->dims[axis] * inner, element }, dense[] = { bytes, element };
 
         if (bytes > 0 && outer == 1) {
-            status = join ? strided_memcpy(call, at, parts[p].data, (uint64_t)bytes)
-                          : strided_memcpy(call, parts[p].data, at, (uint64_t)bytes);
+            status = join ? strided_memcpy(call, at, parts[part].data, (uint64_t)bytes)
+                          : strided_memcpy(call, parts[part].data, at, (uint64_t)bytes);
         } else if (bytes > 0) {
             strided_plan plan;
 
             strided_plan_init(&plan, (uint32_t)element, 2, dims, join ? dense : wide, join ? wide : dense);
-            status = join ? strided_copy(call, &plan, parts[p].data, at) : strided_copy(call, &plan, at, parts[p].data);
+            status = join ? strided_copy(call, &plan, parts[part].data, at)
+                          : strided_copy(call, &plan, at, parts[part].data);
         }
         at += bytes;
     }

@@ -67,55 +67,59 @@ static inlay_status copy_strings(const inlay_str *texts, uint64_t count, void **
 
 static inlay_status prepare_constant(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const inlay_attr_info *a;
+    const inlay_attr_info *attribute;
 
-    if ((a = kit_attr(node->info, "value")) != NULL && a->tensor != NULL)
-        return a->tensor->dtype == INLAY_STRING
-                   ? copy_strings(a->tensor->data, a->tensor->bytes / sizeof(inlay_str), out_state, diag)
-                   : copy_bytes(a->tensor->data, a->tensor->bytes, a->tensor->dtype, out_state, diag);
-    if ((a = kit_attr(node->info, "value_float")) != NULL) {
-        const float value = (float)a->f;
+    if ((attribute = kit_attr(node->info, "value")) != NULL && attribute->tensor != NULL)
+        return attribute->tensor->dtype == INLAY_STRING
+                   ? copy_strings(attribute->tensor->data, attribute->tensor->bytes / sizeof(inlay_str), out_state,
+                                  diag)
+                   : copy_bytes(attribute->tensor->data, attribute->tensor->bytes, attribute->tensor->dtype, out_state,
+                                diag);
+    if ((attribute = kit_attr(node->info, "value_float")) != NULL) {
+        const float value = (float)attribute->f;
         return copy_bytes(&value, sizeof value, INLAY_FLOAT, out_state, diag);
     }
-    if ((a = kit_attr(node->info, "value_int")) != NULL)
-        return copy_bytes(&a->i, sizeof a->i, INLAY_INT64, out_state, diag);
-    if ((a = kit_attr(node->info, "value_string")) != NULL)
-        return copy_strings(&a->s, 1, out_state, diag);
-    if ((a = kit_attr(node->info, "value_floats")) != NULL)
-        return copy_bytes(a->floats, a->count * sizeof(float), INLAY_FLOAT, out_state, diag);
-    if ((a = kit_attr(node->info, "value_ints")) != NULL)
-        return copy_bytes(a->ints, a->count * sizeof(int64_t), INLAY_INT64, out_state, diag);
-    if ((a = kit_attr(node->info, "value_strings")) != NULL)
-        return copy_strings(a->strings, a->count, out_state, diag);
+    if ((attribute = kit_attr(node->info, "value_int")) != NULL)
+        return copy_bytes(&attribute->i, sizeof attribute->i, INLAY_INT64, out_state, diag);
+    if ((attribute = kit_attr(node->info, "value_string")) != NULL)
+        return copy_strings(&attribute->s, 1, out_state, diag);
+    if ((attribute = kit_attr(node->info, "value_floats")) != NULL)
+        return copy_bytes(attribute->floats, attribute->count * sizeof(float), INLAY_FLOAT, out_state, diag);
+    if ((attribute = kit_attr(node->info, "value_ints")) != NULL)
+        return copy_bytes(attribute->ints, attribute->count * sizeof(int64_t), INLAY_INT64, out_state, diag);
+    if ((attribute = kit_attr(node->info, "value_strings")) != NULL)
+        return copy_strings(attribute->strings, attribute->count, out_state, diag);
     return inlay_fail(diag, INLAY_INVALID_MODEL, "a Constant without a value attribute");
 }
 
 static inlay_status run_constant(const kit_call *call)
 {
     const constant_state *state = call->state;
-    const kit_tensor *y = &call->out[0];
+    const kit_tensor *output = &call->out[0];
 
-    if (state->dtype != y->dtype || kit_bytes(y->dtype, y->count) != state->bytes)
+    if (state->dtype != output->dtype || kit_bytes(output->dtype, output->count) != state->bytes)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%llu bytes of value for an output of %lld elements",
-                          (unsigned long long)state->bytes, (long long)y->count);
-    return strided_memcpy(call, y->data, state->data, state->bytes);
+                          (unsigned long long)state->bytes, (long long)output->count);
+    return strided_memcpy(call, output->data, state->data, state->bytes);
 }
 
 /* ------------------------------------------------------------------ ConstantOfShape */
 
 static inlay_status prepare_constant_of_shape(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const inlay_attr_info *a = kit_attr(node->info, "value");
+    const inlay_attr_info *attribute = kit_attr(node->info, "value");
     const float zero = 0;
     int64_t count = 1;
 
-    if (a == NULL || a->tensor == NULL)
+    if (attribute == NULL || attribute->tensor == NULL)
         return copy_bytes(&zero, sizeof zero, INLAY_FLOAT, out_state, diag);
-    for (uint32_t i = 0; i < a->tensor->rank; i++)
-        count = a->tensor->dims[i] == 1 ? count : 0;
-    if (count != 1 || a->tensor->dtype == INLAY_STRING || a->tensor->bytes < kit_bytes(a->tensor->dtype, 1))
+    for (uint32_t i = 0; i < attribute->tensor->rank; i++)
+        count = attribute->tensor->dims[i] == 1 ? count : 0;
+    if (count != 1 || attribute->tensor->dtype == INLAY_STRING ||
+        attribute->tensor->bytes < kit_bytes(attribute->tensor->dtype, 1))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "value must hold one element");
-    return copy_bytes(a->tensor->data, kit_bytes(a->tensor->dtype, 1), a->tensor->dtype, out_state, diag);
+    return copy_bytes(attribute->tensor->data, kit_bytes(attribute->tensor->dtype, 1), attribute->tensor->dtype,
+                      out_state, diag);
 }
 
 typedef struct fill_job {
@@ -136,21 +140,21 @@ static inlay_status fill_range(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_constant_of_shape(const kit_call *call)
 {
     const constant_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     char element[16] = { 0 };
-    fill_job job = { y->data, element, strided_element_bytes(y->dtype) };
-    int64_t count = y->count;
+    fill_job job = { output->data, element, strided_element_bytes(output->dtype) };
+    int64_t count = output->count;
     inlay_status status;
 
-    if (x->count > INLAY_MAX_RANK)
-        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "%lld axes; at most %d are supported", (long long)x->count,
-                          INLAY_MAX_RANK);
-    status = arg_expect_dims(call->diag, y, (uint32_t)x->count, x->data);
+    if (input->count > INLAY_MAX_RANK)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "%lld axes; at most %d are supported",
+                          (long long)input->count, INLAY_MAX_RANK);
+    status = arg_expect_dims(call->diag, output, (uint32_t)input->count, input->data);
     if (status != INLAY_OK)
         return status;
     memcpy(element, state->data, (size_t)state->bytes);
-    if (strided_is_packed(y->dtype)) { /* a byte full of the element */
-        const uint32_t bits = inlay_dtype_bits(y->dtype), value = (uint8_t)element[0] & ((1u << bits) - 1);
+    if (strided_is_packed(output->dtype)) { /* a byte full of the element */
+        const uint32_t bits = inlay_dtype_bits(output->dtype), value = (uint8_t)element[0] & ((1u << bits) - 1);
         const int64_t per_byte = 8 / (int64_t)bits;
 
         for (uint32_t shift = 0; shift < 8; shift += bits)

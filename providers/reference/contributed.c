@@ -14,13 +14,13 @@
 /* Two matrices of doubles a worker. */
 static inlay_status shape_inverse(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     int64_t n;
 
     (void)state;
-    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
+    if (input->rank < 2 || input->dims[input->rank - 1] != input->dims[input->rank - 2])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "an inverse needs square matrices in the last two dims");
-    n = x->dims[x->rank - 1];
+    n = input->dims[input->rank - 1];
     if (n > INT16_MAX || __builtin_mul_overflow((uint64_t)(n * n) * 2 * sizeof(double), (uint64_t)plan->max_threads,
                                                 &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)n);
@@ -36,12 +36,12 @@ static void swap_rows(double *a, int64_t n, int64_t i, int64_t k)
     }
 }
 
-/* Gauss and Jordan, with pivoting: a becomes the identity and y what was its inverse. One that has none gives
+/* Gauss and Jordan, with pivoting: a becomes the identity and output what was its inverse. One that has none gives
  * infinities and NaN. */
-static void invert(double *a, double *y, int64_t n)
+static void invert(double *a, double *output, int64_t n)
 {
     for (int64_t i = 0; i < n * n; i++)
-        y[i] = i % (n + 1) == 0;
+        output[i] = i % (n + 1) == 0;
     for (int64_t k = 0; k < n; k++) {
         int64_t pivot = k;
         double scale;
@@ -49,18 +49,18 @@ static void invert(double *a, double *y, int64_t n)
         for (int64_t i = k + 1; i < n; i++)
             pivot = fabs(a[i * n + k]) > fabs(a[pivot * n + k]) ? i : pivot;
         swap_rows(a, n, k, pivot);
-        swap_rows(y, n, k, pivot);
+        swap_rows(output, n, k, pivot);
         scale = 1 / a[k * n + k];
         for (int64_t j = 0; j < n; j++) {
             a[k * n + j] *= scale;
-            y[k * n + j] *= scale;
+            output[k * n + j] *= scale;
         }
         for (int64_t i = 0; i < n; i++) {
             const double f = a[i * n + k];
 
             for (int64_t j = 0; i != k && j < n; j++) {
                 a[i * n + j] -= f * a[k * n + j];
-                y[i * n + j] -= f * y[k * n + j];
+                output[i * n + j] -= f * output[k * n + j];
             }
         }
     }
@@ -69,26 +69,26 @@ static void invert(double *a, double *y, int64_t n)
 static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const kit_tensor *x = &call->in[0];
-    const int64_t n = x->dims[x->rank - 1];
-    double *a = (double *)call->workspace + (int64_t)worker * 2 * n * n, *y = a + n * n;
+    const kit_tensor *input = &call->in[0];
+    const int64_t n = input->dims[input->rank - 1];
+    double *a = (double *)call->workspace + (int64_t)worker * 2 * n * n, *output = a + n * n;
 
     for (int64_t i = begin; i < end; i++) {
-        convert_to_f64(a, x->dtype, x->data, i * n * n, n * n);
-        invert(a, y, n);
-        convert_from_f64(call->out[0].dtype, call->out[0].data, i * n * n, n * n, y, 0);
+        convert_to_f64(a, input->dtype, input->data, i * n * n, n * n);
+        invert(a, output, n);
+        convert_from_f64(call->out[0].dtype, call->out[0].data, i * n * n, n * n, output, 0);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_inverse(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const int64_t n = x->dims[x->rank - 1];
+    const kit_tensor *input = &call->in[0];
+    const int64_t n = input->dims[input->rank - 1];
 
-    return x->count == 0 ? INLAY_OK
-                         : kit_parallel(call, x->count / (n * n), 32768 / (n * n * n + 1) + 1, run_matrices,
-                                        (void *)(uintptr_t)call);
+    return input->count == 0 ? INLAY_OK
+                             : kit_parallel(call, input->count / (n * n), 32768 / (n * n * n + 1) + 1, run_matrices,
+                                            (void *)(uintptr_t)call);
 }
 
 /* ------------------------------------------------------------------ NGramRepeatBlock */
@@ -178,18 +178,18 @@ static uint32_t murmur(const void *data, size_t bytes, uint32_t hash)
 
 static inlay_status run_hash(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     const uint32_t seed = *(const uint32_t *)call->state;
-    const size_t width = inlay_dtype_bits(x->dtype) / 8;
-    uint32_t *y = call->out[0].data;
+    const size_t width = inlay_dtype_bits(input->dtype) / 8;
+    uint32_t *output = call->out[0].data;
 
-    for (int64_t i = 0; i < x->count; i++) {
-        if (x->dtype == INLAY_STRING) {
-            const inlay_str *text = (const inlay_str *)x->data + i;
+    for (int64_t i = 0; i < input->count; i++) {
+        if (input->dtype == INLAY_STRING) {
+            const inlay_str *text = (const inlay_str *)input->data + i;
 
-            y[i] = murmur(text->data, (size_t)text->bytes, seed);
+            output[i] = murmur(text->data, (size_t)text->bytes, seed);
         } else {
-            y[i] = murmur((const char *)x->data + (size_t)i * width, width, seed);
+            output[i] = murmur((const char *)input->data + (size_t)i * width, width, seed);
         }
     }
     return INLAY_OK;
@@ -234,14 +234,14 @@ static float place_of(float low, float high, int64_t size, int64_t i, int64_t co
     return low * (float)(size - 1) + (float)i * ((high - low) * (float)(size - 1) / (float)(count - 1));
 }
 
-static float sample(const float *image, int64_t h, int64_t w, float y, float x, const crop_state *s)
+static float sample(const float *image, int64_t h, int64_t w, float y, float x, const crop_state *state)
 {
     int64_t top, left, bottom, right;
     float fy, fx, above, below;
 
     if (!(y >= 0) || y > (float)(h - 1) || !(x >= 0) || x > (float)(w - 1))
-        return s->outside;
-    if (s->nearest)
+        return state->outside;
+    if (state->nearest)
         return image[(int64_t)roundf(y) * w + (int64_t)roundf(x)];
     top = (int64_t)floorf(y);
     left = (int64_t)floorf(x);
@@ -257,16 +257,17 @@ static float sample(const float *image, int64_t h, int64_t w, float y, float x, 
 static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const int64_t channels = x->dims[1], h = x->dims[2], w = x->dims[3], rows = y->dims[2], columns = y->dims[3];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const int64_t channels = input->dims[1], h = input->dims[2], w = input->dims[3], rows = output->dims[2],
+                  columns = output->dims[3];
     const int32_t *images = call->in[2].data;
 
     (void)worker;
     for (int64_t k = begin; k < end; k++) { /* a channel of a box */
         const float *box = (const float *)call->in[1].data + k / channels * 4;
         const int64_t image = images[k / channels];
-        const float *from = (const float *)x->data + (image * channels + k % channels) * h * w;
-        float *to = (float *)y->data + k * rows * columns;
+        const float *from = (const float *)input->data + (image * channels + k % channels) * h * w;
+        float *to = (float *)output->data + k * rows * columns;
 
         for (int64_t i = 0; i < rows; i++) {
             const float at = place_of(box[0], box[2], h, i, rows);
@@ -280,18 +281,19 @@ static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t w
 
 static inlay_status run_crop(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     const int32_t *images = call->in[2].data;
 
     for (int64_t i = 0; i < call->in[2].count; i++)
-        if (images[i] < 0 || images[i] >= x->dims[0])
+        if (images[i] < 0 || images[i] >= input->dims[0])
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %d, outside [0, %lld)",
-                              (long long)i, (int)images[i], (long long)x->dims[0]);
-    if (x->dims[2] == 0 || x->dims[3] == 0 || y->count == 0)
-        return y->count == 0 ? INLAY_OK
-                             : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
-    return kit_parallel(call, y->dims[0] * y->dims[1], 32768 / (y->dims[2] * y->dims[3] * 16 + 1) + 1, run_boxes,
-                        (void *)(uintptr_t)call);
+                              (long long)i, (int)images[i], (long long)input->dims[0]);
+    if (input->dims[2] == 0 || input->dims[3] == 0 || output->count == 0)
+        return output->count == 0
+                   ? INLAY_OK
+                   : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
+    return kit_parallel(call, output->dims[0] * output->dims[1],
+                        32768 / (output->dims[2] * output->dims[3] * 16 + 1) + 1, run_boxes, (void *)(uintptr_t)call);
 }
 
 /* ------------------------------------------------------------------ WordConvEmbedding */
@@ -351,7 +353,7 @@ static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t w
     for (int64_t w = begin; w < end; w++) {
         const int32_t *word = (const int32_t *)words->data + w * most;
         const int64_t count = letters_of(word, most), places = count == 0 ? 0 : count < window ? 1 : count - window + 1;
-        float *y = (float *)call->out[0].data + w * size;
+        float *output = (float *)call->out[0].data + w * size;
 
         for (int64_t f = 0; f < size; f++) {
             float best = -INFINITY;
@@ -364,7 +366,7 @@ static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t w
                         sum += letters[word[p + k] * depth + d] * weights[(f * window + k) * depth + d];
                 best = sum > best || sum != sum ? sum : best;
             }
-            y[f] = places == 0 ? 0 : tanhf(best + bias[f]);
+            output[f] = places == 0 ? 0 : tanhf(best + bias[f]);
         }
     }
     return INLAY_OK;

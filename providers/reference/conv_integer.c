@@ -51,44 +51,44 @@ static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, i
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const struct layout *at = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
-    const inlay_value_info *zero = kit_input(node, at->w_zero), *w = kit_input(node, at->w);
-    quantized_state *s = NULL;
+    const inlay_value_info *zero = kit_input(node, at->w_zero), *weights = kit_input(node, at->w);
+    quantized_state *state = NULL;
     int64_t zeros = 1;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
-    s->at = at;
-    s->kernel = gemm_kernel_best(GEMM_S16);
-    s->weights.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->w));
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
+    state->at = at;
+    state->kernel = gemm_kernel_best(GEMM_S16);
+    state->weights.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->w));
     if (zero == NULL || kit_is_constant(node, at->w_zero)) {
-        if (zero != NULL && kit_is_constant(node, at->w) && w->rank >= 1) {
+        if (zero != NULL && kit_is_constant(node, at->w) && weights->rank >= 1) {
             for (uint32_t d = 0; d < zero->rank; d++)
                 zeros *= zero->dims[d].value;
-            INLAY_TRY(set_weight_zeros(&s->weights, kit_constant_unaligned(node, at->w_zero), zeros, w->dims[0].value,
-                                       s->attrs.group, diag));
+            INLAY_TRY(set_weight_zeros(&state->weights, kit_constant_unaligned(node, at->w_zero), zeros,
+                                       weights->dims[0].value, state->attrs.group, diag));
         }
-        INLAY_TRY(conv_pack_weights(node, at->w, &s->attrs, s->kernel, &s->weights, &s->pack, diag));
+        INLAY_TRY(conv_pack_weights(node, at->w, &state->attrs, state->kernel, &state->weights, &state->pack, diag));
     }
-    s->weights.zero = NULL;
-    *out_state = s;
-    s = NULL;
+    state->weights.zero = NULL;
+    *out_state = state;
+    state = NULL;
 done:
-    release(s);
+    release(state);
     return status;
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const quantized_state *s = state;
-    conv_geometry g;
+    conv_geometry geometry;
     conv_plan *p = NULL;
     inlay_status status;
 
-    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[s->at->w], &g, diag));
-    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
-    status = conv_plan_create(&g, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype, s->at->y_scale != 0,
-                              plan->max_threads, &p, &plan->workspace_bytes, diag);
+    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[s->at->w], &geometry, diag));
+    INLAY_TRY(conv_check_output(&geometry, &plan->out[0], diag));
+    status = conv_plan_create(&geometry, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype,
+                              s->at->y_scale != 0, plan->max_threads, &p, &plan->workspace_bytes, diag);
     plan->plan = p;
 done:
     return status;
@@ -114,18 +114,18 @@ static void store_tile(void *user, const gemm_tile *tile)
     const conv_run *run = user;
     const kit_call *call = run->call;
     const kit_tensor *w_scale = &call->in[linear_inputs.w_scale];
-    const conv_geometry *g = &run->plan->g;
+    const conv_geometry *geometry = &run->plan->g;
     double scale = convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.x_scale].data, 0) /
                    convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.y_scale].data, 0);
     int32_t zero = (int32_t)convert_get_i64(run->y_dtype, call->in[linear_inputs.y_zero].data, 0);
-    int64_t first = conv_first_filter(run, tile), image = run->first_image + tile->batch / g->group;
+    int64_t first = conv_first_filter(run, tile), image = run->first_image + tile->batch / geometry->group;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         int64_t filter = first + i;
         double of_filter = convert_get_f64(INLAY_FLOAT, w_scale->data, w_scale->count > 1 ? filter : 0);
         requantize_row((const int32_t *)tile->c + (i - tile->i0) * tile->c_stride, tile->j1 - tile->j0,
                        (float)(scale * of_filter), &one, 0, zero, run->y_dtype == INLAY_INT8,
-                       (char *)run->y + (image * g->filters + filter) * g->positions + tile->j0);
+                       (char *)run->y + (image * geometry->filters + filter) * geometry->positions + tile->j0);
     }
 }
 
@@ -138,10 +138,10 @@ static inlay_status expect_one(const kit_call *call, uint32_t input, const char 
                       (long long)call->in[input].count);
 }
 
-static inlay_status set_linear(const kit_call *call, conv_run *r)
+static inlay_status set_linear(const kit_call *call, conv_run *run)
 {
     const kit_tensor *in = call->in;
-    int64_t filters = r->plan->g.filters;
+    int64_t filters = run->plan->g.filters;
     inlay_status status;
 
     INLAY_TRY(expect_one(call, linear_inputs.x_scale, "scale of x"));
@@ -154,25 +154,25 @@ static inlay_status set_linear(const kit_call *call, conv_run *r)
         if (in[linear_inputs.bias].count != filters)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
                               (long long)in[linear_inputs.bias].count, (long long)filters);
-        r->bias = in[linear_inputs.bias].data;
-        r->job.init = fill_bias;
-        r->job.init_user = r;
+        run->bias = in[linear_inputs.bias].data;
+        run->job.init = fill_bias;
+        run->job.init_user = run;
     }
-    r->own_store = true;
-    r->job.finish = store_tile;
-    r->job.finish_user = r;
+    run->own_store = true;
+    run->job.finish = store_tile;
+    run->job.finish_user = run;
 done:
     return status;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const quantized_state *s = call->state;
-    const struct layout *at = s->at;
-    const conv_plan *p = call->plan;
+    const quantized_state *state = call->state;
+    const struct layout *at = state->at;
+    const conv_plan *plan = call->plan;
     conv_run r = { .call = call,
-                   .plan = p,
-                   .job = p->job,
+                   .plan = plan,
+                   .job = plan->job,
                    .x = call->in[0].data,
                    .y = call->out[0].data,
                    .y_dtype = call->out[0].dtype };
@@ -187,8 +187,8 @@ static inlay_status run(const kit_call *call)
     }
     r.job.a.data = call->in[at->w].data;
     if (kit_has_input(call, at->w_zero) && r.job.a.packed == NULL)
-        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count, p->g.filters,
-                                   p->g.group, call->diag));
+        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count, plan->g.filters,
+                                   plan->g.group, call->diag));
     if (at->y_scale != 0)
         INLAY_TRY(set_linear(call, &r));
     status = conv_execute(&r);
@@ -200,11 +200,11 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     uint32_t w = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
     conv_attrs attrs;
-    conv_geometry g;
+    conv_geometry geometry;
 
     if (conv_read_attrs(node, &attrs, NULL) == INLAY_OK &&
-        conv_resolve(&attrs, &shapes->in[0], &shapes->in[w], &g, NULL) == INLAY_OK)
-        conv_cost(&g, shapes, out);
+        conv_resolve(&attrs, &shapes->in[0], &shapes->in[w], &geometry, NULL) == INLAY_OK)
+        conv_cost(&geometry, shapes, out);
 }
 
 static const kit_kernel kernels[] = {

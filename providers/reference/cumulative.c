@@ -142,22 +142,22 @@ static inlay_status cumulate_range(void *user, int64_t begin, int64_t end, uint3
 static inlay_status run_cumulate(const kit_call *call)
 {
     const cumulate_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    cumulate_job job = { x->data, y->data, by_dtype[x->dtype][state->product], 0, 0, state->how };
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    cumulate_job job = { input->data, output->data, by_dtype[input->dtype][state->product], 0, 0, state->how };
     inlay_status status = INLAY_OK;
     uint32_t axis;
 
     if (job.run == NULL)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(x->dtype));
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
     if (call->in[1].count != 1)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis must hold one value");
-    INLAY_TRY(arg_axis(call->diag, arg_index(&call->in[1], 0), x->rank, "axis", &axis));
-    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, x->dims));
-    if (y->count == 0)
+    INLAY_TRY(arg_axis(call->diag, arg_index(&call->in[1], 0), input->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, input->dims));
+    if (output->count == 0)
         goto done;
-    job.count = x->dims[axis];
-    job.inner = strided_product(x->dims, axis + 1, x->rank);
-    INLAY_TRY(kit_parallel(call, y->count / job.count, 32768 / job.count + 64, cumulate_range, &job));
+    job.count = input->dims[axis];
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
+    INLAY_TRY(kit_parallel(call, output->count / job.count, 32768 / job.count + 64, cumulate_range, &job));
 done:
     return status;
 }

@@ -5,13 +5,13 @@
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     int64_t n;
 
     (void)state;
-    if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
+    if (input->rank < 2 || input->dims[input->rank - 1] != input->dims[input->rank - 2])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a determinant needs square matrices in the last two dims");
-    n = x->dims[x->rank - 1];
+    n = input->dims[input->rank - 1];
     if (n > INT32_MAX ||
         __builtin_mul_overflow((uint64_t)(n * n) * sizeof(double), (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)n);
@@ -52,13 +52,13 @@ static double determinant(double *a, int64_t n)
 static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const kit_tensor *x = &call->in[0];
-    int64_t n = x->dims[x->rank - 1];
+    const kit_tensor *input = &call->in[0];
+    int64_t n = input->dims[input->rank - 1];
     double *room = (double *)call->workspace + (int64_t)worker * n * n;
 
     for (int64_t i = begin; i < end; i++) {
         double det;
-        convert_to_f64(room, x->dtype, x->data, i * n * n, n * n);
+        convert_to_f64(room, input->dtype, input->data, i * n * n, n * n);
         det = determinant(room, n);
         convert_from_f64(call->out[0].dtype, call->out[0].data, i, 1, &det, 0);
     }

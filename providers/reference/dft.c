@@ -14,17 +14,17 @@ typedef struct dft_state {
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    dft_state *s = NULL;
-    inlay_status status = arg_state(sizeof *s, (void **)&s, diag);
+    dft_state *state = NULL;
+    inlay_status status = arg_state(sizeof *state, (void **)&state, diag);
 
     if (status != INLAY_OK)
         return status;
-    s->short_time = strcmp(node->info->op_type.data, "STFT") == 0;
-    s->inverse = kit_attr_int(node->info, "inverse", 0) != 0;
-    s->onesided = kit_attr_int(node->info, "onesided", s->short_time) != 0;
-    s->axis_input = node->info->since_version >= 20;
-    s->axis = kit_attr_int(node->info, "axis", s->axis_input ? -2 : 1);
-    *out_state = s;
+    state->short_time = strcmp(node->info->op_type.data, "STFT") == 0;
+    state->inverse = kit_attr_int(node->info, "inverse", 0) != 0;
+    state->onesided = kit_attr_int(node->info, "onesided", state->short_time) != 0;
+    state->axis_input = node->info->since_version >= 20;
+    state->axis = kit_attr_int(node->info, "axis", state->axis_input ? -2 : 1);
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -76,58 +76,60 @@ static inlay_status read_scalar(const kit_plan *plan, uint32_t i, const char *na
     return INLAY_OK;
 }
 
-static inlay_status shape_dft(const dft_state *s, kit_plan *plan, inlay_diag *diag)
+static inlay_status shape_dft(const dft_state *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
-    int64_t axis = s->axis, n, inner = 1, lines;
-    bool to_real = s->inverse && s->onesided;
+    const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
+    int64_t axis = state->axis, n, inner = 1, lines;
+    bool to_real = state->inverse && state->onesided;
     dft_plan *p;
     uint32_t at;
     inlay_status status;
 
-    if (x->rank < 2 || y->rank != x->rank || x->dims[x->rank - 1] < 1 || x->dims[x->rank - 1] > 2)
+    if (input->rank < 2 || output->rank != input->rank || input->dims[input->rank - 1] < 1 ||
+        input->dims[input->rank - 1] > 2)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; its last dim must hold 1 or 2 parts",
-                          x->rank);
-    if (s->axis_input && given(plan, 2))
+                          input->rank);
+    if (state->axis_input && given(plan, 2))
         INLAY_TRY(read_scalar(plan, 2, "axis", &axis, diag));
-    INLAY_TRY(arg_axis(diag, axis, x->rank, "axis", &at));
-    if (at + 1 == x->rank)
+    INLAY_TRY(arg_axis(diag, axis, input->rank, "axis", &at));
+    if (at + 1 == input->rank)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "axis %lld is that of real and imaginary parts",
                           (long long)axis);
-    n = to_real ? 2 * (x->dims[at] - 1) : x->dims[at];
+    n = to_real ? 2 * (input->dims[at] - 1) : input->dims[at];
     if (given(plan, 1))
         INLAY_TRY(read_scalar(plan, 1, "dft_length", &n, diag));
-    for (uint32_t d = at + 1; d + 1 < x->rank; d++)
-        inner *= x->dims[d];
-    lines = x->dims[at] > 0 ? x->count / x->dims[at] / x->dims[x->rank - 1] : 0;
+    for (uint32_t d = at + 1; d + 1 < input->rank; d++)
+        inner *= input->dims[d];
+    lines = input->dims[at] > 0 ? input->count / input->dims[at] / input->dims[input->rank - 1] : 0;
     INLAY_TRY(make_plan(n, plan, &p, diag));
-    p->in_parts = x->dims[x->rank - 1];
+    p->in_parts = input->dims[input->rank - 1];
     p->out_parts = to_real ? 1 : 2;
-    p->in_axis = x->dims[at];
-    p->out_axis = s->onesided && !to_real ? n / 2 + 1 : n;
+    p->in_axis = input->dims[at];
+    p->out_axis = state->onesided && !to_real ? n / 2 + 1 : n;
     p->in_count = p->in_axis < n ? p->in_axis : n;
     if (to_real)
         p->in_count = p->in_axis < n / 2 + 1 ? p->in_axis : n / 2 + 1;
     p->out_count = p->out_axis;
     p->inner = inner;
     p->lines = lines;
-    if (y->count != lines * p->out_axis * p->out_parts)
+    if (output->count != lines * p->out_axis * p->out_parts)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements, not %lld x %lld x %lld",
-                          (long long)y->count, (long long)lines, (long long)p->out_axis, (long long)p->out_parts);
+                          (long long)output->count, (long long)lines, (long long)p->out_axis, (long long)p->out_parts);
 done:
     return status;
 }
 
-static inlay_status shape_stft(const dft_state *s, kit_plan *plan, inlay_diag *diag)
+static inlay_status shape_stft(const dft_state *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
+    const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
     int64_t length = 0, step = 0, bins, frames;
     dft_plan *p;
     inlay_status status;
 
-    if (x->rank < 2 || x->rank > 3 || (x->rank == 3 && x->dims[2] != 1 && x->dims[2] != 2) || y->rank != 4)
+    if (input->rank < 2 || input->rank > 3 || (input->rank == 3 && input->dims[2] != 1 && input->dims[2] != 2) ||
+        output->rank != 4)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the signal has rank %u; it must be [batch, length, 1 or 2]",
-                          x->rank);
+                          input->rank);
     INLAY_TRY(read_scalar(plan, 1, "frame_step", &step, diag));
     if (given(plan, 3))
         INLAY_TRY(read_scalar(plan, 3, "frame_length", &length, diag));
@@ -135,22 +137,23 @@ static inlay_status shape_stft(const dft_state *s, kit_plan *plan, inlay_diag *d
         length = plan->in[2].count;
     else
         return inlay_fail(diag, INLAY_INVALID_MODEL, "give STFT a window or a frame_length");
-    if (step < 1 || length < 1 || length > x->dims[1])
+    if (step < 1 || length < 1 || length > input->dims[1])
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "frames of %lld every %lld do not fit a signal of %lld",
-                          (long long)length, (long long)step, (long long)x->dims[1]);
-    bins = s->onesided ? length / 2 + 1 : length;
-    frames = (x->dims[1] - length) / step + 1;
-    if (y->dims[0] != x->dims[0] || y->dims[1] != frames || y->dims[2] != bins || y->dims[3] != 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output is not [%lld, %lld, %lld, 2]", (long long)x->dims[0],
-                          (long long)frames, (long long)bins);
+                          (long long)length, (long long)step, (long long)input->dims[1]);
+    bins = state->onesided ? length / 2 + 1 : length;
+    frames = (input->dims[1] - length) / step + 1;
+    if (output->dims[0] != input->dims[0] || output->dims[1] != frames || output->dims[2] != bins ||
+        output->dims[3] != 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output is not [%lld, %lld, %lld, 2]",
+                          (long long)input->dims[0], (long long)frames, (long long)bins);
     INLAY_TRY(make_plan(length, plan, &p, diag));
-    p->in_parts = x->rank == 3 ? x->dims[2] : 1;
+    p->in_parts = input->rank == 3 ? input->dims[2] : 1;
     p->in_count = given(plan, 2) && plan->in[2].count < length ? plan->in[2].count : length;
     p->out_count = bins;
     p->frames = frames;
     p->step = step;
-    p->signal = x->dims[1];
-    p->lines = x->dims[0] * frames;
+    p->signal = input->dims[1];
+    p->lines = input->dims[0] * frames;
 done:
     return status;
 }
@@ -175,38 +178,40 @@ static void mirror(double *line, int64_t n, int64_t have)
 static inlay_status run_lines(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const dft_state *s = call->state;
-    const dft_plan *p = call->plan;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    double *line = (double *)(void *)((char *)call->workspace + worker * p->thread_bytes), *scratch = line + 2 * p->f.n;
-    const kit_tensor *window = s->short_time && kit_has_input(call, 2) ? &call->in[2] : NULL;
+    const dft_state *state = call->state;
+    const dft_plan *plan = call->plan;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    double *line = (double *)(void *)((char *)call->workspace + worker * plan->thread_bytes),
+           *scratch = line + 2 * plan->f.n;
+    const kit_tensor *window = state->short_time && kit_has_input(call, 2) ? &call->in[2] : NULL;
 
     for (int64_t l = begin; l < end; l++) {
         int64_t from, to, in_step, out_step;
-        if (s->short_time) {
-            from = l / p->frames * p->signal + l % p->frames * p->step;
-            to = l * p->out_count;
+        if (state->short_time) {
+            from = l / plan->frames * plan->signal + l % plan->frames * plan->step;
+            to = l * plan->out_count;
             in_step = out_step = 1;
         } else {
-            from = l / p->inner * p->in_axis * p->inner + l % p->inner;
-            to = l / p->inner * p->out_axis * p->inner + l % p->inner;
-            in_step = out_step = p->inner;
+            from = l / plan->inner * plan->in_axis * plan->inner + l % plan->inner;
+            to = l / plan->inner * plan->out_axis * plan->inner + l % plan->inner;
+            in_step = out_step = plan->inner;
         }
-        memset(line, 0, (size_t)(2 * p->f.n) * sizeof(double));
-        for (int64_t k = 0; k < p->in_count; k++) {
-            convert_to_f64(line + 2 * k, x->dtype, x->data, (from + k * in_step) * p->in_parts, p->in_parts);
+        memset(line, 0, (size_t)(2 * plan->f.n) * sizeof(double));
+        for (int64_t k = 0; k < plan->in_count; k++) {
+            convert_to_f64(line + 2 * k, input->dtype, input->data, (from + k * in_step) * plan->in_parts,
+                           plan->in_parts);
             if (window != NULL) {
                 double w = convert_get_f64(window->dtype, window->data, k);
                 line[2 * k] *= w;
                 line[2 * k + 1] *= w;
             }
         }
-        if (p->out_parts == 1)
-            mirror(line, p->f.n, p->in_count);
-        fft_run(&p->f, s->inverse, line, scratch);
-        for (int64_t k = 0; k < p->out_count; k++) {
-            int64_t parts = p->out_parts == 1 ? 1 : 2;
-            convert_from_f64(y->dtype, y->data, (to + k * out_step) * parts, parts, line + 2 * k, 0);
+        if (plan->out_parts == 1)
+            mirror(line, plan->f.n, plan->in_count);
+        fft_run(&plan->f, state->inverse, line, scratch);
+        for (int64_t k = 0; k < plan->out_count; k++) {
+            int64_t parts = plan->out_parts == 1 ? 1 : 2;
+            convert_from_f64(output->dtype, output->data, (to + k * out_step) * parts, parts, line + 2 * k, 0);
         }
     }
     return INLAY_OK;
@@ -214,26 +219,26 @@ static inlay_status run_lines(void *user, int64_t begin, int64_t end, uint32_t w
 
 static inlay_status run(const kit_call *call)
 {
-    const dft_plan *p = call->plan;
+    const dft_plan *plan = call->plan;
 
-    return kit_parallel(call, p->lines, 4096 / p->f.m + 1, run_lines, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->lines, 4096 / plan->f.m + 1, run_lines, (void *)(uintptr_t)call);
 }
 
 /* Transforms of n take some n log n steps each, whatever n is (fft.h); what is beyond the kept half is computed too. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *x = &shapes->in[0], *y = &shapes->out[0];
+    const kit_tensor *input = &shapes->in[0], *output = &shapes->out[0];
     const bool short_time = strcmp(node->info->op_type.data, "STFT") == 0;
     int64_t axis = kit_attr_int(node->info, "axis", node->info->since_version >= 20 ? -2 : 1);
-    double points = work_count(y) / 2, n;
+    double points = work_count(output) / 2, n;
 
     if (shapes->in_count > 2 && !short_time && shapes->in[2].data != NULL && node->info->since_version >= 20)
         axis = arg_index(&shapes->in[2], 0);
-    axis = short_time ? 2 : axis + (axis < 0 ? (int64_t)y->rank : 0);
-    if (points <= 0 || x->rank == 0 || axis < 0 || axis >= (int64_t)y->rank)
+    axis = short_time ? 2 : axis + (axis < 0 ? (int64_t)output->rank : 0);
+    if (points <= 0 || input->rank == 0 || axis < 0 || axis >= (int64_t)output->rank)
         return;
-    n = (double)y->dims[axis] * (kit_attr_int(node->info, "onesided", short_time) != 0 ? 2 : 1);
-    points /= (double)y->dims[axis];
+    n = (double)output->dims[axis] * (kit_attr_int(node->info, "onesided", short_time) != 0 ? 2 : 1);
+    points /= (double)output->dims[axis];
     work_cost(shapes, points * work_sort(n > 2 ? n : 2), 2, points, out);
 }
 

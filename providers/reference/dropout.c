@@ -12,34 +12,34 @@ typedef struct dropout_state {
 
 static inlay_status prepare_dropout(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    dropout_state *s = calloc(1, sizeof *s);
+    dropout_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    twister_source_init(&s->source, node);
-    s->ratio = kit_attr_float(node->info, "ratio", 0.5);
-    s->training = node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0;
+    twister_source_init(&state->source, node);
+    state->ratio = kit_attr_float(node->info, "ratio", 0.5);
+    state->training = node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0;
     return INLAY_OK;
 }
 
 /* Keeps an element with probability 1 - ratio and scales it by the inverse. */
-static void drop(const kit_call *call, struct twister *t, double ratio)
+static void drop(const kit_call *call, struct twister *twister, double ratio)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     bool masked = kit_has_output(call, 1);
     double scale = 1 / (1 - ratio);
 
-    for (int64_t i = 0; i < x->count; i += EW_BLOCK) {
+    for (int64_t i = 0; i < input->count; i += EW_BLOCK) {
         double block[EW_BLOCK], mask[EW_BLOCK];
-        int64_t n = x->count - i < EW_BLOCK ? x->count - i : EW_BLOCK;
+        int64_t n = input->count - i < EW_BLOCK ? input->count - i : EW_BLOCK;
 
-        convert_to_f64(block, x->dtype, x->data, i, n);
+        convert_to_f64(block, input->dtype, input->data, i, n);
         for (int64_t k = 0; k < n; k++) {
-            mask[k] = twister_uniform(t) >= ratio;
+            mask[k] = twister_uniform(twister) >= ratio;
             block[k] = mask[k] != 0 ? block[k] * scale : 0;
         }
-        convert_from_f64(y->dtype, y->data, i, n, block, CONVERT_SATURATE);
+        convert_from_f64(output->dtype, output->data, i, n, block, CONVERT_SATURATE);
         if (masked)
             convert_from_f64(call->out[1].dtype, call->out[1].data, i, n, mask, CONVERT_SATURATE);
     }
@@ -47,11 +47,11 @@ static void drop(const kit_call *call, struct twister *t, double ratio)
 
 static inlay_status run_dropout(const kit_call *call)
 {
-    dropout_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    double ratio = s->ratio;
-    bool training = s->training;
-    struct twister t;
+    dropout_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    double ratio = state->ratio;
+    bool training = state->training;
+    struct twister twister;
 
     if (kit_has_input(call, 1) && call->in[1].count > 0)
         ratio = convert_get_f64(call->in[1].dtype, call->in[1].data, 0);
@@ -61,14 +61,14 @@ static inlay_status run_dropout(const kit_call *call)
         if (!(ratio > 0 && ratio < 1))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Dropout: the ratio is %g; it must be in [0, 1)",
                               ratio);
-        twister_start(&t, &s->source);
-        drop(call, &t, ratio);
+        twister_start(&twister, &state->source);
+        drop(call, &twister, ratio);
         return INLAY_OK;
     }
-    if (y->data != x->data)
-        memcpy(y->data, x->data, kit_bytes(x->dtype, x->count));
-    for (int64_t i = 0; kit_has_output(call, 1) && i < x->count; i += EW_BLOCK) {
-        int64_t ones[EW_BLOCK], n = x->count - i < EW_BLOCK ? x->count - i : EW_BLOCK;
+    if (output->data != input->data)
+        memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
+    for (int64_t i = 0; kit_has_output(call, 1) && i < input->count; i += EW_BLOCK) {
+        int64_t ones[EW_BLOCK], n = input->count - i < EW_BLOCK ? input->count - i : EW_BLOCK;
 
         for (int64_t k = 0; k < n; k++)
             ones[k] = 1;

@@ -32,55 +32,55 @@ void ew_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first,
 static inlay_status unary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const ew_unary *u = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    bool direct_in = x->dtype == u->compute, direct_out = y->dtype == u->result;
+    const ew_unary *unary = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    bool direct_in = input->dtype == unary->compute, direct_out = output->dtype == unary->result;
 
     (void)worker;
     if (direct_in && direct_out) {
-        u->fn((char *)y->data + begin * ew_bytes(y->dtype), (const char *)x->data + begin * ew_bytes(x->dtype),
-              end - begin, u->args);
+        unary->fn((char *)output->data + begin * ew_bytes(output->dtype),
+                  (const char *)input->data + begin * ew_bytes(input->dtype), end - begin, unary->args);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i += EW_BLOCK) {
         int64_t buffer[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
-        const void *from = ew_load(u->compute, x->dtype, x->data, i, n, buffer);
-        void *to = direct_out ? (char *)y->data + i * ew_bytes(y->dtype) : (char *)buffer;
+        const void *from = ew_load(unary->compute, input->dtype, input->data, i, n, buffer);
+        void *to = direct_out ? (char *)output->data + i * ew_bytes(output->dtype) : (char *)buffer;
 
-        u->fn(to, from, n, u->args);
+        unary->fn(to, from, n, unary->args);
         if (!direct_out)
-            ew_store(u->result, y->dtype, y->data, i, n, buffer);
+            ew_store(unary->result, output->dtype, output->data, i, n, buffer);
     }
     return INLAY_OK;
 }
 
 inlay_status ew_unary_run(const kit_call *call)
 {
-    const ew_unary *u = call->state;
-    const kit_tensor *x = &call->in[0];
+    const ew_unary *unary = call->state;
+    const kit_tensor *input = &call->in[0];
 
-    if (u->fn == NULL) {
-        if (call->out[0].data != x->data)
-            memcpy(call->out[0].data, x->data, kit_bytes(x->dtype, x->count));
+    if (unary->fn == NULL) {
+        if (call->out[0].data != input->data)
+            memcpy(call->out[0].data, input->data, kit_bytes(input->dtype, input->count));
         return INLAY_OK;
     }
-    return kit_parallel(call, x->count, u->grain, unary_range, (void *)(uintptr_t)call);
+    return kit_parallel(call, input->count, unary->grain, unary_range, (void *)(uintptr_t)call);
 }
 
 void ew_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const ew_unary *u = state;
+    const ew_unary *unary = state;
 
-    if (step[0] != 0 && u->fn != NULL) {
-        u->fn(out, in[0], n, u->args);
+    if (step[0] != 0 && unary->fn != NULL) {
+        unary->fn(out, in[0], n, unary->args);
         return;
     }
-    if (u->fn == NULL) {
+    if (unary->fn == NULL) {
         for (int64_t i = 0; i < n; i++)
             out[i] = in[0][i * step[0]];
         return;
     }
-    u->fn(out, in[0], 1, u->args); /* one element that counts for all */
+    unary->fn(out, in[0], 1, unary->args); /* one element that counts for all */
     for (int64_t i = 1; i < n; i++)
         out[i] = out[0];
 }
@@ -109,47 +109,48 @@ void ew_binary_legacy(const kit_node *node, ew_binary *b)
 
 /* The shape of input 1 with ones appended, so that it lines up with dimension `axis` of input 0 counted from the
  * left. */
-static bool align_left(const kit_tensor *x, const kit_tensor *y, int64_t axis, int64_t *dims, bcast_shape *out)
+static bool align_left(const kit_tensor *input, const kit_tensor *output, int64_t axis, int64_t *dims, bcast_shape *out)
 {
     if (axis < 0)
-        axis += (int64_t)x->rank;
-    if (axis < 0 || axis + (int64_t)y->rank > (int64_t)x->rank)
+        axis += (int64_t)input->rank;
+    if (axis < 0 || axis + (int64_t)output->rank > (int64_t)input->rank)
         return false;
-    out->rank = x->rank - (uint32_t)axis;
+    out->rank = input->rank - (uint32_t)axis;
     for (uint32_t d = 0; d < out->rank; d++)
-        dims[d] = d < y->rank ? y->dims[d] : 1;
+        dims[d] = d < output->rank ? output->dims[d] : 1;
     out->dims = dims;
     return true;
 }
 
 inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const ew_binary *s = state;
-    const kit_tensor *x = &plan->in[0], *y = &plan->in[1], *z = &plan->out[0];
-    bcast_shape shapes[2] = { { x->dims, x->rank }, { y->dims, y->rank } };
+    const ew_binary *binary = state;
+    const kit_tensor *input = &plan->in[0], *output = &plan->in[1], *tensor = &plan->out[0];
+    bcast_shape shapes[2] = { { input->dims, input->rank }, { output->dims, output->rank } };
     int64_t dims[INLAY_MAX_RANK];
     bool aligned = true;
     binary_plan *p = kit_plan_new(plan, sizeof *p);
 
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    if (s->broadcast == EW_LEGACY && s->axis != -1)
-        aligned = align_left(x, y, s->axis, dims, &shapes[1]);
-    else if (s->broadcast == EW_CHANNEL && y->rank == 1 && x->rank > 1 && y->dims[0] == x->dims[1])
-        aligned = align_left(x, y, 1, dims, &shapes[1]);
-    if (!aligned || !bcast_init(&p->b, 2, shapes, (bcast_shape){ z->dims, z->rank }))
+    if (binary->broadcast == EW_LEGACY && binary->axis != -1)
+        aligned = align_left(input, output, binary->axis, dims, &shapes[1]);
+    else if (binary->broadcast == EW_CHANNEL && output->rank == 1 && input->rank > 1 &&
+             output->dims[0] == input->dims[1])
+        aligned = align_left(input, output, 1, dims, &shapes[1]);
+    if (!aligned || !bcast_init(&p->b, 2, shapes, (bcast_shape){ tensor->dims, tensor->rank }))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "input 1 does not broadcast against input 0; make their dimensions "
                           "equal or 1, counted from the last");
     for (int k = 0; k < 2; k++) {
         p->whole[k] = plan->in[k].count == p->b.count;
         p->one[k] = plan->in[k].count == 1;
-        p->converts |= plan->in[k].dtype != s->compute;
+        p->converts |= plan->in[k].dtype != binary->compute;
         p->periodic[k] = true;
         for (uint32_t d = 0; d + 1 < p->b.rank; d++)
             p->periodic[k] &= p->b.stride[k][d] == 0;
     }
-    p->converts |= z->dtype != s->result;
+    p->converts |= tensor->dtype != binary->result;
     p->direct = p->b.rank == 1 && !p->converts;
     p->gathers = p->b.rank > 1 && p->b.row < EW_SMALL_ROW;
     return INLAY_OK;
@@ -164,22 +165,22 @@ typedef struct binary_job {
 } binary_job;
 
 /* One run of at most EW_BLOCK elements through the stack. step 0 inputs are converted once. */
-static void binary_block(const binary_job *j, int64_t out, const int64_t *at, const int64_t *step, int64_t n)
+static void binary_block(const binary_job *job, int64_t out, const int64_t *at, const int64_t *step, int64_t n)
 {
-    const ew_binary *s = j->s;
+    const ew_binary *binary = job->s;
     int64_t buffer[2][EW_BLOCK];
     const void *from[2];
-    bool direct = j->out->dtype == s->result;
+    bool direct = job->out->dtype == binary->result;
 
     for (int k = 0; k < 2; k++)
-        from[k] = ew_load(s->compute, j->in[k].dtype, j->in[k].data, at[k], step[k] != 0 ? n : 1, buffer[k]);
+        from[k] = ew_load(binary->compute, job->in[k].dtype, job->in[k].data, at[k], step[k] != 0 ? n : 1, buffer[k]);
     if (direct) {
-        s->fn((char *)j->out->data + out * ew_bytes(j->out->dtype), from[0], step[0], from[1], step[1], n);
+        binary->fn((char *)job->out->data + out * ew_bytes(job->out->dtype), from[0], step[0], from[1], step[1], n);
         return;
     }
     int64_t result[EW_BLOCK];
-    s->fn(result, from[0], step[0], from[1], step[1], n);
-    ew_store(s->result, j->out->dtype, j->out->data, out, n, result);
+    binary->fn(result, from[0], step[0], from[1], step[1], n);
+    ew_store(binary->result, job->out->dtype, job->out->data, out, n, result);
 }
 
 /* Where the rows of a block lie in an input: rows of `row` elements, `stride` apart, in planes of all rows of the last
@@ -257,12 +258,12 @@ void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b,
 
 /* Short rows: the input that repeats is laid out in a block, so that the loop sees long runs. What repeats with every
  * row is laid out once; blocks are whole rows, so that it fits all of them. */
-static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
+static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 {
-    const binary_plan *p = j->p;
+    const binary_plan *p = job->p;
     int64_t piece[2][2 * EW_BLOCK]; /* 16 bytes an element: strings */
-    kit_tensor in[2] = { j->in[0], j->in[1] };
-    binary_job block = { j->s, p, in, j->out };
+    kit_tensor in[2] = { job->in[0], job->in[1] };
+    binary_job block = { job->s, p, in, job->out };
     int64_t whole_rows = EW_BLOCK / p->b.row * p->b.row, n;
     bool laid[2] = { false, false };
 
@@ -280,7 +281,8 @@ static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
                 continue;
             if (!laid[k]) {
                 laid[k] = p->periodic[k] && first % p->b.row == 0;
-                ew_spread(piece[k], j->in[k].data, ew_bytes(j->in[k].dtype), &p->b, k, first, laid[k] ? whole_rows : n);
+                ew_spread(piece[k], job->in[k].data, ew_bytes(job->in[k].dtype), &p->b, k, first,
+                          laid[k] ? whole_rows : n);
             }
             in[k].data = piece[k];
         }
@@ -290,26 +292,27 @@ static void binary_gather(const binary_job *j, int64_t begin, int64_t end)
 
 static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const binary_job *j = user;
-    const ew_binary *s = j->s;
-    const struct bcast *b = &j->p->b;
-    bcast_cursor c;
+    const binary_job *job = user;
+    const ew_binary *binary = job->s;
+    const struct bcast *b = &job->p->b;
+    bcast_cursor cursor;
 
     (void)worker;
-    if (j->p->gathers) {
-        binary_gather(j, begin, end);
+    if (job->p->gathers) {
+        binary_gather(job, begin, end);
         return INLAY_OK;
     }
-    for (bcast_start(b, begin, &c); bcast_row(b, &c, end);) {
-        if (!j->p->converts) {
-            s->fn((char *)j->out->data + c.out * ew_bytes(j->out->dtype),
-                  (const char *)j->in[0].data + c.at[0] * ew_bytes(j->in[0].dtype), b->step[0],
-                  (const char *)j->in[1].data + c.at[1] * ew_bytes(j->in[1].dtype), b->step[1], c.count);
+    for (bcast_start(b, begin, &cursor); bcast_row(b, &cursor, end);) {
+        if (!job->p->converts) {
+            binary->fn((char *)job->out->data + cursor.out * ew_bytes(job->out->dtype),
+                       (const char *)job->in[0].data + cursor.at[0] * ew_bytes(job->in[0].dtype), b->step[0],
+                       (const char *)job->in[1].data + cursor.at[1] * ew_bytes(job->in[1].dtype), b->step[1],
+                       cursor.count);
             continue;
         }
-        for (int64_t i = 0; i < c.count; i += EW_BLOCK) {
-            int64_t at[2] = { c.at[0] + i * b->step[0], c.at[1] + i * b->step[1] };
-            binary_block(j, c.out + i, at, b->step, c.count - i < EW_BLOCK ? c.count - i : EW_BLOCK);
+        for (int64_t i = 0; i < cursor.count; i += EW_BLOCK) {
+            int64_t at[2] = { cursor.at[0] + i * b->step[0], cursor.at[1] + i * b->step[1] };
+            binary_block(job, cursor.out + i, at, b->step, cursor.count - i < EW_BLOCK ? cursor.count - i : EW_BLOCK);
         }
     }
     return INLAY_OK;
@@ -317,9 +320,9 @@ static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_
 
 void ew_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const ew_binary *s = state;
+    const ew_binary *binary = state;
 
-    s->fn(out, in[0], step[0], in[1], step[1], n);
+    binary->fn(out, in[0], step[0], in[1], step[1], n);
 }
 
 bool ew_binary_row_fits(const kit_node *node)
@@ -329,16 +332,16 @@ bool ew_binary_row_fits(const kit_node *node)
 
 inlay_status ew_binary_run(const kit_call *call)
 {
-    const ew_binary *s = call->state;
+    const ew_binary *binary = call->state;
     const binary_plan *p = call->plan;
 
-    int64_t grain = s->grain > 0 ? s->grain : EW_GRAIN;
+    int64_t grain = binary->grain > 0 ? binary->grain : EW_GRAIN;
 
     if (p->direct && p->b.count <= grain) {
         if (p->b.count > 0)
-            s->fn(call->out[0].data, call->in[0].data, p->b.step[0], call->in[1].data, p->b.step[1], p->b.count);
+            binary->fn(call->out[0].data, call->in[0].data, p->b.step[0], call->in[1].data, p->b.step[1], p->b.count);
         return INLAY_OK;
     }
-    binary_job job = { s, p, call->in, call->out };
+    binary_job job = { binary, p, call->in, call->out };
     return kit_parallel(call, p->b.count, grain, binary_range, &job);
 }

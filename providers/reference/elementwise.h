@@ -34,8 +34,8 @@ enum {
 
 enum { EW_ARGS = 4 };
 
-/* y[i] = f(x[i]) for n elements; args are the numbers from the node's attributes. */
-typedef void (*ew_unary_fn)(void *y, const void *x, int64_t n, const double *args);
+/* output[i] = f(input[i]) for n elements; args are the numbers from the node's attributes. */
+typedef void (*ew_unary_fn)(void *output, const void *input, int64_t n, const double *args);
 
 /* The prepared state of a unary kernel, made with malloc. */
 typedef struct ew_unary {
@@ -54,8 +54,8 @@ void ew_unary_row(const void *state, float *out, const float *const *in, const i
 
 /* ------------------------------------------------------------------ two inputs */
 
-/* z[i] = f(x[i * sx], y[i * sy]) for n elements; sx and sy are 0 or 1. */
-typedef void (*ew_binary_fn)(void *z, const void *x, int64_t sx, const void *y, int64_t sy, int64_t n);
+/* z[i] = f(input[i * sx], output[i * sy]) for n elements; sx and sy are 0 or 1. */
+typedef void (*ew_binary_fn)(void *z, const void *input, int64_t sx, const void *output, int64_t sy, int64_t n);
 
 /* How the inputs broadcast. */
 enum {
@@ -74,8 +74,8 @@ typedef struct ew_binary {
     int64_t axis;        /* EW_LEGACY: first dimension of input 0 that input 1 lines up with; -1: the last ones */
 } ew_binary;
 
-/* Reads the broadcast and axis attributes of opsets 1 to 6 (`since` below 7) into b. */
-void ew_binary_legacy(const kit_node *node, ew_binary *b);
+/* Reads the broadcast and axis attributes of opsets 1 to 6 (`since` below 7) into binary. */
+void ew_binary_legacy(const kit_node *node, ew_binary *binary);
 
 /* shape and run of a binary kernel whose state is an ew_binary. */
 inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag);
@@ -85,8 +85,8 @@ void ew_binary_row(const void *state, float *out, const float *const *in, const 
 bool ew_binary_row_fits(const kit_node *node);
 
 /* Lays elements [first, first + n) of the output out as input k of the broadcast has them: for loops that want long
- * runs where rows are short. bytes: of an element; b has at least two dimensions. */
-void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b, int k, int64_t first, int64_t n);
+ * runs where rows are short. bytes: of an element; bcast has at least two dimensions. */
+void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *bcast, int k, int64_t first, int64_t n);
 
 /* ------------------------------------------------------------------ small tools */
 

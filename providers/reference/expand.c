@@ -9,8 +9,8 @@
 /* Numpy broadcasting against the shape input; its sizes of 1 leave the input's alone. */
 static inlay_status run_expand(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const uint32_t element = strided_element_bytes(x->dtype);
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const uint32_t element = strided_element_bytes(input->dtype);
     int64_t dims[INLAY_MAX_RANK] = { 0 }, steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
     const int64_t wanted = call->in[1].count;
     strided_plan plan;
@@ -20,10 +20,10 @@ static inlay_status run_expand(const kit_call *call)
     if (wanted > INLAY_MAX_RANK)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "shape has %lld values; at most %u axes are supported",
                           (long long)wanted, (unsigned)INLAY_MAX_RANK);
-    rank = wanted > (int64_t)x->rank ? (uint32_t)wanted : x->rank;
-    strided_row_major(x->rank, x->dims, element, steps);
+    rank = wanted > (int64_t)input->rank ? (uint32_t)wanted : input->rank;
+    strided_row_major(input->rank, input->dims, element, steps);
     for (uint32_t i = 0; i < rank; i++) {
-        const int64_t have = i + x->rank < rank ? 1 : x->dims[i + x->rank - rank];
+        const int64_t have = i + input->rank < rank ? 1 : input->dims[i + input->rank - rank];
         const int64_t want =
             i + (uint32_t)wanted < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)wanted - rank];
 
@@ -33,22 +33,22 @@ static inlay_status run_expand(const kit_call *call)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of size %lld cannot be expanded to %lld", i,
                               (long long)have, (long long)want);
         dims[i] = have == 1 ? want : have;
-        from[i] = have == 1 ? 0 : steps[i + x->rank - rank];
+        from[i] = have == 1 ? 0 : steps[i + input->rank - rank];
     }
-    status = arg_expect_dims(call->diag, y, rank, dims);
+    status = arg_expect_dims(call->diag, output, rank, dims);
     if (status != INLAY_OK)
         return status;
     strided_row_major(rank, dims, element, to);
     strided_plan_init(&plan, element, rank, dims, from, to);
-    return strided_copy(call, &plan, x->data, y->data);
+    return strided_copy(call, &plan, input->data, output->data);
 }
 
 /* The number of repeats of each axis: Tile-6 has a list, Tile-1 one axis and one number, of the data's type. */
 static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
 {
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
 
-    for (uint32_t i = 0; i < x->rank; i++)
+    for (uint32_t i = 0; i < input->rank; i++)
         repeats[i] = 1;
     if (kit_has_input(call, 2)) {
         uint32_t axis;
@@ -56,15 +56,16 @@ static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
 
         if (call->in[1].count < 1 || call->in[2].count < 1)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "tiles and axis must hold one value each");
-        status = arg_axis(call->diag, convert_get_i64(call->in[2].dtype, call->in[2].data, 0), x->rank, "axis", &axis);
+        status =
+            arg_axis(call->diag, convert_get_i64(call->in[2].dtype, call->in[2].data, 0), input->rank, "axis", &axis);
         if (status != INLAY_OK)
             return status;
         repeats[axis] = convert_get_i64(call->in[1].dtype, call->in[1].data, 0);
     } else {
-        if (call->in[1].count != (int64_t)x->rank)
+        if (call->in[1].count != (int64_t)input->rank)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "repeats has %lld values for a tensor of rank %u",
-                              (long long)call->in[1].count, x->rank);
-        for (uint32_t i = 0; i < x->rank; i++)
+                              (long long)call->in[1].count, input->rank);
+        for (uint32_t i = 0; i < input->rank; i++)
             repeats[i] = ((const int64_t *)call->in[1].data)[i];
     }
     return INLAY_OK;
@@ -127,31 +128,33 @@ static inlay_status tile_range(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status run_tile(const kit_call *call)
 {
     enum { GRAIN = 64 << 10 };
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     int64_t dims[INLAY_MAX_RANK], units;
-    tile_job job = { .in = x->data, .out = y->data, .first = x->rank, .element = strided_element_bytes(x->dtype) };
+    tile_job job = {
+        .in = input->data, .out = output->data, .first = input->rank, .element = strided_element_bytes(input->dtype)
+    };
     inlay_status status = read_repeats(call, job.repeats);
 
     if (status != INLAY_OK)
         return status;
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (job.repeats[i] < 0 || __builtin_mul_overflow(x->dims[i], job.repeats[i], &dims[i]))
+    for (uint32_t i = 0; i < input->rank; i++)
+        if (job.repeats[i] < 0 || __builtin_mul_overflow(input->dims[i], job.repeats[i], &dims[i]))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u of size %lld cannot be repeated %lld times",
-                              i, (long long)x->dims[i], (long long)job.repeats[i]);
-    status = arg_expect_dims(call->diag, y, x->rank, dims);
-    if (status != INLAY_OK || y->count == 0)
+                              i, (long long)input->dims[i], (long long)job.repeats[i]);
+    status = arg_expect_dims(call->diag, output, input->rank, dims);
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    strided_row_major(x->rank, x->dims, job.element, job.steps);
-    strided_row_major(x->rank, dims, job.element, job.out_steps);
-    memcpy(job.sizes, x->dims, x->rank * sizeof *dims);
-    for (uint32_t i = x->rank; i-- > 0;) {
-        job.last = job.repeats[i] > 1 && job.first == x->rank ? i : job.last;
+    strided_row_major(input->rank, input->dims, job.element, job.steps);
+    strided_row_major(input->rank, dims, job.element, job.out_steps);
+    memcpy(job.sizes, input->dims, input->rank * sizeof *dims);
+    for (uint32_t i = input->rank; i-- > 0;) {
+        job.last = job.repeats[i] > 1 && job.first == input->rank ? i : job.last;
         job.first = job.repeats[i] > 1 ? i : job.first;
     }
-    if (job.first == x->rank)
-        return strided_memcpy(call, y->data, x->data, (uint64_t)(x->count * job.element));
-    units = strided_product(x->dims, 0, job.first);
-    return kit_parallel(call, units, GRAIN / (y->count / units * job.element + 1) + 1, tile_range, &job);
+    if (job.first == input->rank)
+        return strided_memcpy(call, output->data, input->data, (uint64_t)(input->count * job.element));
+    units = strided_product(input->dims, 0, job.first);
+    return kit_parallel(call, units, GRAIN / (output->count / units * job.element + 1) + 1, tile_range, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -17,14 +17,14 @@ static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inl
 static inlay_status run_eye_like(const kit_call *call)
 {
     const int64_t k = *(const int64_t *)call->state, one = 1;
-    const kit_tensor *y = &call->out[0];
-    int64_t rows = y->dims[0], columns = y->dims[1];
+    const kit_tensor *output = &call->out[0];
+    int64_t rows = output->dims[0], columns = output->dims[1];
 
-    memset(y->data, 0, kit_bytes(y->dtype, y->count));
+    memset(output->data, 0, kit_bytes(output->dtype, output->count));
     if (k <= -rows || k >= columns) /* the diagonal lies outside */
         return INLAY_OK;
     for (int64_t r = k < 0 ? -k : 0; r < rows && r + k < columns; r++)
-        convert_from_i64(y->dtype, y->data, r * columns + r + k, 1, &one, 0);
+        convert_from_i64(output->dtype, output->data, r * columns + r + k, 1, &one, 0);
     return INLAY_OK;
 }
 

@@ -66,26 +66,26 @@ static inlay_status gather_range(void *user, int64_t begin, int64_t end, uint32_
 
 static inlay_status run_gather(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
     int64_t dims[2 * INLAY_MAX_RANK];
     uint32_t axis;
-    gather_job job = { x->data, y->data, indices, 0, 0 };
+    gather_job job = { input->data, output->data, indices, 0, 0 };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, x->rank, "axis", &axis));
+    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, input->rank, "axis", &axis));
     for (uint32_t i = 0; i < axis; i++)
-        dims[i] = x->dims[i];
+        dims[i] = input->dims[i];
     for (uint32_t i = 0; i < indices->rank; i++)
         dims[axis + i] = indices->dims[i];
-    for (uint32_t i = axis + 1; i < x->rank; i++)
-        dims[indices->rank + i - 1] = x->dims[i];
-    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank + indices->rank - 1, dims));
-    INLAY_TRY(indices_check(call, indices, x->dims[axis]));
-    if (y->count == 0)
+    for (uint32_t i = axis + 1; i < input->rank; i++)
+        dims[indices->rank + i - 1] = input->dims[i];
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank + indices->rank - 1, dims));
+    INLAY_TRY(indices_check(call, indices, input->dims[axis]));
+    if (output->count == 0)
         goto done;
-    job.dim = x->dims[axis];
-    job.block = strided_product(x->dims, axis + 1, x->rank) * strided_element_bytes(x->dtype);
-    INLAY_TRY(kit_parallel(call, strided_product(x->dims, 0, axis) * indices->count, 65536 / job.block + 1,
+    job.dim = input->dims[axis];
+    job.block = strided_product(input->dims, axis + 1, input->rank) * strided_element_bytes(input->dtype);
+    INLAY_TRY(kit_parallel(call, strided_product(input->dims, 0, axis) * indices->count, 65536 / job.block + 1,
                            gather_range, &job));
 done:
     return status;
@@ -146,34 +146,34 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
 
 static inlay_status run_gather_elements(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
     uint32_t axis;
     static void (*const rows[])(const elements_job *, int64_t, int64_t) = { elements_row_1, elements_row_2,
                                                                             elements_row_4, elements_row_8,
                                                                             elements_row_16 };
-    elements_job job = { .in = x->data, .out = y->data, .indices = indices };
+    elements_job job = { .in = input->data, .out = output->data, .indices = indices };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, x->rank, "axis", &axis));
-    INLAY_TRY(arg_expect_dims(call->diag, y, indices->rank, indices->dims));
-    if (indices->rank != x->rank)
+    INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, input->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, output, indices->rank, indices->dims));
+    if (indices->rank != input->rank)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have rank %u, data %u; they must agree",
-                          indices->rank, x->rank);
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (i != axis && indices->dims[i] > x->dims[i])
+                          indices->rank, input->rank);
+    for (uint32_t i = 0; i < input->rank; i++)
+        if (i != axis && indices->dims[i] > input->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
-                              (long long)indices->dims[i], i, (long long)x->dims[i]);
-    if (y->count == 0)
+                              (long long)indices->dims[i], i, (long long)input->dims[i]);
+    if (output->count == 0)
         goto done;
-    job.dim = x->dims[axis];
-    job.row = rows[__builtin_ctz(strided_element_bytes(x->dtype))];
-    job.row_rank = x->rank - 1;
-    job.columns = indices->dims[x->rank - 1];
-    strided_row_major(x->rank, x->dims, 1, job.in_steps);
+    job.dim = input->dims[axis];
+    job.row = rows[__builtin_ctz(strided_element_bytes(input->dtype))];
+    job.row_rank = input->rank - 1;
+    job.columns = indices->dims[input->rank - 1];
+    strided_row_major(input->rank, input->dims, 1, job.in_steps);
     job.axis_step = job.in_steps[axis];
     job.in_steps[axis] = 0;
-    job.row_step = axis + 1 == x->rank ? 0 : 1;
-    INLAY_TRY(kit_parallel(call, y->count / job.columns, 4096 / job.columns + 1, elements_range, &job));
+    job.row_step = axis + 1 == input->rank ? 0 : 1;
+    INLAY_TRY(kit_parallel(call, output->count / job.columns, 4096 / job.columns + 1, elements_range, &job));
     if (job.outside)
         return indices_check(call, indices, job.dim);
 done:
@@ -215,21 +215,22 @@ static inlay_status nd_range(void *user, int64_t begin, int64_t end, uint32_t wo
 /* The shape that GatherND-12 prescribes: indices without its last axis, then what of data no tuple indexes. */
 static inlay_status check_nd(const kit_call *call, uint32_t batch_dims, uint32_t depth)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1];
     int64_t dims[2 * INLAY_MAX_RANK];
     uint32_t rank = 0;
 
     for (uint32_t i = 0; i < batch_dims; i++)
-        if (x->dims[i] != indices->dims[i])
+        if (input->dims[i] != indices->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                              "batch axis %u has size %lld in data and %lld in indices", i, (long long)x->dims[i],
+                              "batch axis %u has size %lld in data and %lld in indices", i, (long long)input->dims[i],
                               (long long)indices->dims[i]);
     for (uint32_t i = 0; i + 1 < indices->rank; i++)
         dims[rank++] = indices->dims[i];
-    for (uint32_t i = batch_dims + depth; i < x->rank; i++)
-        dims[rank++] = x->dims[i];
+    for (uint32_t i = batch_dims + depth; i < input->rank; i++)
+        dims[rank++] = input->dims[i];
     for (int64_t i = 0; depth > 0 && i < indices->count; i++) {
-        const int64_t index = ((const int64_t *)indices->data)[i], dim = x->dims[batch_dims + (uint32_t)(i % depth)];
+        const int64_t index = ((const int64_t *)indices->data)[i],
+                      dim = input->dims[batch_dims + (uint32_t)(i % depth)];
 
         if (index < -dim || index >= dim)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
@@ -240,31 +241,33 @@ static inlay_status check_nd(const kit_call *call, uint32_t batch_dims, uint32_t
 
 static inlay_status run_gather_nd(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
     const int64_t batch = ((const gather_state *)call->state)->batch_dims;
     int64_t steps[INLAY_MAX_RANK] = { 0 }, depth;
-    nd_job job = { .in = x->data, .out = y->data, .indices = indices->data };
+    nd_job job = { .in = input->data, .out = output->data, .indices = indices->data };
     inlay_status status = INLAY_OK;
 
-    if (indices->rank == 0 || x->rank == 0)
+    if (indices->rank == 0 || input->rank == 0)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "data and indices must have at least one axis");
     depth = indices->dims[indices->rank - 1];
-    if (batch < 0 || batch >= (int64_t)indices->rank || batch > (int64_t)x->rank || depth > (int64_t)x->rank - batch)
+    if (batch < 0 || batch >= (int64_t)indices->rank || batch > (int64_t)input->rank ||
+        depth > (int64_t)input->rank - batch)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "index tuples of %lld values after %lld batch axes do not fit data of rank %u and indices of "
                           "rank %u",
-                          (long long)depth, (long long)batch, x->rank, indices->rank);
+                          (long long)depth, (long long)batch, input->rank, indices->rank);
     INLAY_TRY(check_nd(call, (uint32_t)batch, (uint32_t)depth));
-    if (y->count == 0)
+    if (output->count == 0)
         goto done;
-    strided_row_major(x->rank, x->dims, strided_element_bytes(x->dtype), steps);
+    strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);
     job.depth = (uint32_t)depth;
-    job.dims = x->dims + batch;
+    job.dims = input->dims + batch;
     for (uint32_t k = 0; k < job.depth; k++)
         job.steps[k] = steps[(uint32_t)batch + k];
-    job.block = strided_product(x->dims, (uint32_t)(batch + depth), x->rank) * strided_element_bytes(x->dtype);
+    job.block =
+        strided_product(input->dims, (uint32_t)(batch + depth), input->rank) * strided_element_bytes(input->dtype);
     job.tuples_per_batch = strided_product(indices->dims, (uint32_t)batch, indices->rank - 1);
-    job.batch_step = strided_product(x->dims, (uint32_t)batch, x->rank) * strided_element_bytes(x->dtype);
+    job.batch_step = strided_product(input->dims, (uint32_t)batch, input->rank) * strided_element_bytes(input->dtype);
     INLAY_TRY(kit_parallel(call, strided_product(indices->dims, 0, indices->rank - 1), 65536 / job.block + 1, nd_range,
                            &job));
 done:
@@ -274,12 +277,12 @@ done:
 /* Of a table only what is picked is read. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *indices = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];
 
     (void)node;
-    if (indices->count < 0 || y->count < 0)
+    if (indices->count < 0 || output->count < 0)
         return;
-    out->bytes_written = kit_bytes(y->dtype, y->count);
+    out->bytes_written = kit_bytes(output->dtype, output->count);
     out->bytes_read = out->bytes_written + kit_bytes(indices->dtype, indices->count);
     out->ns = 60 + (double)(out->bytes_read + out->bytes_written) / 8;
 }

@@ -13,7 +13,7 @@ enum { GLOBAL_GRAIN = 1 << 15 };
 #define BODY "global_pool.inc"
 #include "floats.inc"
 
-typedef void (*global_fn)(const void *x, void *y, int64_t n, double p);
+typedef void (*global_fn)(const void *input, void *output, int64_t n, double p);
 enum { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_MAGNITUDE, GLOBAL_EUCLID, GLOBAL_POWER, GLOBAL_KINDS };
 static const global_fn global_fns[GLOBAL_KINDS][INLAY_DTYPE_COUNT] = {
     BY_FLOAT(global_mean),   BY_FLOAT(global_max),   BY_FLOAT(global_magnitude),
@@ -27,20 +27,20 @@ typedef struct global_state {
 
 static inlay_status prepare_global(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const inlay_attr_info *p = kit_attr(node->info, "p"); /* a float before GlobalLpPool-2 */
+    const inlay_attr_info *attribute = kit_attr(node->info, "p"); /* a float before GlobalLpPool-2 */
     const char *name = node->info->op_type.data + strlen("Global");
-    global_state *s = malloc(sizeof *s);
+    global_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a pooling");
-    s->p = p == NULL ? 2 : p->kind == INLAY_ATTR_FLOAT ? p->f : (double)p->i;
+    state->p = attribute == NULL ? 2 : attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : (double)attribute->i;
     if (name[0] == 'A')
-        s->kind = GLOBAL_MEAN;
+        state->kind = GLOBAL_MEAN;
     else if (name[0] == 'M')
-        s->kind = GLOBAL_MAX;
+        state->kind = GLOBAL_MAX;
     else
-        s->kind = s->p == 1 ? GLOBAL_MAGNITUDE : s->p == 2 ? GLOBAL_EUCLID : GLOBAL_POWER;
-    *out_state = s;
+        state->kind = state->p == 1 ? GLOBAL_MAGNITUDE : state->p == 2 ? GLOBAL_EUCLID : GLOBAL_POWER;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -67,20 +67,20 @@ static void kernel_planes(const global_job *job, int64_t begin, int64_t end)
 {
     void (*const rows)(const float *, float *, int64_t, int64_t) =
         job->kind == GLOBAL_MEAN ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops;
-    const kit_tensor *x = &job->call->in[0], *y = &job->call->out[0];
+    const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
     const int64_t planes = job->n < AT_ONCE ? AT_ONCE / job->n : 1;
     float from[AT_ONCE], to[AT_ONCE];
 
-    if (x->dtype == INLAY_FLOAT) {
-        rows((const float *)x->data + begin * job->n, (float *)y->data + begin, end - begin, job->n);
+    if (input->dtype == INLAY_FLOAT) {
+        rows((const float *)input->data + begin * job->n, (float *)output->data + begin, end - begin, job->n);
         return;
     }
     for (int64_t i = begin; i < end; i += planes) {
         const int64_t count = end - i < planes ? end - i : planes;
 
-        convert_to_f32(from, x->dtype, x->data, i * job->n, count * job->n);
+        convert_to_f32(from, input->dtype, input->data, i * job->n, count * job->n);
         rows(from, to, count, job->n);
-        convert_from_f32(y->dtype, y->data, i, count, to, 0);
+        convert_from_f32(output->dtype, output->data, i, count, to, 0);
     }
 }
 
@@ -102,13 +102,14 @@ static inlay_status global_planes(void *user, int64_t begin, int64_t end, uint32
 
 static inlay_status run_global(const kit_call *call)
 {
-    const global_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
+    const global_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
     int64_t planes = call->out[0].count; /* [N, C, 1, ...] */
-    global_job job = { call, global_fns[s->kind][x->dtype], s->p, planes > 0 ? x->count / planes : 0, s->kind };
+    global_job job = { call, global_fns[state->kind][input->dtype], state->p, planes > 0 ? input->count / planes : 0,
+                       state->kind };
 
-    if (x->rank < 2 || (x->count > 0 && planes != x->dims[0] * x->dims[1]))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", x->rank);
+    if (input->rank < 2 || (input->count > 0 && planes != input->dims[0] * input->dims[1]))
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", input->rank);
     return kit_parallel(call, planes, GLOBAL_GRAIN / (job.n + 1) + 1, global_planes, &job);
 }
 

@@ -145,15 +145,16 @@ static bool read_state(const kit_node *node, sample_state *state)
       paddings[] = { { "zeros", PAD_ZEROS }, { "border", PAD_BORDER }, { "reflection", PAD_REFLECTION } };
     const char *mode = kit_attr_string(node->info, "mode", "linear");
     const char *padding = kit_attr_string(node->info, "padding_mode", "zeros");
-    uint32_t m = 0, p = 0;
+    uint32_t m = 0, padding_index = 0;
 
     while (m < KIT_COUNT(modes) && strcmp(mode, modes[m].name) != 0)
         m++;
-    while (p < KIT_COUNT(paddings) && strcmp(padding, paddings[p].name) != 0)
-        p++;
-    if (m == KIT_COUNT(modes) || p == KIT_COUNT(paddings))
+    while (padding_index < KIT_COUNT(paddings) && strcmp(padding, paddings[padding_index].name) != 0)
+        padding_index++;
+    if (m == KIT_COUNT(modes) || padding_index == KIT_COUNT(paddings))
         return false;
-    *state = (sample_state){ modes[m].value, paddings[p].value, kit_attr_int(node->info, "align_corners", 0) != 0 };
+    *state = (sample_state){ modes[m].value, paddings[padding_index].value,
+                             kit_attr_int(node->info, "align_corners", 0) != 0 };
     return true;
 }
 
@@ -304,7 +305,7 @@ typedef struct sample_block {
     float weight[16][BLOCK];
 } sample_block;
 
-static void block_taps(const sample_job *job, int64_t point, int64_t count, sample_block *b)
+static void block_taps(const sample_job *job, int64_t point, int64_t count, sample_block *block)
 {
     const float *grid = (const float *)job->grid->data + 2 * point;
     const int64_t height = job->x->dims[2], width = job->x->dims[3];
@@ -316,28 +317,29 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
 
         (void)axis_taps(job, locate(job, grid[2 * i + 1], height), height, y, wy);
         for (uint32_t k = 0; k < n * n; k++) {
-            b->offset[k][i] = x[k % n] < 0 || y[k / n] < 0 ? -1 : (int32_t)(y[k / n] * width + x[k % n]);
-            b->weight[k][i] = (float)(wy[k / n] * wx[k % n]);
+            block->offset[k][i] = x[k % n] < 0 || y[k / n] < 0 ? -1 : (int32_t)(y[k / n] * width + x[k % n]);
+            block->weight[k][i] = (float)(wy[k / n] * wx[k % n]);
         }
     }
 }
 
 /* One channel of a block. The nearest pixel is taken as it is. */
-static void sample_channel(const sample_block *b, uint32_t taps, const float *x, float *restrict y, int64_t count)
+static void sample_channel(const sample_block *block, uint32_t taps, const float *input, float *restrict output,
+                           int64_t count)
 {
     if (taps == 1) {
         for (int64_t i = 0; i < count; i++)
-            y[i] = convert_picked(x, b->offset[0][i], 1);
+            output[i] = convert_picked(input, block->offset[0][i], 1);
         return;
     }
     for (uint32_t k = 0; k < taps; k += 4) {
-        const int32_t *at[4] = { b->offset[k], b->offset[k + 1], b->offset[k + 2], b->offset[k + 3] };
-        const float *w[4] = { b->weight[k], b->weight[k + 1], b->weight[k + 2], b->weight[k + 3] };
+        const int32_t *at[4] = { block->offset[k], block->offset[k + 1], block->offset[k + 2], block->offset[k + 3] };
+        const float *w[4] = { block->weight[k], block->weight[k + 1], block->weight[k + 2], block->weight[k + 3] };
 
         for (int64_t i = 0; i < count; i++) {
-            const float sum = (convert_picked(x, at[0][i], w[0][i]) + convert_picked(x, at[1][i], w[1][i])) +
-                              (convert_picked(x, at[2][i], w[2][i]) + convert_picked(x, at[3][i], w[3][i]));
-            y[i] = k == 0 ? sum : y[i] + sum;
+            const float sum = (convert_picked(input, at[0][i], w[0][i]) + convert_picked(input, at[1][i], w[1][i])) +
+                              (convert_picked(input, at[2][i], w[2][i]) + convert_picked(input, at[3][i], w[3][i]));
+            output[i] = k == 0 ? sum : output[i] + sum;
         }
     }
 }
@@ -346,14 +348,14 @@ static void sample_channel(const sample_block *b, uint32_t taps, const float *x,
 static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, const float *in, float *out)
 {
     const uint32_t taps = job->mode == MODE_NEAREST ? 1 : job->mode == MODE_LINEAR ? 4 : 16;
-    sample_block b;
+    sample_block block;
 
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
 
-        block_taps(job, first, count, &b);
+        block_taps(job, first, count, &block);
         for (int64_t c = 0; c < job->channels; c++)
-            sample_channel(&b, taps, in + c * job->pixels, out + c * job->points + first % job->points, count);
+            sample_channel(&block, taps, in + c * job->pixels, out + c * job->points + first % job->points, count);
     }
 }
 
@@ -364,19 +366,23 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
     enum { ROOM = 4096 };
     const int64_t most = ROOM / BLOCK;
     float room[ROOM];
-    sample_block b;
-    const struct points p = {
-        job->turned, job->channels, job->pixels, b.offset[0], b.weight[0], BLOCK, job->mode == MODE_LINEAR ? 4 : 16
-    };
+    sample_block block;
+    const struct points points = { job->turned,
+                                   job->channels,
+                                   job->pixels,
+                                   block.offset[0],
+                                   block.weight[0],
+                                   BLOCK,
+                                   job->mode == MODE_LINEAR ? 4 : 16 };
 
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
 
-        block_taps(job, first, count, &b);
+        block_taps(job, first, count, &block);
         for (int64_t c = 0; c < job->channels; c += most) {
             const int64_t some = job->channels - c < most ? job->channels - c : most;
 
-            points_mix(&p, c, some, count, room);
+            points_mix(&points, c, some, count, room);
             KERNEL_BEST(moves)->turn(room, some, out + c * job->points + first % job->points, job->points, count, some);
         }
     }
@@ -442,14 +448,15 @@ static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_
 }
 
 /* Room for an image that is turned, where there is enough to do for it. */
-static int64_t turned_floats(const sample_state *state, const kit_tensor *x, const kit_tensor *grid)
+static int64_t turned_floats(const sample_state *state, const kit_tensor *input, const kit_tensor *grid)
 {
-    const int64_t channels = x->rank == 4 ? x->dims[1] : 0;
+    const int64_t channels = input->rank == 4 ? input->dims[1] : 0;
 
-    if (channels < POINTS_FEW || state->mode == MODE_NEAREST || x->dtype != INLAY_FLOAT || grid->dtype != INLAY_FLOAT ||
-        x->count <= 0 || x->count / x->dims[0] / channels > INT32_MAX || grid->count < x->count / channels)
+    if (channels < POINTS_FEW || state->mode == MODE_NEAREST || input->dtype != INLAY_FLOAT ||
+        grid->dtype != INLAY_FLOAT || input->count <= 0 || input->count / input->dims[0] / channels > INT32_MAX ||
+        grid->count < input->count / channels)
         return 0;
-    return points_floats(channels, x->count / x->dims[0] / channels);
+    return points_floats(channels, input->count / input->dims[0] / channels);
 }
 
 static inlay_status shape_sample(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -480,56 +487,56 @@ static inlay_status run_turned(const kit_call *call, sample_job *job)
 static inlay_status run_sample(const kit_call *call)
 {
     const sample_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *grid = &call->in[1], *y = &call->out[0];
-    sample_job job = { .x = x,
+    const kit_tensor *input = &call->in[0], *grid = &call->in[1], *output = &call->out[0];
+    sample_job job = { .x = input,
                        .grid = grid,
-                       .y = y,
+                       .y = output,
                        .mode = state->mode,
                        .padding = state->padding,
                        .corners = state->corners,
-                       .element = strided_element_bytes(x->dtype) };
+                       .element = strided_element_bytes(input->dtype) };
     int64_t dims[INLAY_MAX_RANK];
     uint32_t most = 1;
     inlay_status status;
 
-    if (x->rank < 3 || grid->rank != x->rank || grid->dims[0] != x->dims[0] ||
-        grid->dims[grid->rank - 1] != (int64_t)x->rank - 2)
+    if (input->rank < 3 || grid->rank != input->rank || grid->dims[0] != input->dims[0] ||
+        grid->dims[grid->rank - 1] != (int64_t)input->rank - 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, ...] of rank %u and grid [N, ..., %d]",
                           grid->rank, (int)grid->rank - 2);
-    job.spatial = x->rank - 2;
+    job.spatial = input->rank - 2;
     for (uint32_t d = 0; d < job.spatial && most <= MAX_TAPS; d++)
         most *= state->mode == MODE_CUBIC ? 4 : state->mode == MODE_LINEAR ? 2 : 1;
     if (most > MAX_TAPS)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "interpolation in %u dimensions", job.spatial);
-    dims[0] = x->dims[0];
-    dims[1] = x->dims[1];
+    dims[0] = input->dims[0];
+    dims[1] = input->dims[1];
     memcpy(dims + 2, grid->dims + 1, job.spatial * sizeof *dims);
-    status = arg_expect_dims(call->diag, y, x->rank, dims);
-    if (status != INLAY_OK || y->count == 0)
+    status = arg_expect_dims(call->diag, output, input->rank, dims);
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    job.channels = x->dims[1];
-    job.pixels = strided_product(x->dims, 2, x->rank);
-    job.points = strided_product(y->dims, 2, y->rank);
-    job.sample = state->mode == MODE_NEAREST ? NULL : by_dtype[x->dtype];
+    job.channels = input->dims[1];
+    job.pixels = strided_product(input->dims, 2, input->rank);
+    job.points = strided_product(output->dims, 2, output->rank);
+    job.sample = state->mode == MODE_NEAREST ? NULL : by_dtype[input->dtype];
     if (job.pixels == 0 || (state->mode != MODE_NEAREST && job.sample == NULL))
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "an image of type %s without pixels, or not to be mixed",
-                          inlay_dtype_name(x->dtype));
-    if (is_plain(&job) && turned_floats(state, x, grid) > 0)
+                          inlay_dtype_name(input->dtype));
+    if (is_plain(&job) && turned_floats(state, input, grid) > 0)
         return run_turned(call, &job);
-    return kit_parallel(call, x->dims[0] * job.points, 4096 / (job.channels * most) + 1,
+    return kit_parallel(call, input->dims[0] * job.points, 4096 / (job.channels * most) + 1,
                         is_plain(&job) ? block_range : sample_range, &job);
 }
 
 /* Two or four pixels along each axis for an element, one for the nearest. */
 static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *y = &shapes->out[0];
+    const kit_tensor *output = &shapes->out[0];
     const char *mode = kit_attr_string(node->info, "mode", "linear");
     double taps = 1;
 
-    for (uint32_t d = 2; d < y->rank && strcmp(mode, "nearest") != 0; d++)
+    for (uint32_t d = 2; d < output->rank && strcmp(mode, "nearest") != 0; d++)
         taps *= strstr(mode, "cubic") != NULL ? 4 : 2;
-    work_cost(shapes, work_count(y) * taps, 1, work_count(y), cost);
+    work_cost(shapes, work_count(output) * taps, 1, work_count(output), cost);
 }
 
 static const kit_kernel kernels[] = {

@@ -4,10 +4,10 @@
 
 static inlay_status run_identity(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
 
-    if (x->data != call->out[0].data)
-        memcpy(call->out[0].data, x->data, kit_bytes(x->dtype, x->count));
+    if (input->data != call->out[0].data)
+        memcpy(call->out[0].data, input->data, kit_bytes(input->dtype, input->count));
     return INLAY_OK;
 }
 

@@ -14,7 +14,7 @@ enum { INSTANCE_GRAIN = 1 << 14 };
 #define BODY "instance_normalization.inc"
 #include "floats.inc"
 
-typedef void (*instance_group_fn)(const void *x, void *y, int64_t channels, int64_t s, const void *scale,
+typedef void (*instance_group_fn)(const void *input, void *output, int64_t channels, int64_t s, const void *scale,
                                   const void *bias, bool shared, double epsilon);
 static const instance_group_fn instance_group[INLAY_DTYPE_COUNT] = BY_FLOAT(instance_group);
 
@@ -28,29 +28,29 @@ static inlay_status prepare_instance(const kit_node *node, void **out_state, inl
 {
     bool grouped = node->info->op_type.data[0] == 'G';
     int64_t groups = kit_attr_int(node->info, "num_groups", 0);
-    instance_state *s;
+    instance_state *state;
 
     if (grouped && groups <= 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "num_groups is %lld; it must be at least 1", (long long)groups);
-    s = malloc(sizeof *s);
-    if (s == NULL)
+    state = malloc(sizeof *state);
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
-    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
-    s->groups = grouped ? groups : 0;
-    s->per_group = grouped && node->info->since_version < 21;
-    *out_state = s;
+    state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
+    state->groups = grouped ? groups : 0;
+    state->per_group = grouped && node->info->since_version < 21;
+    *out_state = state;
     return INLAY_OK;
 }
 
 static inlay_status shape_instance(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const instance_state *s = state;
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     int64_t channels, groups, parameters;
 
-    if (x->rank < 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", x->rank);
-    channels = x->dims[1];
+    if (input->rank < 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", input->rank);
+    channels = input->dims[1];
     groups = s->groups > 0 ? s->groups : channels;
     parameters = s->per_group ? groups : channels;
     if (groups > 0 && channels % groups != 0)
@@ -72,34 +72,35 @@ typedef struct instance_job {
 static inlay_status instance_groups(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const instance_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(x->dtype) / 8;
+    const kit_tensor *input = &job->call->in[0];
+    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t offset = i * job->channels * job->inner * elem;
         int64_t parameter = i % job->groups * (job->s->per_group ? 1 : job->channels) * elem;
-        instance_group[x->dtype]((const char *)x->data + offset, (char *)job->call->out[0].data + offset, job->channels,
-                                 job->inner, (const char *)job->call->in[1].data + parameter,
-                                 (const char *)job->call->in[2].data + parameter, job->s->per_group, job->s->epsilon);
+        instance_group[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
+                                     job->channels, job->inner, (const char *)job->call->in[1].data + parameter,
+                                     (const char *)job->call->in[2].data + parameter, job->s->per_group,
+                                     job->s->epsilon);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_instance(const kit_call *call)
 {
-    const instance_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    instance_job job = { .call = call, .s = s, .inner = 1 };
+    const instance_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    instance_job job = { .call = call, .s = state, .inner = 1 };
 
-    if (x->count == 0)
+    if (input->count == 0)
         return INLAY_OK;
-    job.groups = s->groups > 0 ? s->groups : x->dims[1];
-    job.channels = x->dims[1] / job.groups;
-    for (uint32_t d = 2; d < x->rank; d++)
-        job.inner *= x->dims[d];
-    return kit_parallel(call, x->dims[0] * job.groups, INSTANCE_GRAIN / (job.channels * job.inner) + 1, instance_groups,
-                        &job);
+    job.groups = state->groups > 0 ? state->groups : input->dims[1];
+    job.channels = input->dims[1] / job.groups;
+    for (uint32_t d = 2; d < input->rank; d++)
+        job.inner *= input->dims[d];
+    return kit_parallel(call, input->dims[0] * job.groups, INSTANCE_GRAIN / (job.channels * job.inner) + 1,
+                        instance_groups, &job);
 }
 
 #define INSTANCE_KERNEL(name)                                                                                          \

@@ -22,7 +22,7 @@ typedef struct layer_row_args {
 #define BODY "layer_normalization.inc"
 #include "floats.inc"
 
-typedef void (*layer_row_fn)(const void *x, void *y, int64_t n, const void *scale, const void *bias,
+typedef void (*layer_row_fn)(const void *input, void *output, int64_t n, const void *scale, const void *bias,
                              const layer_row_args *args, double *out_mean, double *out_inverse);
 static const layer_row_fn layer_row[INLAY_DTYPE_COUNT] = BY_FLOAT(layer_row);
 
@@ -54,40 +54,41 @@ typedef struct layer_plan {
 
 static inlay_status prepare_layer(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    layer_state *s = malloc(sizeof *s);
+    layer_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
-    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
-    s->axis = kit_attr_int(node->info, "axis", -1);
-    s->root_mean_square = node->info->op_type.data[0] == 'R';
-    *out_state = s;
+    state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
+    state->axis = kit_attr_int(node->info, "axis", -1);
+    state->root_mean_square = node->info->op_type.data[0] == 'R';
+    *out_state = state;
     return INLAY_OK;
 }
 
-static inlay_status layer_operand_plan(const kit_tensor *x, const kit_tensor *t, layer_plan *p, layer_operand *o,
-                                       inlay_diag *diag)
+static inlay_status layer_operand_plan(const kit_tensor *x, const kit_tensor *tensor, layer_plan *plan,
+                                       layer_operand *operand, inlay_diag *diag)
 {
     int64_t stride = 1;
     bool whole = true; /* its elements lie as a row's do */
 
-    o->present = true;
-    if (t->rank > x->rank)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scale or bias of rank %u does not broadcast to rank %u", t->rank,
-                          x->rank);
-    for (uint32_t k = 1; k <= t->rank; k++) {
+    operand->present = true;
+    if (tensor->rank > x->rank)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scale or bias of rank %u does not broadcast to rank %u",
+                          tensor->rank, x->rank);
+    for (uint32_t k = 1; k <= tensor->rank; k++) {
         uint32_t d = x->rank - k;
-        int64_t dim = t->dims[t->rank - k];
+        int64_t dim = tensor->dims[tensor->rank - k];
         if (dim != 1 && dim != x->dims[d])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scale or bias has %lld elements along axis %u, X has %lld",
                               (long long)dim, d, (long long)x->dims[d]);
-        o->strides[d] = dim == 1 ? 0 : stride;
-        o->per_row |= d < p->axis && dim != 1;
+        operand->strides[d] = dim == 1 ? 0 : stride;
+        operand->per_row |= d < plan->axis && dim != 1;
         stride *= dim;
     }
-    for (uint32_t d = p->axis; d < x->rank; d++)
-        whole = whole && (o->strides[d] != 0 || x->dims[d] == 1);
-    o->direct = whole && !o->per_row && t->dtype == (p->acc_bytes == 8 ? INLAY_DOUBLE : INLAY_FLOAT);
+    for (uint32_t d = plan->axis; d < x->rank; d++)
+        whole = whole && (operand->strides[d] != 0 || x->dims[d] == 1);
+    operand->direct =
+        whole && !operand->per_row && tensor->dtype == (plan->acc_bytes == 8 ? INLAY_DOUBLE : INLAY_FLOAT);
     return INLAY_OK;
 }
 
@@ -113,15 +114,15 @@ static inlay_status shape_layer(const void *state, kit_plan *plan, inlay_diag *d
         *(d < p->axis ? &p->rows : &p->n) *= x->dims[d];
     row_bytes = ((uint64_t)p->n * p->acc_bytes + 63) / 64 * 64;
     for (uint32_t i = 0; i < 2; i++) {
-        layer_operand *o = &p->operands[i];
+        layer_operand *operand = &p->operands[i];
         if (plan->in_count <= 1 + i || plan->in[1 + i].dtype == INLAY_UNDEFINED)
             continue;
-        status = layer_operand_plan(x, &plan->in[1 + i], p, o, diag);
+        status = layer_operand_plan(x, &plan->in[1 + i], p, operand, diag);
         if (status != INLAY_OK)
             return status;
-        if (!o->direct) {
-            uint64_t *where = o->per_row ? &p->worker_bytes : &p->shared_bytes;
-            o->offset = *where;
+        if (!operand->direct) {
+            uint64_t *where = operand->per_row ? &p->worker_bytes : &p->shared_bytes;
+            operand->offset = *where;
             *where += row_bytes;
         }
     }
@@ -133,24 +134,24 @@ static inlay_status shape_layer(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* The part of operand t that belongs to a row, as [n] of ACC. */
-static void layer_gather(const layer_plan *p, const layer_operand *o, const kit_tensor *x, const kit_tensor *t,
-                         int64_t row, void *out)
+/* The part of operand tensor that belongs to a row, as [n] of ACC. */
+static void layer_gather(const layer_plan *plan, const layer_operand *operand, const kit_tensor *x,
+                         const kit_tensor *tensor, int64_t row, void *out)
 {
     int64_t index[INLAY_MAX_RANK] = { 0 }, base = 0;
 
-    for (uint32_t d = p->axis; d-- > 0; row /= x->dims[d])
-        base += row % x->dims[d] * o->strides[d];
-    for (int64_t j = 0; j < p->n; j++) {
-        if (p->acc_bytes == 8)
-            convert_to_f64((double *)out + j, t->dtype, t->data, base, 1);
+    for (uint32_t d = plan->axis; d-- > 0; row /= x->dims[d])
+        base += row % x->dims[d] * operand->strides[d];
+    for (int64_t j = 0; j < plan->n; j++) {
+        if (plan->acc_bytes == 8)
+            convert_to_f64((double *)out + j, tensor->dtype, tensor->data, base, 1);
         else
-            convert_to_f32((float *)out + j, t->dtype, t->data, base, 1);
-        for (uint32_t d = x->rank; d-- > p->axis;) {
-            base += o->strides[d];
+            convert_to_f32((float *)out + j, tensor->dtype, tensor->data, base, 1);
+        for (uint32_t d = x->rank; d-- > plan->axis;) {
+            base += operand->strides[d];
             if (++index[d] < x->dims[d])
                 break;
-            base -= o->strides[d] * x->dims[d];
+            base -= operand->strides[d] * x->dims[d];
             index[d] = 0;
         }
     }
@@ -166,30 +167,30 @@ typedef struct layer_job {
 static inlay_status layer_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const layer_job *job = user;
-    const layer_plan *p = job->p;
+    const layer_plan *plan = job->p;
     const kit_call *call = job->call;
     const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[0];
-    char *mine = (char *)call->workspace + p->shared_bytes + worker * p->worker_bytes;
-    int64_t x_bytes = p->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
+    kit_tensor *output = &call->out[0];
+    char *mine = (char *)call->workspace + plan->shared_bytes + worker * plan->worker_bytes;
+    int64_t x_bytes = plan->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
 
     for (int64_t row = begin; row < end; row++) {
         const char *from = (const char *)x->data + row * x_bytes;
-        char *to = p->converts ? mine + p->row_offset : (char *)y->data + row * x_bytes;
+        char *to = plan->converts ? mine + plan->row_offset : (char *)output->data + row * x_bytes;
         const void *operands[2] = { job->shared[0], job->shared[1] };
         double mean, inverse;
 
         for (uint32_t i = 0; i < 2; i++) {
-            if (p->operands[i].per_row) {
-                layer_gather(p, &p->operands[i], x, &call->in[1 + i], row, mine + p->operands[i].offset);
-                operands[i] = mine + p->operands[i].offset;
+            if (plan->operands[i].per_row) {
+                layer_gather(plan, &plan->operands[i], x, &call->in[1 + i], row, mine + plan->operands[i].offset);
+                operands[i] = mine + plan->operands[i].offset;
             }
         }
-        layer_row[x->dtype](from, to, p->n, operands[0], operands[1], &job->args, &mean, &inverse);
-        if (p->converts && p->acc_bytes == 8)
-            convert_from_f64(y->dtype, y->data, row * p->n, p->n, (double *)(void *)to, 0);
-        else if (p->converts)
-            convert_from_f32(y->dtype, y->data, row * p->n, p->n, (float *)(void *)to, 0);
+        layer_row[x->dtype](from, to, plan->n, operands[0], operands[1], &job->args, &mean, &inverse);
+        if (plan->converts && plan->acc_bytes == 8)
+            convert_from_f64(output->dtype, output->data, row * plan->n, plan->n, (double *)(void *)to, 0);
+        else if (plan->converts)
+            convert_from_f32(output->dtype, output->data, row * plan->n, plan->n, (float *)(void *)to, 0);
         if (kit_has_output(call, 1))
             convert_from_f64(call->out[1].dtype, call->out[1].data, row, 1, &mean, 0);
         if (kit_has_output(call, 2))
@@ -200,9 +201,9 @@ static inlay_status layer_rows(void *user, int64_t begin, int64_t end, uint32_t 
 
 static inlay_status run_layer(const kit_call *call)
 {
-    const layer_state *s = call->state;
-    const layer_plan *p = call->plan;
-    layer_job job = { .call = call, .p = p, .args = { s->epsilon, s->root_mean_square, p->converts } };
+    const layer_state *state = call->state;
+    const layer_plan *plan = call->plan;
+    layer_job job = { .call = call, .p = plan, .args = { state->epsilon, state->root_mean_square, plan->converts } };
 
     if (call->in[0].count == 0) { /* statistics of nothing */
         for (uint32_t i = 1; i <= 2; i++)
@@ -211,15 +212,15 @@ static inlay_status run_layer(const kit_call *call)
         return INLAY_OK;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const layer_operand *o = &p->operands[i];
-        const kit_tensor *t = &call->in[1 + i];
-        if (!o->present || o->per_row)
+        const layer_operand *operand = &plan->operands[i];
+        const kit_tensor *tensor = &call->in[1 + i];
+        if (!operand->present || operand->per_row)
             continue;
-        job.shared[i] = o->direct ? t->data : (char *)call->workspace + o->offset;
-        if (!o->direct)
-            layer_gather(p, o, &call->in[0], t, 0, (char *)call->workspace + o->offset);
+        job.shared[i] = operand->direct ? tensor->data : (char *)call->workspace + operand->offset;
+        if (!operand->direct)
+            layer_gather(plan, operand, &call->in[0], tensor, 0, (char *)call->workspace + operand->offset);
     }
-    return kit_parallel(call, p->rows, LAYER_GRAIN / p->n + 1, layer_rows, &job);
+    return kit_parallel(call, plan->rows, LAYER_GRAIN / plan->n + 1, layer_rows, &job);
 }
 
 /* ------------------------------------------------------------------ with a residual */
@@ -241,13 +242,13 @@ typedef struct skip_plan {
 
 static inlay_status prepare_skip(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    skip_state *s = malloc(sizeof *s);
+    skip_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
-    s->epsilon = kit_attr_float(node->info, "epsilon", 1e-12);
-    s->simplified = strncmp(node->info->op_type.data, "SkipSimplified", 14) == 0;
-    *out_state = s;
+    state->epsilon = kit_attr_float(node->info, "epsilon", 1e-12);
+    state->simplified = strncmp(node->info->op_type.data, "SkipSimplified", 14) == 0;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -321,25 +322,25 @@ static void sum_narrow(const skip_job *job, const kit_tensor *x, const char *fro
 static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const skip_job *job = user;
-    const skip_plan *p = job->p;
+    const skip_plan *plan = job->p;
     const kit_call *call = job->call;
     const kit_tensor *x = &call->in[SKIP_X];
-    const int64_t bytes = p->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
-    char *mine = job->workers + worker * p->row_bytes * (p->wide ? 1 : 3);
+    const int64_t bytes = plan->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
+    char *mine = job->workers + worker * plan->row_bytes * (plan->wide ? 1 : 3);
 
     for (int64_t row = begin; row < end; row++) {
         const char *from = (const char *)x->data + row * bytes;
-        const char *skip = (const char *)call->in[SKIP_SKIP].data + row % p->skip_rows * bytes;
+        const char *skip = (const char *)call->in[SKIP_SKIP].data + row % plan->skip_rows * bytes;
         char *sum = kit_has_output(call, SKIP_SUM) ? (char *)call->out[SKIP_SUM].data + row * bytes : mine;
         double mean, inverse;
 
         if (x->dtype == INLAY_FLOAT)
-            sum_row_float((const void *)from, job->bias, (const void *)skip, (void *)sum, p->n);
+            sum_row_float((const void *)from, job->bias, (const void *)skip, (void *)sum, plan->n);
         else if (x->dtype == INLAY_DOUBLE)
-            sum_row_double((const void *)from, job->bias, (const void *)skip, (void *)sum, p->n);
+            sum_row_double((const void *)from, job->bias, (const void *)skip, (void *)sum, plan->n);
         else
-            sum_narrow(job, x, from, skip, (void *)(mine + p->row_bytes), (void *)(mine + 2 * p->row_bytes), sum);
-        layer_row[x->dtype](sum, (char *)call->out[0].data + row * bytes, p->n, job->gamma, job->beta, &job->args,
+            sum_narrow(job, x, from, skip, (void *)(mine + plan->row_bytes), (void *)(mine + 2 * plan->row_bytes), sum);
+        layer_row[x->dtype](sum, (char *)call->out[0].data + row * bytes, plan->n, job->gamma, job->beta, &job->args,
                             &mean, &inverse);
         if (kit_has_output(call, 1))
             ((float *)call->out[1].data)[row] = (float)mean;
@@ -350,31 +351,31 @@ static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t w
 }
 
 /* Input i as [n] of ACC; NULL: it is not there. */
-static const void *skip_vector(const kit_call *call, const skip_plan *p, uint32_t i, uint32_t slot)
+static const void *skip_vector(const kit_call *call, const skip_plan *plan, uint32_t i, uint32_t slot)
 {
-    float *copy = (float *)(void *)((char *)call->workspace + slot * p->row_bytes);
+    float *copy = (float *)(void *)((char *)call->workspace + slot * plan->row_bytes);
 
     if (i >= call->in_count || call->in[i].dtype == INLAY_UNDEFINED)
         return NULL;
-    if (p->wide)
+    if (plan->wide)
         return call->in[i].data;
-    convert_to_f32(copy, call->in[i].dtype, call->in[i].data, 0, p->n);
+    convert_to_f32(copy, call->in[i].dtype, call->in[i].data, 0, plan->n);
     return copy;
 }
 
 static inlay_status run_skip(const kit_call *call)
 {
-    const skip_state *s = call->state;
-    const skip_plan *p = call->plan;
-    skip_job job = { .call = call, .p = p, .args = { s->epsilon, s->simplified, false } };
+    const skip_state *state = call->state;
+    const skip_plan *plan = call->plan;
+    skip_job job = { .call = call, .p = plan, .args = { state->epsilon, state->simplified, false } };
 
     if (call->in[SKIP_X].count == 0)
         return INLAY_OK;
-    job.gamma = skip_vector(call, p, SKIP_GAMMA, 0);
-    job.beta = s->simplified ? NULL : skip_vector(call, p, SKIP_BETA, 1);
-    job.bias = skip_vector(call, p, s->simplified ? SKIP_BETA : SKIP_BIAS, 2);
-    job.workers = (char *)call->workspace + (p->wide ? 0 : 3 * p->row_bytes);
-    return kit_parallel(call, p->rows, LAYER_GRAIN / p->n + 1, skip_rows, &job);
+    job.gamma = skip_vector(call, plan, SKIP_GAMMA, 0);
+    job.beta = state->simplified ? NULL : skip_vector(call, plan, SKIP_BETA, 1);
+    job.bias = skip_vector(call, plan, state->simplified ? SKIP_BETA : SKIP_BIAS, 2);
+    job.workers = (char *)call->workspace + (plan->wide ? 0 : 3 * plan->row_bytes);
+    return kit_parallel(call, plan->rows, LAYER_GRAIN / plan->n + 1, skip_rows, &job);
 }
 
 static const kit_kernel kernels[] = {

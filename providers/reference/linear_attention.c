@@ -22,27 +22,27 @@ typedef struct linear_plan {
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const char *rule = kit_attr_string(node->info, "update_rule", "gated_delta");
-    linear_state *s = NULL;
+    linear_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->gated = strcmp(rule, "gated") == 0 || strcmp(rule, "gated_delta") == 0;
-    s->delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
-    s->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
-    s->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
-    s->scale = kit_attr_float(node->info, "scale", 0);
-    if (!s->gated && !s->delta && strcmp(rule, "linear") != 0)
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->gated = strcmp(rule, "gated") == 0 || strcmp(rule, "gated_delta") == 0;
+    state->delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
+    state->q_heads = kit_attr_int(node->info, "q_num_heads", 0);
+    state->kv_heads = kit_attr_int(node->info, "kv_num_heads", 0);
+    state->scale = kit_attr_float(node->info, "scale", 0);
+    if (!state->gated && !state->delta && strcmp(rule, "linear") != 0)
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL, "update_rule is '%s'; use linear, gated, delta or gated_delta", rule);
-    else if (s->kv_heads < 1 || s->q_heads < 1 || s->q_heads % s->kv_heads != 0)
+    else if (state->kv_heads < 1 || state->q_heads < 1 || state->q_heads % state->kv_heads != 0)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "q_num_heads %lld is no positive multiple of kv_num_heads %lld",
-                            (long long)s->q_heads, (long long)s->kv_heads);
+                            (long long)state->q_heads, (long long)state->kv_heads);
     if (status != INLAY_OK)
         goto done;
-    *out_state = s;
-    s = NULL;
+    *out_state = state;
+    state = NULL;
 done:
-    free(s);
+    free(state);
     return status;
 }
 
@@ -54,13 +54,14 @@ static bool given(const kit_plan *plan, uint32_t i)
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const linear_state *s = state;
-    const kit_tensor *q = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
+    const kit_tensor *tensor = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
     linear_plan *p;
     int64_t rows, states;
 
-    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->dims[2] % s->q_heads != 0 || k->dims[2] % s->kv_heads != 0 ||
-        v->dims[2] % s->kv_heads != 0 || q->dims[2] / s->q_heads != k->dims[2] / s->kv_heads ||
-        k->dims[0] != q->dims[0] || v->dims[0] != q->dims[0] || k->dims[1] != q->dims[1] || v->dims[1] != q->dims[1])
+    if (tensor->rank != 3 || k->rank != 3 || v->rank != 3 || tensor->dims[2] % s->q_heads != 0 ||
+        k->dims[2] % s->kv_heads != 0 || v->dims[2] % s->kv_heads != 0 ||
+        tensor->dims[2] / s->q_heads != k->dims[2] / s->kv_heads || k->dims[0] != tensor->dims[0] ||
+        v->dims[0] != tensor->dims[0] || k->dims[1] != tensor->dims[1] || v->dims[1] != tensor->dims[1])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "query, key and value must be [batch, steps, heads * size], and fit");
     if (s->gated != given(plan, 4) || s->delta != given(plan, 5))
@@ -69,8 +70,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     plan->plan = p = calloc(1, sizeof *p);
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a LinearAttention");
-    *p = (linear_plan){ .batch = q->dims[0],
-                        .steps = q->dims[1],
+    *p = (linear_plan){ .batch = tensor->dims[0],
+                        .steps = tensor->dims[1],
                         .key = k->dims[2] / s->kv_heads,
                         .value = v->dims[2] / s->kv_heads,
                         .group = s->q_heads / s->kv_heads };
@@ -100,93 +101,93 @@ static void load(const kit_call *call, uint32_t input, int64_t at, int64_t n, fl
 }
 
 /* exp(g) times the state: one g a head, or one a row. */
-static void decay(const kit_call *call, const linear_state *s, const linear_plan *p, int64_t row, int64_t head,
-                  head_room r)
+static void decay(const kit_call *call, const linear_state *state, const linear_plan *plan, int64_t row, int64_t head,
+                  head_room room)
 {
-    bool by_row = call->in[4].count != p->batch * p->steps * s->kv_heads;
+    bool by_row = call->in[4].count != plan->batch * plan->steps * state->kv_heads;
 
-    for (int64_t i = 0; i < p->key; i++) {
-        float g, *line = r.state + i * p->value;
-        load(call, 4, by_row ? (row * s->kv_heads + head) * p->key + i : row * s->kv_heads + head, 1, &g);
+    for (int64_t i = 0; i < plan->key; i++) {
+        float g, *line = room.state + i * plan->value;
+        load(call, 4, by_row ? (row * state->kv_heads + head) * plan->key + i : row * state->kv_heads + head, 1, &g);
         g = vm_exp(g);
-        for (int64_t j = 0; j < p->value; j++)
+        for (int64_t j = 0; j < plan->value; j++)
             line[j] *= g;
     }
 }
 
-/* out = S' * x. */
-static void read_state(const linear_plan *p, const float *state, const float *x, float *out)
+/* out = S' * input. */
+static void read_state(const linear_plan *plan, const float *state, const float *input, float *out)
 {
-    memset(out, 0, (size_t)p->value * sizeof(float));
-    for (int64_t i = 0; i < p->key; i++)
-        for (int64_t j = 0; j < p->value; j++)
-            out[j] += state[i * p->value + j] * x[i];
+    memset(out, 0, (size_t)plan->value * sizeof(float));
+    for (int64_t i = 0; i < plan->key; i++)
+        for (int64_t j = 0; j < plan->value; j++)
+            out[j] += state[i * plan->value + j] * input[i];
 }
 
-static void run_step(const kit_call *call, const linear_state *s, const linear_plan *p, int64_t row, int64_t head,
-                     head_room r)
+static void run_step(const kit_call *call, const linear_state *state, const linear_plan *plan, int64_t row,
+                     int64_t head, head_room room)
 {
-    float scale = s->scale != 0 ? (float)s->scale : 1 / sqrtf((float)(p->key > 0 ? p->key : 1));
+    float scale = state->scale != 0 ? (float)state->scale : 1 / sqrtf((float)(plan->key > 0 ? plan->key : 1));
 
-    load(call, 1, (row * s->kv_heads + head) * p->key, p->key, r.k);
-    load(call, 2, (row * s->kv_heads + head) * p->value, p->value, r.v);
-    if (s->gated)
-        decay(call, s, p, row, head, r);
-    if (s->delta) {
+    load(call, 1, (row * state->kv_heads + head) * plan->key, plan->key, room.k);
+    load(call, 2, (row * state->kv_heads + head) * plan->value, plan->value, room.v);
+    if (state->gated)
+        decay(call, state, plan, row, head, room);
+    if (state->delta) {
         float beta;
-        bool one = call->in[5].count == p->batch * p->steps;
-        load(call, 5, one ? row : row * s->kv_heads + head, 1, &beta);
-        read_state(p, r.state, r.k, r.seen);
-        for (int64_t j = 0; j < p->value; j++)
-            r.v[j] = beta * (r.v[j] - r.seen[j]);
+        bool one = call->in[5].count == plan->batch * plan->steps;
+        load(call, 5, one ? row : row * state->kv_heads + head, 1, &beta);
+        read_state(plan, room.state, room.k, room.seen);
+        for (int64_t j = 0; j < plan->value; j++)
+            room.v[j] = beta * (room.v[j] - room.seen[j]);
     }
-    for (int64_t i = 0; i < p->key; i++)
-        for (int64_t j = 0; j < p->value; j++)
-            r.state[i * p->value + j] += r.k[i] * r.v[j];
-    for (int64_t g = 0; g < p->group; g++) {
-        int64_t q_head = head * p->group + g;
-        load(call, 0, (row * s->q_heads + q_head) * p->key, p->key, r.q);
-        read_state(p, r.state, r.q, r.y);
-        for (int64_t j = 0; j < p->value; j++)
-            r.y[j] *= scale;
-        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * s->q_heads + q_head) * p->value, p->value, r.y,
-                         0);
+    for (int64_t i = 0; i < plan->key; i++)
+        for (int64_t j = 0; j < plan->value; j++)
+            room.state[i * plan->value + j] += room.k[i] * room.v[j];
+    for (int64_t g = 0; g < plan->group; g++) {
+        int64_t q_head = head * plan->group + g;
+        load(call, 0, (row * state->q_heads + q_head) * plan->key, plan->key, room.q);
+        read_state(plan, room.state, room.q, room.y);
+        for (int64_t j = 0; j < plan->value; j++)
+            room.y[j] *= scale;
+        convert_from_f32(call->out[0].dtype, call->out[0].data, (row * state->q_heads + q_head) * plan->value,
+                         plan->value, room.y, 0);
     }
 }
 
 static inlay_status run_heads(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const linear_state *s = call->state;
-    const linear_plan *p = call->plan;
-    int64_t size = p->key * p->value;
-    head_room r = { .state = (float *)(void *)((char *)call->workspace + worker * p->thread_bytes) };
+    const linear_state *state = call->state;
+    const linear_plan *plan = call->plan;
+    int64_t size = plan->key * plan->value;
+    head_room room = { .state = (float *)(void *)((char *)call->workspace + worker * plan->thread_bytes) };
 
-    r.q = r.state + size;
-    r.k = r.q + p->key;
-    r.v = r.k + p->key;
-    r.seen = r.v + p->value;
-    r.y = r.seen + p->value;
+    room.q = room.state + size;
+    room.k = room.q + plan->key;
+    room.v = room.k + plan->key;
+    room.seen = room.v + plan->value;
+    room.y = room.seen + plan->value;
     for (int64_t index = begin; index < end; index++) {
-        int64_t b = index / s->kv_heads;
+        int64_t b = index / state->kv_heads;
         if (kit_has_input(call, 3))
-            load(call, 3, index * size, size, r.state);
+            load(call, 3, index * size, size, room.state);
         else
-            memset(r.state, 0, (size_t)size * sizeof(float));
-        for (int64_t t = 0; t < p->steps; t++)
-            run_step(call, s, p, b * p->steps + t, index % s->kv_heads, r);
+            memset(room.state, 0, (size_t)size * sizeof(float));
+        for (int64_t t = 0; t < plan->steps; t++)
+            run_step(call, state, plan, b * plan->steps + t, index % state->kv_heads, room);
         if (kit_has_output(call, 1))
-            convert_from_f32(call->out[1].dtype, call->out[1].data, index * size, size, r.state, 0);
+            convert_from_f32(call->out[1].dtype, call->out[1].data, index * size, size, room.state, 0);
     }
     return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const linear_state *s = call->state;
-    const linear_plan *p = call->plan;
+    const linear_state *state = call->state;
+    const linear_plan *plan = call->plan;
 
-    return kit_parallel(call, p->batch * s->kv_heads, 1, run_heads, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->batch * state->kv_heads, 1, run_heads, (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {

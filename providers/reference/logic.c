@@ -20,14 +20,14 @@
 
 static inlay_status prepare_logic(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    ew_binary *b = calloc(1, sizeof *b);
+    ew_binary *binary = calloc(1, sizeof *binary);
 
-    *out_state = b;
-    if (b == NULL)
+    *out_state = binary;
+    if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    ew_binary_legacy(node, b);
-    b->compute = b->result = INLAY_BOOL;
-    b->fn = ew_is(node->info, "And") ? and_bool : ew_is(node->info, "Or") ? or_bool : xor_bool;
+    ew_binary_legacy(node, binary);
+    binary->compute = binary->result = INLAY_BOOL;
+    binary->fn = ew_is(node->info, "And") ? and_bool : ew_is(node->info, "Or") ? or_bool : xor_bool;
     return INLAY_OK;
 }
 

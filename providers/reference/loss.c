@@ -36,20 +36,20 @@ static inlay_status prepare_loss(const kit_node *node, void **out_state, inlay_d
     static const char *const names[] = { "none", "sum", "mean" };
     const char *reduction = kit_attr_string(node->info, "reduction", "mean");
     uint32_t found = 0;
-    loss_state *s;
+    loss_state *state;
 
     while (found < KIT_COUNT(names) && strcmp(names[found], reduction) != 0)
         found++;
     if (found == KIT_COUNT(names))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "reduction is '%s'; it must be none, sum or mean", reduction);
-    s = malloc(sizeof *s);
-    if (s == NULL)
+    state = malloc(sizeof *state);
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a loss");
-    s->reduction = found;
-    s->softmax = node->info->op_type.data[0] == 'S';
-    s->ignores = kit_attr(node->info, "ignore_index") != NULL;
-    s->ignored = kit_attr_int(node->info, "ignore_index", 0);
-    *out_state = s;
+    state->reduction = found;
+    state->softmax = node->info->op_type.data[0] == 'S';
+    state->ignores = kit_attr(node->info, "ignore_index") != NULL;
+    state->ignored = kit_attr_int(node->info, "ignore_index", 0);
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -104,7 +104,7 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
 
 static inlay_status run_loss(const kit_call *call)
 {
-    const loss_state *s = call->state;
+    const loss_state *state = call->state;
     const kit_tensor *scores = &call->in[0];
     int64_t positions = call->in[1].count;
     loss_job job = { .call = call, .losses = call->workspace };
@@ -114,9 +114,9 @@ static inlay_status run_loss(const kit_call *call)
     job.totals = job.losses + positions;
     job.task = (loss_task){ .classes = scores->dims[1],
                             .stride = 1,
-                            .softmax = s->softmax,
-                            .ignores = s->ignores,
-                            .ignored = s->ignored,
+                            .softmax = state->softmax,
+                            .ignores = state->ignores,
+                            .ignored = state->ignored,
                             .weights = kit_has_input(call, 2) ? call->in[2].data : NULL };
     if (positions > 0) {
         job.task.stride = positions / scores->dims[0];
@@ -126,7 +126,7 @@ static inlay_status run_loss(const kit_call *call)
     }
     if (status != INLAY_OK)
         return status;
-    if (s->reduction == REDUCE_NONE) {
+    if (state->reduction == REDUCE_NONE) {
         convert_from_f64(scores->dtype, call->out[0].data, 0, positions, job.losses, 0);
         return INLAY_OK;
     }
@@ -134,7 +134,7 @@ static inlay_status run_loss(const kit_call *call)
         loss += job.losses[i];
         total += job.totals[i];
     }
-    loss = s->reduction == REDUCE_MEAN ? loss / total : loss;
+    loss = state->reduction == REDUCE_MEAN ? loss / total : loss;
     convert_from_f64(scores->dtype, call->out[0].data, 0, 1, &loss, 0);
     return INLAY_OK;
 }

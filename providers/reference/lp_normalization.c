@@ -10,7 +10,8 @@ enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
 #define BODY "lp_normalization.inc"
 #include "floats.inc"
 
-typedef void (*lp_columns_fn)(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, bool euclidean);
+typedef void (*lp_columns_fn)(const void *input, void *output, int64_t n, int64_t stride, int64_t columns,
+                              bool euclidean);
 static const lp_columns_fn lp_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_columns);
 
 typedef struct lp_state {
@@ -29,13 +30,13 @@ static bool supports_lp(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare_lp(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    lp_state *s = malloc(sizeof *s);
+    lp_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of an LpNormalization");
-    s->axis = kit_attr_int(node->info, "axis", -1);
-    s->euclidean = kit_attr_int(node->info, "p", 2) == 2;
-    *out_state = s;
+    state->axis = kit_attr_int(node->info, "axis", -1);
+    state->euclidean = kit_attr_int(node->info, "p", 2) == 2;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -48,41 +49,42 @@ typedef struct lp_job {
 static inlay_status lp_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const lp_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(x->dtype) / 8;
+    const kit_tensor *input = &job->call->in[0];
+    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i % job->tiles * LP_TILE;
         int64_t columns = job->inner - first < LP_TILE ? job->inner - first : LP_TILE;
         int64_t offset = (i / job->tiles * job->n * job->inner + first) * elem;
-        lp_columns[x->dtype]((const char *)x->data + offset, (char *)job->call->out[0].data + offset, job->n,
-                             job->inner, columns, job->euclidean);
+        lp_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset, job->n,
+                                 job->inner, columns, job->euclidean);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_lp(const kit_call *call)
 {
-    const lp_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis, outer = 1;
-    lp_job job = { .call = call, .euclidean = s->euclidean, .inner = 1 };
+    const lp_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    int64_t axis = state->axis < 0 ? state->axis + input->rank : state->axis, outer = 1;
+    lp_job job = { .call = call, .euclidean = state->euclidean, .inner = 1 };
 
-    if (axis < 0 || axis >= x->rank)
+    if (axis < 0 || axis >= input->rank)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "LpNormalization: axis %lld is outside the input's rank %u",
-                          (long long)s->axis, x->rank);
-    if (x->count == 0)
+                          (long long)state->axis, input->rank);
+    if (input->count == 0)
         return INLAY_OK;
-    for (uint32_t d = 0; d < x->rank; d++) {
+    for (uint32_t d = 0; d < input->rank; d++) {
         if (d < axis)
-            outer *= x->dims[d];
+            outer *= input->dims[d];
         else if (d > axis)
-            job.inner *= x->dims[d];
+            job.inner *= input->dims[d];
     }
-    job.n = x->dims[axis];
+    job.n = input->dims[axis];
     job.tiles = (job.inner + LP_TILE - 1) / LP_TILE;
-    return kit_parallel(call, outer * job.tiles, LP_GRAIN / (x->count / (outer * job.tiles) + 1) + 1, lp_items, &job);
+    return kit_parallel(call, outer * job.tiles, LP_GRAIN / (input->count / (outer * job.tiles) + 1) + 1, lp_items,
+                        &job);
 }
 
 static const kit_kernel kernels[] = {

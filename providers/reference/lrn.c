@@ -18,26 +18,27 @@ typedef struct lrn_args {
 #define BODY "lrn.inc"
 #include "floats.inc"
 
-typedef void (*lrn_fn)(const void *x, void *y, int64_t channels, int64_t s, int64_t columns, const lrn_args *args);
+typedef void (*lrn_fn)(const void *input, void *output, int64_t channels, int64_t s, int64_t columns,
+                       const lrn_args *args);
 static const lrn_fn lrn_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lrn_columns);
 
 static inlay_status prepare_lrn(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     int64_t size = kit_attr_int(node->info, "size", 0);
-    lrn_args *s;
+    lrn_args *args;
 
     if (size <= 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "LRN: size is %lld; it must be at least 1", (long long)size);
-    s = malloc(sizeof *s);
-    if (s == NULL)
+    args = malloc(sizeof *args);
+    if (args == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of an LRN");
-    s->factor = kit_attr_float(node->info, "alpha", 1e-4) / (double)size;
-    s->beta = kit_attr_float(node->info, "beta", 0.75);
-    s->bias = kit_attr_float(node->info, "bias", 1);
-    s->before = (size - 1) / 2;
-    s->after = size / 2;
-    s->is_three_quarters = s->beta == 0.75;
-    *out_state = s;
+    args->factor = kit_attr_float(node->info, "alpha", 1e-4) / (double)size;
+    args->beta = kit_attr_float(node->info, "beta", 0.75);
+    args->bias = kit_attr_float(node->info, "bias", 1);
+    args->before = (size - 1) / 2;
+    args->after = size / 2;
+    args->is_three_quarters = args->beta == 0.75;
+    *out_state = args;
     return INLAY_OK;
 }
 
@@ -50,39 +51,39 @@ typedef struct lrn_job {
 static inlay_status lrn_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const lrn_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(x->dtype) / 8;
+    const kit_tensor *input = &job->call->in[0];
+    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i % job->tiles * LRN_TILE;
         int64_t columns = job->inner - first < LRN_TILE ? job->inner - first : LRN_TILE;
         int64_t offset = (i / job->tiles * job->channels * job->inner + first) * elem;
-        lrn_columns[x->dtype]((const char *)x->data + offset, (char *)job->call->out[0].data + offset, job->channels,
-                              job->inner, columns, &job->args);
+        lrn_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
+                                  job->channels, job->inner, columns, &job->args);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_lrn(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     lrn_job job = { .call = call, .args = *(const lrn_args *)call->state, .inner = 1 };
 
-    if (x->rank < 2)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "LRN: X has rank %u; it must be [N, C, ...]", x->rank);
-    if (x->count == 0)
+    if (input->rank < 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "LRN: X has rank %u; it must be [N, C, ...]", input->rank);
+    if (input->count == 0)
         return INLAY_OK;
-    job.channels = x->dims[1];
+    job.channels = input->dims[1];
     if (job.args.before >= job.channels) /* windows longer than the tensor */
         job.args.before = job.channels - 1;
     if (job.args.after >= job.channels)
         job.args.after = job.channels - 1;
-    for (uint32_t d = 2; d < x->rank; d++)
-        job.inner *= x->dims[d];
+    for (uint32_t d = 2; d < input->rank; d++)
+        job.inner *= input->dims[d];
     job.tiles = (job.inner + LRN_TILE - 1) / LRN_TILE;
-    return kit_parallel(call, x->dims[0] * job.tiles, LRN_GRAIN / (x->count / (x->dims[0] * job.tiles) + 1) + 1,
-                        lrn_items, &job);
+    return kit_parallel(call, input->dims[0] * job.tiles,
+                        LRN_GRAIN / (input->count / (input->dims[0] * job.tiles) + 1) + 1, lrn_items, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -47,83 +47,84 @@ struct parameter {
     int64_t line_stride, matrix_stride;
 };
 
-static inlay_status place_parameter(const kit_tensor *t, int64_t lines, int64_t matrices, const char *what,
+static inlay_status place_parameter(const kit_tensor *tensor, int64_t lines, int64_t matrices, const char *what,
                                     struct parameter *out, inlay_diag *diag)
 {
     *out = (struct parameter){ 0, 0 };
-    if (t->count == 1)
+    if (tensor->count == 1)
         return INLAY_OK;
     out->line_stride = 1;
-    if (t->count == lines)
+    if (tensor->count == lines)
         return INLAY_OK;
     out->matrix_stride = lines;
-    if (t->count == lines * matrices)
+    if (tensor->count == lines * matrices)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements; give it 1, %lld, or %lld", what,
-                      (long long)t->count, (long long)lines, (long long)(lines * matrices));
+                      (long long)tensor->count, (long long)lines, (long long)(lines * matrices));
 }
 
 static inlay_status set_zero(gemm_operand *operand, const kit_call *call, uint32_t input, int64_t lines,
                              int64_t matrices, const char *what)
 {
-    struct parameter p;
+    struct parameter parameter;
     inlay_status status;
 
     if (input == 0 || !kit_has_input(call, input) || operand->packed != NULL)
         return INLAY_OK;
-    status = place_parameter(&call->in[input], lines, matrices, what, &p, call->diag);
+    status = place_parameter(&call->in[input], lines, matrices, what, &parameter, call->diag);
     operand->zero = call->in[input].data;
-    operand->zero_stride = p.line_stride;
-    operand->zero_matrix_stride = p.matrix_stride;
+    operand->zero_stride = parameter.line_stride;
+    operand->zero_matrix_stride = parameter.matrix_stride;
     return status;
 }
 
 /* ------------------------------------------------------------------ prepare and shape */
 
-static inlay_status pack_b(const kit_node *node, quantized_state *s, inlay_diag *diag)
+static inlay_status pack_b(const kit_node *node, quantized_state *state, inlay_diag *diag)
 {
-    const inlay_value_info *zero = kit_input(node, s->at->b_zero);
+    const inlay_value_info *zero = kit_input(node, state->at->b_zero);
     int64_t zeros = 1;
     matmul_constant dims;
 
-    if (!matmul_constant_dims(node, s->at->b, false, &dims) || (zero != NULL && !kit_is_constant(node, s->at->b_zero)))
+    if (!matmul_constant_dims(node, state->at->b, false, &dims) ||
+        (zero != NULL && !kit_is_constant(node, state->at->b_zero)))
         return INLAY_OK;
-    s->b.line_stride = 1;
-    s->b.k_stride = dims.columns;
-    s->b.matrix_stride = dims.rows * dims.columns;
+    state->b.line_stride = 1;
+    state->b.k_stride = dims.columns;
+    state->b.matrix_stride = dims.rows * dims.columns;
     if (zero != NULL) {
         for (uint32_t d = 0; d < zero->rank; d++)
             zeros *= zero->dims[d].value;
-        s->b.zero = kit_constant_unaligned(node, s->at->b_zero);
-        s->b.zero_stride = zeros > 1;
-        s->b.zero_matrix_stride = zeros == dims.columns * dims.matrices && dims.matrices > 1 ? dims.columns : 0;
+        state->b.zero = kit_constant_unaligned(node, state->at->b_zero);
+        state->b.zero_stride = zeros > 1;
+        state->b.zero_matrix_stride = zeros == dims.columns * dims.matrices && dims.matrices > 1 ? dims.columns : 0;
         if (zeros != 1 && zeros != dims.columns && zeros != dims.columns * dims.matrices)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the zero point of B has %lld elements for %lld columns",
                               (long long)zeros, (long long)dims.columns);
     }
-    return gemm_pack_constant(node, s->at->b, s->kernel, s->kernel->nr, &s->b, dims.matrices, dims.columns, dims.rows,
-                              &s->b_pack, diag);
+    return gemm_pack_constant(node, state->at->b, state->kernel, state->kernel->nr, &state->b, dims.matrices,
+                              dims.columns, dims.rows, &state->b_pack, diag);
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     bool linear = strcmp(node->info->op_type.data, "QLinearMatMul") == 0;
     const struct layout *at = linear ? &linear_inputs : &integer_inputs;
-    quantized_state *s = NULL;
+    quantized_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->at = at;
-    s->linear = linear;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->at = at;
+    state->linear = linear;
     if (!is_float8(kit_input_dtype(node, at->a)) && !is_float8(kit_input_dtype(node, at->b))) {
-        s->kernel = gemm_kernel_best(GEMM_S16);
-        s->b.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->b));
-        INLAY_TRY(pack_b(node, s, diag));
+        state->kernel = gemm_kernel_best(GEMM_S16);
+        state->b.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->b));
+        INLAY_TRY(pack_b(node, state, diag));
     }
-    *out_state = s;
-    s = NULL;
+    *out_state = state;
+    state = NULL;
 done:
-    release(s);
+    release(state);
     return status;
 }
 
@@ -131,7 +132,7 @@ done:
 static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
                         uint32_t width, void *out)
 {
-    const kit_tensor *t = self->user;
+    const kit_tensor *tensor = self->user;
     int64_t matrix = gemm_which(self, batch);
     float *to = out;
 
@@ -142,19 +143,19 @@ static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, i
                 *to = 0;
                 if (l0 + l >= line_end)
                     continue;
-                convert_to_f32(to, t->dtype, t->data,
+                convert_to_f32(to, tensor->dtype, tensor->data,
                                matrix * self->matrix_stride + (l0 + l) * self->line_stride + k * self->k_stride, 1);
                 if (self->zero != NULL)
-                    convert_to_f32(&zero, t->dtype, self->zero,
+                    convert_to_f32(&zero, tensor->dtype, self->zero,
                                    matrix * self->zero_matrix_stride + (l0 + l) * self->zero_stride, 1);
                 *to -= zero;
             }
 }
 
 /* Has every parameter of rows one element? Then batches of A may be seen as rows of one product. */
-static bool rows_are_alike(const quantized_state *s, const kit_plan *plan)
+static bool rows_are_alike(const quantized_state *state, const kit_plan *plan)
 {
-    const uint32_t inputs[] = { s->at->a_zero, s->at->a_scale, s->at->y_scale, s->at->y_zero };
+    const uint32_t inputs[] = { state->at->a_zero, state->at->a_scale, state->at->y_scale, state->at->y_zero };
 
     for (uint32_t i = 0; i < KIT_COUNT(inputs); i++)
         if (inputs[i] != 0 && inputs[i] < plan->in_count && plan->in[inputs[i]].dtype != INLAY_UNDEFINED &&
@@ -193,39 +194,40 @@ struct output {
     struct parameter a_scale, b_scale, y_scale, y_zero;
 };
 
-static float scale_at(const kit_call *call, uint32_t input, const struct parameter *p, int64_t matrix, int64_t line)
+static float scale_at(const kit_call *call, uint32_t input, const struct parameter *parameter, int64_t matrix,
+                      int64_t line)
 {
     float v = 1;
-    convert_to_f32(&v, call->in[input].dtype, call->in[input].data, matrix * p->matrix_stride + line * p->line_stride,
-                   1);
+    convert_to_f32(&v, call->in[input].dtype, call->in[input].data,
+                   matrix * parameter->matrix_stride + line * parameter->line_stride, 1);
     return v;
 }
 
 /* One row of a tile in blocks: the scales of columns are gathered first. */
-static void store_row(const struct output *o, const gemm_tile *tile, int64_t i)
+static void store_row(const struct output *output, const gemm_tile *tile, int64_t i)
 {
-    const kit_call *call = o->call;
+    const kit_call *call = output->call;
     const kit_tensor *y = &call->out[0];
-    int64_t a_matrix = gemm_which(&o->job->a, tile->batch), b_matrix = gemm_which(&o->job->b, tile->batch);
-    float row = scale_at(call, linear_inputs.a_scale, &o->a_scale, a_matrix, i) /
-                scale_at(call, linear_inputs.y_scale, &o->y_scale, tile->batch, i);
+    int64_t a_matrix = gemm_which(&output->job->a, tile->batch), b_matrix = gemm_which(&output->job->b, tile->batch);
+    float row = scale_at(call, linear_inputs.a_scale, &output->a_scale, a_matrix, i) /
+                scale_at(call, linear_inputs.y_scale, &output->y_scale, tile->batch, i);
     double zero = convert_get_f64(y->dtype, call->in[linear_inputs.y_zero].data,
-                                  tile->batch * o->y_zero.matrix_stride + i * o->y_zero.line_stride);
-    int64_t at = (i - tile->i0) * tile->c_stride, first = (tile->batch * o->job->m + i) * o->job->n;
+                                  tile->batch * output->y_zero.matrix_stride + i * output->y_zero.line_stride);
+    int64_t at = (i - tile->i0) * tile->c_stride, first = (tile->batch * output->job->m + i) * output->job->n;
     float columns[64], values[64];
 
     for (int64_t j = tile->j0; j < tile->j1; j += 64) {
         int64_t n = tile->j1 - j < 64 ? tile->j1 - j : 64;
         for (int64_t l = 0; l < n; l++)
-            columns[l] = scale_at(call, linear_inputs.b_scale, &o->b_scale, b_matrix, j + l);
-        if (o->job->kernel->acc_bytes == 4 && o->job->kernel->in_bytes == 2 && !is_float8(y->dtype)) {
+            columns[l] = scale_at(call, linear_inputs.b_scale, &output->b_scale, b_matrix, j + l);
+        if (output->job->kernel->acc_bytes == 4 && output->job->kernel->in_bytes == 2 && !is_float8(y->dtype)) {
             requantize_row((const int32_t *)tile->c + at + j - tile->j0, n, row, columns, 1, (int32_t)zero,
                            y->dtype == INLAY_INT8, (char *)y->data + first + j);
             continue;
         }
         for (int64_t l = 0; l < n; l++) {
-            double sum = o->job->kernel->in_bytes == 2 ? ((const int32_t *)tile->c)[at + j - tile->j0 + l]
-                                                       : (double)((const float *)tile->c)[at + j - tile->j0 + l];
+            double sum = output->job->kernel->in_bytes == 2 ? ((const int32_t *)tile->c)[at + j - tile->j0 + l]
+                                                            : (double)((const float *)tile->c)[at + j - tile->j0 + l];
             values[l] = (float)(sum * (double)(row * columns[l]));
             if (!is_float8(y->dtype)) {
                 values[l] = nearbyintf(values[l]) + (float)zero;
@@ -247,28 +249,32 @@ static void store_tile(void *user, const gemm_tile *tile)
 
 static inlay_status run(const kit_call *call)
 {
-    const quantized_state *s = call->state;
-    const matmul_plan *p = call->plan;
-    gemm_job job = p->job;
-    struct output o = { .call = call, .job = &job };
+    const quantized_state *state = call->state;
+    const matmul_plan *plan = call->plan;
+    gemm_job job = plan->job;
+    struct output output = { .call = call, .job = &job };
     inlay_status status;
 
     INLAY_TRY(matmul_check_output(&job, &call->out[0], call->diag));
-    job.a.data = call->in[s->at->a].data;
-    job.b.data = call->in[s->at->b].data;
-    job.a.user = &call->in[s->at->a];
-    job.b.user = &call->in[s->at->b];
-    INLAY_TRY(set_zero(&job.a, call, s->at->a_zero, job.m, p->a_matrices, "the zero point of A"));
-    INLAY_TRY(set_zero(&job.b, call, s->at->b_zero, job.n, p->b_matrices, "the zero point of B"));
+    job.a.data = call->in[state->at->a].data;
+    job.b.data = call->in[state->at->b].data;
+    job.a.user = &call->in[state->at->a];
+    job.b.user = &call->in[state->at->b];
+    INLAY_TRY(set_zero(&job.a, call, state->at->a_zero, job.m, plan->a_matrices, "the zero point of A"));
+    INLAY_TRY(set_zero(&job.b, call, state->at->b_zero, job.n, plan->b_matrices, "the zero point of B"));
     job.c = call->out[0].data;
-    if (s->linear) {
+    if (state->linear) {
         const kit_tensor *in = call->in;
-        INLAY_TRY(place_parameter(&in[s->at->a_scale], job.m, p->a_matrices, "the scale of A", &o.a_scale, call->diag));
-        INLAY_TRY(place_parameter(&in[s->at->b_scale], job.n, p->b_matrices, "the scale of B", &o.b_scale, call->diag));
-        INLAY_TRY(place_parameter(&in[s->at->y_scale], job.m, job.batch, "the scale of Y", &o.y_scale, call->diag));
-        INLAY_TRY(place_parameter(&in[s->at->y_zero], job.m, job.batch, "the zero point of Y", &o.y_zero, call->diag));
+        INLAY_TRY(place_parameter(&in[state->at->a_scale], job.m, plan->a_matrices, "the scale of A", &output.a_scale,
+                                  call->diag));
+        INLAY_TRY(place_parameter(&in[state->at->b_scale], job.n, plan->b_matrices, "the scale of B", &output.b_scale,
+                                  call->diag));
+        INLAY_TRY(
+            place_parameter(&in[state->at->y_scale], job.m, job.batch, "the scale of Y", &output.y_scale, call->diag));
+        INLAY_TRY(place_parameter(&in[state->at->y_zero], job.m, job.batch, "the zero point of Y", &output.y_zero,
+                                  call->diag));
         job.finish = store_tile;
-        job.finish_user = &o;
+        job.finish_user = &output;
     }
     status = gemm_run(call, &job, call->workspace);
 done:

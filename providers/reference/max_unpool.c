@@ -28,24 +28,24 @@ done:
 static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
 {
     const unpool_state *state = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t spatial = (int64_t)x->rank - 2;
+    const kit_tensor *input = &call->in[0];
+    const int64_t spatial = (int64_t)input->rank - 2;
 
     if (spatial < 1 || state->kernel_count != spatial || (state->stride_count >= 0 && state->stride_count != spatial) ||
         (state->pad_count >= 0 && state->pad_count != 2 * spatial))
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "kernel_shape, strides or pads do not fit an input of rank %u", x->rank);
-    dims[0] = x->dims[0];
-    dims[1] = x->dims[1];
+                          "kernel_shape, strides or pads do not fit an input of rank %u", input->rank);
+    dims[0] = input->dims[0];
+    dims[1] = input->dims[1];
     for (int64_t d = 0; d < spatial; d++) {
         const int64_t stride = state->stride_count >= 0 ? state->strides[d] : 1;
         const int64_t pads = state->pad_count >= 0 ? state->pads[d] + state->pads[d + spatial] : 0;
 
         if (stride <= 0 || stride > INT32_MAX || state->kernel[d] <= 0 || state->kernel[d] > INT32_MAX || pads < 0 ||
-            pads > INT32_MAX || x->dims[d + 2] > INT32_MAX)
+            pads > INT32_MAX || input->dims[d + 2] > INT32_MAX)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "axis %lld has a kernel, stride or pad out of range",
                               (long long)d + 2);
-        dims[d + 2] = (x->dims[d + 2] - 1) * stride + state->kernel[d] - pads;
+        dims[d + 2] = (input->dims[d + 2] - 1) * stride + state->kernel[d] - pads;
         if (dims[d + 2] <= 0)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld would have the size %lld", (long long)d + 2,
                               (long long)dims[d + 2]);
@@ -54,7 +54,8 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
 }
 
 /* n elements whose indices count in the output itself, of `count` elements; returns the first that is outside, or n. */
-static int64_t unpool_some(const void *x, const int64_t *indices, int64_t n, void *y, uint64_t count, int64_t element)
+static int64_t unpool_some(const void *input, const int64_t *indices, int64_t n, void *output, uint64_t count,
+                           int64_t element)
 {
     for (int64_t i = 0; i < n; i++) {
         const uint64_t at = (uint64_t)indices[i];
@@ -63,13 +64,13 @@ static int64_t unpool_some(const void *x, const int64_t *indices, int64_t n, voi
             return i;
         switch (element) {
         case 4:
-            ((uint32_t *)y)[at] = ((const uint32_t *)x)[i];
+            ((uint32_t *)output)[at] = ((const uint32_t *)input)[i];
             break;
         case 2:
-            ((uint16_t *)y)[at] = ((const uint16_t *)x)[i];
+            ((uint16_t *)output)[at] = ((const uint16_t *)input)[i];
             break;
         default:
-            memcpy((char *)y + at * (uint64_t)element, (const char *)x + i * element, (size_t)element);
+            memcpy((char *)output + at * (uint64_t)element, (const char *)input + i * element, (size_t)element);
         }
     }
     return n;
@@ -115,17 +116,17 @@ static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32
 /* Indices count in the output itself. */
 static inlay_status unpool_flat(const kit_call *call, int64_t element)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const int64_t planes = x->dims[0] * x->dims[1];
-    unpool_job job = { x, y, call->in[1].data, x->count / planes, y->count / planes, element, false };
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const int64_t planes = input->dims[0] * input->dims[1];
+    unpool_job job = { input, output, call->in[1].data, input->count / planes, output->count / planes, element, false };
     const inlay_status status = kit_parallel(call, planes, 65536 / job.out + 1, unpool_planes, &job);
     int64_t first;
 
     if (status != INLAY_OK || !job.elsewhere)
         return status;
-    memset(y->data, 0, (size_t)(y->count * element));
-    first = unpool_some(x->data, job.indices, x->count, y->data, (uint64_t)y->count, element);
-    if (first < x->count)
+    memset(output->data, 0, (size_t)(output->count * element));
+    first = unpool_some(input->data, job.indices, input->count, output->data, (uint64_t)output->count, element);
+    if (first < input->count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)first,
                           (long long)job.indices[first]);
     return INLAY_OK;
@@ -133,38 +134,38 @@ static inlay_status unpool_flat(const kit_call *call, int64_t element)
 
 static inlay_status run_unpool(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
-    const int64_t element = strided_element_bytes(x->dtype);
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
+    const int64_t element = strided_element_bytes(input->dtype);
     int64_t dims[INLAY_MAX_RANK], steps[INLAY_MAX_RANK];
     inlay_status status = pooled_shape(call, dims);
 
     if (status == INLAY_OK && !kit_has_input(call, 2))
-        status = arg_expect_dims(call->diag, y, x->rank, dims);
+        status = arg_expect_dims(call->diag, output, input->rank, dims);
     if (status != INLAY_OK)
         return status;
-    if (y->rank != x->rank || indices->count != x->count)
+    if (output->rank != input->rank || indices->count != input->count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "X, I and the output must have one rank, X and I one shape");
-    if (x->count > 0 && memcmp(dims, y->dims, x->rank * sizeof *dims) == 0)
+    if (input->count > 0 && memcmp(dims, output->dims, input->rank * sizeof *dims) == 0)
         return unpool_flat(call, element);
-    memset(y->data, 0, (size_t)(y->count * element));
-    strided_row_major(y->rank, y->dims, element, steps);
-    for (int64_t i = 0; i < x->count; i++) {
+    memset(output->data, 0, (size_t)(output->count * element));
+    strided_row_major(output->rank, output->dims, element, steps);
+    for (int64_t i = 0; i < input->count; i++) {
         int64_t rest = ((const int64_t *)indices->data)[i];
-        char *to = y->data;
+        char *to = output->data;
         bool inside = rest >= 0;
 
-        for (uint32_t d = x->rank; d-- > 0;) {
+        for (uint32_t d = input->rank; d-- > 0;) {
             const int64_t at = rest % dims[d];
 
             rest /= dims[d];
-            inside = inside && at < y->dims[d];
+            inside = inside && at < output->dims[d];
             to += inside ? at * steps[d] : 0;
         }
         if (!inside || rest != 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)i,
                               (long long)((const int64_t *)indices->data)[i]);
-        memcpy(to, (const char *)x->data + i * element, (size_t)element);
+        memcpy(to, (const char *)input->data + i * element, (size_t)element);
     }
     return INLAY_OK;
 }

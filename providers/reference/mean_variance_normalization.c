@@ -32,7 +32,7 @@ static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
 #define BODY "mean_variance_normalization.inc"
 #include "floats.inc"
 
-typedef void (*mvn_group_fn)(const void *x, void *y, const mvn_run *run);
+typedef void (*mvn_group_fn)(const void *input, void *output, const mvn_run *run);
 static const mvn_group_fn mvn_group[INLAY_DTYPE_COUNT] = BY_FLOAT(mvn_group);
 
 typedef struct mvn_state {
@@ -52,7 +52,7 @@ static inlay_status prepare_mvn(const kit_node *node, void **out_state, inlay_di
     static const int64_t usual[] = { 0, 2, 3 };
     uint32_t count;
     const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
-    mvn_state *s;
+    mvn_state *state;
 
     if (axes == NULL) {
         axes = usual;
@@ -60,29 +60,29 @@ static inlay_status prepare_mvn(const kit_node *node, void **out_state, inlay_di
     }
     if (count > INLAY_MAX_RANK)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
-    s = calloc(1, sizeof *s);
-    if (s == NULL)
+    state = calloc(1, sizeof *state);
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
-    s->axis_count = count;
+    state->axis_count = count;
     if (count > 0)
-        memcpy(s->axes, axes, count * sizeof *axes);
-    *out_state = s;
+        memcpy(state->axes, axes, count * sizeof *axes);
+    *out_state = state;
     return INLAY_OK;
 }
 
 static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const mvn_state *s = state;
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     bool normalised[INLAY_MAX_RANK] = { false };
     int64_t stride = 1, strides[INLAY_MAX_RANK];
     mvn_plan *p;
 
     for (uint32_t i = 0; i < s->axis_count; i++) {
-        int64_t axis = s->axes[i] < 0 ? s->axes[i] + x->rank : s->axes[i];
-        if (axis < 0 || axis >= x->rank)
+        int64_t axis = s->axes[i] < 0 ? s->axes[i] + input->rank : s->axes[i];
+        if (axis < 0 || axis >= input->rank)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
-                              (long long)s->axes[i], x->rank);
+                              (long long)s->axes[i], input->rank);
         normalised[axis] = true;
     }
     p = calloc(1, sizeof *p);
@@ -90,24 +90,25 @@ static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *dia
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
     plan->plan = p;
     p->groups = p->run.rows = p->run.n = p->run.step = 1;
-    if (x->count == 0)
+    if (input->count == 0)
         return INLAY_OK;
-    for (uint32_t d = x->rank; d-- > 0; stride *= x->dims[d])
+    for (uint32_t d = input->rank; d-- > 0; stride *= input->dims[d])
         strides[d] = stride;
-    for (uint32_t d = 0; d < x->rank; d++) {
-        mvn_run *r = &p->run;
-        if (x->dims[d] == 1)
+    for (uint32_t d = 0; d < input->rank; d++) {
+        mvn_run *run = &p->run;
+        if (input->dims[d] == 1)
             continue;
         if (!normalised[d]) {
-            p->kept_dims[p->kept_rank] = x->dims[d];
+            p->kept_dims[p->kept_rank] = input->dims[d];
             p->kept_strides[p->kept_rank++] = strides[d];
-            p->groups *= x->dims[d];
-        } else if (r->rank > 0 && r->strides[r->rank - 1] == strides[d] * x->dims[d]) { /* joins the axis before */
-            r->dims[r->rank - 1] *= x->dims[d];
-            r->strides[r->rank - 1] = strides[d];
+            p->groups *= input->dims[d];
+        } else if (run->rank > 0 &&
+                   run->strides[run->rank - 1] == strides[d] * input->dims[d]) { /* joins the axis before */
+            run->dims[run->rank - 1] *= input->dims[d];
+            run->strides[run->rank - 1] = strides[d];
         } else {
-            r->dims[r->rank] = x->dims[d];
-            r->strides[r->rank++] = strides[d];
+            run->dims[run->rank] = input->dims[d];
+            run->strides[run->rank++] = strides[d];
         }
     }
     if (p->run.rank > 0) {
@@ -123,28 +124,28 @@ static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *dia
 static inlay_status mvn_groups(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const mvn_plan *p = call->plan;
-    const kit_tensor *x = &call->in[0];
+    const mvn_plan *plan = call->plan;
+    const kit_tensor *input = &call->in[0];
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t offset = 0, rest = i;
-        for (uint32_t d = p->kept_rank; d-- > 0; rest /= p->kept_dims[d])
-            offset += rest % p->kept_dims[d] * p->kept_strides[d];
-        offset *= inlay_dtype_bits(x->dtype) / 8;
-        mvn_group[x->dtype]((const char *)x->data + offset, (char *)call->out[0].data + offset, &p->run);
+        for (uint32_t d = plan->kept_rank; d-- > 0; rest /= plan->kept_dims[d])
+            offset += rest % plan->kept_dims[d] * plan->kept_strides[d];
+        offset *= inlay_dtype_bits(input->dtype) / 8;
+        mvn_group[input->dtype]((const char *)input->data + offset, (char *)call->out[0].data + offset, &plan->run);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_mvn(const kit_call *call)
 {
-    const mvn_plan *p = call->plan;
+    const mvn_plan *plan = call->plan;
     kit_call job = *call;
 
     if (call->in[0].count == 0)
         return INLAY_OK;
-    return kit_parallel(call, p->groups, MVN_GRAIN / (p->run.n * p->run.rows) + 1, mvn_groups, &job);
+    return kit_parallel(call, plan->groups, MVN_GRAIN / (plan->run.n * plan->run.rows) + 1, mvn_groups, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -17,34 +17,35 @@ static int64_t edge_bin(int64_t i, int64_t bands, int64_t length, double rate, d
     return f64_to_i64(floor((double)(length + 1) * 700 * (pow(10, mel / 2595) - 1) / rate));
 }
 
-static void put(const kit_tensor *y, int64_t bin, int64_t band, double value)
+static void put(const kit_tensor *output, int64_t bin, int64_t band, double value)
 {
-    if (bin >= 0 && bin < y->dims[0])
-        convert_from_f64(y->dtype, y->data, bin * y->dims[1] + band, 1, &value, 0);
+    if (bin >= 0 && bin < output->dims[0])
+        convert_from_f64(output->dtype, output->data, bin * output->dims[1] + band, 1, &value, 0);
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const kit_tensor *y = &call->out[0];
+    const kit_tensor *output = &call->out[0];
     int64_t bands = arg_index(&call->in[0], 0), length = arg_index(&call->in[1], 0), rate = arg_index(&call->in[2], 0);
     double low = to_mel(convert_get_f64(call->in[3].dtype, call->in[3].data, 0));
     double high = to_mel(convert_get_f64(call->in[4].dtype, call->in[4].data, 0));
 
-    if (y->rank != 2 || bands < 0 || length < 0 || rate <= 0 || y->dims[0] != length / 2 + 1 || y->dims[1] != bands)
+    if (output->rank != 2 || bands < 0 || length < 0 || rate <= 0 || output->dims[0] != length / 2 + 1 ||
+        output->dims[1] != bands)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "%lld bands of a DFT of %lld at %lld hertz do not fit the output", (long long)bands,
                           (long long)length, (long long)rate);
-    memset(y->data, 0, kit_bytes(y->dtype, y->count));
+    memset(output->data, 0, kit_bytes(output->dtype, output->count));
     for (int64_t i = 0; i < bands; i++) {
         int64_t first = edge_bin(i, bands, length, (double)rate, low, high);
         int64_t middle = edge_bin(i + 1, bands, length, (double)rate, low, high);
         int64_t last = edge_bin(i + 2, bands, length, (double)rate, low, high);
         if (middle <= first)
-            put(y, middle, i, 1);
-        for (int64_t j = first < 0 ? 0 : first; j <= middle && j < y->dims[0] && middle > first; j++)
-            put(y, j, i, (double)(j - first) / (double)(middle - first));
-        for (int64_t j = middle < 0 ? 0 : middle; j < last && j < y->dims[0]; j++)
-            put(y, j, i, (double)(last - j) / (double)(last - middle));
+            put(output, middle, i, 1);
+        for (int64_t j = first < 0 ? 0 : first; j <= middle && j < output->dims[0] && middle > first; j++)
+            put(output, j, i, (double)(j - first) / (double)(middle - first));
+        for (int64_t j = middle < 0 ? 0 : middle; j < last && j < output->dims[0]; j++)
+            put(output, j, i, (double)(last - j) / (double)(last - middle));
     }
     return INLAY_OK;
 }

@@ -51,7 +51,7 @@ static inline void ml_free(ml_pool *pool, void *item)
 static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char *name, const char *tensor_name,
                                  uint32_t *out_count)
 {
-    const inlay_attr_info *a = kit_attr(node->info, name);
+    const inlay_attr_info *attribute = kit_attr(node->info, name);
     const inlay_attr_info *t = tensor_name != NULL ? kit_attr(node->info, tensor_name) : NULL;
     double *out = NULL;
     int64_t n = 1;
@@ -69,11 +69,11 @@ static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char
         if (elements == NULL)
             out = NULL; /* the pool owns what there is */
         *out_count = (uint32_t)n;
-    } else if (a != NULL && a->kind == INLAY_ATTR_FLOATS) {
-        out = ml_alloc(pool, a->count, sizeof *out);
-        for (uint32_t i = 0; out != NULL && i < a->count; i++)
-            out[i] = (double)a->floats[i];
-        *out_count = a->count;
+    } else if (attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS) {
+        out = ml_alloc(pool, attribute->count, sizeof *out);
+        for (uint32_t i = 0; out != NULL && i < attribute->count; i++)
+            out[i] = (double)attribute->floats[i];
+        *out_count = attribute->count;
     }
     return out;
 }
@@ -108,12 +108,12 @@ static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint
 /* ------------------------------------------------------------------ inputs and outputs */
 
 /* A single sample [C], or samples [N, C]; anything else is refused. */
-static inline inlay_status ml_matrix(const kit_tensor *x, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
+static inline inlay_status ml_matrix(const kit_tensor *input, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
 {
-    if (x->rank != 1 && x->rank != 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", x->rank);
-    *out_rows = x->rank == 2 ? x->dims[0] : 1;
-    *out_columns = x->dims[x->rank - 1];
+    if (input->rank != 1 && input->rank != 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", input->rank);
+    *out_rows = input->rank == 2 ? input->dims[0] : 1;
+    *out_columns = input->dims[input->rank - 1];
     return INLAY_OK;
 }
 
@@ -169,11 +169,11 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
 /* Floats of an attribute; NULL and 0 when there are none. Borrowed. */
 static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
 {
-    const inlay_attr_info *a = kit_attr(node->info, name);
-    const bool has = a != NULL && a->kind == INLAY_ATTR_FLOATS;
+    const inlay_attr_info *attribute = kit_attr(node->info, name);
+    const bool has = attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS;
 
-    *out_count = has ? a->count : 0;
-    return has ? a->floats : NULL;
+    *out_count = has ? attribute->count : 0;
+    return has ? attribute->floats : NULL;
 }
 /* Coefficients [outputs, features] as products read them: panels of `width` columns, feature after feature. The last
  * columns are 0. */
@@ -185,19 +185,20 @@ typedef struct ml_table {
 /* NULL values: there was no memory. The pool's. */
 ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
 /* Doubles of the room that the next two want for so many rows. */
-int64_t ml_table_room(const ml_table *t, int64_t rows);
-/* out [rows, columns] from rows of x [.., features]: products with each column, or squares of distances from it. */
-void ml_table_rows(const ml_table *t, const kit_tensor *x, int64_t first, int64_t rows, bool squares, double *room,
-                   double *out);
+int64_t ml_table_room(const ml_table *table, int64_t rows);
+/* out [rows, columns] from rows of input [.., features]: products with each column, or squares of distances from it. */
+void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first, int64_t rows, bool squares,
+                   double *room, double *out);
 /* The products of floats with the first `outputs` columns, bias added (NULL: none): out [rows, outputs]. */
-void ml_table_products(const ml_table *t, const float *x, int64_t rows, const float *bias, float *out, int64_t outputs);
+void ml_table_products(const ml_table *table, const float *input, int64_t rows, const float *bias, float *out,
+                       int64_t outputs);
 /* The sum of weight[i] (factor v[i] + term) ^ power, of 1 to 4. */
 double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term, int power);
 /* v[i] = (factor * v[i] + term) ^ power, of 1 to 4. */
 void ml_powers(double *v, int64_t n, double factor, double term, int power);
-/* x[i] = e^x[i]; the sum of x[i] * y[i], in an order of its own. */
-void ml_exp(double *x, int64_t n);
-double ml_dot(const double *x, const double *y, int64_t n);
+/* input[i] = e^input[i]; the sum of input[i] * y[i], in an order of its own. */
+void ml_exp(double *input, int64_t n);
+double ml_dot(const double *input, const double *output, int64_t n);
 
 /* ------------------------------------------------------------------ labels */
 
@@ -209,12 +210,12 @@ typedef struct ml_labels {
 
 static inline void ml_labels_read(ml_pool *pool, const kit_node *node, const char *integers, ml_labels *labels)
 {
-    const inlay_attr_info *a = kit_attr(node->info, "classlabels_strings");
+    const inlay_attr_info *attribute = kit_attr(node->info, "classlabels_strings");
 
     *labels = (ml_labels){ 0 };
-    if (a != NULL && a->kind == INLAY_ATTR_STRINGS && a->count > 0) {
-        labels->texts = ml_strings(pool, a->strings, a->count);
-        labels->count = a->count;
+    if (attribute != NULL && attribute->kind == INLAY_ATTR_STRINGS && attribute->count > 0) {
+        labels->texts = ml_strings(pool, attribute->strings, attribute->count);
+        labels->count = attribute->count;
     } else {
         labels->integers = ml_integers(pool, node, integers, &labels->count);
     }

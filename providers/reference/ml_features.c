@@ -35,43 +35,43 @@ static void release_feature(void *state)
 /* The list of that name; without one, `otherwise` for all. */
 static feature_list feature_read(ml_pool *pool, const kit_node *node, const char *name, double otherwise)
 {
-    feature_list l = { 0 };
-    const float *floats = ml_floats(node, name, &l.count);
-    const uint32_t of = l.count > 0 ? l.count : 1;
+    feature_list list = { 0 };
+    const float *floats = ml_floats(node, name, &list.count);
+    const uint32_t of = list.count > 0 ? list.count : 1;
 
     if (of > UINT32_MAX / 2)
-        return l;
-    l.length = (FEATURE_BLOCK + of - 1) / of * of;
-    l.values = ml_alloc(pool, l.length, sizeof *l.values);
-    for (uint32_t i = 0; l.values != NULL && i < l.length; i++)
-        l.values[i] = floats != NULL && l.count > 0 ? (double)floats[i % of] : otherwise;
-    return l;
+        return list;
+    list.length = (FEATURE_BLOCK + of - 1) / of * of;
+    list.values = ml_alloc(pool, list.length, sizeof *list.values);
+    for (uint32_t i = 0; list.values != NULL && i < list.length; i++)
+        list.values[i] = floats != NULL && list.count > 0 ? (double)floats[i % of] : otherwise;
+    return list;
 }
 
 static inlay_status prepare_feature(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const char *norm = kit_attr_string(node->info, "norm", "MAX");
-    feature_state *s = calloc(1, sizeof *s);
+    feature_state *state = calloc(1, sizeof *state);
     inlay_status status = INLAY_OK;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for attributes");
-    s->threshold = kit_attr_float(node->info, "threshold", 0);
-    s->norm = strcmp(norm, "L1") == 0 ? NORM_L1 : strcmp(norm, "L2") == 0 ? NORM_L2 : NORM_MAX;
-    s->offset = feature_read(&s->pool, node, "offset", 0);
-    s->scale = feature_read(&s->pool, node, "scale", 1);
-    s->imputed = feature_read(&s->pool, node, "imputed_value_floats", 0);
-    s->imputed_integers = ml_integers(&s->pool, node, "imputed_value_int64s", &s->imputed_integer_count);
-    s->replaced = kit_attr_float(node->info, "replaced_value_float", 0);
-    s->replaced_integer = kit_attr_int(node->info, "replaced_value_int64", 0);
-    if (s->pool.failed)
+    state->threshold = kit_attr_float(node->info, "threshold", 0);
+    state->norm = strcmp(norm, "L1") == 0 ? NORM_L1 : strcmp(norm, "L2") == 0 ? NORM_L2 : NORM_MAX;
+    state->offset = feature_read(&state->pool, node, "offset", 0);
+    state->scale = feature_read(&state->pool, node, "scale", 1);
+    state->imputed = feature_read(&state->pool, node, "imputed_value_floats", 0);
+    state->imputed_integers = ml_integers(&state->pool, node, "imputed_value_int64s", &state->imputed_integer_count);
+    state->replaced = kit_attr_float(node->info, "replaced_value_float", 0);
+    state->replaced_integer = kit_attr_int(node->info, "replaced_value_int64", 0);
+    if (state->pool.failed)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for attributes");
-    else if (s->norm == NORM_MAX && strcmp(norm, "MAX") != 0)
+    else if (state->norm == NORM_MAX && strcmp(norm, "MAX") != 0)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "norm is '%.40s'; it must be MAX, L1 or L2", norm);
     if (status == INLAY_OK)
-        *out_state = s;
+        *out_state = state;
     else
-        release_feature(s);
+        release_feature(state);
     return status;
 }
 
@@ -82,19 +82,19 @@ typedef struct feature_job {
     int64_t columns;
 } feature_job;
 
-static int64_t feature_columns(const kit_tensor *x)
+static int64_t feature_columns(const kit_tensor *input)
 {
-    return x->rank > 0 && x->dims[x->rank - 1] > 0 ? x->dims[x->rank - 1] : 1;
+    return input->rank > 0 && input->dims[input->rank - 1] > 0 ? input->dims[input->rank - 1] : 1;
 }
 
 /* The numbers for element i and those behind it; *out_n: for how many of at most `most`. */
-static const double *feature_at(const feature_list *l, int64_t i, int64_t most, int64_t *out_n)
+static const double *feature_at(const feature_list *list, int64_t i, int64_t most, int64_t *out_n)
 {
-    const int64_t at = i % l->length, left = l->length - at;
+    const int64_t at = i % list->length, left = list->length - at;
     const int64_t n = most < FEATURE_BLOCK ? most : FEATURE_BLOCK;
 
     *out_n = n < left ? n : left;
-    return l->values + at;
+    return list->values + at;
 }
 
 static void scale_run(double *v, const double *offset, const double *scale, int64_t n)
@@ -118,16 +118,16 @@ static void impute_run(double *v, double replaced, const double *imputed, int64_
 static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
-    kit_tensor *y = &job->call->out[0];
+    const kit_tensor *input = &job->call->in[0];
+    kit_tensor *output = &job->call->out[0];
     double v[FEATURE_BLOCK];
 
     (void)worker;
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
         int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
-        convert_to_f64(v, x->dtype, x->data, i, n);
+        convert_to_f64(v, input->dtype, input->data, i, n);
         threshold_run(v, job->s->threshold, n);
-        convert_from_f64(y->dtype, y->data, i, n, v, 0);
+        convert_from_f64(output->dtype, output->data, i, n, v, 0);
     }
     return INLAY_OK;
 }
@@ -135,18 +135,18 @@ static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint
 static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *s = job->s;
-    const kit_tensor *x = &job->call->in[0];
-    kit_tensor *y = &job->call->out[0];
+    const feature_state *state = job->s;
+    const kit_tensor *input = &job->call->in[0];
+    kit_tensor *output = &job->call->out[0];
     double v[FEATURE_BLOCK];
 
     (void)worker;
     for (int64_t i = begin, n; i < end; i += n) {
-        const double *offset = feature_at(&s->offset, i, end - i, &n), *scale = feature_at(&s->scale, i, n, &n);
+        const double *offset = feature_at(&state->offset, i, end - i, &n), *scale = feature_at(&state->scale, i, n, &n);
 
-        convert_to_f64(v, x->dtype, x->data, i, n);
+        convert_to_f64(v, input->dtype, input->data, i, n);
         scale_run(v, offset, scale, n);
-        convert_from_f64(y->dtype, y->data, i, n, v, 0);
+        convert_from_f64(output->dtype, output->data, i, n, v, 0);
     }
     return INLAY_OK;
 }
@@ -182,8 +182,8 @@ static void divide_run(double *v, double by, int64_t n)
 static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
-    kit_tensor *y = &job->call->out[0];
+    const kit_tensor *input = &job->call->in[0];
+    kit_tensor *output = &job->call->out[0];
     const int64_t columns = job->columns;
     double v[FEATURE_BLOCK];
 
@@ -193,7 +193,7 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
 
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
             int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
-            convert_to_f64(v, x->dtype, x->data, r * columns + i, n);
+            convert_to_f64(v, input->dtype, input->data, r * columns + i, n);
             norm = norm_run(job->s->norm, v, n, norm);
         }
         norm = job->s->norm == NORM_L2 ? sqrt(norm) : norm;
@@ -201,9 +201,9 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
             int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
             if (columns > FEATURE_BLOCK)
-                convert_to_f64(v, x->dtype, x->data, r * columns + i, n);
+                convert_to_f64(v, input->dtype, input->data, r * columns + i, n);
             divide_run(v, norm, n);
-            convert_from_f64(y->dtype, y->data, r * columns + i, n, v, 0);
+            convert_from_f64(output->dtype, output->data, r * columns + i, n, v, 0);
         }
     }
     return INLAY_OK;
@@ -212,18 +212,18 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
 static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *s = job->s;
-    const kit_tensor *x = &job->call->in[0];
-    kit_tensor *y = &job->call->out[0];
+    const feature_state *state = job->s;
+    const kit_tensor *input = &job->call->in[0];
+    kit_tensor *output = &job->call->out[0];
     double v[FEATURE_BLOCK];
 
     (void)worker;
     for (int64_t i = begin, n; i < end; i += n) {
-        const double *imputed = feature_at(&s->imputed, i, end - i, &n);
+        const double *imputed = feature_at(&state->imputed, i, end - i, &n);
 
-        convert_to_f64(v, x->dtype, x->data, i, n);
-        impute_run(v, s->replaced, imputed, n);
-        convert_from_f64(y->dtype, y->data, i, n, v, 0);
+        convert_to_f64(v, input->dtype, input->data, i, n);
+        impute_run(v, state->replaced, imputed, n);
+        convert_from_f64(output->dtype, output->data, i, n, v, 0);
     }
     return INLAY_OK;
 }
@@ -232,22 +232,22 @@ static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32
 static inlay_status imputer_integers(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *s = job->s;
-    const kit_tensor *x = &job->call->in[0];
-    kit_tensor *y = &job->call->out[0];
+    const feature_state *state = job->s;
+    const kit_tensor *input = &job->call->in[0];
+    kit_tensor *output = &job->call->out[0];
     int64_t v[FEATURE_BLOCK], c = begin % job->columns;
 
     (void)worker;
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
         const int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
 
-        convert_to_i64(v, x->dtype, x->data, i, n);
+        convert_to_i64(v, input->dtype, input->data, i, n);
         for (int64_t j = 0; j < n; j++) {
-            if (v[j] == s->replaced_integer)
-                v[j] = s->imputed_integers[s->imputed_integer_count == 1 ? 0 : c];
+            if (v[j] == state->replaced_integer)
+                v[j] = state->imputed_integers[state->imputed_integer_count == 1 ? 0 : c];
             c = c + 1 == job->columns ? 0 : c + 1;
         }
-        convert_from_i64(y->dtype, y->data, i, n, v, 0);
+        convert_from_i64(output->dtype, output->data, i, n, v, 0);
     }
     return INLAY_OK;
 }
@@ -269,12 +269,13 @@ static inlay_status feature_fits(const kit_call *call, const char *name, uint32_
 
 static inlay_status run_scaler(const kit_call *call)
 {
-    const feature_state *s = call->state;
-    feature_job job = { call, s, feature_columns(&call->in[0]) };
-    inlay_status status = s->offset.count > 0 ? feature_fits(call, "offset", s->offset.count, job.columns) : INLAY_OK;
+    const feature_state *state = call->state;
+    feature_job job = { call, state, feature_columns(&call->in[0]) };
+    inlay_status status =
+        state->offset.count > 0 ? feature_fits(call, "offset", state->offset.count, job.columns) : INLAY_OK;
 
-    if (status == INLAY_OK && s->scale.count > 0)
-        status = feature_fits(call, "scale", s->scale.count, job.columns);
+    if (status == INLAY_OK && state->scale.count > 0)
+        status = feature_fits(call, "scale", state->scale.count, job.columns);
     return status == INLAY_OK ? kit_parallel(call, call->in[0].count, FEATURE_GRAIN, scaler_range, &job) : status;
 }
 
@@ -286,11 +287,11 @@ static inlay_status run_normalizer(const kit_call *call)
 
 static inlay_status run_imputer(const kit_call *call)
 {
-    const feature_state *s = call->state;
+    const feature_state *state = call->state;
     bool floats = call->in[0].dtype == INLAY_FLOAT || call->in[0].dtype == INLAY_DOUBLE;
-    feature_job job = { call, s, feature_columns(&call->in[0]) };
+    feature_job job = { call, state, feature_columns(&call->in[0]) };
     inlay_status status = feature_fits(call, floats ? "imputed_value_floats" : "imputed_value_int64s",
-                                       floats ? s->imputed.count : s->imputed_integer_count, job.columns);
+                                       floats ? state->imputed.count : state->imputed_integer_count, job.columns);
 
     return status == INLAY_OK
                ? kit_parallel(call, call->in[0].count, FEATURE_GRAIN, floats ? imputer_range : imputer_integers, &job)
@@ -327,10 +328,11 @@ static inlay_status run_vectorizer(const kit_call *call)
     if (status == INLAY_OK)
         status = ml_output(call, 0, 2, dims);
     for (uint32_t k = 0; k < call->in_count && status == INLAY_OK; k++) {
-        const kit_tensor *x = &call->in[k];
-        int64_t columns = x->dims[x->rank - 1];
+        const kit_tensor *input = &call->in[k];
+        int64_t columns = input->dims[input->rank - 1];
         for (int64_t r = 0; r < dims[0]; r++)
-            convert_to_f32((float *)call->out[0].data + r * dims[1] + at, x->dtype, x->data, r * columns, columns);
+            convert_to_f32((float *)call->out[0].data + r * dims[1] + at, input->dtype, input->data, r * columns,
+                           columns);
         at += columns;
     }
     return status;
@@ -348,10 +350,10 @@ static inline void extract_rows(const char *restrict from, int64_t columns, cons
 static inlay_status extract_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const kit_tensor *x = &call->in[0], *picks = &call->in[1];
-    const size_t elem = inlay_dtype_bits(x->dtype) / 8;
-    const int64_t columns = feature_columns(x), rows = end - begin;
-    const char *from = (const char *)x->data + (size_t)(begin * columns) * elem;
+    const kit_tensor *input = &call->in[0], *picks = &call->in[1];
+    const size_t elem = inlay_dtype_bits(input->dtype) / 8;
+    const int64_t columns = feature_columns(input), rows = end - begin;
+    const char *from = (const char *)input->data + (size_t)(begin * columns) * elem;
     char *to = (char *)call->out[0].data + (size_t)(begin * picks->count) * elem;
 
     (void)worker;
@@ -366,8 +368,9 @@ static inlay_status extract_range(void *user, int64_t begin, int64_t end, uint32
 
 static inlay_status run_extractor(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *picks = &call->in[1];
-    int64_t columns = x->rank > 0 ? x->dims[x->rank - 1] : 1, rows = columns > 0 ? x->count / columns : 0;
+    const kit_tensor *input = &call->in[0], *picks = &call->in[1];
+    int64_t columns = input->rank > 0 ? input->dims[input->rank - 1] : 1,
+            rows = columns > 0 ? input->count / columns : 0;
 
     if (call->out[0].count != rows * picks->count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements where %lld are made",

@@ -18,38 +18,39 @@ ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_
 {
     const int64_t columns = (outputs + WIDE - 1) / WIDE * WIDE, width = columns < SG_WIDTH ? columns : SG_WIDTH;
     const int64_t panels = (columns + width - 1) / width;
-    ml_table t = { NULL, columns, width, features };
+    ml_table table = { NULL, columns, width, features };
 
-    t.values = ml_alloc(pool, (uint64_t)(panels * width) * (uint64_t)features, sizeof *t.values);
-    for (int64_t o = 0; t.values != NULL && o < outputs; o++)
+    table.values = ml_alloc(pool, (uint64_t)(panels * width) * (uint64_t)features, sizeof *table.values);
+    for (int64_t o = 0; table.values != NULL && o < outputs; o++)
         for (int64_t i = 0; i < features; i++)
-            t.values[(o / width * features + i) * width + o % width] = values[o * features + i];
-    return t;
+            table.values[(o / width * features + i) * width + o % width] = values[o * features + i];
+    return table;
 }
 
 /* Where columns [o, o + WIDE) begin. */
-static const float *columns_at(const ml_table *t, int64_t o)
+static const float *columns_at(const ml_table *table, int64_t o)
 {
-    return t->values + o / t->width * t->width * t->features + o % t->width;
+    return table->values + o / table->width * table->width * table->features + o % table->width;
 }
 
-int64_t ml_table_room(const ml_table *t, int64_t rows)
+int64_t ml_table_room(const ml_table *table, int64_t rows)
 {
-    return t->features + (rows * t->columns + 1) / 2;
+    return table->features + (rows * table->columns + 1) / 2;
 }
 
-void ml_table_products(const ml_table *t, const float *x, int64_t rows, const float *bias, float *out, int64_t outputs)
+void ml_table_products(const ml_table *table, const float *input, int64_t rows, const float *bias, float *out,
+                       int64_t outputs)
 {
     const sg_job job = { .kernel = KERNEL_BEST(products),
                          .m = rows,
                          .n = outputs,
-                         .k = t->features,
-                         .a = x,
-                         .a_row = t->features,
-                         .b = t->values,
-                         .width = t->width,
-                         .b_panel = t->width * t->features,
-                         .b_step = t->width,
+                         .k = table->features,
+                         .a = input,
+                         .a_row = table->features,
+                         .b = table->values,
+                         .width = table->width,
+                         .b_panel = table->width * table->features,
+                         .b_step = table->width,
                          .bias = bias,
                          .c = out,
                          .c_row = outputs };
@@ -59,8 +60,9 @@ void ml_table_products(const ml_table *t, const float *x, int64_t rows, const fl
 
 /* WIDE columns of `rows` rows: squares of differences added up. rows is a constant where this is inlined, and the sums
  * stay in registers. */
-static inline __attribute__((always_inline)) void squares_block(const float *x, const int64_t rows, const ml_table *t,
-                                                                const float *table, double *out, int64_t out_step)
+static inline __attribute__((always_inline)) void squares_block(const float *input, const int64_t rows,
+                                                                const ml_table *t, const float *table, double *out,
+                                                                int64_t out_step)
 {
     const int64_t features = t->features, step = t->width;
 
@@ -75,7 +77,7 @@ static inline __attribute__((always_inline)) void squares_block(const float *x, 
             const wide_float v = *(const loose_float *)(const void *)(table + i * step);
 #pragma GCC unroll 8
             for (int64_t r = 0; r < rows; r++) {
-                const wide_float d = x[r * features + i] - v;
+                const wide_float d = input[r * features + i] - v;
                 sums[r] += d * d;
             }
         }
@@ -90,18 +92,18 @@ static inline __attribute__((always_inline)) void squares_block(const float *x, 
     }
 }
 
-static void squares_rows(const ml_table *t, const float *x, int64_t rows, double *out)
+static void squares_rows(const ml_table *table, const float *input, int64_t rows, double *out)
 {
-    for (; rows >= ROWS; rows -= ROWS, x += ROWS * t->features, out += ROWS * t->columns)
-        for (int64_t o = 0; o < t->columns; o += WIDE)
-            squares_block(x, ROWS, t, columns_at(t, o), out + o, t->columns);
-    for (; rows > 0; rows--, x += t->features, out += t->columns)
-        for (int64_t o = 0; o < t->columns; o += WIDE)
-            squares_block(x, 1, t, columns_at(t, o), out + o, t->columns);
+    for (; rows >= ROWS; rows -= ROWS, input += ROWS * table->features, out += ROWS * table->columns)
+        for (int64_t o = 0; o < table->columns; o += WIDE)
+            squares_block(input, ROWS, table, columns_at(table, o), out + o, table->columns);
+    for (; rows > 0; rows--, input += table->features, out += table->columns)
+        for (int64_t o = 0; o < table->columns; o += WIDE)
+            squares_block(input, 1, table, columns_at(table, o), out + o, table->columns);
 }
 
 /* The same, or products, of one row of doubles. */
-static void doubles_row(const ml_table *table, const double *x, bool squares, double *out)
+static void doubles_row(const ml_table *table, const double *input, bool squares, double *out)
 {
     for (int64_t o = 0; o < table->columns; o += WIDE) {
         const float *t = columns_at(table, o);
@@ -110,30 +112,31 @@ static void doubles_row(const ml_table *table, const double *x, bool squares, do
             out[o + k] = 0;
         for (int64_t i = 0; i < table->features; i++, t += table->width) {
             for (int k = 0; k < WIDE; k++) {
-                const double d = squares ? x[i] - (double)t[k] : (double)t[k];
-                out[o + k] += squares ? d * d : x[i] * d;
+                const double d = squares ? input[i] - (double)t[k] : (double)t[k];
+                out[o + k] += squares ? d * d : input[i] * d;
             }
         }
     }
 }
 
-void ml_table_rows(const ml_table *t, const kit_tensor *x, int64_t first, int64_t rows, bool squares, double *room,
-                   double *out)
+void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first, int64_t rows, bool squares,
+                   double *room, double *out)
 {
-    float *products = (float *)(void *)(room + t->features);
+    float *products = (float *)(void *)(room + table->features);
 
-    if (x->dtype == INLAY_FLOAT && squares) {
-        squares_rows(t, (const float *)x->data + first * t->features, rows, out);
+    if (input->dtype == INLAY_FLOAT && squares) {
+        squares_rows(table, (const float *)input->data + first * table->features, rows, out);
         return;
     }
-    if (x->dtype == INLAY_FLOAT) {
-        ml_table_products(t, (const float *)x->data + first * t->features, rows, NULL, products, t->columns);
-        convert_to_f64(out, INLAY_FLOAT, products, 0, rows * t->columns);
+    if (input->dtype == INLAY_FLOAT) {
+        ml_table_products(table, (const float *)input->data + first * table->features, rows, NULL, products,
+                          table->columns);
+        convert_to_f64(out, INLAY_FLOAT, products, 0, rows * table->columns);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
-        convert_to_f64(room, x->dtype, x->data, (first + r) * t->features, t->features);
-        doubles_row(t, room, squares, out + r * t->columns);
+        convert_to_f64(room, input->dtype, input->data, (first + r) * table->features, table->features);
+        doubles_row(table, room, squares, out + r * table->columns);
     }
 }
 
@@ -158,19 +161,19 @@ double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double 
                         : sum_of(v, weight, n, factor, term, 4);
 }
 
-void ml_exp(double *x, int64_t n)
+void ml_exp(double *input, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        x[i] = vd_exp(x[i]);
+        input[i] = vd_exp(input[i]);
 }
 
-double ml_dot(const double *x, const double *y, int64_t n)
+double ml_dot(const double *input, const double *output, int64_t n)
 {
     double sum = 0;
 
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
+        sum += input[i] * output[i];
     return sum;
 }
 

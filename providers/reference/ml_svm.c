@@ -38,101 +38,105 @@ static void release_svm(void *state)
 }
 
 /* Adds vectors [begin, end), each times its coefficient, to sum. */
-static void fold_some(const svm_state *s, const float *vectors, const double *coefficients, int64_t begin, int64_t end,
-                      double *sum)
+static void fold_some(const svm_state *state, const float *vectors, const double *coefficients, int64_t begin,
+                      int64_t end, double *sum)
 {
     for (int64_t v = begin; v < end; v++)
-        for (int64_t i = 0; i < s->features; i++)
-            sum[i] += coefficients[v] * (double)vectors[v * s->features + i];
+        for (int64_t i = 0; i < state->features; i++)
+            sum[i] += coefficients[v] * (double)vectors[v * state->features + i];
 }
 
 /* [pairs, features]: for each decision value the sum of its vectors. NULL: no memory. */
-static float *fold_vectors(svm_state *s, const float *vectors)
+static float *fold_vectors(svm_state *state, const float *vectors)
 {
-    float *folded = ml_alloc(&s->pool, (uint64_t)s->pairs * (uint64_t)s->features, sizeof *folded);
-    double *sum = ml_alloc(&s->pool, (uint64_t)s->features, sizeof *sum);
+    float *folded = ml_alloc(&state->pool, (uint64_t)state->pairs * (uint64_t)state->features, sizeof *folded);
+    double *sum = ml_alloc(&state->pool, (uint64_t)state->features, sizeof *sum);
     int64_t pair = 0;
 
-    for (int64_t i = 0; folded != NULL && sum != NULL && i < s->classes; i++) {
-        for (int64_t j = s->classifies ? i + 1 : i; j < s->classes; j++, pair++) {
-            memset(sum, 0, (size_t)s->features * sizeof *sum);
-            if (s->classifies) {
-                fold_some(s, vectors, s->coefficients + (j - 1) * s->vector_count, s->starts[i], s->starts[i + 1], sum);
-                fold_some(s, vectors, s->coefficients + i * s->vector_count, s->starts[j], s->starts[j + 1], sum);
+    for (int64_t i = 0; folded != NULL && sum != NULL && i < state->classes; i++) {
+        for (int64_t j = state->classifies ? i + 1 : i; j < state->classes; j++, pair++) {
+            memset(sum, 0, (size_t)state->features * sizeof *sum);
+            if (state->classifies) {
+                fold_some(state, vectors, state->coefficients + (j - 1) * state->vector_count, state->starts[i],
+                          state->starts[i + 1], sum);
+                fold_some(state, vectors, state->coefficients + i * state->vector_count, state->starts[j],
+                          state->starts[j + 1], sum);
             } else {
-                fold_some(s, vectors, s->coefficients, 0, s->vector_count, sum);
+                fold_some(state, vectors, state->coefficients, 0, state->vector_count, sum);
             }
-            for (int64_t k = 0; k < s->features; k++)
-                folded[pair * s->features + k] = (float)sum[k];
+            for (int64_t k = 0; k < state->features; k++)
+                folded[pair * state->features + k] = (float)sum[k];
         }
     }
     return sum != NULL ? folded : NULL;
 }
 
 /* The table that samples are multiplied by. */
-static bool make_table(svm_state *s, const float *vectors, const float *coefficients)
+static bool make_table(svm_state *state, const float *vectors, const float *coefficients)
 {
-    const float *rows = s->vector_count > 0 ? vectors : coefficients;
-    int64_t count = s->vector_count > 0 ? s->vector_count : s->classes;
+    const float *rows = state->vector_count > 0 ? vectors : coefficients;
+    int64_t count = state->vector_count > 0 ? state->vector_count : state->classes;
 
-    s->folded = s->kernel == SVM_LINEAR && s->vector_count > 0 && s->pairs > 0 && s->pairs <= s->vector_count;
-    if (s->folded) {
-        rows = fold_vectors(s, vectors);
-        count = s->pairs;
+    state->folded = state->kernel == SVM_LINEAR && state->vector_count > 0 && state->pairs > 0 &&
+                    state->pairs <= state->vector_count;
+    if (state->folded) {
+        rows = fold_vectors(state, vectors);
+        count = state->pairs;
     }
     if (rows != NULL)
-        s->table = ml_table_of(&s->pool, rows, count, s->features);
-    return s->table.values != NULL;
+        state->table = ml_table_of(&state->pool, rows, count, state->features);
+    return state->table.values != NULL;
 }
 
 /* The numbers of the lists, checked against each other. */
-static inlay_status svm_sizes(const kit_node *node, svm_state *s, inlay_diag *diag)
+static inlay_status svm_sizes(const kit_node *node, svm_state *state, inlay_diag *diag)
 {
     uint32_t coefficients, vectors, rho, a, b, per_class_count;
     const float *support = ml_floats(node, "support_vectors", &vectors), *linear;
     int64_t *per_class;
     bool fits;
 
-    s->coefficients = ml_doubles(&s->pool, node, "coefficients", NULL, &coefficients);
-    s->rho = ml_doubles(&s->pool, node, "rho", NULL, &rho);
-    s->prob_a = ml_doubles(&s->pool, node, "prob_a", NULL, &a);
-    s->prob_b = ml_doubles(&s->pool, node, "prob_b", NULL, &b);
-    per_class = ml_integers(&s->pool, node, "vectors_per_class", &per_class_count);
-    if (s->classifies)
-        ml_labels_read(&s->pool, node, "classlabels_ints", &s->labels);
-    s->classes = !s->classifies ? 1 : per_class_count > 0 ? per_class_count : s->labels.count;
-    s->starts = ml_alloc(&s->pool, (uint64_t)s->classes + 1, sizeof *s->starts);
-    if (s->pool.failed)
+    state->coefficients = ml_doubles(&state->pool, node, "coefficients", NULL, &coefficients);
+    state->rho = ml_doubles(&state->pool, node, "rho", NULL, &rho);
+    state->prob_a = ml_doubles(&state->pool, node, "prob_a", NULL, &a);
+    state->prob_b = ml_doubles(&state->pool, node, "prob_b", NULL, &b);
+    per_class = ml_integers(&state->pool, node, "vectors_per_class", &per_class_count);
+    if (state->classifies)
+        ml_labels_read(&state->pool, node, "classlabels_ints", &state->labels);
+    state->classes = !state->classifies ? 1 : per_class_count > 0 ? per_class_count : state->labels.count;
+    state->starts = ml_alloc(&state->pool, (uint64_t)state->classes + 1, sizeof *state->starts);
+    if (state->pool.failed)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
-    if (s->classifies) {
+    if (state->classifies) {
         for (uint32_t i = 0; i < per_class_count; i++) {
             if (per_class[i] < 0 || per_class[i] > INT32_MAX)
                 return inlay_fail(diag, INLAY_INVALID_MODEL, "vectors_per_class[%u] is %lld", i,
                                   (long long)per_class[i]);
-            s->starts[i + 1] = s->starts[i] + per_class[i];
+            state->starts[i + 1] = state->starts[i] + per_class[i];
         }
-        s->vector_count = per_class_count > 0 ? s->starts[per_class_count] : 0;
+        state->vector_count = per_class_count > 0 ? state->starts[per_class_count] : 0;
     } else {
-        s->vector_count = kit_attr_int(node->info, "n_supports", 0);
+        state->vector_count = kit_attr_int(node->info, "n_supports", 0);
     }
-    s->pairs = s->vector_count > 0 && s->classifies ? s->classes * (s->classes - 1) / 2 : s->classes;
-    if (s->vector_count > 0) {
-        s->features = vectors / s->vector_count;
-        fits = vectors > 0 && vectors % s->vector_count == 0 && rho >= s->pairs &&
-               coefficients == (s->classifies ? s->classes - 1 : 1) * s->vector_count && a == b &&
-               (a == 0 || a == s->pairs);
+    state->pairs =
+        state->vector_count > 0 && state->classifies ? state->classes * (state->classes - 1) / 2 : state->classes;
+    if (state->vector_count > 0) {
+        state->features = vectors / state->vector_count;
+        fits = vectors > 0 && vectors % state->vector_count == 0 && rho >= state->pairs &&
+               coefficients == (state->classifies ? state->classes - 1 : 1) * state->vector_count && a == b &&
+               (a == 0 || a == state->pairs);
     } else {
-        s->features = s->classes > 0 ? coefficients / s->classes : 0;
-        fits = s->classes > 0 && coefficients > 0 && coefficients % s->classes == 0 && rho >= 1;
+        state->features = state->classes > 0 ? coefficients / state->classes : 0;
+        fits = state->classes > 0 && coefficients > 0 && coefficients % state->classes == 0 && rho >= 1;
     }
-    if (!fits || s->vector_count < 0 || (s->classifies && s->labels.count < s->classes))
+    if (!fits || state->vector_count < 0 || (state->classifies && state->labels.count < state->classes))
         return inlay_fail(
             diag, INLAY_INVALID_MODEL,
             "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
             "labels do not make a machine of %lld classes",
-            coefficients, vectors, rho, a, b, s->labels.count, (long long)s->classes);
+            coefficients, vectors, rho, a, b, state->labels.count, (long long)state->classes);
     linear = ml_floats(node, "coefficients", &coefficients);
-    return make_table(s, support, linear)
+    return make_table(state, support, linear)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
 }
@@ -142,74 +146,76 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
     static const char *const kernels[] = { "LINEAR", "POLY", "RBF", "SIGMOID" };
     const char *kernel = kit_attr_string(node->info, "kernel_type", "LINEAR");
     const char *transform = kit_attr_string(node->info, "post_transform", "NONE");
-    svm_state *s = calloc(1, sizeof *s);
+    svm_state *state = calloc(1, sizeof *state);
     uint32_t count;
     double *parameters;
     inlay_status status;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
-    s->classifies = strcmp(node->info->op_type.data, "SVMClassifier") == 0;
-    s->one_class = kit_attr_int(node->info, "one_class", 0) != 0;
-    for (s->kernel = 0; s->kernel < 4 && strcmp(kernel, kernels[s->kernel]) != 0;)
-        s->kernel++;
-    parameters = ml_doubles(&s->pool, node, "kernel_params", NULL, &count);
+    state->classifies = strcmp(node->info->op_type.data, "SVMClassifier") == 0;
+    state->one_class = kit_attr_int(node->info, "one_class", 0) != 0;
+    for (state->kernel = 0; state->kernel < 4 && strcmp(kernel, kernels[state->kernel]) != 0;)
+        state->kernel++;
+    parameters = ml_doubles(&state->pool, node, "kernel_params", NULL, &count);
     if (count >= 3 && parameters != NULL) {
-        s->gamma = parameters[0];
-        s->coef0 = parameters[1];
-        s->degree = parameters[2];
+        state->gamma = parameters[0];
+        state->coef0 = parameters[1];
+        state->degree = parameters[2];
     }
-    status = svm_sizes(node, s, diag);
-    if (status == INLAY_OK && (s->kernel == 4 || !ml_transform_find(transform, &s->transform)))
+    status = svm_sizes(node, state, diag);
+    if (status == INLAY_OK && (state->kernel == 4 || !ml_transform_find(transform, &state->transform)))
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_type '%.40s' or post_transform '%.40s' is not known",
                             kernel, transform);
     if (status == INLAY_OK)
-        *out_state = s;
+        *out_state = state;
     else
-        release_svm(s);
+        release_svm(state);
     return status;
 }
 
-static bool has_whole_degree(const svm_state *s)
+static bool has_whole_degree(const svm_state *state)
 {
-    return s->degree == 1 || s->degree == 2 || s->degree == 3 || s->degree == 4;
+    return state->degree == 1 || state->degree == 2 || state->degree == 3 || state->degree == 4;
 }
 
 /* From products or squared distances to the n values of the kernel function. */
-static void svm_kernels(const svm_state *s, double *v, int64_t n)
+static void svm_kernels(const svm_state *state, double *v, int64_t n)
 {
-    if (s->kernel == SVM_RBF) {
+    if (state->kernel == SVM_RBF) {
         for (int64_t i = 0; i < n; i++)
-            v[i] *= -s->gamma;
+            v[i] *= -state->gamma;
         ml_exp(v, n);
         return;
     }
-    if (s->kernel == SVM_POLY && has_whole_degree(s)) {
-        ml_powers(v, n, s->gamma, s->coef0, (int)s->degree);
+    if (state->kernel == SVM_POLY && has_whole_degree(state)) {
+        ml_powers(v, n, state->gamma, state->coef0, (int)state->degree);
         return;
     }
-    for (int64_t i = 0; i < n && s->kernel != SVM_LINEAR; i++) {
-        const double z = s->gamma * v[i] + s->coef0;
-        v[i] = s->kernel == SVM_POLY ? pow(z, s->degree) : tanh(z);
+    for (int64_t i = 0; i < n && state->kernel != SVM_LINEAR; i++) {
+        const double z = state->gamma * v[i] + state->coef0;
+        v[i] = state->kernel == SVM_POLY ? pow(z, state->degree) : tanh(z);
     }
 }
 
 /* The decision value of each pair of classes i < j, positive for i; votes counts what each class wins. */
-static void svm_pairs(const svm_state *s, const double *kernels, double *values, double *votes)
+static void svm_pairs(const svm_state *state, const double *kernels, double *values, double *votes)
 {
     int64_t pair = 0;
 
-    for (int64_t i = 0; i < s->classes; i++)
+    for (int64_t i = 0; i < state->classes; i++)
         votes[i] = 0;
-    for (int64_t i = 0; i < s->classes; i++) {
-        for (int64_t j = i + 1; j < s->classes; j++, pair++) {
-            const double *for_i = s->coefficients + (j - 1) * s->vector_count,
-                         *for_j = s->coefficients + i * s->vector_count;
-            double sum = s->rho[pair] + (s->folded ? kernels[pair] : 0);
-            sum +=
-                s->folded ? 0 : ml_dot(for_i + s->starts[i], kernels + s->starts[i], s->starts[i + 1] - s->starts[i]);
-            sum +=
-                s->folded ? 0 : ml_dot(for_j + s->starts[j], kernels + s->starts[j], s->starts[j + 1] - s->starts[j]);
+    for (int64_t i = 0; i < state->classes; i++) {
+        for (int64_t j = i + 1; j < state->classes; j++, pair++) {
+            const double *for_i = state->coefficients + (j - 1) * state->vector_count,
+                         *for_j = state->coefficients + i * state->vector_count;
+            double sum = state->rho[pair] + (state->folded ? kernels[pair] : 0);
+            sum += state->folded ? 0
+                                 : ml_dot(for_i + state->starts[i], kernels + state->starts[i],
+                                          state->starts[i + 1] - state->starts[i]);
+            sum += state->folded ? 0
+                                 : ml_dot(for_j + state->starts[j], kernels + state->starts[j],
+                                          state->starts[j + 1] - state->starts[j]);
             values[pair] = sum;
             votes[sum > 0 ? i : j] += 1;
         }
@@ -262,16 +268,16 @@ static int64_t svm_together(int64_t rows)
     return rows < 0 || rows > SVM_ROWS ? SVM_ROWS : rows;
 }
 /* Doubles of a worker for so many rows at once: room, a kernel value a vector, scores, votes, and room for coupling. */
-static int64_t svm_scratch(const svm_state *s, int64_t together)
+static int64_t svm_scratch(const svm_state *state, int64_t together)
 {
-    return ml_table_room(&s->table, together) + together * s->table.columns + s->pairs + 2 * s->classes + 2 +
-           2 * s->classes * s->classes + s->classes;
+    return ml_table_room(&state->table, together) + together * state->table.columns + state->pairs +
+           2 * state->classes + 2 + 2 * state->classes * state->classes + state->classes;
 }
-static int64_t svm_columns(const svm_state *s)
+static int64_t svm_columns(const svm_state *state)
 {
-    if (!s->classifies)
+    if (!state->classifies)
         return 1;
-    return s->prob_a != NULL || s->vector_count == 0 ? s->classes : s->classes == 2 ? 2 : s->pairs;
+    return state->prob_a != NULL || state->vector_count == 0 ? state->classes : state->classes == 2 ? 2 : state->pairs;
 }
 
 static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -292,43 +298,44 @@ static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *dia
 
 /* The scores of two classes are what ONNX Runtime makes of the only decision value, which is positive for the first
  * class: the second one's is that value, and Softmax is left out. */
-static void svm_two_scores(const svm_state *s, double *scores)
+static void svm_two_scores(const svm_state *state, double *scores)
 {
-    if (s->transform == ML_SOFTMAX || s->transform == ML_SOFTMAX_ZERO) {
+    if (state->transform == ML_SOFTMAX || state->transform == ML_SOFTMAX_ZERO) {
         scores[1] = scores[0];
         scores[0] = 1 - scores[1];
     } else {
-        ml_two_scores(s->transform, true, scores);
+        ml_two_scores(state->transform, true, scores);
     }
 }
 
 /* Scores of a sample from its kernel values; their scratch follows them. Returns its class. */
-static int64_t svm_classify(const svm_state *s, const double *kernels, double *scores)
+static int64_t svm_classify(const svm_state *state, const double *kernels, double *scores)
 {
-    double *votes = scores + s->pairs + s->classes + 2, *r = votes + s->classes, *q = r + s->classes * s->classes;
-    int64_t best = 0, n = s->classes, pair = 0;
+    double *votes = scores + state->pairs + state->classes + 2, *r = votes + state->classes,
+           *q = r + state->classes * state->classes;
+    int64_t best = 0, n = state->classes, pair = 0;
 
-    if (s->vector_count == 0) {
+    if (state->vector_count == 0) {
         for (int64_t k = 0; k < n; k++) {
-            scores[k] = kernels[k] + s->rho[0];
+            scores[k] = kernels[k] + state->rho[0];
             best = scores[k] > scores[best] ? k : best;
         }
-        ml_transform(s->transform, scores, n);
+        ml_transform(state->transform, scores, n);
         return best;
     }
-    svm_pairs(s, kernels, scores, votes);
+    svm_pairs(state, kernels, scores, votes);
     for (int64_t k = 1; k < n; k++)
         best = votes[k] > votes[best] ? k : best;
-    if (s->prob_a == NULL) {
+    if (state->prob_a == NULL) {
         if (n == 2)
-            svm_two_scores(s, scores);
+            svm_two_scores(state, scores);
         else
-            ml_transform(s->transform, scores, s->pairs);
+            ml_transform(state->transform, scores, state->pairs);
         return best;
     }
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = i + 1; j < n; j++, pair++) {
-            double p = ml_logistic(-(scores[pair] * s->prob_a[pair] + s->prob_b[pair]));
+            double p = ml_logistic(-(scores[pair] * state->prob_a[pair] + state->prob_b[pair]));
             p = p < 1e-7 ? 1e-7 : p > 1 - 1e-7 ? 1 - 1e-7 : p;
             r[i * n + j] = p;
             r[j * n + i] = 1 - p;
@@ -338,34 +345,35 @@ static int64_t svm_classify(const svm_state *s, const double *kernels, double *s
         scores[0] = 1;
     else
         svm_couple(n, r, q, scores);
-    ml_transform(s->transform, scores, n);
+    ml_transform(state->transform, scores, n);
     return best;
 }
 
-static double svm_result(const svm_state *s, double sum)
+static double svm_result(const svm_state *state, double sum)
 {
-    if (s->one_class)
+    if (state->one_class)
         return sum > 0 ? 1 : -1;
-    ml_transform(s->transform, &sum, 1);
+    ml_transform(state->transform, &sum, 1);
     return sum;
 }
 
-static double svm_regress(const svm_state *s, const double *kernels)
+static double svm_regress(const svm_state *state, const double *kernels)
 {
-    const bool direct = s->vector_count == 0 || s->folded;
+    const bool direct = state->vector_count == 0 || state->folded;
 
-    return svm_result(s, s->rho[0] + (direct ? kernels[0] : ml_dot(s->coefficients, kernels, s->vector_count)));
+    return svm_result(state, state->rho[0] +
+                                 (direct ? kernels[0] : ml_dot(state->coefficients, kernels, state->vector_count)));
 }
 
 /* Rows of floats whose powers are added as they are made. */
-static void svm_powers(const svm_state *s, const kit_call *call, int64_t first, int64_t rows, float *products)
+static void svm_powers(const svm_state *state, const kit_call *call, int64_t first, int64_t rows, float *products)
 {
-    ml_table_products(&s->table, (const float *)call->in[0].data + first * s->features, rows, NULL, products,
-                      s->table.columns);
+    ml_table_products(&state->table, (const float *)call->in[0].data + first * state->features, rows, NULL, products,
+                      state->table.columns);
     for (int64_t r = 0; r < rows; r++) {
-        const double sum = ml_sum_of_powers(products + r * s->table.columns, s->coefficients, s->vector_count, s->gamma,
-                                            s->coef0, (int)s->degree);
-        const double y = svm_result(s, s->rho[0] + sum);
+        const double sum = ml_sum_of_powers(products + r * state->table.columns, state->coefficients,
+                                            state->vector_count, state->gamma, state->coef0, (int)state->degree);
+        const double y = svm_result(state, state->rho[0] + sum);
 
         convert_from_f64(call->out[0].dtype, call->out[0].data, first + r, 1, &y, 0);
     }
@@ -374,32 +382,33 @@ static void svm_powers(const svm_state *s, const kit_call *call, int64_t first, 
 static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const svm_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t together = svm_together(x->rank == 2 ? x->dims[0] : 1);
-    double *room = (double *)call->workspace + worker * svm_scratch(s, together);
-    double *kernels = room + ml_table_room(&s->table, together), *scores = kernels + together * s->table.columns;
-    const int64_t columns = svm_columns(s), wide = s->table.columns, o = s->classifies ? 1 : 0;
-    const bool powers = !s->classifies && s->kernel == SVM_POLY && has_whole_degree(s) && s->vector_count > 0 &&
-                        x->dtype == INLAY_FLOAT;
+    const svm_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t together = svm_together(input->rank == 2 ? input->dims[0] : 1);
+    double *room = (double *)call->workspace + worker * svm_scratch(state, together);
+    double *kernels = room + ml_table_room(&state->table, together),
+           *scores = kernels + together * state->table.columns;
+    const int64_t columns = svm_columns(state), wide = state->table.columns, o = state->classifies ? 1 : 0;
+    const bool powers = !state->classifies && state->kernel == SVM_POLY && has_whole_degree(state) &&
+                        state->vector_count > 0 && input->dtype == INLAY_FLOAT;
     inlay_status status = INLAY_OK;
 
     for (int64_t r = begin; r < end && status == INLAY_OK; r += together) {
         const int64_t count = end - r < together ? end - r : together;
 
         if (powers) {
-            svm_powers(s, call, r, count, (float *)(void *)kernels);
+            svm_powers(state, call, r, count, (float *)(void *)kernels);
             continue;
         }
-        ml_table_rows(&s->table, x, r, count, s->kernel == SVM_RBF, room, kernels);
-        svm_kernels(s, kernels, count * wide);
+        ml_table_rows(&state->table, input, r, count, state->kernel == SVM_RBF, room, kernels);
+        svm_kernels(state, kernels, count * wide);
         for (int64_t i = 0; i < count && status == INLAY_OK; i++) {
-            if (s->classifies) {
-                int64_t best = svm_classify(s, kernels + i * wide, scores);
+            if (state->classifies) {
+                int64_t best = svm_classify(state, kernels + i * wide, scores);
                 if (kit_has_output(call, 0))
-                    status = ml_put_label(call, &s->labels, best, &call->out[0], r + i);
+                    status = ml_put_label(call, &state->labels, best, &call->out[0], r + i);
             } else {
-                scores[0] = svm_regress(s, kernels + i * wide);
+                scores[0] = svm_regress(state, kernels + i * wide);
             }
             if (kit_has_output(call, (uint32_t)o))
                 convert_from_f64(call->out[o].dtype, call->out[o].data, (r + i) * columns, columns, scores, 0);
@@ -410,35 +419,35 @@ static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 
 static inlay_status run_svm(const kit_call *call)
 {
-    const svm_state *s = call->state;
-    int64_t dims[2] = { 0, svm_columns(s) }, features = 0;
+    const svm_state *state = call->state;
+    int64_t dims[2] = { 0, svm_columns(state) }, features = 0;
     inlay_status status = ml_matrix(&call->in[0], &dims[0], &features, call->diag);
     kit_call job = *call;
 
     if (status == INLAY_OK)
-        status = ml_outputs(&job, s->classifies, dims);
+        status = ml_outputs(&job, state->classifies, dims);
     if (status != INLAY_OK)
         return status;
-    return kit_parallel(call, dims[0],
-                        s->labels.texts != NULL
-                            ? dims[0] + 1
-                            : (SVM_GRAIN / ((s->vector_count + s->classes) * (s->features + 1)) / SVM_ROWS + 1) *
-                                  SVM_ROWS,
-                        svm_rows, &job);
+    return kit_parallel(
+        call, dims[0],
+        state->labels.texts != NULL
+            ? dims[0] + 1
+            : (SVM_GRAIN / ((state->vector_count + state->classes) * (state->features + 1)) / SVM_ROWS + 1) * SVM_ROWS,
+        svm_rows, &job);
 }
 
 /* Products or distances, a kernel value a vector, and the sums of those. */
 static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const bool functions = strcmp(kit_attr_string(node->info, "kernel_type", "LINEAR"), "LINEAR") != 0;
-    const kit_tensor *x = &shapes->in[0];
+    const kit_tensor *input = &shapes->in[0];
     uint32_t vectors = 0, coefficients = 0;
     double columns, rows;
 
     (void)ml_floats(node, "support_vectors", &vectors);
     (void)ml_floats(node, "coefficients", &coefficients);
-    columns = x->rank > 0 && x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1;
-    rows = work_count(x) / columns;
+    columns = input->rank > 0 && input->dims[input->rank - 1] > 0 ? (double)input->dims[input->rank - 1] : 1;
+    rows = work_count(input) / columns;
     work_cost(shapes, rows, 60 + 0.05 * vectors + coefficients * (functions ? 1.2 : 0.3), rows, cost);
 }
 

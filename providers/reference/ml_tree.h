@@ -49,24 +49,24 @@ typedef struct tree_state {
 
 /* What is wrong with a model. */
 inlay_status tree_broken(inlay_diag *diag, const char *what);
-/* Reads the nodes and weights of versions 1 and 3; what it needs for that is left in s->reading. A pool that has failed
- * says that memory ran out. */
-inlay_status tree_read_named(const kit_node *node, tree_state *s, inlay_diag *diag);
+/* Reads the nodes and weights of versions 1 and 3; what it needs for that is left in state->reading. A pool that has
+ * failed says that memory ran out. */
+inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag *diag);
 
 /* Where a branch leads and what it looks at; false when that cannot be. */
-static inline bool tree_branch(tree_node *t, int64_t yes, int64_t no, int64_t feature)
+static inline bool tree_branch(tree_node *node, int64_t yes, int64_t no, int64_t feature)
 {
     if (yes < 0 || no < 0 || feature < 0 || feature > INT32_MAX)
         return false;
-    t->yes = (uint32_t)yes;
-    t->no = (uint32_t)no;
-    t->feature = (uint32_t)feature;
+    node->yes = (uint32_t)yes;
+    node->no = (uint32_t)no;
+    node->feature = (uint32_t)feature;
     return true;
 }
 
 /* The flat form for inputs of `dtype`; NULL where it cannot stand for these nodes (a comparison for equality, a split
  * that no float tells from its neighbours, a circle), or without memory: then `nodes` is walked. */
-tree_flat *tree_flat_create(const tree_state *s, inlay_dtype dtype);
+tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype);
 void tree_flat_destroy(tree_flat *flat);
 /* Does it hold all weights itself? Otherwise scores are added up from s->weights. */
 bool tree_flat_is_direct(const tree_flat *flat);
@@ -84,19 +84,19 @@ typedef struct tree_block {
 int64_t tree_flat_rows(const tree_flat *flat);
 /* For blocks of at most so many rows. */
 uint64_t tree_flat_room(const tree_flat *flat, int64_t rows);
-void tree_flat_run(const tree_flat *flat, const tree_state *s, const tree_block *block);
+void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_block *block);
 
 /* Adds the weights of a leaf to the scores of a row. */
-static inline void tree_add(const tree_state *s, uint32_t first, uint32_t end, double *scores)
+static inline void tree_add(const tree_state *state, uint32_t first, uint32_t end, double *scores)
 {
-    double *seen = scores + s->targets;
+    double *seen = scores + state->targets;
 
-    for (uint32_t w = first; w < end; w++) {
-        uint32_t k = s->weights[w].target;
-        double v = s->weights[w].weight;
-        if (seen[k] == 0 || s->aggregate <= TREE_SUM)
+    for (uint32_t weight = first; weight < end; weight++) {
+        uint32_t k = state->weights[weight].target;
+        double v = state->weights[weight].weight;
+        if (seen[k] == 0 || state->aggregate <= TREE_SUM)
             scores[k] += v;
-        else if (s->aggregate == TREE_MIN ? v < scores[k] : v > scores[k])
+        else if (state->aggregate == TREE_MIN ? v < scores[k] : v > scores[k])
             scores[k] = v;
         seen[k] += 1;
     }

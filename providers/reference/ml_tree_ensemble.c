@@ -29,9 +29,9 @@ static void release_tree(void *state)
 /* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
 
 /* A child: a node, or a leaf, which come behind all the nodes. */
-static int64_t tree_child(const tree_state *s, int64_t nodes, int64_t at, int64_t is_leaf)
+static int64_t tree_child(const tree_state *state, int64_t nodes, int64_t at, int64_t is_leaf)
 {
-    int64_t leaves = s->node_count - nodes;
+    int64_t leaves = state->node_count - nodes;
 
     if (at < 0 || at >= (is_leaf ? leaves : nodes))
         return -1;
@@ -39,28 +39,29 @@ static int64_t tree_child(const tree_state *s, int64_t nodes, int64_t at, int64_
 }
 
 /* The sets of the MEMBER nodes stand one behind the other, each ending in NaN. */
-static inlay_status tree_members(const kit_node *node, tree_state *s, int64_t nodes, inlay_diag *diag)
+static inlay_status tree_members(const kit_node *node, tree_state *state, int64_t nodes, inlay_diag *diag)
 {
     uint32_t count;
     uint32_t at = 0;
 
-    s->sets = ml_doubles(&s->pool, node, "", "membership_values", &count);
+    state->sets = ml_doubles(&state->pool, node, "", "membership_values", &count);
     for (int64_t i = 0; i < nodes; i++) {
-        tree_node *t = &s->nodes[i];
+        tree_node *t = &state->nodes[i];
         if (t->mode != TREE_MEMBER)
             continue;
         t->first = at;
-        while (at < count && s->sets != NULL && !isnan(s->sets[at]))
+        while (at < count && state->sets != NULL && !isnan(state->sets[at]))
             at++;
         t->end = at;
         if (at >= count)
-            return s->pool.failed ? INLAY_OK : tree_broken(diag, "membership_values ends before the sets of all nodes");
+            return state->pool.failed ? INLAY_OK
+                                      : tree_broken(diag, "membership_values ends before the sets of all nodes");
         at++;
     }
     return INLAY_OK;
 }
 
-static inlay_status tree_read_indexed(const kit_node *node, tree_state *s, inlay_diag *diag)
+static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, inlay_diag *diag)
 {
     uint32_t n, leaves, counts[6], weights, missing_count, roots;
     const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &n);
@@ -70,177 +71,181 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *s, inlay
     const int64_t *no_leaf = kit_attr_ints(node->info, "nodes_falseleafs", &counts[3]);
     const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
     const int64_t *targets = kit_attr_ints(node->info, "leaf_targetids", &leaves);
-    double *splits = ml_doubles(&s->reading, node, "", "nodes_splits", &counts[4]);
-    double *modes = ml_doubles(&s->reading, node, "", "nodes_modes", &counts[5]);
-    double *leaf_weights = ml_doubles(&s->reading, node, "", "leaf_weights", &weights);
+    double *splits = ml_doubles(&state->reading, node, "", "nodes_splits", &counts[4]);
+    double *modes = ml_doubles(&state->reading, node, "", "nodes_modes", &counts[5]);
+    double *leaf_weights = ml_doubles(&state->reading, node, "", "leaf_weights", &weights);
 
-    s->roots = ml_integers(&s->pool, node, "tree_roots", &roots);
-    s->root_count = roots;
+    state->roots = ml_integers(&state->pool, node, "tree_roots", &roots);
+    state->root_count = roots;
     for (uint32_t i = 0; i < 6; i++)
         if (counts[i] != n)
             return tree_broken(diag, "the nodes_* attributes differ in length");
     if (n == 0 || weights != leaves || roots == 0)
         return tree_broken(diag, "there are no nodes or no roots, or the leaf_* attributes differ in length");
-    s->node_count = (int64_t)n + leaves;
-    if (s->node_count > UINT32_MAX)
+    state->node_count = (int64_t)n + leaves;
+    if (state->node_count > UINT32_MAX)
         return tree_broken(diag, "there are more than 2^32 nodes");
-    s->nodes = ml_alloc(&s->pool, (uint64_t)s->node_count, sizeof *s->nodes);
-    s->weights = ml_alloc(&s->pool, leaves, sizeof *s->weights);
-    if (s->pool.failed || s->reading.failed)
+    state->nodes = ml_alloc(&state->pool, (uint64_t)state->node_count, sizeof *state->nodes);
+    state->weights = ml_alloc(&state->pool, leaves, sizeof *state->weights);
+    if (state->pool.failed || state->reading.failed)
         return INLAY_OK;
     for (uint32_t i = 0; i < n; i++) {
-        tree_node *t = &s->nodes[i];
+        tree_node *t = &state->nodes[i];
         t->split = splits[i];
         t->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint8_t)modes[i] : TREE_LEAF;
         t->missing_goes_true = i < missing_count && missing[i] != 0;
-        if (t->mode == TREE_LEAF ||
-            !tree_branch(t, tree_child(s, n, yes[i], yes_leaf[i]), tree_child(s, n, no[i], no_leaf[i]), features[i]))
+        if (t->mode == TREE_LEAF || !tree_branch(t, tree_child(state, n, yes[i], yes_leaf[i]),
+                                                 tree_child(state, n, no[i], no_leaf[i]), features[i]))
             return tree_broken(diag, "a branch leads nowhere, or its mode or feature is not known");
     }
     for (uint32_t i = 0; i < leaves; i++) {
-        s->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
-        s->weights[i] = (tree_weight){ leaf_weights[i], (uint32_t)targets[i] };
-        if (targets[i] < 0 || targets[i] >= s->targets)
+        state->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
+        state->weights[i] = (tree_weight){ leaf_weights[i], (uint32_t)targets[i] };
+        if (targets[i] < 0 || targets[i] >= state->targets)
             return tree_broken(diag, "leaf_targetids names a target that is not there");
     }
     for (uint32_t i = 0; i < roots; i++)
-        if (s->roots[i] < 0 || s->roots[i] >= (int64_t)n)
+        if (state->roots[i] < 0 || state->roots[i] >= (int64_t)n)
             return tree_broken(diag, "tree_roots names a node that is not there");
-    return tree_members(node, s, n, diag);
+    return tree_members(node, state, n, diag);
 }
 
 /* ------------------------------------------------------------------ prepare */
 
-static inlay_status tree_numbers(const kit_node *node, tree_state *s, bool indexed, inlay_diag *diag)
+static inlay_status tree_numbers(const kit_node *node, tree_state *state, bool indexed, inlay_diag *diag)
 {
     static const char *const aggregates[] = { "AVERAGE", "SUM", "MIN", "MAX" };
     const char *name = kit_attr_string(node->info, "aggregate_function", "SUM");
     const char *transform = kit_attr_string(node->info, "post_transform", "NONE");
 
     if (indexed) {
-        s->aggregate = (uint32_t)kit_attr_int(node->info, "aggregate_function", TREE_SUM);
+        state->aggregate = (uint32_t)kit_attr_int(node->info, "aggregate_function", TREE_SUM);
         /* The numbers here are NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT, as in ml.h. */
-        s->transform = (uint32_t)kit_attr_int(node->info, "post_transform", ML_NONE);
+        state->transform = (uint32_t)kit_attr_int(node->info, "post_transform", ML_NONE);
     } else {
-        for (s->aggregate = 0; s->aggregate < 4 && strcmp(name, aggregates[s->aggregate]) != 0;)
-            s->aggregate++;
-        if (!ml_transform_find(transform, &s->transform))
-            s->transform = ML_TRANSFORMS;
+        for (state->aggregate = 0; state->aggregate < 4 && strcmp(name, aggregates[state->aggregate]) != 0;)
+            state->aggregate++;
+        if (!ml_transform_find(transform, &state->transform))
+            state->transform = ML_TRANSFORMS;
     }
-    if (s->aggregate > TREE_MAX || s->transform >= ML_TRANSFORMS)
+    if (state->aggregate > TREE_MAX || state->transform >= ML_TRANSFORMS)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "aggregate_function or post_transform is not one that ONNX defines");
-    if (s->classifies)
-        ml_labels_read(&s->pool, node, "classlabels_int64s", &s->labels);
-    s->targets = s->classifies ? s->labels.count : kit_attr_int(node->info, "n_targets", 1);
-    s->base = ml_doubles(&s->pool, node, "base_values", "base_values_as_tensor", &s->base_count);
-    if (s->targets <= 0 || s->targets > INT32_MAX)
+    if (state->classifies)
+        ml_labels_read(&state->pool, node, "classlabels_int64s", &state->labels);
+    state->targets = state->classifies ? state->labels.count : kit_attr_int(node->info, "n_targets", 1);
+    state->base = ml_doubles(&state->pool, node, "base_values", "base_values_as_tensor", &state->base_count);
+    if (state->targets <= 0 || state->targets > INT32_MAX)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "there are %lld %s; there must be at least one",
-                          (long long)s->targets, s->classifies ? "class labels" : "targets");
+                          (long long)state->targets, state->classifies ? "class labels" : "targets");
     return INLAY_OK;
 }
 
 /* What the weights and features say of the whole. */
-static void tree_survey(tree_state *s)
+static void tree_survey(tree_state *state)
 {
     int64_t only = -1;
 
-    s->one_sided = s->classifies && s->targets == 2;
-    s->all_positive = true;
-    for (int64_t i = 0; i < s->node_count; i++) {
-        const tree_node *t = &s->nodes[i];
-        if (t->mode != TREE_LEAF && t->feature >= s->features)
-            s->features = (int64_t)t->feature + 1;
-        for (uint32_t w = t->first; t->mode == TREE_LEAF && w < t->end; w++) {
-            s->all_positive = s->all_positive && s->weights[w].weight >= 0;
-            s->one_sided = s->one_sided && (only < 0 || only == s->weights[w].target);
-            only = s->weights[w].target;
+    state->one_sided = state->classifies && state->targets == 2;
+    state->all_positive = true;
+    for (int64_t i = 0; i < state->node_count; i++) {
+        const tree_node *node = &state->nodes[i];
+        if (node->mode != TREE_LEAF && node->feature >= state->features)
+            state->features = (int64_t)node->feature + 1;
+        for (uint32_t weight = node->first; node->mode == TREE_LEAF && weight < node->end; weight++) {
+            state->all_positive = state->all_positive && state->weights[weight].weight >= 0;
+            state->one_sided = state->one_sided && (only < 0 || only == state->weights[weight].target);
+            only = state->weights[weight].target;
         }
     }
-    s->side = s->one_sided && only > 0;
-    for (int64_t i = 0; i < s->node_count && s->one_sided; i++) /* all in the first score; s->side has the number */
-        for (uint32_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
-            s->weights[w].target = 0;
+    state->side = state->one_sided && only > 0;
+    for (int64_t i = 0; i < state->node_count && state->one_sided;
+         i++) /* all in the first score; state->side has the number */
+        for (uint32_t weight = state->nodes[i].first; state->nodes[i].mode == TREE_LEAF && weight < state->nodes[i].end;
+             weight++)
+            state->weights[weight].target = 0;
 }
 
 /* A target of several that no leaf counts for is 0, whatever its base value, as ONNX Runtime has it. */
-static inlay_status tree_drop_bases(tree_state *s, inlay_diag *diag)
+static inlay_status tree_drop_bases(tree_state *state, inlay_diag *diag)
 {
     bool *written;
 
-    if (s->classifies || s->targets < 2 || s->base_count != s->targets)
+    if (state->classifies || state->targets < 2 || state->base_count != state->targets)
         return INLAY_OK;
-    written = calloc((size_t)s->targets, sizeof *written);
+    written = calloc((size_t)state->targets, sizeof *written);
     if (written == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
-    for (int64_t i = 0; i < s->node_count; i++)
-        for (uint32_t w = s->nodes[i].first; s->nodes[i].mode == TREE_LEAF && w < s->nodes[i].end; w++)
-            written[s->weights[w].target] = true;
-    for (int64_t k = 0; k < s->targets; k++)
-        s->base[k] = written[k] ? s->base[k] : 0;
+    for (int64_t i = 0; i < state->node_count; i++)
+        for (uint32_t weight = state->nodes[i].first; state->nodes[i].mode == TREE_LEAF && weight < state->nodes[i].end;
+             weight++)
+            written[state->weights[weight].target] = true;
+    for (int64_t k = 0; k < state->targets; k++)
+        state->base[k] = written[k] ? state->base[k] : 0;
     free(written);
     return INLAY_OK;
 }
 
 /* Makes the trees flat and frees what is not needed then. */
-static void tree_flatten(tree_state *s, inlay_dtype dtype)
+static void tree_flatten(tree_state *state, inlay_dtype dtype)
 {
-    s->flat = tree_flat_create(s, dtype);
-    if (s->flat == NULL)
+    state->flat = tree_flat_create(state, dtype);
+    if (state->flat == NULL)
         return;
-    ml_free(&s->pool, s->nodes);
-    s->nodes = NULL;
-    if (tree_flat_is_direct(s->flat)) {
-        ml_free(&s->pool, s->weights);
-        s->weights = NULL;
+    ml_free(&state->pool, state->nodes);
+    state->nodes = NULL;
+    if (tree_flat_is_direct(state->flat)) {
+        ml_free(&state->pool, state->weights);
+        state->weights = NULL;
     }
 }
 
 static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     bool indexed = strcmp(node->info->op_type.data, "TreeEnsemble") == 0;
-    tree_state *s = calloc(1, sizeof *s);
+    tree_state *state = calloc(1, sizeof *state);
     inlay_status status;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
-    s->classifies = strcmp(node->info->op_type.data, "TreeEnsembleClassifier") == 0;
-    INLAY_TRY(tree_numbers(node, s, indexed, diag));
-    INLAY_TRY(indexed ? tree_read_indexed(node, s, diag) : tree_read_named(node, s, diag));
-    if (s->pool.failed || s->reading.failed) {
+    state->classifies = strcmp(node->info->op_type.data, "TreeEnsembleClassifier") == 0;
+    INLAY_TRY(tree_numbers(node, state, indexed, diag));
+    INLAY_TRY(indexed ? tree_read_indexed(node, state, diag) : tree_read_named(node, state, diag));
+    if (state->pool.failed || state->reading.failed) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
         goto done;
     }
-    ml_pool_deinit(&s->reading);
-    if (s->base_count != 0 && s->base_count != s->targets && s->base_count != 1) {
+    ml_pool_deinit(&state->reading);
+    if (state->base_count != 0 && state->base_count != state->targets && state->base_count != 1) {
         status = tree_broken(diag, "base_values must have one entry a target");
         goto done;
     }
-    tree_survey(s);
-    INLAY_TRY(tree_drop_bases(s, diag));
-    tree_flatten(s, kit_input_dtype(node, 0));
+    tree_survey(state);
+    INLAY_TRY(tree_drop_bases(state, diag));
+    tree_flatten(state, kit_input_dtype(node, 0));
 done:
     if (status == INLAY_OK)
-        *out_state = s;
+        *out_state = state;
     else
-        release_tree(s);
+        release_tree(state);
     return status;
 }
 
 /* ------------------------------------------------------------------ run */
 
 /* Rows that a worker takes at a time, when there are so many. */
-static int64_t tree_block_rows(const tree_state *s, int64_t rows)
+static int64_t tree_block_rows(const tree_state *state, int64_t rows)
 {
-    const int64_t most = s->flat != NULL ? tree_flat_rows(s->flat) : 1;
+    const int64_t most = state->flat != NULL ? tree_flat_rows(state->flat) : 1;
     return rows < most ? rows : most;
 }
 /* Bytes of a worker: scores of a block, then keys, or one row in double. */
-static uint64_t tree_scratch(const tree_state *s, int64_t rows)
+static uint64_t tree_scratch(const tree_state *state, int64_t rows)
 {
-    const int64_t block = tree_block_rows(s, rows);
-    const uint64_t scores = (uint64_t)(block * 2 * s->targets) * sizeof(double);
-    const uint64_t room = s->flat != NULL ? tree_flat_room(s->flat, block) : (uint64_t)s->features * sizeof(double);
+    const int64_t block = tree_block_rows(state, rows);
+    const uint64_t scores = (uint64_t)(block * 2 * state->targets) * sizeof(double);
+    const uint64_t room =
+        state->flat != NULL ? tree_flat_room(state->flat, block) : (uint64_t)state->features * sizeof(double);
 
     return (scores + room + 63) / 64 * 64;
 }
@@ -259,43 +264,43 @@ static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *di
     return status;
 }
 
-static bool tree_goes(const tree_state *s, const tree_node *t, double v)
+static bool tree_goes(const tree_state *state, const tree_node *node, double v)
 {
-    if (isnan(v) && t->missing_goes_true)
+    if (isnan(v) && node->missing_goes_true)
         return true;
-    switch (t->mode) {
+    switch (node->mode) {
     case TREE_LEQ:
-        return v <= t->split;
+        return v <= node->split;
     case TREE_LT:
-        return v < t->split;
+        return v < node->split;
     case TREE_GTE:
-        return v >= t->split;
+        return v >= node->split;
     case TREE_GT:
-        return v > t->split;
+        return v > node->split;
     case TREE_EQ:
-        return v == t->split;
+        return v == node->split;
     case TREE_NEQ:
-        return v != t->split;
+        return v != node->split;
     default:
-        for (int64_t i = t->first; i < t->end; i++)
-            if (s->sets[i] == v)
+        for (int64_t i = node->first; i < node->end; i++)
+            if (state->sets[i] == v)
                 return true;
         return false;
     }
 }
 
-/* Adds up the leaves that the sample x ends in. */
-static bool tree_walk(const tree_state *s, const double *x, double *scores)
+/* Adds up the leaves that the sample input ends in. */
+static bool tree_walk(const tree_state *state, const double *input, double *scores)
 {
-    for (int64_t r = 0; r < s->root_count; r++) {
-        const tree_node *t = &s->nodes[s->roots[r]];
+    for (int64_t root = 0; root < state->root_count; root++) {
+        const tree_node *node = &state->nodes[state->roots[root]];
         int64_t steps = 0;
-        while (t->mode != TREE_LEAF) {
-            t = &s->nodes[tree_goes(s, t, x[t->feature]) ? t->yes : t->no];
-            if (++steps > s->node_count)
+        while (node->mode != TREE_LEAF) {
+            node = &state->nodes[tree_goes(state, node, input[node->feature]) ? node->yes : node->no];
+            if (++steps > state->node_count)
                 return false;
         }
-        tree_add(s, t->first, t->end, scores);
+        tree_add(state, node->first, node->end, scores);
     }
     return true;
 }
@@ -310,83 +315,83 @@ static bool tree_walk(const tree_state *s, const double *x, double *scores)
  *    takes the place of the weights.
  *  - SOFTMAX_ZERO of zeros alone is 0 / 0.
  *  - Sums are floats, but where the input is double. */
-static int64_t tree_decide_one_sided(const tree_state *s, bool in_double, double *scores)
+static int64_t tree_decide_one_sided(const tree_state *state, bool in_double, double *scores)
 {
-    const bool pair = s->base_count == 2, single = s->side == 0 && !pair;
+    const bool pair = state->base_count == 2, single = state->side == 0 && !pair;
     double score = scores[0];
     bool is_second;
 
-    if (s->side == 0)
-        score += s->base_count > 0 ? s->base[0] : 0;
+    if (state->side == 0)
+        score += state->base_count > 0 ? state->base[0] : 0;
     else if (pair)
-        score = s->base[1];
+        score = state->base[1];
     score = in_double ? score : (double)(float)score;
-    is_second = score > (s->all_positive ? 0.5 : 0);
-    if (single && s->transform == ML_PROBIT) {
+    is_second = score > (state->all_positive ? 0.5 : 0);
+    if (single && state->transform == ML_PROBIT) {
         scores[0] = score;
         scores[1] = 1 - score;
         ml_transform(ML_PROBIT, scores, 2);
     } else if (single) {
         scores[0] = score;
-        ml_two_scores(s->transform == ML_LOGISTIC ? ML_LOGISTIC : ML_NONE, !s->all_positive, scores);
+        ml_two_scores(state->transform == ML_LOGISTIC ? ML_LOGISTIC : ML_NONE, !state->all_positive, scores);
     } else {
-        scores[s->side] = score;
-        scores[1 - s->side] = 0;
-        ml_transform(s->transform, scores, 2);
-        if (s->transform == ML_SOFTMAX_ZERO && score == 0)
+        scores[state->side] = score;
+        scores[1 - state->side] = 0;
+        ml_transform(state->transform, scores, 2);
+        if (state->transform == ML_SOFTMAX_ZERO && score == 0)
             scores[0] = scores[1] = NAN;
     }
     return is_second;
 }
 
 /* The class of a sample; scores become what the model shows. */
-static int64_t tree_decide(const tree_state *s, bool in_double, double *scores)
+static int64_t tree_decide(const tree_state *state, bool in_double, double *scores)
 {
     int64_t best = 0;
 
-    if (s->one_sided)
-        return tree_decide_one_sided(s, in_double, scores);
-    for (int64_t k = 0; k < s->targets && s->base_count > 0; k++)
-        scores[k] += s->base[s->base_count == 1 ? 0 : k];
-    for (int64_t k = 1; k < s->targets; k++)
+    if (state->one_sided)
+        return tree_decide_one_sided(state, in_double, scores);
+    for (int64_t k = 0; k < state->targets && state->base_count > 0; k++)
+        scores[k] += state->base[state->base_count == 1 ? 0 : k];
+    for (int64_t k = 1; k < state->targets; k++)
         best = scores[k] > scores[best] ? k : best;
-    ml_transform(s->transform, scores, s->targets);
+    ml_transform(state->transform, scores, state->targets);
     return best;
 }
 
 /* From the scores of row r to the outputs. */
 static inlay_status tree_finish(const kit_call *call, int64_t r, double *scores)
 {
-    const tree_state *s = call->state;
-    kit_tensor *y = &call->out[s->classifies ? 1 : 0];
+    const tree_state *state = call->state;
+    kit_tensor *output = &call->out[state->classifies ? 1 : 0];
     inlay_status status = INLAY_OK;
 
-    if (s->classifies) {
-        int64_t best = tree_decide(s, call->in[0].dtype == INLAY_DOUBLE, scores);
+    if (state->classifies) {
+        int64_t best = tree_decide(state, call->in[0].dtype == INLAY_DOUBLE, scores);
         if (kit_has_output(call, 0))
-            status = ml_put_label(call, &s->labels, best, &call->out[0], r);
+            status = ml_put_label(call, &state->labels, best, &call->out[0], r);
     } else {
-        for (int64_t k = 0; k < s->targets; k++) {
-            scores[k] /= s->aggregate == TREE_AVERAGE ? (double)s->root_count : 1;
-            scores[k] += s->base_count > 0 ? s->base[s->base_count == 1 ? 0 : k] : 0;
+        for (int64_t k = 0; k < state->targets; k++) {
+            scores[k] /= state->aggregate == TREE_AVERAGE ? (double)state->root_count : 1;
+            scores[k] += state->base_count > 0 ? state->base[state->base_count == 1 ? 0 : k] : 0;
         }
-        ml_transform(s->transform, scores, s->targets);
+        ml_transform(state->transform, scores, state->targets);
     }
-    if (!s->classifies || kit_has_output(call, 1))
-        convert_from_f64(y->dtype, y->data, r * s->targets, s->targets, scores, 0);
+    if (!state->classifies || kit_has_output(call, 1))
+        convert_from_f64(output->dtype, output->data, r * state->targets, state->targets, scores, 0);
     return status;
 }
 
 static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const tree_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t columns = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
-    const int64_t most = tree_block_rows(s, rows), stride = 2 * s->targets;
-    double *scores = (double *)((char *)call->workspace + worker * tree_scratch(s, rows));
+    const tree_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t columns = input->dims[input->rank - 1], rows = input->rank == 2 ? input->dims[0] : 1;
+    const int64_t most = tree_block_rows(state, rows), stride = 2 * state->targets;
+    double *scores = (double *)((char *)call->workspace + worker * tree_scratch(state, rows));
     tree_block block = {
-        .x = x->data, .dtype = x->dtype, .columns = columns, .scores = scores, .room = scores + most * stride
+        .x = input->data, .dtype = input->dtype, .columns = columns, .scores = scores, .room = scores + most * stride
     };
     inlay_status status = INLAY_OK;
 
@@ -394,11 +399,11 @@ static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t w
         block.row = r;
         block.rows = end - r < most ? end - r : most;
         memset(scores, 0, (size_t)(block.rows * stride) * sizeof *scores);
-        if (s->flat != NULL) {
-            tree_flat_run(s->flat, s, &block);
+        if (state->flat != NULL) {
+            tree_flat_run(state->flat, state, &block);
         } else {
-            convert_to_f64(block.room, x->dtype, x->data, r * columns, s->features);
-            if (!tree_walk(s, block.room, scores))
+            convert_to_f64(block.room, input->dtype, input->data, r * columns, state->features);
+            if (!tree_walk(state, block.room, scores))
                 return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree lead in a circle");
         }
         for (int64_t i = 0; i < block.rows && status == INLAY_OK; i++)
@@ -411,17 +416,18 @@ static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t w
 
 static inlay_status run_tree(const kit_call *call)
 {
-    const tree_state *s = call->state;
-    int64_t dims[2] = { 0, s->targets }, features = 0;
+    const tree_state *state = call->state;
+    int64_t dims[2] = { 0, state->targets }, features = 0;
     inlay_status status = ml_matrix(&call->in[0], &dims[0], &features, call->diag);
     kit_call job = *call;
 
     if (status == INLAY_OK)
-        status = ml_outputs(&job, s->classifies, dims);
+        status = ml_outputs(&job, state->classifies, dims);
     if (status != INLAY_OK)
         return status;
     return kit_parallel(call, dims[0],
-                        s->labels.texts != NULL ? dims[0] + 1 : TREE_GRAIN / (8 * s->root_count) + TREE_LEAST_ROWS,
+                        state->labels.texts != NULL ? dims[0] + 1
+                                                    : TREE_GRAIN / (8 * state->root_count) + TREE_LEAST_ROWS,
                         tree_rows, &job);
 }
 
@@ -429,7 +435,7 @@ static inlay_status run_tree(const kit_call *call)
 static void cost_tree(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double step_ns = 1.0, feature_ns = 1.5, row_ns = 60;
-    const kit_tensor *x = &shapes->in[0];
+    const kit_tensor *input = &shapes->in[0];
     uint32_t nodes = 0, roots = 0;
     const int64_t *of = kit_attr_ints(node->info, "nodes_treeids", &nodes);
     double trees, steps, columns, rows;
@@ -443,8 +449,8 @@ static void cost_tree(const kit_node *node, const kit_plan *shapes, inlay_cost *
     }
     trees = roots > 0 ? roots : 1;
     steps = trees * log2((double)nodes / trees + 1);
-    columns = x->rank > 0 && x->dims[x->rank - 1] > 0 ? (double)x->dims[x->rank - 1] : 1;
-    rows = work_count(x) / columns;
+    columns = input->rank > 0 && input->dims[input->rank - 1] > 0 ? (double)input->dims[input->rank - 1] : 1;
+    rows = work_count(input) / columns;
     work_cost(shapes, rows * steps, step_ns + (columns * feature_ns + row_ns) / steps, rows, cost);
 }
 

@@ -47,19 +47,19 @@ struct tree_flat {
     bool wide;
 };
 
-void tree_flat_destroy(tree_flat *f)
+void tree_flat_destroy(tree_flat *flat)
 {
-    if (f == NULL)
+    if (flat == NULL)
         return;
-    free(f->nodes);
-    free(f->starts);
-    free(f->leaves);
-    free(f);
+    free(flat->nodes);
+    free(flat->starts);
+    free(flat->leaves);
+    free(flat);
 }
 
-bool tree_flat_is_direct(const tree_flat *f)
+bool tree_flat_is_direct(const tree_flat *flat)
 {
-    return f->leaves == NULL;
+    return flat->leaves == NULL;
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -89,17 +89,17 @@ static bool exact_inputs(inlay_dtype dtype)
     return dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-/* What node t becomes: its key, the copy it reads, and whether its children change places. False: it cannot. */
-static bool flat_compare(const tree_node *t, bool exact, int32_t *out_key, uint32_t *out_copy, bool *out_swap)
+/* What node node becomes: its key, the copy it reads, and whether its children change places. False: it cannot. */
+static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, uint32_t *out_copy, bool *out_swap)
 {
-    const bool less = t->mode == TREE_LT || t->mode == TREE_GTE; /* than the split, or at most it */
-    const bool is_float = (double)(float)t->split == t->split;
+    const bool less = node->mode == TREE_LT || node->mode == TREE_GTE; /* than the split, or at most it */
+    const bool is_float = (double)(float)node->split == node->split;
 
-    *out_swap = t->mode == TREE_GTE || t->mode == TREE_GT;
-    if (t->mode > TREE_GT || isnan(t->split) || (!exact && !is_float))
+    *out_swap = node->mode == TREE_GTE || node->mode == TREE_GT;
+    if (node->mode > TREE_GT || isnan(node->split) || (!exact && !is_float))
         return false;
-    *out_key = key_below(t->split) - (less && is_float);
-    *out_copy = (t->missing_goes_true != *out_swap ? COPY_MISSING_TRUE : 0) | (less && !exact ? COPY_DOWN : 0);
+    *out_key = key_below(node->split) - (less && is_float);
+    *out_copy = (node->missing_goes_true != *out_swap ? COPY_MISSING_TRUE : 0) | (less && !exact ? COPY_DOWN : 0);
     return true;
 }
 
@@ -121,257 +121,260 @@ typedef struct flat_build {
     bool exact;
 } flat_build;
 
-static bool is_leaf(const flat_build *b, uint32_t node)
+static bool is_leaf(const flat_build *build, uint32_t node)
 {
-    return b->s->nodes[node].mode == TREE_LEAF;
+    return build->s->nodes[node].mode == TREE_LEAF;
 }
 
 /* A new line; its first node's place in the flat array. */
-static uint32_t open_line(flat_build *b)
+static uint32_t open_line(flat_build *build)
 {
-    b->used[b->lines] = 0;
-    return (uint32_t)(b->lines++ * LINE);
+    build->used[build->lines] = 0;
+    return (uint32_t)(build->lines++ * LINE);
 }
 
 /* The place of two children: in their parent's line, or else in a new one. Leaves, which nothing follows, fill lines of
  * their own: *io_leaves is the one that has room. */
-static uint32_t place_pair(flat_build *b, uint32_t parent_at, bool leaves, uint32_t *io_leaves)
+static uint32_t place_pair(flat_build *build, uint32_t parent_at, bool leaves, uint32_t *io_leaves)
 {
     uint32_t line = parent_at / LINE * LINE, at;
 
-    if (b->used[line / LINE] + 2 > LINE) {
-        line = !leaves ? open_line(b) : *io_leaves;
-        if (leaves && (line == UINT32_MAX || b->used[line / LINE] + 2 > LINE))
-            line = *io_leaves = open_line(b);
+    if (build->used[line / LINE] + 2 > LINE) {
+        line = !leaves ? open_line(build) : *io_leaves;
+        if (leaves && (line == UINT32_MAX || build->used[line / LINE] + 2 > LINE))
+            line = *io_leaves = open_line(build);
     }
-    at = line + b->used[line / LINE];
-    b->used[line / LINE] += 2;
+    at = line + build->used[line / LINE];
+    build->used[line / LINE] += 2;
     return at;
 }
 
 /* Queues the children of the node at place k. False: there are more of them than nodes, as where a branch leads back or
  * two lead to one node; or a comparison has no flat form. */
-static bool queue_children(flat_build *b, int64_t k, uint32_t *io_leaves)
+static bool queue_children(flat_build *build, int64_t k, uint32_t *io_leaves)
 {
-    const flat_place *p = &b->places[k];
-    const tree_node *t = &b->s->nodes[p->node];
+    const flat_place *place = &build->places[k];
+    const tree_node *node = &build->s->nodes[place->node];
     int32_t key;
     uint32_t copy, first, second, at;
     bool swap;
 
-    if (b->count + 2 > b->s->node_count || !flat_compare(t, b->exact, &key, &copy, &swap))
+    if (build->count + 2 > build->s->node_count || !flat_compare(node, build->exact, &key, &copy, &swap))
         return false;
-    first = swap ? t->no : t->yes;
-    second = swap ? t->yes : t->no;
-    at = place_pair(b, p->at, is_leaf(b, first) && is_leaf(b, second), io_leaves);
-    b->places[b->count++] = (flat_place){ first, p->depth + 1, at };
-    b->places[b->count++] = (flat_place){ second, p->depth + 1, at + 1 };
-    b->f->copy_at[copy] = 1;
+    first = swap ? node->no : node->yes;
+    second = swap ? node->yes : node->no;
+    at = place_pair(build, place->at, is_leaf(build, first) && is_leaf(build, second), io_leaves);
+    build->places[build->count++] = (flat_place){ first, place->depth + 1, at };
+    build->places[build->count++] = (flat_place){ second, place->depth + 1, at + 1 };
+    build->f->copy_at[copy] = 1;
     return true;
 }
 
 /* Lists the nodes of all trees. */
-static bool flat_order(flat_build *b)
+static bool flat_order(flat_build *build)
 {
-    const tree_state *s = b->s;
+    const tree_state *state = build->s;
 
-    for (int64_t r = 0; r < s->root_count; r++) {
+    for (int64_t root = 0; root < state->root_count; root++) {
         uint32_t leaves = UINT32_MAX;
 
-        b->firsts[r] = (uint32_t)b->count;
-        if (b->count == s->node_count)
+        build->firsts[root] = (uint32_t)build->count;
+        if (build->count == state->node_count)
             return false;
-        b->f->starts[r] = open_line(b);
-        b->used[b->lines - 1] = 1;
-        b->places[b->count++] = (flat_place){ (uint32_t)s->roots[r], 0, b->f->starts[r] };
-        for (int64_t k = b->firsts[r]; k < b->count; k++) {
-            b->f->depths[r] = b->places[k].depth;
-            if (is_leaf(b, b->places[k].node))
-                b->leaf_count++;
-            else if (!queue_children(b, k, &leaves))
+        build->f->starts[root] = open_line(build);
+        build->used[build->lines - 1] = 1;
+        build->places[build->count++] = (flat_place){ (uint32_t)state->roots[root], 0, build->f->starts[root] };
+        for (int64_t k = build->firsts[root]; k < build->count; k++) {
+            build->f->depths[root] = build->places[k].depth;
+            if (is_leaf(build, build->places[k].node))
+                build->leaf_count++;
+            else if (!queue_children(build, k, &leaves))
                 return false;
         }
     }
-    b->firsts[s->root_count] = (uint32_t)b->count;
-    return b->lines <= INT32_MAX / LINE;
+    build->firsts[state->root_count] = (uint32_t)build->count;
+    return build->lines <= INT32_MAX / LINE;
 }
 
 /* Does each tree count for one target only, with at most one weight a leaf, that is a float? Then leaves hold them. */
-static bool flat_direct(const flat_build *b)
+static bool flat_direct(const flat_build *build)
 {
-    const tree_state *s = b->s;
+    const tree_state *state = build->s;
 
-    if (s->aggregate > TREE_SUM)
+    if (state->aggregate > TREE_SUM)
         return false;
-    for (int64_t r = 0; r < s->root_count; r++) {
+    for (int64_t r = 0; r < state->root_count; r++) {
         bool seen = false;
 
-        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
-            const tree_node *t = &s->nodes[b->places[k].node];
-            const tree_weight *w = &s->weights[t->first];
+        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
+            const tree_node *node = &state->nodes[build->places[k].node];
+            const tree_weight *weight = &state->weights[node->first];
 
-            if (t->mode != TREE_LEAF || t->end == t->first)
+            if (node->mode != TREE_LEAF || node->end == node->first)
                 continue;
-            if (t->end - t->first > 1 || (double)(float)w->weight != w->weight ||
-                (seen && w->target != b->f->targets[r]))
+            if (node->end - node->first > 1 || (double)(float)weight->weight != weight->weight ||
+                (seen && weight->target != build->f->targets[r]))
                 return false;
-            b->f->targets[r] = w->target;
+            build->f->targets[r] = weight->target;
             seen = true;
         }
     }
     return true;
 }
 
-static void put_node(tree_flat *f, int64_t at, int32_t key, int64_t feature, int64_t child)
+static void put_node(tree_flat *flat, int64_t at, int32_t key, int64_t feature, int64_t child)
 {
-    if (f->wide)
-        ((wide_node *)f->nodes)[at] = (wide_node){ key, (uint32_t)feature, (int32_t)child };
+    if (flat->wide)
+        ((wide_node *)flat->nodes)[at] = (wide_node){ key, (uint32_t)feature, (int32_t)child };
     else
-        ((narrow_node *)f->nodes)[at] = (narrow_node){ key, (uint16_t)feature, (int16_t)child };
+        ((narrow_node *)flat->nodes)[at] = (narrow_node){ key, (uint16_t)feature, (int16_t)child };
 }
 
 /* Writes the nodes. */
-static void flat_fill(flat_build *b)
+static void flat_fill(flat_build *build)
 {
-    const tree_state *s = b->s;
-    tree_flat *f = b->f;
+    const tree_state *state = build->s;
+    tree_flat *flat = build->f;
     uint32_t leaf = 0;
 
-    for (int64_t r = 0; r < s->root_count; r++) {
-        int64_t child = b->firsts[r] + 1;
+    for (int64_t r = 0; r < state->root_count; r++) {
+        int64_t child = build->firsts[r] + 1;
 
-        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
-            const flat_place *p = &b->places[k];
-            const tree_node *t = &s->nodes[p->node];
+        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
+            const flat_place *place = &build->places[k];
+            const tree_node *node = &state->nodes[place->node];
             int32_t key = 0;
             uint32_t copy = 0;
             bool swap;
 
-            if (t->mode != TREE_LEAF) {
-                (void)flat_compare(t, b->exact, &key, &copy, &swap);
-                put_node(f, p->at, key, f->copy_at[copy] + t->feature, (int64_t)b->places[child].at - p->at);
+            if (node->mode != TREE_LEAF) {
+                (void)flat_compare(node, build->exact, &key, &copy, &swap);
+                put_node(flat, place->at, key, flat->copy_at[copy] + node->feature,
+                         (int64_t)build->places[child].at - place->at);
                 child += 2;
                 continue;
             }
-            if (f->leaves != NULL) {
-                f->leaves[leaf] = (flat_leaf){ t->first, t->end };
+            if (flat->leaves != NULL) {
+                flat->leaves[leaf] = (flat_leaf){ node->first, node->end };
                 key = (int32_t)leaf++;
             } else {
-                key = (int32_t)f32_bits(t->end > t->first ? (float)s->weights[t->first].weight : 0.0f);
+                key = (int32_t)f32_bits(node->end > node->first ? (float)state->weights[node->first].weight : 0.0f);
             }
-            put_node(f, p->at, key, 0, 0);
+            put_node(flat, place->at, key, 0, 0);
         }
     }
 }
 
 /* Is a node too far from its children for a narrow one? They lie behind it, but for leaves in an older line. */
-static bool flat_is_wide(const flat_build *b)
+static bool flat_is_wide(const flat_build *build)
 {
-    for (int64_t r = 0; r < b->s->root_count; r++) {
-        int64_t child = b->firsts[r] + 1;
+    for (int64_t r = 0; r < build->s->root_count; r++) {
+        int64_t child = build->firsts[r] + 1;
 
-        for (int64_t k = b->firsts[r]; k < b->firsts[r + 1]; k++) {
-            if (is_leaf(b, b->places[k].node))
+        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
+            if (is_leaf(build, build->places[k].node))
                 continue;
-            if (llabs((int64_t)b->places[child].at - b->places[k].at) > INT16_MAX)
+            if (llabs((int64_t)build->places[child].at - build->places[k].at) > INT16_MAX)
                 return true;
             child += 2;
         }
     }
-    return b->f->keys > UINT16_MAX;
+    return build->f->keys > UINT16_MAX;
 }
 
-static bool flat_build_all(flat_build *b)
+static bool flat_build_all(flat_build *build)
 {
-    tree_flat *f = b->f;
+    tree_flat *flat = build->f;
 
-    if (!flat_order(b))
+    if (!flat_order(build))
         return false;
-    f->keys = 1;
+    flat->keys = 1;
     for (uint32_t c = 0; c < COPIES; c++) {
-        if (f->copy_at[c] != 0) {
-            f->copy_at[c] = f->keys;
-            f->keys += f->features;
+        if (flat->copy_at[c] != 0) {
+            flat->copy_at[c] = flat->keys;
+            flat->keys += flat->features;
         }
     }
-    if (f->keys > INT32_MAX / (LANES * (int64_t)sizeof(int32_t)))
+    if (flat->keys > INT32_MAX / (LANES * (int64_t)sizeof(int32_t)))
         return false;
-    f->wide = flat_is_wide(b);
-    f->nodes = aligned_alloc(64, (size_t)b->lines * LINE * (f->wide ? sizeof(wide_node) : sizeof(narrow_node)));
-    if (!flat_direct(b) && (f->leaves = malloc((size_t)b->leaf_count * sizeof *f->leaves)) == NULL)
+    flat->wide = flat_is_wide(build);
+    flat->nodes =
+        aligned_alloc(64, (size_t)build->lines * LINE * (flat->wide ? sizeof(wide_node) : sizeof(narrow_node)));
+    if (!flat_direct(build) && (flat->leaves = malloc((size_t)build->leaf_count * sizeof *flat->leaves)) == NULL)
         return false;
-    if (f->nodes == NULL)
+    if (flat->nodes == NULL)
         return false;
-    flat_fill(b);
+    flat_fill(build);
     return true;
 }
 
-tree_flat *tree_flat_create(const tree_state *s, inlay_dtype dtype)
+tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype)
 {
-    flat_build b = { .s = s, .exact = exact_inputs(dtype) };
-    tree_flat *f = calloc(1, sizeof *f);
+    flat_build build = { .s = state, .exact = exact_inputs(dtype) };
+    tree_flat *flat = calloc(1, sizeof *flat);
     bool built = false;
 
-    if (f == NULL || s->root_count == 0)
+    if (flat == NULL || state->root_count == 0)
         goto done;
-    b.f = f;
-    f->trees = s->root_count;
-    f->features = s->features;
-    b.places = malloc((size_t)s->node_count * sizeof *b.places);
-    b.firsts = malloc((size_t)(s->root_count + 1) * sizeof *b.firsts);
-    b.used = malloc((size_t)(s->node_count / 2 + s->root_count + 1)); /* a line has a root or two children at least */
-    f->starts = calloc((size_t)s->root_count, 3 * sizeof *f->starts);
-    if (b.places == NULL || b.firsts == NULL || b.used == NULL || f->starts == NULL)
+    build.f = flat;
+    flat->trees = state->root_count;
+    flat->features = state->features;
+    build.places = malloc((size_t)state->node_count * sizeof *build.places);
+    build.firsts = malloc((size_t)(state->root_count + 1) * sizeof *build.firsts);
+    build.used = malloc(
+        (size_t)(state->node_count / 2 + state->root_count + 1)); /* a line has a root or two children at least */
+    flat->starts = calloc((size_t)state->root_count, 3 * sizeof *flat->starts);
+    if (build.places == NULL || build.firsts == NULL || build.used == NULL || flat->starts == NULL)
         goto done;
-    f->depths = f->starts + s->root_count;
-    f->targets = f->depths + s->root_count;
-    built = flat_build_all(&b);
+    flat->depths = flat->starts + state->root_count;
+    flat->targets = flat->depths + state->root_count;
+    built = flat_build_all(&build);
 done:
-    free(b.places);
-    free(b.firsts);
-    free(b.used);
+    free(build.places);
+    free(build.firsts);
+    free(build.used);
     if (!built) {
-        tree_flat_destroy(f);
+        tree_flat_destroy(flat);
         return NULL;
     }
-    return f;
+    return flat;
 }
 
 /* ------------------------------------------------------------------ running */
 
-int64_t tree_flat_rows(const tree_flat *f)
+int64_t tree_flat_rows(const tree_flat *flat)
 {
-    int64_t groups = BLOCK_BYTES / (f->keys * LANES * (int64_t)sizeof(int32_t));
+    int64_t groups = BLOCK_BYTES / (flat->keys * LANES * (int64_t)sizeof(int32_t));
 
     return groups < 1 ? LANES : groups * LANES > BLOCK_ROWS ? BLOCK_ROWS : groups * LANES;
 }
 
-uint64_t tree_flat_room(const tree_flat *f, int64_t rows)
+uint64_t tree_flat_room(const tree_flat *flat, int64_t rows)
 {
     const int64_t lanes = rows < FEW ? 1 : (rows + LANES - 1) / LANES * LANES;
-    return (uint64_t)lanes * (uint64_t)f->keys * sizeof(int32_t);
+    return (uint64_t)lanes * (uint64_t)flat->keys * sizeof(int32_t);
 }
 
 /* The keys of one row, `step` apart, behind the one that leaves read. */
-static void keys_of_row(const tree_flat *f, const tree_block *b, int64_t row, int32_t *keys, int64_t step)
+static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t row, int32_t *keys, int64_t step)
 {
-    const int64_t at = row * b->columns;
+    const int64_t at = row * block->columns;
 
     keys[0] = INT32_MIN;
     for (uint32_t c = 0; c < COPIES; c++) {
         const int32_t missing = (c & COPY_MISSING_TRUE) != 0 ? INT32_MIN : INT32_MAX;
-        int32_t *to = keys + f->copy_at[c] * step;
+        int32_t *to = keys + flat->copy_at[c] * step;
 
-        if (f->copy_at[c] == 0)
+        if (flat->copy_at[c] == 0)
             continue;
-        if (b->dtype == INLAY_FLOAT) {
-            const float *x = (const float *)b->x + at;
-            for (int64_t i = 0; i < f->features; i++)
-                to[i * step] = x[i] != x[i] ? missing : key_of(x[i]);
+        if (block->dtype == INLAY_FLOAT) {
+            const float *input = (const float *)block->x + at;
+            for (int64_t i = 0; i < flat->features; i++)
+                to[i * step] = input[i] != input[i] ? missing : key_of(input[i]);
             continue;
         }
-        for (int64_t i = 0; i < f->features; i++) {
-            double v = convert_get_f64(b->dtype, b->x, at + i);
+        for (int64_t i = 0; i < flat->features; i++) {
+            double v = convert_get_f64(block->dtype, block->x, at + i);
             to[i * step] = v != v ? missing : (c & COPY_DOWN) != 0 ? key_below(v) : key_above(v);
         }
     }
@@ -420,75 +423,75 @@ static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth
         memcpy(&leaves[i], at[i], sizeof leaves[i]);
 }
 
-static const void *flat_root(const tree_flat *f, int64_t tree)
+static const void *flat_root(const tree_flat *flat, int64_t tree)
 {
-    return (const char *)f->nodes + f->starts[tree] * (f->wide ? sizeof(wide_node) : sizeof(narrow_node));
+    return (const char *)flat->nodes + flat->starts[tree] * (flat->wide ? sizeof(wide_node) : sizeof(narrow_node));
 }
 
-static void add_leaf(const tree_flat *f, const tree_state *s, int64_t tree, int32_t leaf, double *scores)
+static void add_leaf(const tree_flat *flat, const tree_state *state, int64_t tree, int32_t leaf, double *scores)
 {
-    if (f->leaves == NULL)
-        scores[f->targets[tree]] += (double)f32_from_bits((uint32_t)leaf);
+    if (flat->leaves == NULL)
+        scores[flat->targets[tree]] += (double)f32_from_bits((uint32_t)leaf);
     else
-        tree_add(s, f->leaves[leaf].first, f->leaves[leaf].end, scores);
+        tree_add(state, flat->leaves[leaf].first, flat->leaves[leaf].end, scores);
 }
 
-static void run_rows(const tree_flat *f, const tree_state *s, const tree_block *b, int64_t rows)
+static void run_rows(const tree_flat *flat, const tree_state *state, const tree_block *block, int64_t rows)
 {
-    const int64_t groups = (rows + LANES - 1) / LANES, stride = 2 * s->targets;
+    const int64_t groups = (rows + LANES - 1) / LANES, stride = 2 * state->targets;
     int32_t leaves[LANES];
 
     for (int64_t r = 0; r < groups * LANES; r++) /* lanes without a row take the last one's */
-        keys_of_row(f, b, b->row + (r < rows ? r : rows - 1),
-                    (int32_t *)b->room + r / LANES * LANES * f->keys + r % LANES, LANES);
-    for (int64_t t = 0; t < f->trees; t++) {
+        keys_of_row(flat, block, block->row + (r < rows ? r : rows - 1),
+                    (int32_t *)block->room + r / LANES * LANES * flat->keys + r % LANES, LANES);
+    for (int64_t t = 0; t < flat->trees; t++) {
         const void *roots[LANES];
 
         for (int i = 0; i < LANES; i++)
-            roots[i] = flat_root(f, t);
+            roots[i] = flat_root(flat, t);
         for (int64_t g = 0; g < groups; g++) {
-            const int32_t *keys = (const int32_t *)b->room + g * LANES * f->keys;
+            const int32_t *keys = (const int32_t *)block->room + g * LANES * flat->keys;
 
-            if (f->wide)
-                flat_walk(roots, true, f->depths[t], keys, 1, LANES, leaves);
+            if (flat->wide)
+                flat_walk(roots, true, flat->depths[t], keys, 1, LANES, leaves);
             else
-                flat_walk(roots, false, f->depths[t], keys, 1, LANES, leaves);
+                flat_walk(roots, false, flat->depths[t], keys, 1, LANES, leaves);
             for (int64_t i = 0; i < LANES && g * LANES + i < rows; i++)
-                add_leaf(f, s, t, leaves[i], b->scores + (g * LANES + i) * stride);
+                add_leaf(flat, state, t, leaves[i], block->scores + (g * LANES + i) * stride);
         }
     }
 }
 
-static void run_row(const tree_flat *f, const tree_state *s, const tree_block *b, int64_t row)
+static void run_row(const tree_flat *flat, const tree_state *state, const tree_block *block, int64_t row)
 {
-    int32_t *keys = b->room, leaves[LANES];
-    double *scores = b->scores + row * 2 * s->targets;
+    int32_t *keys = block->room, leaves[LANES];
+    double *scores = block->scores + row * 2 * state->targets;
 
-    keys_of_row(f, b, b->row + row, keys, 1);
-    for (int64_t t = 0; t < f->trees; t += LANES) {
-        const int count = f->trees - t < LANES ? (int)(f->trees - t) : LANES;
+    keys_of_row(flat, block, block->row + row, keys, 1);
+    for (int64_t t = 0; t < flat->trees; t += LANES) {
+        const int count = flat->trees - t < LANES ? (int)(flat->trees - t) : LANES;
         const void *roots[LANES];
         uint32_t depth = 0;
 
         for (int i = 0; i < LANES; i++)
-            roots[i] = flat_root(f, i < count ? t + i : t);
+            roots[i] = flat_root(flat, i < count ? t + i : t);
         for (int i = 0; i < count; i++)
-            depth = f->depths[t + i] > depth ? f->depths[t + i] : depth;
-        if (f->wide)
+            depth = flat->depths[t + i] > depth ? flat->depths[t + i] : depth;
+        if (flat->wide)
             flat_walk(roots, true, depth, keys, 0, 1, leaves);
         else
             flat_walk(roots, false, depth, keys, 0, 1, leaves);
         for (int i = 0; i < count; i++)
-            add_leaf(f, s, t + i, leaves[i], scores);
+            add_leaf(flat, state, t + i, leaves[i], scores);
     }
 }
 
-void tree_flat_run(const tree_flat *f, const tree_state *s, const tree_block *b)
+void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_block *block)
 {
-    const int64_t rest = b->rows % LANES, together = rest < FEW ? b->rows - rest : b->rows;
+    const int64_t rest = block->rows % LANES, together = rest < FEW ? block->rows - rest : block->rows;
 
     if (together > 0)
-        run_rows(f, s, b, together);
-    for (int64_t r = together; r < b->rows; r++)
-        run_row(f, s, b, r);
+        run_rows(flat, state, block, together);
+    for (int64_t r = together; r < block->rows; r++)
+        run_row(flat, state, block, r);
 }

@@ -41,37 +41,38 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
     static const char *const names[] = { "relu", "gelu", "silu", "identity", "swiglu" };
     const char *activation = kit_attr_string(node->info, "activation_type", "relu");
     const bool quantized = node->info->op_type.data[0] == 'Q';
-    moe_state *s;
-    inlay_status status = arg_state(sizeof *s, out_state, diag);
+    moe_state *state;
+    inlay_status status = arg_state(sizeof *state, out_state, diag);
 
     if (status != INLAY_OK)
         return status;
-    s = *out_state;
-    *s = (moe_state){ .k = kit_attr_int(node->info, "k", 1),
-                      .bits = quantized ? kit_attr_int(node->info, "expert_weight_bits", 4) : 0,
-                      .block = kit_attr_int(node->info, "block_size", 0),
-                      .fusion = kit_attr_int(node->info, "swiglu_fusion", 0),
-                      .alpha = (float)kit_attr_float(node->info, "activation_alpha", 1),
-                      .beta = (float)kit_attr_float(node->info, "activation_beta", 0),
-                      .limit = (float)kit_attr_float(node->info, "swiglu_limit", INFINITY),
-                      .normalizes = kit_attr_int(node->info, "normalize_routing_weights", 0) != 0 };
+    state = *out_state;
+    *state = (moe_state){ .k = kit_attr_int(node->info, "k", 1),
+                          .bits = quantized ? kit_attr_int(node->info, "expert_weight_bits", 4) : 0,
+                          .block = kit_attr_int(node->info, "block_size", 0),
+                          .fusion = kit_attr_int(node->info, "swiglu_fusion", 0),
+                          .alpha = (float)kit_attr_float(node->info, "activation_alpha", 1),
+                          .beta = (float)kit_attr_float(node->info, "activation_beta", 0),
+                          .limit = (float)kit_attr_float(node->info, "swiglu_limit", INFINITY),
+                          .normalizes = kit_attr_int(node->info, "normalize_routing_weights", 0) != 0 };
     if (quantized) {
-        s->first = (struct layer){ 2, 3, 4, 11 };
-        s->second = (struct layer){ 5, 6, 7, 12 };
-        s->gate = (struct layer){ 8, 9, 10, 13 };
+        state->first = (struct layer){ 2, 3, 4, 11 };
+        state->second = (struct layer){ 5, 6, 7, 12 };
+        state->gate = (struct layer){ 8, 9, 10, 13 };
     } else {
-        s->first = (struct layer){ 2, NONE, 3, NONE };
-        s->second = (struct layer){ 4, NONE, 5, NONE };
-        s->gate = (struct layer){ 6, NONE, 7, NONE };
+        state->first = (struct layer){ 2, NONE, 3, NONE };
+        state->second = (struct layer){ 4, NONE, 5, NONE };
+        state->gate = (struct layer){ 6, NONE, 7, NONE };
     }
-    while (s->activation < KIT_COUNT(names) && strcmp(names[s->activation], activation) != 0)
-        s->activation++;
-    if (s->activation == KIT_COUNT(names))
+    while (state->activation < KIT_COUNT(names) && strcmp(names[state->activation], activation) != 0)
+        state->activation++;
+    if (state->activation == KIT_COUNT(names))
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "activation_type '%.40s' is none of relu, gelu, silu, identity, "
                           "swiglu",
                           activation);
-    if (s->k < 1 || (quantized && s->bits != 4 && s->bits != 8) || s->fusion < 0 || s->fusion > 2 || s->block < 0)
+    if (state->k < 1 || (quantized && state->bits != 4 && state->bits != 8) || state->fusion < 0 || state->fusion > 2 ||
+        state->block < 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "k, expert_weight_bits, swiglu_fusion or block_size is not possible");
     return INLAY_OK;
@@ -83,37 +84,40 @@ static bool has(const kit_tensor *in, uint32_t count, int i)
 }
 
 /* Weights [experts, rows, columns], of which QMoE packs some in a byte. */
-static bool layer_fits(const moe_state *s, const struct layer *l, const kit_tensor *in, uint32_t count, int64_t experts,
-                       int64_t rows, int64_t columns)
+static bool layer_fits(const moe_state *state, const struct layer *layer, const kit_tensor *in, uint32_t count,
+                       int64_t experts, int64_t rows, int64_t columns)
 {
-    const kit_tensor *w = &in[l->weights];
-    const int64_t packed = s->bits != 0 ? 8 / s->bits : 1;
-    const int64_t scales = s->block > 0 ? rows * ((columns + s->block - 1) / s->block) : rows;
+    const kit_tensor *weights = &in[layer->weights];
+    const int64_t packed = state->bits != 0 ? 8 / state->bits : 1;
+    const int64_t scales = state->block > 0 ? rows * ((columns + state->block - 1) / state->block) : rows;
 
-    return w->rank == 3 && w->dims[0] == experts && w->dims[1] == rows && columns % packed == 0 &&
-           w->dims[2] == columns / packed &&
-           (l->scales == NONE || (has(in, count, l->scales) && in[l->scales].count == experts * scales)) &&
-           (!has(in, count, l->bias) || in[l->bias].count == experts * rows) &&
-           (!has(in, count, l->zeros) || in[l->zeros].count * packed == experts * scales);
+    return weights->rank == 3 && weights->dims[0] == experts && weights->dims[1] == rows && columns % packed == 0 &&
+           weights->dims[2] == columns / packed &&
+           (layer->scales == NONE || (has(in, count, layer->scales) && in[layer->scales].count == experts * scales)) &&
+           (!has(in, count, layer->bias) || in[layer->bias].count == experts * rows) &&
+           (!has(in, count, layer->zeros) || in[layer->zeros].count * packed == experts * scales);
 }
 
-static inlay_status read_sizes(const moe_state *s, const kit_tensor *in, uint32_t count, moe_sizes *z, inlay_diag *diag)
+static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uint32_t count, moe_sizes *sizes,
+                               inlay_diag *diag)
 {
-    const kit_tensor *x = &in[0], *probabilities = &in[1], *w = &in[s->first.weights];
-    bool fits = x->rank >= 1 && probabilities->rank == 2 && w->rank == 3 && in[s->second.weights].rank == 3;
+    const kit_tensor *input = &in[0], *probabilities = &in[1], *weights = &in[state->first.weights];
+    bool fits =
+        input->rank >= 1 && probabilities->rank == 2 && weights->rank == 3 && in[state->second.weights].rank == 3;
 
     if (fits) {
-        z->hidden = x->dims[x->rank - 1];
-        z->rows = z->hidden > 0 ? x->count / z->hidden : 0;
-        z->experts = probabilities->dims[1];
-        z->first_rows = w->dims[1];
-        z->inner = s->fusion != 0 && s->activation == ACT_SWIGLU ? z->first_rows / 2 : z->first_rows;
-        z->pairs = z->rows * s->k;
-        fits = probabilities->dims[0] == z->rows && s->k <= z->experts && z->first_rows > 0 &&
-               layer_fits(s, &s->first, in, count, z->experts, z->first_rows, z->hidden) &&
-               layer_fits(s, &s->second, in, count, z->experts, z->hidden, z->inner) &&
-               (!has(in, count, s->gate.weights) ||
-                layer_fits(s, &s->gate, in, count, z->experts, z->first_rows, z->hidden));
+        sizes->hidden = input->dims[input->rank - 1];
+        sizes->rows = sizes->hidden > 0 ? input->count / sizes->hidden : 0;
+        sizes->experts = probabilities->dims[1];
+        sizes->first_rows = weights->dims[1];
+        sizes->inner =
+            state->fusion != 0 && state->activation == ACT_SWIGLU ? sizes->first_rows / 2 : sizes->first_rows;
+        sizes->pairs = sizes->rows * state->k;
+        fits = probabilities->dims[0] == sizes->rows && state->k <= sizes->experts && sizes->first_rows > 0 &&
+               layer_fits(state, &state->first, in, count, sizes->experts, sizes->first_rows, sizes->hidden) &&
+               layer_fits(state, &state->second, in, count, sizes->experts, sizes->hidden, sizes->inner) &&
+               (!has(in, count, state->gate.weights) ||
+                layer_fits(state, &state->gate, in, count, sizes->experts, sizes->first_rows, sizes->hidden));
     }
     return fits
                ? INLAY_OK
@@ -127,26 +131,29 @@ typedef struct moe_room {
     uint64_t chosen, pairs, input, inner, gate, out, rows, bytes;
 } moe_room;
 
-static bool plan_room(const moe_sizes *z, uint32_t threads, moe_room *r)
+static bool plan_room(const moe_sizes *sizes, uint32_t threads, moe_room *room)
 {
-    const int64_t widest = z->hidden > z->inner ? z->hidden : z->inner,
-                  first = z->first_rows > z->inner ? z->first_rows : z->inner;
+    const int64_t widest = sizes->hidden > sizes->inner ? sizes->hidden : sizes->inner,
+                  first = sizes->first_rows > sizes->inner ? sizes->first_rows : sizes->inner;
     const struct {
         uint64_t *at;
         int64_t count;
         uint64_t each;
-    } parts[] = { { &r->chosen, z->pairs, sizeof(moe_pair) },        { &r->pairs, z->pairs, sizeof(moe_pair) },
-                  { &r->input, z->rows * z->hidden, sizeof(float) }, { &r->inner, z->pairs * first, sizeof(float) },
-                  { &r->gate, z->pairs * first, sizeof(float) },     { &r->out, z->pairs * z->hidden, sizeof(float) },
-                  { &r->rows, widest * threads, sizeof(float) } };
+    } parts[] = { { &room->chosen, sizes->pairs, sizeof(moe_pair) },
+                  { &room->pairs, sizes->pairs, sizeof(moe_pair) },
+                  { &room->input, sizes->rows * sizes->hidden, sizeof(float) },
+                  { &room->inner, sizes->pairs * first, sizeof(float) },
+                  { &room->gate, sizes->pairs * first, sizeof(float) },
+                  { &room->out, sizes->pairs * sizes->hidden, sizeof(float) },
+                  { &room->rows, widest * threads, sizeof(float) } };
 
-    r->bytes = 0;
+    room->bytes = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t bytes;
 
-        *parts[i].at = r->bytes;
+        *parts[i].at = room->bytes;
         if (__builtin_mul_overflow((uint64_t)parts[i].count, parts[i].each, &bytes) ||
-            __builtin_add_overflow(r->bytes, (bytes + 63) / 64 * 64, &r->bytes))
+            __builtin_add_overflow(room->bytes, (bytes + 63) / 64 * 64, &room->bytes))
             return false;
     }
     return true;
@@ -154,11 +161,11 @@ static bool plan_room(const moe_sizes *z, uint32_t threads, moe_room *r)
 
 static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    moe_sizes z = { 0 };
+    moe_sizes sizes = { 0 };
     moe_room room;
-    inlay_status status = read_sizes(state, plan->in, plan->in_count, &z, diag);
+    inlay_status status = read_sizes(state, plan->in, plan->in_count, &sizes, diag);
 
-    if (status == INLAY_OK && !plan_room(&z, plan->max_threads, &room))
+    if (status == INLAY_OK && !plan_room(&sizes, plan->max_threads, &room))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many rows and experts");
     plan->workspace_bytes = status == INLAY_OK ? room.bytes : 0;
     return status;
@@ -167,7 +174,7 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
 /* ------------------------------------------------------------------ who goes where */
 
 /* The k largest of n, the first of equal ones, as pairs of that row. */
-static void choose(const moe_state *s, const kit_tensor *probabilities, int64_t row, int64_t n, moe_pair *pairs)
+static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t n, moe_pair *pairs)
 {
     double sum = 0, kept = 0, top = -INFINITY;
 
@@ -175,7 +182,7 @@ static void choose(const moe_state *s, const kit_tensor *probabilities, int64_t 
         top = fmax(top, convert_get_f64(probabilities->dtype, probabilities->data, row * n + e));
     for (int64_t e = 0; e < n; e++)
         sum += exp(convert_get_f64(probabilities->dtype, probabilities->data, row * n + e) - top);
-    for (int64_t i = 0; i < s->k; i++) {
+    for (int64_t i = 0; i < state->k; i++) {
         double best = -INFINITY;
         int64_t at = NONE;
 
@@ -193,7 +200,7 @@ static void choose(const moe_state *s, const kit_tensor *probabilities, int64_t 
         pairs[i] = (moe_pair){ row, at, (float)(exp(best - top) / sum) };
         kept += exp(best - top) / sum;
     }
-    for (int64_t i = 0; i < s->k && s->normalizes; i++)
+    for (int64_t i = 0; i < state->k && state->normalizes; i++)
         pairs[i].share = (float)((double)pairs[i].share / kept);
 }
 
@@ -226,39 +233,39 @@ static void unpack_row(const uint8_t *q, int64_t n, int64_t bits, float scale, f
 /* Row `row` of all experts' rows, as floats. */
 static const float *weight_row(const layer_job *job, int64_t row, float *room)
 {
-    const moe_state *s = job->s;
-    const kit_tensor *w = &job->call->in[job->l->weights], *scales = &job->call->in[job->l->scales];
-    const int64_t n = job->columns, block = s->block > 0 ? s->block : n, blocks = (n + block - 1) / block;
+    const moe_state *state = job->s;
+    const kit_tensor *weights = &job->call->in[job->l->weights], *scales = &job->call->in[job->l->scales];
+    const int64_t n = job->columns, block = state->block > 0 ? state->block : n, blocks = (n + block - 1) / block;
     const bool has_zeros = has(job->call->in, job->call->in_count, job->l->zeros);
 
-    if (s->bits == 0 && w->dtype == INLAY_FLOAT)
-        return (const float *)w->data + row * n;
-    if (s->bits == 0) {
-        convert_to_f32(room, w->dtype, w->data, row * n, n);
+    if (state->bits == 0 && weights->dtype == INLAY_FLOAT)
+        return (const float *)weights->data + row * n;
+    if (state->bits == 0) {
+        convert_to_f32(room, weights->dtype, weights->data, row * n, n);
         return room;
     }
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t left = n - b * block, at = row * blocks + b;
-        float scale, zero = s->bits == 4 ? 8 : 128;
+        float scale, zero = state->bits == 4 ? 8 : 128;
 
         convert_to_f32(&scale, scales->dtype, scales->data, at, 1);
         if (has_zeros) {
             const uint8_t *zeros = job->call->in[job->l->zeros].data;
-            zero = s->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
+            zero = state->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
         }
-        unpack_row((const uint8_t *)w->data + (row * n + b * block) * s->bits / 8, left < block ? left : block, s->bits,
-                   scale, zero, room + b * block);
+        unpack_row((const uint8_t *)weights->data + (row * n + b * block) * state->bits / 8,
+                   left < block ? left : block, state->bits, scale, zero, room + b * block);
     }
     return room;
 }
 
-static float dot(const float *x, const float *w, int64_t n)
+static float dot(const float *input, const float *weights, int64_t n)
 {
     float sum = 0;
 
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++)
-        sum += x[i] * w[i];
+        sum += input[i] * weights[i];
     return sum;
 }
 
@@ -276,35 +283,35 @@ static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t
         const int64_t past = chunk + CHUNK < job->rows ? chunk + CHUNK : job->rows;
 
         for (int64_t r = chunk; r < past; r++) {
-            const float *w = NULL;
+            const float *weights = NULL;
             float added = 0;
 
-            for (int64_t p = first; p < last; p++) {
-                const moe_pair *pair = &job->pairs[p];
+            for (int64_t pair_index = first; pair_index < last; pair_index++) {
+                const moe_pair *pair = &job->pairs[pair_index];
                 const int64_t row = pair->expert * job->rows + r;
 
-                if (w == NULL || pair->expert != job->pairs[p - 1].expert) {
-                    w = weight_row(job, row, room);
+                if (weights == NULL || pair->expert != job->pairs[pair_index - 1].expert) {
+                    weights = weight_row(job, row, room);
                     if (bias != NULL)
                         convert_to_f32(&added, bias->dtype, bias->data, row, 1);
                 }
-                job->y[p * job->rows + r] =
-                    dot(job->x + (job->by_row ? pair->row : p) * job->columns, w, job->columns) + added;
+                job->y[pair_index * job->rows + r] =
+                    dot(job->x + (job->by_row ? pair->row : pair_index) * job->columns, weights, job->columns) + added;
             }
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status run_layer(layer_job *job, const struct layer *l, const float *x, bool by_row, int64_t rows,
-                              int64_t columns, float *y)
+static inlay_status run_layer(layer_job *job, const struct layer *layer, const float *input, bool by_row, int64_t rows,
+                              int64_t columns, float *output)
 {
-    job->l = l;
-    job->x = x;
+    job->l = layer;
+    job->x = input;
     job->by_row = by_row;
     job->rows = rows;
     job->columns = columns;
-    job->y = y;
+    job->y = output;
     job->chunks = (rows + CHUNK - 1) / CHUNK;
     return kit_parallel(job->call, (job->count + TOGETHER - 1) / TOGETHER * job->chunks,
                         262144 / (CHUNK * TOGETHER * columns + 1) + 1, layer_range, job);
@@ -325,83 +332,83 @@ static float activate(uint32_t kind, float v)
 }
 
 /* The first layer's results of a pair [first_rows] become [inner]; gate: those of the third, or NULL. */
-static void apply(const moe_state *s, const moe_sizes *z, float *v, const float *gate)
+static void apply(const moe_state *state, const moe_sizes *sizes, float *v, const float *gate)
 {
-    const int64_t n = z->inner;
+    const int64_t n = sizes->inner;
 
-    if (s->activation != ACT_SWIGLU) {
+    if (state->activation != ACT_SWIGLU) {
         for (int64_t i = 0; i < n; i++)
-            v[i] = activate(s->activation, v[i]) * (gate != NULL ? gate[i] : 1);
+            v[i] = activate(state->activation, v[i]) * (gate != NULL ? gate[i] : 1);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        float g = s->fusion == 1 ? v[2 * i] : v[i];
-        float linear = s->fusion == 1 ? v[2 * i + 1] : s->fusion == 2 ? v[n + i] : gate != NULL ? gate[i] : 1;
+        float g = state->fusion == 1 ? v[2 * i] : v[i];
+        float linear = state->fusion == 1 ? v[2 * i + 1] : state->fusion == 2 ? v[n + i] : gate != NULL ? gate[i] : 1;
 
-        g = g > s->limit ? s->limit : g;
-        linear = linear > s->limit ? s->limit : linear < -s->limit ? -s->limit : linear;
-        v[i] = g / (1 + expf(-s->alpha * g)) * (linear + s->beta);
+        g = g > state->limit ? state->limit : g;
+        linear = linear > state->limit ? state->limit : linear < -state->limit ? -state->limit : linear;
+        v[i] = g / (1 + expf(-state->alpha * g)) * (linear + state->beta);
     }
 }
 
 static inlay_status run_moe(const kit_call *call)
 {
-    const moe_state *s = call->state;
-    const kit_tensor *y = &call->out[0];
-    const bool gated = has(call->in, call->in_count, s->gate.weights);
-    moe_sizes z = { 0 };
+    const moe_state *state = call->state;
+    const kit_tensor *output = &call->out[0];
+    const bool gated = has(call->in, call->in_count, state->gate.weights);
+    moe_sizes sizes = { 0 };
     moe_room r = { 0 };
     char *room = call->workspace;
-    inlay_status status = read_sizes(s, call->in, call->in_count, &z, call->diag);
+    inlay_status status = read_sizes(state, call->in, call->in_count, &sizes, call->diag);
     moe_pair *pairs, *chosen;
-    float *x, *inner, *gate, *out;
+    float *input, *inner, *gate, *out;
 
-    if (status != INLAY_OK || y->count == 0)
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    (void)plan_room(&z, call->max_threads, &r);
+    (void)plan_room(&sizes, call->max_threads, &r);
     pairs = (moe_pair *)(void *)(room + r.pairs);
     chosen = (moe_pair *)(void *)(room + r.chosen);
-    x = (float *)(void *)(room + r.input);
+    input = (float *)(void *)(room + r.input);
     inner = (float *)(void *)(room + r.inner);
     gate = (float *)(void *)(room + r.gate);
     out = (float *)(void *)(room + r.out);
     layer_job job = { .call = call,
-                      .s = s,
+                      .s = state,
                       .pairs = pairs,
-                      .count = z.pairs,
+                      .count = sizes.pairs,
                       .unpacked = (float *)(void *)(room + r.rows),
-                      .widest = z.hidden > z.inner ? z.hidden : z.inner };
-    convert_to_f32(x, call->in[0].dtype, call->in[0].data, 0, z.rows * z.hidden);
-    for (int64_t row = 0; row < z.rows; row++)
-        choose(s, &call->in[1], row, z.experts, chosen + row * s->k);
-    for (int64_t e = 0, n = 0; e < z.experts; e++)
-        for (int64_t p = 0; p < z.pairs; p++)
+                      .widest = sizes.hidden > sizes.inner ? sizes.hidden : sizes.inner };
+    convert_to_f32(input, call->in[0].dtype, call->in[0].data, 0, sizes.rows * sizes.hidden);
+    for (int64_t row = 0; row < sizes.rows; row++)
+        choose(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
+    for (int64_t e = 0, n = 0; e < sizes.experts; e++)
+        for (int64_t p = 0; p < sizes.pairs; p++)
             if (chosen[p].expert == e)
                 pairs[n++] = chosen[p];
-    INLAY_TRY(run_layer(&job, &s->first, x, true, z.first_rows, z.hidden, inner));
+    INLAY_TRY(run_layer(&job, &state->first, input, true, sizes.first_rows, sizes.hidden, inner));
     if (gated)
-        INLAY_TRY(run_layer(&job, &s->gate, x, true, z.first_rows, z.hidden, gate));
-    for (int64_t p = 0; p < z.pairs; p++) {
-        apply(s, &z, inner + p * z.first_rows, gated ? gate + p * z.first_rows : NULL);
-        memmove(inner + p * z.inner, inner + p * z.first_rows, (size_t)z.inner * sizeof *inner);
+        INLAY_TRY(run_layer(&job, &state->gate, input, true, sizes.first_rows, sizes.hidden, gate));
+    for (int64_t p = 0; p < sizes.pairs; p++) {
+        apply(state, &sizes, inner + p * sizes.first_rows, gated ? gate + p * sizes.first_rows : NULL);
+        memmove(inner + p * sizes.inner, inner + p * sizes.first_rows, (size_t)sizes.inner * sizeof *inner);
     }
-    INLAY_TRY(run_layer(&job, &s->second, inner, false, z.hidden, z.inner, out));
-    memset(x, 0, (size_t)(z.rows * z.hidden) * sizeof *x);
-    for (int64_t p = 0; p < z.pairs; p++)
-        for (int64_t i = 0; i < z.hidden; i++)
-            x[pairs[p].row * z.hidden + i] += pairs[p].share * out[p * z.hidden + i];
-    convert_from_f32(y->dtype, y->data, 0, z.rows * z.hidden, x, 0);
+    INLAY_TRY(run_layer(&job, &state->second, inner, false, sizes.hidden, sizes.inner, out));
+    memset(input, 0, (size_t)(sizes.rows * sizes.hidden) * sizeof *input);
+    for (int64_t pair = 0; pair < sizes.pairs; pair++)
+        for (int64_t i = 0; i < sizes.hidden; i++)
+            input[pairs[pair].row * sizes.hidden + i] += pairs[pair].share * out[pair * sizes.hidden + i];
+    convert_from_f32(output->dtype, output->data, 0, sizes.rows * sizes.hidden, input, 0);
 done:
     return status;
 }
 
 static void cost_moe(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *w = &shapes->in[2];
+    const kit_tensor *weights = &shapes->in[2];
     const double k = (double)kit_attr_int(node->info, "k", 1);
 
-    if (w->count > 0 && w->rank == 3 && shapes->in[1].rank == 2)
-        cost->flops = 4 * (double)shapes->in[1].dims[0] * k * (double)w->count / (double)w->dims[0];
+    if (weights->count > 0 && weights->rank == 3 && shapes->in[1].rank == 2)
+        cost->flops = 4 * (double)shapes->in[1].dims[0] * k * (double)weights->count / (double)weights->dims[0];
 }
 
 static bool supports_moe(const kit_node *node, kit_refusal *why)

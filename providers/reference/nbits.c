@@ -52,23 +52,23 @@ typedef struct nbits_plan {
 static inlay_status prepare_product(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const bool bnb = strcmp(node->info->op_type.data, "MatMulBnb4") == 0;
-    nbits_state *s = calloc(1, sizeof *s);
+    nbits_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    s->k = kit_attr_int(node->info, "K", 0);
-    s->n = kit_attr_int(node->info, "N", 0);
-    s->block = kit_attr_int(node->info, "block_size", 0);
-    s->bits = bnb ? 4 : (uint32_t)kit_attr_int(node->info, "bits", 4);
-    s->packed = s->bits == 2 ? INLAY_UINT2 : s->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
-    s->table = !bnb ? NULL : kit_attr_int(node->info, "quant_type", 0) == 1 ? nf4 : fp4;
-    if (s->k < 1 || s->n < 1 || s->block < 1)
+    state->k = kit_attr_int(node->info, "K", 0);
+    state->n = kit_attr_int(node->info, "N", 0);
+    state->block = kit_attr_int(node->info, "block_size", 0);
+    state->bits = bnb ? 4 : (uint32_t)kit_attr_int(node->info, "bits", 4);
+    state->packed = state->bits == 2 ? INLAY_UINT2 : state->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
+    state->table = !bnb ? NULL : kit_attr_int(node->info, "quant_type", 0) == 1 ? nf4 : fp4;
+    if (state->k < 1 || state->n < 1 || state->block < 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "K, N and block_size are %lld, %lld and %lld; they must be "
                           "positive",
-                          (long long)s->k, (long long)s->n, (long long)s->block);
-    s->blocks = s->k / s->block + (s->k % s->block != 0);
+                          (long long)state->k, (long long)state->n, (long long)state->block);
+    state->blocks = state->k / state->block + (state->k % state->block != 0);
     return INLAY_OK;
 }
 
@@ -83,16 +83,16 @@ static inlay_status expect(const kit_plan *plan, uint32_t i, int64_t count, cons
 static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const nbits_state *s = state;
-    const kit_tensor *a = &plan->in[IN_A];
+    const kit_tensor *tensor = &plan->in[IN_A];
     nbits_plan *p = calloc(1, sizeof *p);
     inlay_status status = INLAY_OK;
 
     plan->plan = p;
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
-    if (a->rank < 1 || a->dims[a->rank - 1] != s->k)
+    if (tensor->rank < 1 || tensor->dims[tensor->rank - 1] != s->k)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rows of %lld elements; K is %lld",
-                          (long long)(a->rank < 1 ? 0 : a->dims[a->rank - 1]), (long long)s->k);
+                          (long long)(tensor->rank < 1 ? 0 : tensor->dims[tensor->rank - 1]), (long long)s->k);
     if (s->table != NULL) {
         INLAY_TRY(expect(plan, IN_B, (s->n * s->k + 1) / 2, "B", diag));
         INLAY_TRY(expect(plan, IN_SCALES, (s->n * s->k + s->block - 1) / s->block, "absmax", diag));
@@ -108,11 +108,11 @@ static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag 
             INLAY_TRY(expect(plan, IN_GROUPS, s->blocks * s->block, "g_idx", diag));
         INLAY_TRY(expect(plan, IN_BIAS, s->n, "bias", diag));
     }
-    p->rows = a->count / s->k;
-    p->converts = a->dtype != INLAY_FLOAT;
+    p->rows = tensor->count / s->k;
+    p->converts = tensor->dtype != INLAY_FLOAT;
     p->worker_bytes = ((uint64_t)s->k * sizeof(float) + 63) / 64 * 64;
-    plan->workspace_bytes =
-        p->worker_bytes * ((uint64_t)plan->max_threads + 1) + (p->converts ? (uint64_t)a->count * sizeof(float) : 0);
+    plan->workspace_bytes = p->worker_bytes * ((uint64_t)plan->max_threads + 1) +
+                            (p->converts ? (uint64_t)tensor->count * sizeof(float) : 0);
 done:
     return status;
 }
@@ -120,18 +120,18 @@ done:
 /* ------------------------------------------------------------------ a column */
 
 /* The zero point of a block of a column. */
-static float zero_of(const kit_call *call, const nbits_state *s, int64_t column, int64_t block)
+static float zero_of(const kit_call *call, const nbits_state *state, int64_t column, int64_t block)
 {
     const kit_tensor *zeros = &call->in[IN_ZEROS];
-    float zero = (float)(1 << (s->bits - 1));
+    float zero = (float)(1 << (state->bits - 1));
 
     if (!kit_has_input(call, IN_ZEROS))
         return zero;
     if (zeros->dtype == INLAY_UINT8)
-        convert_to_f32(&zero, s->packed, (const char *)zeros->data + column * ((s->blocks * s->bits + 7) / 8), block,
-                       1);
+        convert_to_f32(&zero, state->packed,
+                       (const char *)zeros->data + column * ((state->blocks * state->bits + 7) / 8), block, 1);
     else
-        convert_to_f32(&zero, zeros->dtype, zeros->data, column * s->blocks + block, 1);
+        convert_to_f32(&zero, zeros->dtype, zeros->data, column * state->blocks + block, 1);
     return zero;
 }
 
@@ -143,35 +143,36 @@ static float scale_of(const kit_call *call, int64_t i)
     return scale;
 }
 
-static void unpack_column(const kit_call *call, const nbits_state *s, int64_t column, float *w)
+static void unpack_column(const kit_call *call, const nbits_state *state, int64_t column, float *weights)
 {
-    const char *packed = (const char *)call->in[IN_B].data + column * s->blocks * (s->block * s->bits / 8);
+    const char *packed = (const char *)call->in[IN_B].data + column * state->blocks * (state->block * state->bits / 8);
     const int32_t *groups = kit_has_input(call, IN_GROUPS) ? call->in[IN_GROUPS].data : NULL;
 
-    convert_to_f32(w, s->packed, packed, 0, s->k);
-    for (int64_t k = 0; groups != NULL && k < s->k; k++)
-        w[k] = (w[k] - zero_of(call, s, column, groups[k])) * scale_of(call, column * s->blocks + groups[k]);
-    for (int64_t b = 0; groups == NULL && b < s->blocks; b++) {
-        const int64_t last = (b + 1) * s->block < s->k ? (b + 1) * s->block : s->k;
-        const float zero = zero_of(call, s, column, b), scale = scale_of(call, column * s->blocks + b);
+    convert_to_f32(weights, state->packed, packed, 0, state->k);
+    for (int64_t k = 0; groups != NULL && k < state->k; k++)
+        weights[k] =
+            (weights[k] - zero_of(call, state, column, groups[k])) * scale_of(call, column * state->blocks + groups[k]);
+    for (int64_t b = 0; groups == NULL && b < state->blocks; b++) {
+        const int64_t last = (b + 1) * state->block < state->k ? (b + 1) * state->block : state->k;
+        const float zero = zero_of(call, state, column, b), scale = scale_of(call, column * state->blocks + b);
 
-        for (int64_t k = b * s->block; k < last; k++)
-            w[k] = (w[k] - zero) * scale;
+        for (int64_t k = b * state->block; k < last; k++)
+            weights[k] = (weights[k] - zero) * scale;
     }
 }
 
 /* Of two elements in a byte the first is in the high half. */
-static void look_up_column(const kit_call *call, const nbits_state *s, int64_t column, float *w)
+static void look_up_column(const kit_call *call, const nbits_state *state, int64_t column, float *weights)
 {
     const uint8_t *packed = call->in[IN_B].data;
 
-    for (int64_t k = 0; k < s->k;) {
-        const int64_t first = column * s->k + k, left = s->block - first % s->block;
-        const int64_t count = left < s->k - k ? left : s->k - k;
-        const float scale = scale_of(call, first / s->block);
+    for (int64_t k = 0; k < state->k;) {
+        const int64_t first = column * state->k + k, left = state->block - first % state->block;
+        const int64_t count = left < state->k - k ? left : state->k - k;
+        const float scale = scale_of(call, first / state->block);
 
         for (int64_t i = 0; i < count; i++)
-            w[k + i] = s->table[packed[(first + i) / 2] >> ((first + i) % 2 == 0 ? 4 : 0) & 15] * scale;
+            weights[k + i] = state->table[packed[(first + i) / 2] >> ((first + i) % 2 == 0 ? 4 : 0) & 15] * scale;
         k += count;
     }
 }
@@ -201,9 +202,9 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
 {
     const nbits_job *job = user;
     const kit_call *call = job->call;
-    const nbits_state *s = call->state;
-    const nbits_plan *p = call->plan;
-    float *w = (float *)(void *)(job->workers + worker * p->worker_bytes);
+    const nbits_state *state = call->state;
+    const nbits_plan *plan = call->plan;
+    float *weights = (float *)(void *)(job->workers + worker * plan->worker_bytes);
 
     for (int64_t column = begin; column < end; column++) {
         float bias = 0;
@@ -211,13 +212,13 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
 
         if (status != INLAY_OK)
             return status;
-        (s->table != NULL ? look_up_column : unpack_column)(call, s, column, w);
+        (state->table != NULL ? look_up_column : unpack_column)(call, state, column, weights);
         if (kit_has_input(call, IN_BIAS))
             convert_to_f32(&bias, call->in[IN_BIAS].dtype, call->in[IN_BIAS].data, column, 1);
-        for (int64_t row = 0; row < p->rows; row++) {
-            const float y = dot(job->a + row * s->k, w, s->k) + bias;
+        for (int64_t row = 0; row < plan->rows; row++) {
+            const float y = dot(job->a + row * state->k, weights, state->k) + bias;
 
-            convert_from_f32(call->out[0].dtype, call->out[0].data, row * s->n + column, 1, &y, 0);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, row * state->n + column, 1, &y, 0);
         }
     }
     return INLAY_OK;
@@ -225,26 +226,27 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
 
 static inlay_status run_product(const kit_call *call)
 {
-    const nbits_state *s = call->state;
-    const nbits_plan *p = call->plan;
-    const kit_tensor *a = &call->in[IN_A];
+    const nbits_state *state = call->state;
+    const nbits_plan *plan = call->plan;
+    const kit_tensor *tensor = &call->in[IN_A];
     float *copy = call->workspace;
     nbits_job job = { .call = call,
-                      .a = p->converts ? copy : a->data,
-                      .workers = (char *)call->workspace + (p->converts ? (uint64_t)a->count * sizeof(float) : 0) };
+                      .a = plan->converts ? copy : tensor->data,
+                      .workers =
+                          (char *)call->workspace + (plan->converts ? (uint64_t)tensor->count * sizeof(float) : 0) };
 
     if (call->out[0].count == 0)
         return INLAY_OK;
-    for (int64_t k = 0; kit_has_input(call, IN_GROUPS) && k < s->k; k++) {
+    for (int64_t k = 0; kit_has_input(call, IN_GROUPS) && k < state->k; k++) {
         const int32_t group = ((const int32_t *)call->in[IN_GROUPS].data)[k];
 
-        if (group < 0 || group >= s->blocks)
+        if (group < 0 || group >= state->blocks)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "g_idx[%lld] is %d, outside [0, %lld)", (long long)k,
-                              group, (long long)s->blocks);
+                              group, (long long)state->blocks);
     }
-    if (p->converts)
-        convert_to_f32(copy, a->dtype, a->data, 0, a->count);
-    return kit_parallel(call, s->n, WORK_GRAIN / (s->k * p->rows) + 1, product_columns, &job);
+    if (plan->converts)
+        convert_to_f32(copy, tensor->dtype, tensor->data, 0, tensor->count);
+    return kit_parallel(call, state->n, WORK_GRAIN / (state->k * plan->rows) + 1, product_columns, &job);
 }
 
 static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -275,30 +277,33 @@ typedef struct gather_job {
 
 static inlay_status prepare_gathered(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    gather_state *s = calloc(1, sizeof *s);
+    gather_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    s->block = kit_attr_int(node->info, "block_size", 128);
-    s->gather_axis = kit_attr_int(node->info, "gather_axis", 0);
-    s->quantize_axis = kit_attr_int(node->info, "quantize_axis", 1);
-    s->bits = (uint32_t)kit_attr_int(node->info, "bits", 4);
-    s->packed = kit_input_dtype(node, 0) != INLAY_UINT8 ? INLAY_UNDEFINED : s->bits == 4 ? INLAY_UINT4 : INLAY_UINT8;
+    state->block = kit_attr_int(node->info, "block_size", 128);
+    state->gather_axis = kit_attr_int(node->info, "gather_axis", 0);
+    state->quantize_axis = kit_attr_int(node->info, "quantize_axis", 1);
+    state->bits = (uint32_t)kit_attr_int(node->info, "bits", 4);
+    state->packed = kit_input_dtype(node, 0) != INLAY_UINT8 ? INLAY_UNDEFINED
+                    : state->bits == 4                      ? INLAY_UINT4
+                                                            : INLAY_UINT8;
     return INLAY_OK;
 }
 
 /* The zero point of block i; those of uint8 data are packed along the last axis, each row from a byte of its own. */
-static float gathered_zero(const gather_job *j, int64_t i)
+static float gathered_zero(const gather_job *job, int64_t i)
 {
-    float zero = j->zero;
-    const kit_tensor *zeros = &j->call->in[3];
+    float zero = job->zero;
+    const kit_tensor *zeros = &job->call->in[3];
 
-    if (!kit_has_input(j->call, 3))
+    if (!kit_has_input(job->call, 3))
         return zero;
-    if (zeros->dtype == INLAY_UINT8 && j->dtype == INLAY_UINT4)
-        convert_to_f32(&zero, j->dtype, (const char *)zeros->data + i / j->last_blocks * ((j->last_blocks + 1) / 2),
-                       i % j->last_blocks, 1);
+    if (zeros->dtype == INLAY_UINT8 && job->dtype == INLAY_UINT4)
+        convert_to_f32(&zero, job->dtype,
+                       (const char *)zeros->data + i / job->last_blocks * ((job->last_blocks + 1) / 2),
+                       i % job->last_blocks, 1);
     else
         convert_to_f32(&zero, zeros->dtype, zeros->data, i, 1);
     return zero;
@@ -306,9 +311,9 @@ static float gathered_zero(const gather_job *j, int64_t i)
 
 static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const gather_job *j = user;
-    const kit_call *call = j->call;
-    const gather_state *s = call->state;
+    const gather_job *job = user;
+    const kit_call *call = job->call;
+    const gather_state *state = call->state;
     const kit_tensor *indices = &call->in[1];
 
     (void)worker;
@@ -316,27 +321,28 @@ static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32
         const int64_t o = piece / indices->count, i = piece % indices->count;
         int64_t index =
             indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
-        const int64_t first = (o * j->dim + (index < 0 ? index + j->dim : index)) * j->inner;
+        const int64_t first = (o * job->dim + (index < 0 ? index + job->dim : index)) * job->inner;
 
-        for (int64_t e = 0; e < j->inner; e++) {
-            const int64_t at = first + e, inner = at % j->quantize_inner, axis = at / j->quantize_inner;
+        for (int64_t e = 0; e < job->inner; e++) {
+            const int64_t at = first + e, inner = at % job->quantize_inner, axis = at / job->quantize_inner;
             const int64_t scale =
-                (axis / j->quantize_dim * j->quantize_blocks + axis % j->quantize_dim / s->block) * j->quantize_inner +
+                (axis / job->quantize_dim * job->quantize_blocks + axis % job->quantize_dim / state->block) *
+                    job->quantize_inner +
                 inner;
             float w;
 
-            convert_to_f32(&w, j->dtype, call->in[0].data, at, 1);
-            w = (w - gathered_zero(j, scale)) * scale_of(call, scale);
-            convert_from_f32(call->out[0].dtype, call->out[0].data, piece * j->inner + e, 1, &w, 0);
+            convert_to_f32(&w, job->dtype, call->in[0].data, at, 1);
+            w = (w - gathered_zero(job, scale)) * scale_of(call, scale);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, piece * job->inner + e, 1, &w, 0);
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status check_scales(const kit_call *call, const gather_job *j, int64_t count)
+static inlay_status check_scales(const kit_call *call, const gather_job *job, int64_t count)
 {
-    const int64_t packed = j->dtype == INLAY_UINT4 && call->in[0].dtype == INLAY_UINT8
-                               ? count / j->last_blocks * ((j->last_blocks + 1) / 2)
+    const int64_t packed = job->dtype == INLAY_UINT4 && call->in[0].dtype == INLAY_UINT8
+                               ? count / job->last_blocks * ((job->last_blocks + 1) / 2)
                                : count;
 
     if (call->in[2].count != count)
@@ -354,35 +360,36 @@ static inlay_status check_scales(const kit_call *call, const gather_job *j, int6
 
 static inlay_status run_gathered(const kit_call *call)
 {
-    const gather_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1];
-    gather_job j = { .call = call,
-                     .dtype = s->packed != INLAY_UNDEFINED ? s->packed : x->dtype,
-                     .dim = 1,
-                     .inner = 1,
-                     .quantize_inner = 1,
-                     .zero = s->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (s->bits - 1)) };
-    const int64_t per_byte = x->dtype == INLAY_UINT8 && s->bits == 4 ? 2 : 1;
-    int64_t gather = s->gather_axis, quantize = s->quantize_axis, pieces = indices->count, count = 1;
+    const gather_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1];
+    gather_job job = { .call = call,
+                       .dtype = state->packed != INLAY_UNDEFINED ? state->packed : input->dtype,
+                       .dim = 1,
+                       .inner = 1,
+                       .quantize_inner = 1,
+                       .zero = state->packed == INLAY_UNDEFINED ? 0 : (float)(1 << (state->bits - 1)) };
+    const int64_t per_byte = input->dtype == INLAY_UINT8 && state->bits == 4 ? 2 : 1;
+    int64_t gather = state->gather_axis, quantize = state->quantize_axis, pieces = indices->count, count = 1;
 
-    gather += gather < 0 ? (int64_t)x->rank : 0;
-    quantize += quantize < 0 ? (int64_t)x->rank : 0;
-    if (gather < 0 || quantize < 0 || gather >= (int64_t)x->rank || quantize >= (int64_t)x->rank || gather == quantize)
+    gather += gather < 0 ? (int64_t)input->rank : 0;
+    quantize += quantize < 0 ? (int64_t)input->rank : 0;
+    if (gather < 0 || quantize < 0 || gather >= (int64_t)input->rank || quantize >= (int64_t)input->rank ||
+        gather == quantize)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
                           "gather_axis %lld and quantize_axis %lld are no two axes of "
                           "data of rank %u",
-                          (long long)s->gather_axis, (long long)s->quantize_axis, x->rank);
-    for (int64_t d = 0; d < (int64_t)x->rank; d++) {
-        const int64_t dim = x->dims[d] * (d + 1 == (int64_t)x->rank ? per_byte : 1);
-        const int64_t scales = d == quantize ? dim / s->block + (dim % s->block != 0) : dim;
+                          (long long)state->gather_axis, (long long)state->quantize_axis, input->rank);
+    for (int64_t d = 0; d < (int64_t)input->rank; d++) {
+        const int64_t dim = input->dims[d] * (d + 1 == (int64_t)input->rank ? per_byte : 1);
+        const int64_t scales = d == quantize ? dim / state->block + (dim % state->block != 0) : dim;
 
         pieces *= d < gather ? dim : 1;
-        j.dim = d == gather ? dim : j.dim;
-        j.inner *= d > gather ? dim : 1;
-        j.quantize_dim = d == quantize ? dim : j.quantize_dim;
-        j.quantize_blocks = d == quantize ? scales : j.quantize_blocks;
-        j.quantize_inner *= d > quantize ? dim : 1;
-        j.last_blocks = scales;
+        job.dim = d == gather ? dim : job.dim;
+        job.inner *= d > gather ? dim : 1;
+        job.quantize_dim = d == quantize ? dim : job.quantize_dim;
+        job.quantize_blocks = d == quantize ? scales : job.quantize_blocks;
+        job.quantize_inner *= d > quantize ? dim : 1;
+        job.last_blocks = scales;
         count *= scales;
     }
     if (call->out[0].count == 0)
@@ -391,15 +398,15 @@ static inlay_status run_gathered(const kit_call *call)
         const int64_t index =
             indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
 
-        if (index < -j.dim || index >= j.dim)
+        if (index < -job.dim || index >= job.dim)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
-                              (long long)i, (long long)index, (long long)j.dim, (long long)j.dim);
+                              (long long)i, (long long)index, (long long)job.dim, (long long)job.dim);
     }
-    if (call->out[0].count != pieces * j.inner)
+    if (call->out[0].count != pieces * job.inner)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements; data and indices make %lld",
-                          (long long)call->out[0].count, (long long)(pieces * j.inner));
-    inlay_status status = check_scales(call, &j, count);
-    return status != INLAY_OK ? status : kit_parallel(call, pieces, 4096 / j.inner + 1, gather_pieces, &j);
+                          (long long)call->out[0].count, (long long)(pieces * job.inner));
+    inlay_status status = check_scales(call, &job, count);
+    return status != INLAY_OK ? status : kit_parallel(call, pieces, 4096 / job.inner + 1, gather_pieces, &job);
 }
 
 /* Of a table only what is picked is read. */

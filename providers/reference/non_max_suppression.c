@@ -41,9 +41,9 @@ typedef struct nms_kept {
     float y1[TOGETHER], x1[TOGETHER], y2[TOGETHER], x2[TOGETHER], area[TOGETHER];
 } nms_kept;
 
-static int64_t nms_kept_room(const nms_plan *p)
+static int64_t nms_kept_room(const nms_plan *plan)
 {
-    return p->room / TOGETHER + 1;
+    return plan->room / TOGETHER + 1;
 }
 
 /* max_output_boxes_per_class, 0 when it is omitted; more than there are boxes is all of them. */
@@ -112,17 +112,19 @@ typedef struct nms_job {
 
 /* Is intersection over union with one of a block above the limit? Boxes without area overlap nothing, and places that
  * are free have none. */
-static bool overlaps(const nms_box *a, const nms_kept *b, float limit)
+static bool overlaps(const nms_box *box, const nms_kept *kept, float limit)
 {
     uint32_t any = 0;
 
     for (int i = 0; i < TOGETHER; i++) {
-        const float y1 = a->y1 > b->y1[i] ? a->y1 : b->y1[i], y2 = a->y2 < b->y2[i] ? a->y2 : b->y2[i];
-        const float x1 = a->x1 > b->x1[i] ? a->x1 : b->x1[i], x2 = a->x2 < b->x2[i] ? a->x2 : b->x2[i];
-        const float shared = (y2 - y1) * (x2 - x1), both = a->area + b->area[i] - shared;
+        const float y1 = box->y1 > kept->y1[i] ? box->y1 : kept->y1[i],
+                    y2 = box->y2 < kept->y2[i] ? box->y2 : kept->y2[i];
+        const float x1 = box->x1 > kept->x1[i] ? box->x1 : kept->x1[i],
+                    x2 = box->x2 < kept->x2[i] ? box->x2 : kept->x2[i];
+        const float shared = (y2 - y1) * (x2 - x1), both = box->area + kept->area[i] - shared;
 
-        any |=
-            (uint32_t)((y2 > y1) & (x2 > x1) & (a->area > 0) & (b->area[i] > 0) & (both > 0) & (shared / both > limit));
+        any |= (uint32_t)((y2 > y1) & (x2 > x1) & (box->area > 0) & (kept->area[i] > 0) & (both > 0) &
+                          (shared / both > limit));
     }
     return any != 0;
 }
@@ -208,36 +210,36 @@ static float read_scalar(const kit_call *call, uint32_t i, float otherwise)
 
 static inlay_status run_nms(const kit_call *call)
 {
-    const nms_plan *p = call->plan;
+    const nms_plan *plan = call->plan;
     char *workspace = call->workspace;
-    nms_box *boxes = (nms_box *)(void *)(workspace + p->corners);
-    nms_job job = { .plan = p, .boxes = boxes, .scores = call->in[1].data, .sorting = call->workspace };
-    const int64_t units = p->batches * p->classes;
-    int64_t dims[2] = { 0, 3 }, *y;
+    nms_box *boxes = (nms_box *)(void *)(workspace + plan->corners);
+    nms_job job = { .plan = plan, .boxes = boxes, .scores = call->in[1].data, .sorting = call->workspace };
+    const int64_t units = plan->batches * plan->classes;
+    int64_t dims[2] = { 0, 3 }, *output;
     inlay_status status = INLAY_OK;
 
-    job.most = most_boxes(call->in, call->in_count, p->boxes);
-    if (job.most > p->room)
+    job.most = most_boxes(call->in, call->in_count, plan->boxes);
+    if (job.most > plan->room)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "max_output_boxes_per_class is not what was planned");
     if (units > 0) {
-        job.kept = (nms_kept *)(void *)(workspace + p->kept);
-        job.lists = (int64_t *)(void *)(workspace + p->lists);
-        job.counts = (int64_t *)(void *)(workspace + p->counts);
+        job.kept = (nms_kept *)(void *)(workspace + plan->kept);
+        job.lists = (int64_t *)(void *)(workspace + plan->lists);
+        job.counts = (int64_t *)(void *)(workspace + plan->counts);
         job.overlap = read_scalar(call, 3, 0);
         job.threshold = read_scalar(call, 4, 0);
         job.has_threshold = kit_has_input(call, 4);
-        read_boxes(call->in[0].data, p->batches * p->boxes, ((const nms_state *)call->state)->centers, boxes);
-        INLAY_TRY(kit_parallel(call, units, 4096 / (p->boxes + 1) + 1, nms_range, &job));
+        read_boxes(call->in[0].data, plan->batches * plan->boxes, ((const nms_state *)call->state)->centers, boxes);
+        INLAY_TRY(kit_parallel(call, units, 4096 / (plan->boxes + 1) + 1, nms_range, &job));
         for (int64_t u = 0; u < units; u++)
             dims[0] += job.counts[u];
     }
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
-    y = call->out[0].data;
-    for (int64_t u = 0; y != NULL && u < units; u++) {
-        for (int64_t k = 0; k < job.counts[u]; k++, y += 3) {
-            y[0] = u / p->classes;
-            y[1] = u % p->classes;
-            y[2] = job.lists[u * p->room + k];
+    output = call->out[0].data;
+    for (int64_t u = 0; output != NULL && u < units; u++) {
+        for (int64_t k = 0; k < job.counts[u]; k++, output += 3) {
+            output[0] = u / plan->classes;
+            output[1] = u % plan->classes;
+            output[2] = job.lists[u * plan->room + k];
         }
     }
 done:
@@ -249,7 +251,7 @@ done:
  * reach the score threshold only the data says: all are expected to. */
 static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *scores = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *scores = &shapes->in[1], *output = &shapes->out[0];
     double lists, n, kept, most, seen;
 
     (void)node;
@@ -257,7 +259,7 @@ static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *c
         return;
     lists = (double)(scores->dims[0] * scores->dims[1]);
     n = (double)scores->dims[2];
-    kept = (y->count > 0 ? (double)y->count / 3 : lists) / lists;
+    kept = (output->count > 0 ? (double)output->count / 3 : lists) / lists;
     most = n;
     if (shapes->in_count > 2 && shapes->in[2].data != NULL)
         most = (double)most_boxes(shapes->in, shapes->in_count, scores->dims[2]);

@@ -74,7 +74,7 @@ static inlay_status run_non_zero(const kit_call *call)
     int64_t dims[2] = { x->rank, 0 }, index[INLAY_MAX_RANK] = { 0 }, at = 0;
     uint8_t *flags = call->workspace;
     inlay_status status;
-    int64_t *y;
+    int64_t *output;
 
     find_non_zero(x, 0, x->count, flags);
     for (int64_t i = 0; i < x->count; i++)
@@ -82,9 +82,9 @@ static inlay_status run_non_zero(const kit_call *call)
     status = kit_alloc_output(call, 0, 2, dims);
     if (status != INLAY_OK || call->out[0].data == NULL || x->rank == 0)
         return status;
-    y = call->out[0].data;
+    output = call->out[0].data;
     for (int64_t row = 0; columns > 0 && row < x->count / columns; row++, flags += columns) {
-        int64_t *last = y + (x->rank - 1) * dims[1];
+        int64_t *last = output + (x->rank - 1) * dims[1];
         const int64_t begin = at;
 
         for (int64_t i = 0; i < columns && at < dims[1]; i++) { /* no branch that data decides */
@@ -93,7 +93,7 @@ static inlay_status run_non_zero(const kit_call *call)
         }
         for (uint32_t d = 0; d + 1 < x->rank; d++)
             for (int64_t k = begin; k < at; k++)
-                y[d * dims[1] + k] = index[d];
+                output[d * dims[1] + k] = index[d];
         for (uint32_t d = x->rank - 1; d-- > 0;) {
             if (++index[d] < x->dims[d])
                 break;

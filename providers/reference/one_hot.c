@@ -47,9 +47,9 @@ static inlay_status one_hot_range(void *user, int64_t begin, int64_t end, uint32
 
 static inlay_status run_one_hot(const kit_call *call)
 {
-    const kit_tensor *indices = &call->in[0], *y = &call->out[0];
+    const kit_tensor *indices = &call->in[0], *output = &call->out[0];
     int64_t dims[INLAY_MAX_RANK + 1], depth;
-    one_hot_job job = { .indices = indices, .values = call->in[2].data, .out = y->data };
+    one_hot_job job = { .indices = indices, .values = call->in[2].data, .out = output->data };
     inlay_status status = INLAY_OK;
     uint32_t axis;
 
@@ -62,12 +62,12 @@ static inlay_status run_one_hot(const kit_call *call)
     dims[axis] = depth;
     for (uint32_t i = axis; i < indices->rank; i++)
         dims[i + 1] = indices->dims[i];
-    INLAY_TRY(arg_expect_dims(call->diag, y, indices->rank + 1, dims));
-    if (y->count == 0)
+    INLAY_TRY(arg_expect_dims(call->diag, output, indices->rank + 1, dims));
+    if (output->count == 0)
         goto done;
     job.depth = depth;
     job.inner = strided_product(indices->dims, axis, indices->rank);
-    job.element = strided_element_bytes(y->dtype);
+    job.element = strided_element_bytes(output->dtype);
     INLAY_TRY(kit_parallel(call, strided_product(indices->dims, 0, axis), 16384 / (depth * job.inner) + 1,
                            one_hot_range, &job));
 done:

@@ -47,16 +47,16 @@ done:
 /* Room for one table per axis, which hold the indexes of the output's axes, and for the bytes of packed elements. */
 static inlay_status shape_pad(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
+    const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
     uint64_t indexes = 0;
 
     (void)state;
     (void)diag;
-    for (uint32_t i = 0; i < y->rank && y->count > 0; i++)
-        indexes += (uint64_t)y->dims[i];
+    for (uint32_t i = 0; i < output->rank && output->count > 0; i++)
+        indexes += (uint64_t)output->dims[i];
     plan->workspace_bytes = indexes * sizeof(int64_t);
-    if (strided_is_packed(x->dtype) && y->count > 0)
-        plan->workspace_bytes += (uint64_t)x->count + (uint64_t)y->count;
+    if (strided_is_packed(input->dtype) && output->count > 0)
+        plan->workspace_bytes += (uint64_t)input->count + (uint64_t)output->count;
     return INLAY_OK;
 }
 
@@ -64,9 +64,9 @@ static inlay_status shape_pad(const void *state, kit_plan *plan, inlay_diag *dia
 static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *after)
 {
     const pad_state *state = call->state;
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     const bool has_axes = !state->by_attributes && kit_has_input(call, 3);
-    const int64_t count = has_axes ? call->in[3].count : (int64_t)x->rank;
+    const int64_t count = has_axes ? call->in[3].count : (int64_t)input->rank;
     const int64_t have = state->by_attributes ? state->pad_count : call->in[1].count;
     int64_t dims[INLAY_MAX_RANK];
     uint32_t seen = 0;
@@ -74,11 +74,12 @@ static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *af
     if (have != 2 * count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "pads has %lld values; %lld axes need %lld",
                           (long long)have, (long long)count, 2 * (long long)count);
-    memset(before, 0, x->rank * sizeof *before);
-    memset(after, 0, x->rank * sizeof *after);
+    memset(before, 0, input->rank * sizeof *before);
+    memset(after, 0, input->rank * sizeof *after);
     for (int64_t i = 0; i < count; i++) {
         uint32_t axis;
-        inlay_status status = arg_axis(call->diag, has_axes ? arg_index(&call->in[3], i) : i, x->rank, "axes", &axis);
+        inlay_status status =
+            arg_axis(call->diag, has_axes ? arg_index(&call->in[3], i) : i, input->rank, "axes", &axis);
 
         if (status != INLAY_OK)
             return status;
@@ -88,12 +89,12 @@ static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *af
         before[axis] = state->by_attributes ? state->pads[i] : arg_index(&call->in[1], i);
         after[axis] = state->by_attributes ? state->pads[count + i] : arg_index(&call->in[1], count + i);
     }
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (__builtin_add_overflow(x->dims[i], before[i], &dims[i]) ||
+    for (uint32_t i = 0; i < input->rank; i++)
+        if (__builtin_add_overflow(input->dims[i], before[i], &dims[i]) ||
             __builtin_add_overflow(dims[i], after[i], &dims[i]) || dims[i] < 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "pads %lld and %lld on axis %u of size %lld",
-                              (long long)before[i], (long long)after[i], i, (long long)x->dims[i]);
-    return arg_expect_dims(call->diag, &call->out[0], x->rank, dims);
+                              (long long)before[i], (long long)after[i], i, (long long)input->dims[i]);
+    return arg_expect_dims(call->diag, &call->out[0], input->rank, dims);
 }
 
 /* Which index of the input the output's index shows, when `inside` of its `size` lie in [0, kept). */
@@ -259,35 +260,37 @@ static void read_value(const kit_call *call, char value[BRIEF])
 static inlay_status run_pad(const kit_call *call)
 {
     const pad_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const bool packed = strided_is_packed(x->dtype);
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const bool packed = strided_is_packed(input->dtype);
     int64_t before[INLAY_MAX_RANK], after[INLAY_MAX_RANK], *map = call->workspace;
-    pad_job job = { .in = x->data, .out = y->data, .dims = y->dims, .element = strided_element_bytes(x->dtype) };
+    pad_job job = {
+        .in = input->data, .out = output->data, .dims = output->dims, .element = strided_element_bytes(input->dtype)
+    };
     inlay_status status = INLAY_OK;
     uint32_t last = 0;
 
     INLAY_TRY(read_pads(call, before, after));
-    if (y->count == 0)
+    if (output->count == 0)
         goto done;
-    for (uint32_t i = 0; i < x->rank; i++) {
+    for (uint32_t i = 0; i < input->rank; i++) {
         if (state->mode != MODE_CONSTANT &&
-            x->dims[i] + (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0) <= 0)
+            input->dims[i] + (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0) <= 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has nothing left to %s", i,
                               state->mode == MODE_REFLECT ? "reflect"
                               : state->mode == MODE_EDGE  ? "repeat"
                                                           : "wrap");
         last = before[i] != 0 || after[i] != 0 ? i : last;
     }
-    strided_row_major(x->rank, x->dims, job.element, job.steps);
-    job.rank = x->rank > 0 ? last + 1 : 0;
-    job.block = strided_product(x->dims, job.rank, x->rank) * job.element;
-    for (uint32_t i = 0; i < job.rank; i++, map += y->dims[i - 1]) {
+    strided_row_major(input->rank, input->dims, job.element, job.steps);
+    job.rank = input->rank > 0 ? last + 1 : 0;
+    job.block = strided_product(input->dims, job.rank, input->rank) * job.element;
+    for (uint32_t i = 0; i < job.rank; i++, map += output->dims[i - 1]) {
         job.maps[i] = map;
-        map_axis(state->mode, x->dims[i], before[i], after[i], map, y->dims[i], &job.first, &job.length);
+        map_axis(state->mode, input->dims[i], before[i], after[i], map, output->dims[i], &job.first, &job.length);
     }
     read_value(call, job.value);
     if (state->mode == MODE_CONSTANT && job.rank > 0) {
-        const int64_t rest = y->dims[last] - job.first - job.length;
+        const int64_t rest = output->dims[last] - job.first - job.length;
 
         job.brief = job.length * job.block >= BRIEF && job.first * job.block <= BRIEF && rest * job.block <= BRIEF;
     }
@@ -297,17 +300,17 @@ static inlay_status run_pad(const kit_call *call)
         uint8_t *bytes = (uint8_t *)map;
 
         /* map has passed the axes up to the last padded one: the rest of the index area is unused. */
-        strided_unpack(x->dtype, x->data, x->count, bytes);
+        strided_unpack(input->dtype, input->data, input->count, bytes);
         job.in = (const char *)bytes;
-        job.out = (char *)bytes + x->count;
+        job.out = (char *)bytes + input->count;
     }
     if (job.rank == 0) /* a scalar: there is nothing to pad */
         memcpy(job.out, job.in, job.element);
     else
-        INLAY_TRY(kit_parallel(call, strided_product(y->dims, 0, last), 65536 / (y->dims[last] * job.block) + 1,
-                               pad_rows, &job));
+        INLAY_TRY(kit_parallel(call, strided_product(output->dims, 0, last),
+                               65536 / (output->dims[last] * job.block) + 1, pad_rows, &job));
     if (packed)
-        strided_pack(x->dtype, (const uint8_t *)job.out, y->count, y->data);
+        strided_pack(input->dtype, (const uint8_t *)job.out, output->count, output->data);
 done:
     return status;
 }

@@ -28,41 +28,41 @@ static inlay_status turn_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-inlay_status points_turn(const kit_call *call, const float *x, int64_t channels, int64_t pixels, float *out)
+inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out)
 {
-    turn_job job = { x, out, channels, pixels };
+    turn_job job = { input, out, channels, pixels };
 
     memset(out + pixels * channels, 0, (size_t)channels * sizeof *out);
     return kit_parallel(call, pixels, 65536 / (channels + 1) + 64, turn_range, &job);
 }
 
-/* Four corners, added to y where it `goes_on`. */
+/* Four corners, added to output where it `goes_on`. */
 static inline __attribute__((always_inline)) void mix_four(const float *const row[4], const float w[4], int64_t count,
-                                                           float *restrict y, const bool goes_on)
+                                                           float *restrict output, const bool goes_on)
 {
     for (int64_t c = 0; c < count; c++) {
         const float sum = (w[0] * row[0][c] + w[1] * row[1][c]) + (w[2] * row[2][c] + w[3] * row[3][c]);
-        y[c] = goes_on ? y[c] + sum : sum;
+        output[c] = goes_on ? output[c] + sum : sum;
     }
 }
 
-void points_mix(const struct points *p, int64_t first, int64_t count, int64_t n, float *restrict y)
+void points_mix(const struct points *points, int64_t first, int64_t count, int64_t n, float *restrict output)
 {
-    for (int64_t i = 0; i < n; i++, y += count) {
-        for (int64_t k = 0; k < p->corners; k += 4) {
+    for (int64_t i = 0; i < n; i++, output += count) {
+        for (int64_t k = 0; k < points->corners; k += 4) {
             const float *row[4];
             float w[4];
 
             for (int64_t j = 0; j < 4; j++) {
-                const int32_t at = p->index[(k + j) * p->step + i];
+                const int32_t at = points->index[(k + j) * points->step + i];
 
-                row[j] = p->x + (at < 0 ? p->pixels : at) * p->channels + first;
-                w[j] = p->weight[(k + j) * p->step + i];
+                row[j] = points->x + (at < 0 ? points->pixels : at) * points->channels + first;
+                w[j] = points->weight[(k + j) * points->step + i];
             }
             if (k == 0)
-                mix_four(row, w, count, y, false);
+                mix_four(row, w, count, output, false);
             else
-                mix_four(row, w, count, y, true);
+                mix_four(row, w, count, output, true);
         }
     }
 }

@@ -11,8 +11,8 @@ enum { POINTS_FEW = 8 /* with fewer channels turning takes longer than picking *
 
 /* Floats of a turned image; the row behind the last pixel is 0. -1: too many. */
 int64_t points_floats(int64_t channels, int64_t pixels);
-/* x [channels, pixels] as [pixels + 1, channels], on the pool. */
-inlay_status points_turn(const kit_call *call, const float *x, int64_t channels, int64_t pixels, float *out);
+/* input [channels, pixels] as [pixels + 1, channels], on the pool. */
+inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
 
 struct points {
     const float *x; /* turned */
@@ -22,6 +22,6 @@ struct points {
     int64_t step, corners; /* 4 or 16 corners */
 };
 
-/* y[i][c] = the corners of point i times their weights, added, in channel first + c: [n, count]. */
-void points_mix(const struct points *p, int64_t first, int64_t count, int64_t n, float *y);
+/* output[i][c] = the corners of point i times their weights, added, in channel first + c: [n, count]. */
+void points_mix(const struct points *points, int64_t first, int64_t count, int64_t n, float *output);
 #endif

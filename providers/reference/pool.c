@@ -38,8 +38,9 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #undef LOAD
 #undef STORE
 
-typedef void (*pool_rows_fn)(const pool_plan *plan, const void *x, void *y, int64_t begin, int64_t end, void *scratch);
-typedef void (*pool_indices_fn)(const pool_plan *plan, const void *x, void *y, int64_t *indices, int64_t begin,
+typedef void (*pool_rows_fn)(const pool_plan *plan, const void *input, void *output, int64_t begin, int64_t end,
+                             void *scratch);
+typedef void (*pool_indices_fn)(const pool_plan *plan, const void *input, void *output, int64_t *indices, int64_t begin,
                                 int64_t end);
 
 static const pool_rows_fn pool_rows[POOL_KINDS][INLAY_DTYPE_COUNT] = {
@@ -92,56 +93,56 @@ static inlay_status pool_ints(const kit_node *node, const char *name, uint32_t c
     return INLAY_OK;
 }
 
-static inlay_status pool_attributes(const kit_node *node, pool_state *s, inlay_diag *diag)
+static inlay_status pool_attributes(const kit_node *node, pool_state *state, inlay_diag *diag)
 {
     const inlay_node_info *info = node->info;
     const char *auto_pad = kit_attr_string(info, "auto_pad", "NOTSET");
-    const inlay_attr_info *p = kit_attr(info, "p");
+    const inlay_attr_info *attribute = kit_attr(info, "p");
     inlay_status status;
 
-    (void)kit_attr_ints(info, "kernel_shape", &s->rank);
-    if (s->rank == 0 || s->rank > INLAY_MAX_RANK - 2)
+    (void)kit_attr_ints(info, "kernel_shape", &state->rank);
+    if (state->rank == 0 || state->rank > INLAY_MAX_RANK - 2)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_shape has %u entries; it must have one a spatial axis",
-                          s->rank);
-    INLAY_TRY(pool_ints(node, "kernel_shape", s->rank, 1, 1, s->kernel, diag));
-    INLAY_TRY(pool_ints(node, "strides", s->rank, 1, 1, s->strides, diag));
-    INLAY_TRY(pool_ints(node, "dilations", s->rank, 1, 1, s->dilations, diag));
-    INLAY_TRY(pool_ints(node, "pads", 2 * s->rank, 0, 0, s->pads, diag));
+                          state->rank);
+    INLAY_TRY(pool_ints(node, "kernel_shape", state->rank, 1, 1, state->kernel, diag));
+    INLAY_TRY(pool_ints(node, "strides", state->rank, 1, 1, state->strides, diag));
+    INLAY_TRY(pool_ints(node, "dilations", state->rank, 1, 1, state->dilations, diag));
+    INLAY_TRY(pool_ints(node, "pads", 2 * state->rank, 0, 0, state->pads, diag));
     if (strcmp(auto_pad, "VALID") == 0)
-        s->auto_pad = PAD_VALID;
+        state->auto_pad = PAD_VALID;
     else if (strcmp(auto_pad, "SAME_UPPER") == 0)
-        s->auto_pad = PAD_SAME_UPPER;
+        state->auto_pad = PAD_SAME_UPPER;
     else if (strcmp(auto_pad, "SAME_LOWER") == 0)
-        s->auto_pad = PAD_SAME_LOWER;
+        state->auto_pad = PAD_SAME_LOWER;
     else if (strcmp(auto_pad, "NOTSET") != 0 && auto_pad[0] != '\0')
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "auto_pad is '%s'; it must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", auto_pad);
-    s->ceil_mode = kit_attr_int(info, "ceil_mode", 0) != 0;
-    s->include_pad = kit_attr_int(info, "count_include_pad", 0) != 0;
-    s->column_major = kit_attr_int(info, "storage_order", 0) == 1;
-    s->p = p == NULL ? 2 : p->kind == INLAY_ATTR_FLOAT ? p->f : (double)p->i;
+    state->ceil_mode = kit_attr_int(info, "ceil_mode", 0) != 0;
+    state->include_pad = kit_attr_int(info, "count_include_pad", 0) != 0;
+    state->column_major = kit_attr_int(info, "storage_order", 0) == 1;
+    state->p = attribute == NULL ? 2 : attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : (double)attribute->i;
     if (info->op_type.data[0] == 'M')
-        s->kind = POOL_MAX;
+        state->kind = POOL_MAX;
     else if (info->op_type.data[0] == 'A')
-        s->kind = POOL_MEAN;
+        state->kind = POOL_MEAN;
     else
-        s->kind = s->p == 1 ? POOL_MAGNITUDE : s->p == 2 ? POOL_EUCLID : POOL_POWER;
+        state->kind = state->p == 1 ? POOL_MAGNITUDE : state->p == 2 ? POOL_EUCLID : POOL_POWER;
 done:
     return status;
 }
 
 static inlay_status prepare_pool(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    pool_state *s = calloc(1, sizeof *s);
+    pool_state *state = calloc(1, sizeof *state);
     inlay_status status;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a pooling");
-    status = pool_attributes(node, s, diag);
+    status = pool_attributes(node, state, diag);
     if (status == INLAY_OK)
-        *out_state = s;
+        *out_state = state;
     else
-        free(s);
+        free(state);
     return status;
 }
 
@@ -149,60 +150,61 @@ static inlay_status prepare_pool(const kit_node *node, void **out_state, inlay_d
 
 /* Fills out and the pads of an axis whose other members are set (ONNX AveragePool-22: output shape). Rounding up does
  * not make a window that would start in the padding behind the input. */
-static void pool_axis_size(const pool_state *s, pool_axis *a)
+static void pool_axis_size(const pool_state *state, pool_axis *axis)
 {
-    int64_t reach = (a->kernel - 1) * a->dilation + 1, room, total;
+    int64_t reach = (axis->kernel - 1) * axis->dilation + 1, room, total;
 
-    if (s->auto_pad == PAD_SAME_UPPER || s->auto_pad == PAD_SAME_LOWER) {
-        a->out = (a->in + a->stride - 1) / a->stride;
-        total = (a->out - 1) * a->stride + reach - a->in;
+    if (state->auto_pad == PAD_SAME_UPPER || state->auto_pad == PAD_SAME_LOWER) {
+        axis->out = (axis->in + axis->stride - 1) / axis->stride;
+        total = (axis->out - 1) * axis->stride + reach - axis->in;
         total = total > 0 ? total : 0;
-        a->pad_begin = s->auto_pad == PAD_SAME_UPPER ? total / 2 : total - total / 2;
-        a->pad_end = total - a->pad_begin;
+        axis->pad_begin = state->auto_pad == PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        axis->pad_end = total - axis->pad_begin;
         return;
     }
-    if (s->auto_pad == PAD_VALID)
-        a->pad_begin = a->pad_end = 0;
-    room = a->in + a->pad_begin + a->pad_end - reach;
+    if (state->auto_pad == PAD_VALID)
+        axis->pad_begin = axis->pad_end = 0;
+    room = axis->in + axis->pad_begin + axis->pad_end - reach;
     if (room < 0) {
-        a->out = 0;
+        axis->out = 0;
         return;
     }
-    a->out = room / a->stride + 1;
-    if (s->ceil_mode && s->auto_pad != PAD_VALID && room % a->stride != 0 && a->out * a->stride < a->in + a->pad_begin)
-        a->out++;
+    axis->out = room / axis->stride + 1;
+    if (state->ceil_mode && state->auto_pad != PAD_VALID && room % axis->stride != 0 &&
+        axis->out * axis->stride < axis->in + axis->pad_begin)
+        axis->out++;
 }
 
 /* A worker's: the folded row, and a row of results. */
-static uint64_t scratch_bytes(const pool_plan *p, uint32_t acc_bytes)
+static uint64_t scratch_bytes(const pool_plan *plan, uint32_t acc_bytes)
 {
-    return ((uint64_t)(p->width + p->axes[p->rank - 1].out) * acc_bytes + 63) / 64 * 64;
+    return ((uint64_t)(plan->width + plan->axes[plan->rank - 1].out) * acc_bytes + 63) / 64 * 64;
 }
 
 static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const pool_state *s = state;
-    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
-    pool_axis axes[INLAY_MAX_RANK], *w = &axes[s->rank - 1];
-    uint32_t acc_bytes = x->dtype == INLAY_DOUBLE ? 8 : 4;
+    const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
+    pool_axis axes[INLAY_MAX_RANK], *axis = &axes[s->rank - 1];
+    uint32_t acc_bytes = input->dtype == INLAY_DOUBLE ? 8 : 4;
     pool_plan *p;
 
-    if (x->rank != s->rank + 2)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; with this kernel_shape it must have %u", x->rank,
-                          s->rank + 2);
+    if (input->rank != s->rank + 2)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; with this kernel_shape it must have %u",
+                          input->rank, s->rank + 2);
     for (uint32_t d = 0; d < s->rank; d++) {
-        axes[d] = (pool_axis){ .in = x->dims[2 + d],
+        axes[d] = (pool_axis){ .in = input->dims[2 + d],
                                .kernel = s->kernel[d],
                                .stride = s->strides[d],
                                .dilation = s->dilations[d],
                                .pad_begin = s->pads[d],
                                .pad_end = s->pads[s->rank + d] };
         pool_axis_size(s, &axes[d]);
-        if (y->count >= 0 && y->dims[2 + d] != axes[d].out)
+        if (output->count >= 0 && output->dims[2 + d] != axes[d].out)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected",
-                              d, (long long)axes[d].out, (long long)y->dims[2 + d]);
+                              d, (long long)axes[d].out, (long long)output->dims[2 + d]);
     }
-    p = calloc(1, sizeof *p + (y->count > 0 ? (size_t)w->out * sizeof(float) : 0));
+    p = calloc(1, sizeof *p + (output->count > 0 ? (size_t)axis->out * sizeof(float) : 0));
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a pooling");
     plan->plan = p;
@@ -213,25 +215,25 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
     p->p = s->p;
     p->counts = (float *)(p + 1);
     p->planes = p->in_plane = p->rows = 1;
-    if (y->count == 0)
+    if (output->count == 0)
         return INLAY_OK;
-    p->planes = x->dims[0] * x->dims[1];
+    p->planes = input->dims[0] * input->dims[1];
     for (uint32_t d = s->rank; d-- > 0; p->in_plane *= axes[d].in) {
         p->steps[d] = p->in_plane;
         if (d + 1 < s->rank)
             p->rows *= axes[d].out;
     }
-    for (int64_t o = 0; o < w->out; o++)
-        p->counts[o] = (float)pool_count(p, w, o);
-    p->width = (w->out - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
-    p->sparse = p->width / 8 > w->in + POOL_GRAIN || w->kernel / 8 > w->in;
+    for (int64_t o = 0; o < axis->out; o++)
+        p->counts[o] = (float)pool_count(p, axis, o);
+    p->width = (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation + 1;
+    p->sparse = p->width / 8 > axis->in + POOL_GRAIN || axis->kernel / 8 > axis->in;
     if (p->sparse) { /* what an attribute says costs nothing, only what is in the image does */
-        p->width = p->used = w->in;
+        p->width = p->used = axis->in;
         plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
         return INLAY_OK;
     }
-    p->first = w->pad_begin < p->width ? w->pad_begin : p->width;
-    p->used = w->in < p->width - p->first ? w->in : p->width - p->first;
+    p->first = axis->pad_begin < p->width ? axis->pad_begin : p->width;
+    p->used = axis->in < p->width - p->first ? axis->in : p->width - p->first;
     plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
     return INLAY_OK;
 }
@@ -249,44 +251,44 @@ static inlay_status pool_items(void *user, int64_t begin, int64_t end, uint32_t 
 {
     const pool_job *job = user;
     const kit_call *call = job->call;
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
 
     if (kit_has_output(call, 1))
-        pool_indices[x->dtype](job->plan, x->data, call->out[0].data, call->out[1].data, begin, end);
+        pool_indices[input->dtype](job->plan, input->data, call->out[0].data, call->out[1].data, begin, end);
     else
-        pool_rows[job->kind][x->dtype](job->plan, x->data, call->out[0].data, begin, end,
-                                       (char *)call->workspace + worker * job->scratch_bytes);
+        pool_rows[job->kind][input->dtype](job->plan, input->data, call->out[0].data, begin, end,
+                                           (char *)call->workspace + worker * job->scratch_bytes);
     return INLAY_OK;
 }
 
 static inlay_status run_pool(const kit_call *call)
 {
-    const pool_state *s = call->state;
-    const pool_plan *p = call->plan;
-    const kit_tensor *x = &call->in[0];
-    const pool_axis *w = &p->axes[p->rank - 1];
-    pool_job job = { call, p, s->kind, 0 };
-    int64_t per_row = w->in;
+    const pool_state *state = call->state;
+    const pool_plan *plan = call->plan;
+    const kit_tensor *input = &call->in[0];
+    const pool_axis *axis = &plan->axes[plan->rank - 1];
+    pool_job job = { call, plan, state->kind, 0 };
+    int64_t per_row = axis->in;
 
     if (call->out[0].count == 0)
         return INLAY_OK;
-    job.scratch_bytes = (int64_t)scratch_bytes(p, x->dtype == INLAY_DOUBLE ? 8 : 4);
-    for (uint32_t d = 0; d + 1 < p->rank; d++)
-        per_row *= p->axes[d].kernel < p->axes[d].in ? p->axes[d].kernel : p->axes[d].in;
-    return kit_parallel(call, p->planes * p->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
+    job.scratch_bytes = (int64_t)scratch_bytes(plan, input->dtype == INLAY_DOUBLE ? 8 : 4);
+    for (uint32_t d = 0; d + 1 < plan->rank; d++)
+        per_row *= plan->axes[d].kernel < plan->axes[d].in ? plan->axes[d].kernel : plan->axes[d].in;
+    return kit_parallel(call, plan->planes * plan->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
 }
 
 /* A tap of a window in the image takes a third of a nanosecond; with indices, some nanoseconds. */
 static void cost_pool(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double tap_ns = shapes->out_count > 1 && shapes->out[1].dtype != INLAY_UNDEFINED ? 3 : 0.35;
-    const kit_tensor *x = &shapes->in[0];
+    const kit_tensor *input = &shapes->in[0];
     double taps = work_count(&shapes->out[0]);
     uint32_t axes = 0;
     const int64_t *kernel = kit_attr_ints(node->info, "kernel_shape", &axes);
 
-    for (uint32_t d = 0; d < axes && d + 2 < x->rank && x->count > 0; d++)
-        taps *= (double)(kernel[d] < x->dims[d + 2] ? kernel[d] : x->dims[d + 2]);
+    for (uint32_t d = 0; d < axes && d + 2 < input->rank && input->count > 0; d++)
+        taps *= (double)(kernel[d] < input->dims[d + 2] ? kernel[d] : input->dims[d + 2]);
     work_cost(shapes, taps, tap_ns, work_count(&shapes->out[0]), cost);
 }
 

@@ -38,25 +38,25 @@ typedef struct pool_window {
 } pool_window;
 
 /* How many kernel positions of window o lie in [0, limit), and the first of them. */
-static inline int64_t pool_span(const pool_axis *a, int64_t o, int64_t low, int64_t limit, int64_t *out_first)
+static inline int64_t pool_span(const pool_axis *axis, int64_t o, int64_t low, int64_t limit, int64_t *out_first)
 {
-    int64_t start = o * a->stride - a->pad_begin;
-    int64_t first = start >= low ? 0 : (low - start + a->dilation - 1) / a->dilation;
-    int64_t end = start >= limit ? 0 : (limit - start + a->dilation - 1) / a->dilation;
+    int64_t start = o * axis->stride - axis->pad_begin;
+    int64_t first = start >= low ? 0 : (low - start + axis->dilation - 1) / axis->dilation;
+    int64_t end = start >= limit ? 0 : (limit - start + axis->dilation - 1) / axis->dilation;
 
-    if (end > a->kernel)
-        end = a->kernel;
+    if (end > axis->kernel)
+        end = axis->kernel;
     *out_first = first;
     return end > first ? end - first : 0;
 }
 
 /* The positions of window o that count in an average. */
-static inline int64_t pool_count(const pool_plan *plan, const pool_axis *a, int64_t o)
+static inline int64_t pool_count(const pool_plan *plan, const pool_axis *axis, int64_t o)
 {
     int64_t first, n;
 
-    n = plan->include_pad ? pool_span(a, o, -a->pad_begin, a->in + a->pad_end, &first)
-                          : pool_span(a, o, 0, a->in, &first);
+    n = plan->include_pad ? pool_span(axis, o, -axis->pad_begin, axis->in + axis->pad_end, &first)
+                          : pool_span(axis, o, 0, axis->in, &first);
     return n > 0 ? n : 1;
 }
 
@@ -70,13 +70,13 @@ static inline void pool_window_at(const pool_plan *plan, int64_t row, pool_windo
     window->moved = 0;
     window->offset = row / plan->rows * plan->in_plane;
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
-        const pool_axis *a = &plan->axes[d];
-        int64_t o = rest % a->out, first;
-        rest /= a->out;
-        window->spans[d] = pool_span(a, o, 0, a->in, &first);
+        const pool_axis *axis = &plan->axes[d];
+        int64_t o = rest % axis->out, first;
+        rest /= axis->out;
+        window->spans[d] = pool_span(axis, o, 0, axis->in, &first);
         window->taps *= window->spans[d];
-        window->count *= pool_count(plan, a, o);
-        window->offset += (o * a->stride - a->pad_begin + first * a->dilation) * plan->steps[d];
+        window->count *= pool_count(plan, axis, o);
+        window->offset += (o * axis->stride - axis->pad_begin + first * axis->dilation) * plan->steps[d];
         window->index[d] = 0;
     }
 }

@@ -38,22 +38,22 @@
 static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t type = INLAY_DTYPE_BIT(kit_input_dtype(node, 0));
-    ew_binary *b = calloc(1, sizeof *b);
+    ew_binary *binary = calloc(1, sizeof *binary);
 
-    *out_state = b;
-    if (b == NULL)
+    *out_state = binary;
+    if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    b->broadcast = node->info->since_version < 7 ? EW_CHANNEL : EW_NUMPY;
-    b->fn = prelu_f32;
-    b->compute = INLAY_FLOAT;
+    binary->broadcast = node->info->since_version < 7 ? EW_CHANNEL : EW_NUMPY;
+    binary->fn = prelu_f32;
+    binary->compute = INLAY_FLOAT;
     if (type == KIT_BIT(DOUBLE)) {
-        b->fn = prelu_f64;
-        b->compute = INLAY_DOUBLE;
+        binary->fn = prelu_f64;
+        binary->compute = INLAY_DOUBLE;
     } else if ((type & KIT_INTEGERS) != 0) {
-        b->fn = (type & KIT_SIGNED) != 0 ? prelu_i64 : prelu_u64;
-        b->compute = INLAY_INT64;
+        binary->fn = (type & KIT_SIGNED) != 0 ? prelu_i64 : prelu_u64;
+        binary->compute = INLAY_INT64;
     }
-    b->result = b->compute;
+    binary->result = binary->compute;
     return INLAY_OK;
 }
 

@@ -32,36 +32,36 @@ typedef struct quant_plan {
 static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype scale = kit_input_dtype(node, 1);
-    quant_state *s = calloc(1, sizeof *s);
+    quant_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    s->axis = kit_attr_int(node->info, "axis", 1);
-    s->block = kit_attr_int(node->info, "block_size", 0);
-    s->saturate = kit_attr_int(node->info, "saturate", 1) != 0;
-    s->precision = (inlay_dtype)kit_attr_int(node->info, "precision", 0);
-    if (s->precision == 0)
-        s->precision = scale == INLAY_FLOAT16 || scale == INLAY_BFLOAT16 ? scale : INLAY_FLOAT;
-    if (s->precision != INLAY_FLOAT && s->precision != INLAY_FLOAT16 && s->precision != INLAY_BFLOAT16 &&
-        s->precision != INLAY_DOUBLE)
+    state->axis = kit_attr_int(node->info, "axis", 1);
+    state->block = kit_attr_int(node->info, "block_size", 0);
+    state->saturate = kit_attr_int(node->info, "saturate", 1) != 0;
+    state->precision = (inlay_dtype)kit_attr_int(node->info, "precision", 0);
+    if (state->precision == 0)
+        state->precision = scale == INLAY_FLOAT16 || scale == INLAY_BFLOAT16 ? scale : INLAY_FLOAT;
+    if (state->precision != INLAY_FLOAT && state->precision != INLAY_FLOAT16 && state->precision != INLAY_BFLOAT16 &&
+        state->precision != INLAY_DOUBLE)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "QuantizeLinear: precision is %d; it can be float, float16, "
                           "bfloat16 or double",
-                          (int)s->precision);
-    if (s->block < 0)
+                          (int)state->precision);
+    if (state->block < 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "block_size is %lld; it must be positive, or 0 for none",
-                          (long long)s->block);
+                          (long long)state->block);
     return INLAY_OK;
 }
 
-/* Are the scale's dimensions those of x, with one entry per block of the axis? */
-static bool blocked_shape(const kit_tensor *x, const kit_tensor *scale, uint32_t axis, int64_t blocks)
+/* Are the scale's dimensions those of input, with one entry per block of the axis? */
+static bool blocked_shape(const kit_tensor *input, const kit_tensor *scale, uint32_t axis, int64_t blocks)
 {
-    if (scale->rank != x->rank)
+    if (scale->rank != input->rank)
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (scale->dims[d] != (d == axis ? blocks : x->dims[d]))
+    for (uint32_t d = 0; d < input->rank; d++)
+        if (scale->dims[d] != (d == axis ? blocks : input->dims[d]))
             return false;
     return true;
 }
@@ -69,8 +69,8 @@ static bool blocked_shape(const kit_tensor *x, const kit_tensor *scale, uint32_t
 static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const quant_state *s = state;
-    const kit_tensor *x = &plan->in[0], *scale = &plan->in[1];
-    int64_t axis = s->axis < 0 ? s->axis + (int64_t)x->rank : s->axis;
+    const kit_tensor *input = &plan->in[0], *scale = &plan->in[1];
+    int64_t axis = s->axis < 0 ? s->axis + (int64_t)input->rank : s->axis;
     quant_plan *p = kit_plan_new(plan, sizeof *p);
 
     if (p == NULL)
@@ -85,12 +85,12 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
                           (long long)plan->in[2].count, (long long)scale->count);
     if (scale->count == 1)
         return INLAY_OK;
-    if (axis < 0 || axis >= (int64_t)x->rank)
+    if (axis < 0 || axis >= (int64_t)input->rank)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "axis %lld is outside a tensor of rank %u", (long long)s->axis,
-                          x->rank);
-    p->axis = x->dims[axis];
-    for (uint32_t d = (uint32_t)axis + 1; d < x->rank; d++)
-        p->inner *= x->dims[d];
+                          input->rank);
+    p->axis = input->dims[axis];
+    for (uint32_t d = (uint32_t)axis + 1; d < input->rank; d++)
+        p->inner *= input->dims[d];
     if (s->block == 0) {
         p->mode = SCALE_AXIS;
         if (scale->rank != 1 || scale->count != p->axis)
@@ -103,7 +103,7 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
     p->mode = SCALE_BLOCK;
     p->block = s->block;
     p->blocks = p->axis / s->block + (p->axis % s->block != 0);
-    if (!blocked_shape(x, scale, (uint32_t)axis, p->blocks))
+    if (!blocked_shape(input, scale, (uint32_t)axis, p->blocks))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "the scale must have the shape of the input with %lld instead of "
                           "%lld along axis %lld: one for each %lld elements",
@@ -112,21 +112,21 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
 }
 
 /* A run from element `at` on: how long it is, its first scale, and whether the scale advances. */
-static int64_t find_run(const quant_plan *p, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
+static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
 {
-    int64_t a = at / p->inner % p->axis, i = at % p->inner, o = at / p->inner / p->axis, run = limit;
+    int64_t a = at / plan->inner % plan->axis, i = at % plan->inner, o = at / plan->inner / plan->axis, run = limit;
 
     *out_scale = 0;
     *out_step = 0;
-    if (p->mode == SCALE_AXIS) {
+    if (plan->mode == SCALE_AXIS) {
         *out_scale = a;
-        *out_step = p->inner == 1;
-        run = p->inner == 1 ? p->axis - a : p->inner - i;
-    } else if (p->mode == SCALE_BLOCK) {
-        int64_t left = p->block - a % p->block;
-        *out_scale = (o * p->blocks + a / p->block) * p->inner + i;
-        *out_step = p->inner != 1;
-        run = p->inner != 1 ? p->inner - i : left < p->axis - a ? left : p->axis - a;
+        *out_step = plan->inner == 1;
+        run = plan->inner == 1 ? plan->axis - a : plan->inner - i;
+    } else if (plan->mode == SCALE_BLOCK) {
+        int64_t left = plan->block - a % plan->block;
+        *out_scale = (o * plan->blocks + a / plan->block) * plan->inner + i;
+        *out_step = plan->inner != 1;
+        run = plan->inner != 1 ? plan->inner - i : left < plan->axis - a ? left : plan->axis - a;
     }
     return run < limit ? run : limit;
 }
@@ -147,43 +147,43 @@ static bool integer_range(inlay_dtype dtype, float *low, float *high)
     return ((KIT_INTEGERS | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-static void divide(float *y, const float *x, int64_t n, const float *scale, int64_t step)
+static void divide(float *output, const float *input, int64_t n, const float *scale, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] / scale[i];
+            output[i] = input[i] / scale[i];
     } else {
         const float s = scale[0];
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] / s;
+            output[i] = input[i] / s;
     }
 }
 
 /* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 end at the bounds of 16 bits whatever is added. */
-static void finish_integer(float *y, int64_t n, const float *zero, int64_t step, float low, float high)
+static void finish_integer(float *output, int64_t n, const float *zero, int64_t step, float low, float high)
 {
     VECTOR_LOOP
     for (int64_t i = 0; i < n; i++) {
-        float q = y[i] > -262144.0f ? y[i] : -262144.0f;
+        float q = output[i] > -262144.0f ? output[i] : -262144.0f;
         q = vm_round(q < 262144.0f ? q : 262144.0f) + zero[i * step];
         q = q > low ? q : low;
-        y[i] = q < high ? q : high;
+        output[i] = q < high ? q : high;
     }
 }
 
-static void scale_up(float *y, const float *x, int64_t n, const float *scale, const float *zero, int64_t step)
+static void scale_up(float *output, const float *input, int64_t n, const float *scale, const float *zero, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - zero[i]) * scale[i];
+            output[i] = (input[i] - zero[i]) * scale[i];
     } else {
         const float s = scale[0], z = zero[0];
         VECTOR_LOOP
         for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - z) * s;
+            output[i] = (input[i] - z) * s;
     }
 }
 
@@ -194,109 +194,109 @@ typedef struct quant_job {
     const float *scale, *zero; /* [plan->scales] */
 } quant_job;
 
-static void round_to(inlay_dtype dtype, float *y, int64_t n)
+static void round_to(inlay_dtype dtype, float *output, int64_t n)
 {
     if (dtype == INLAY_FLOAT16)
         for (int64_t i = 0; i < n; i++)
-            y[i] = f16_to_f32(f32_to_f16(y[i]));
+            output[i] = f16_to_f32(f32_to_f16(output[i]));
     else if (dtype == INLAY_BFLOAT16)
         for (int64_t i = 0; i < n; i++)
-            y[i] = bf16_to_f32(f32_to_bf16(y[i]));
+            output[i] = bf16_to_f32(f32_to_bf16(output[i]));
 }
 
 static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const quant_job *j = user;
-    const quant_state *s = j->call->state;
-    const quant_plan *p = j->call->plan;
-    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
-    int64_t last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+    const quant_job *job = user;
+    const quant_state *state = job->call->state;
+    const quant_plan *plan = job->call->plan;
+    const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
+    int64_t last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
     float low, high;
-    bool is_integer = integer_range(y->dtype, &low, &high);
+    bool is_integer = integer_range(output->dtype, &low, &high);
 
     (void)worker;
     for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
         float in[EW_BLOCK], out[EW_BLOCK];
         int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
-        const float *from = ew_load(INLAY_FLOAT, x->dtype, x->data, i, n, in);
+        const float *from = ew_load(INLAY_FLOAT, input->dtype, input->data, i, n, in);
 
         for (int64_t e = 0, run, at, step; e < n; e += run) {
-            run = find_run(p, i + e, n - e, &at, &step);
-            divide(out + e, from + e, run, j->scale + at, step);
-            if (s->precision != INLAY_FLOAT)
-                round_to(s->precision, out + e, run);
+            run = find_run(plan, i + e, n - e, &at, &step);
+            divide(out + e, from + e, run, job->scale + at, step);
+            if (state->precision != INLAY_FLOAT)
+                round_to(state->precision, out + e, run);
             if (is_integer)
-                finish_integer(out + e, run, j->zero + at, step, low, high);
+                finish_integer(out + e, run, job->zero + at, step, low, high);
             else
                 for (int64_t k = 0; k < run; k++)
-                    out[e + k] += j->zero[at + k * step];
+                    out[e + k] += job->zero[at + k * step];
         }
-        convert_from_f32(y->dtype, y->data, i, n, out, s->saturate ? CONVERT_SATURATE : 0);
+        convert_from_f32(output->dtype, output->data, i, n, out, state->saturate ? CONVERT_SATURATE : 0);
     }
     return INLAY_OK;
 }
 
 /* int32 minus its zero point needs more bits than a float has. */
-static void dequantize_wide(const quant_job *j, int64_t first, int64_t n)
+static void dequantize_wide(const quant_job *job, int64_t first, int64_t n)
 {
-    const quant_plan *p = j->call->plan;
-    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
+    const quant_plan *plan = job->call->plan;
+    const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
     double wide[EW_BLOCK];
 
-    convert_to_f64(wide, x->dtype, x->data, first, n);
+    convert_to_f64(wide, input->dtype, input->data, first, n);
     for (int64_t e = 0, run, at, step; e < n; e += run) {
-        run = find_run(p, first + e, n - e, &at, &step);
+        run = find_run(plan, first + e, n - e, &at, &step);
         for (int64_t k = 0; k < run; k++) {
             int64_t q = at + k * step;
-            double zero = kit_has_input(j->call, 2) ? convert_get_f64(x->dtype, j->call->in[2].data, q) : 0;
-            wide[e + k] = (wide[e + k] - zero) * (double)j->scale[q];
+            double zero = kit_has_input(job->call, 2) ? convert_get_f64(input->dtype, job->call->in[2].data, q) : 0;
+            wide[e + k] = (wide[e + k] - zero) * (double)job->scale[q];
         }
     }
-    convert_from_f64(y->dtype, y->data, first, n, wide, CONVERT_SATURATE);
+    convert_from_f64(output->dtype, output->data, first, n, wide, CONVERT_SATURATE);
 }
 
 static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const quant_job *j = user;
-    const quant_plan *p = j->call->plan;
-    const kit_tensor *x = &j->call->in[0], *y = &j->call->out[0];
-    int64_t last = end * EW_BLOCK < x->count ? end * EW_BLOCK : x->count;
+    const quant_job *job = user;
+    const quant_plan *plan = job->call->plan;
+    const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
+    int64_t last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
 
     (void)worker;
     for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
         float buffer[EW_BLOCK];
         int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
-        float *out = y->dtype == INLAY_FLOAT ? (float *)y->data + i : buffer;
+        float *out = output->dtype == INLAY_FLOAT ? (float *)output->data + i : buffer;
 
-        if (x->dtype == INLAY_INT32) {
-            dequantize_wide(j, i, n);
+        if (input->dtype == INLAY_INT32) {
+            dequantize_wide(job, i, n);
             continue;
         }
-        convert_to_f32(out, x->dtype, x->data, i, n);
+        convert_to_f32(out, input->dtype, input->data, i, n);
         for (int64_t e = 0, run, at, step; e < n; e += run) {
-            run = find_run(p, i + e, n - e, &at, &step);
-            scale_up(out + e, out + e, run, j->scale + at, j->zero + at, step);
+            run = find_run(plan, i + e, n - e, &at, &step);
+            scale_up(out + e, out + e, run, job->scale + at, job->zero + at, step);
         }
         if (out == buffer)
-            convert_from_f32(y->dtype, y->data, i, n, buffer, CONVERT_SATURATE);
+            convert_from_f32(output->dtype, output->data, i, n, buffer, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_quant(const kit_call *call, inlay_parallel_fn fn)
 {
-    const quant_plan *p = call->plan;
+    const quant_plan *plan = call->plan;
     int64_t blocks = call->in[0].count / EW_BLOCK + (call->in[0].count % EW_BLOCK != 0);
-    float *scale = call->workspace, *zero = scale + p->scales;
+    float *scale = call->workspace, *zero = scale + plan->scales;
     quant_job job = { call, scale, zero };
 
     if (blocks == 0)
         return INLAY_OK;
-    convert_to_f32(scale, call->in[1].dtype, call->in[1].data, 0, p->scales);
+    convert_to_f32(scale, call->in[1].dtype, call->in[1].data, 0, plan->scales);
     if (kit_has_input(call, 2))
-        convert_to_f32(zero, call->in[2].dtype, call->in[2].data, 0, p->scales);
+        convert_to_f32(zero, call->in[2].dtype, call->in[2].data, 0, plan->scales);
     else
-        memset(zero, 0, (size_t)p->scales * sizeof *zero);
+        memset(zero, 0, (size_t)plan->scales * sizeof *zero);
     return kit_parallel(call, blocks, QUANT_GRAIN, fn, &job);
 }
 
@@ -314,19 +314,19 @@ static inlay_status run_dequantize(const kit_call *call)
 
 enum { LANES = 32 };
 
-static void find_range(const float *x, int64_t n, float *out_low, float *out_high)
+static void find_range(const float *input, int64_t n, float *out_low, float *out_high)
 {
     float low[LANES] = { 0 }, high[LANES] = { 0 }; /* the range always holds 0 */
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++) {
-            low[k] = x[i + k] < low[k] ? x[i + k] : low[k];
-            high[k] = x[i + k] > high[k] ? x[i + k] : high[k];
+            low[k] = input[i + k] < low[k] ? input[i + k] : low[k];
+            high[k] = input[i + k] > high[k] ? input[i + k] : high[k];
         }
     for (; i < n; i++) {
-        low[0] = x[i] < low[0] ? x[i] : low[0];
-        high[0] = x[i] > high[0] ? x[i] : high[0];
+        low[0] = input[i] < low[0] ? input[i] : low[0];
+        high[0] = input[i] > high[0] ? input[i] : high[0];
     }
     for (int k = 1; k < LANES; k++) {
         low[0] = low[k] < low[0] ? low[k] : low[0];
@@ -344,10 +344,10 @@ typedef struct dynamic_job {
 
 static inlay_status dynamic_find(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const dynamic_job *j = user;
-    float *mine = j->ranges + 16 * (size_t)worker, low, high;
+    const dynamic_job *job = user;
+    float *mine = job->ranges + 16 * (size_t)worker, low, high;
 
-    find_range((const float *)j->call->in[0].data + begin, end - begin, &low, &high);
+    find_range((const float *)job->call->in[0].data + begin, end - begin, &low, &high);
     mine[0] = low < mine[0] ? low : mine[0];
     mine[1] = high > mine[1] ? high : mine[1];
     return INLAY_OK;
@@ -355,16 +355,16 @@ static inlay_status dynamic_find(void *user, int64_t begin, int64_t end, uint32_
 
 static inlay_status dynamic_quantize(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const dynamic_job *j = user;
-    const float *x = j->call->in[0].data;
+    const dynamic_job *job = user;
+    const float *input = job->call->in[0].data;
 
     (void)worker;
     for (int64_t i = begin; i < end; i += EW_BLOCK) {
         float out[EW_BLOCK];
         int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
-        divide(out, x + i, n, &j->scale, 0);
-        finish_integer(out, n, &j->zero, 0, 0.0f, 255.0f);
-        convert_from_f32(INLAY_UINT8, j->call->out[0].data, i, n, out, 0);
+        divide(out, input + i, n, &job->scale, 0);
+        finish_integer(out, n, &job->zero, 0, 0.0f, 255.0f);
+        convert_from_f32(INLAY_UINT8, job->call->out[0].data, i, n, out, 0);
     }
     return INLAY_OK;
 }

@@ -21,13 +21,13 @@ void twister_source_init(twister_source *source, const kit_node *node)
     source->seed = (uint32_t)now * 2654435761u ^ (uint32_t)(now >> 32) ^ (uint32_t)(uintptr_t)source;
 }
 
-void twister_start(struct twister *t, twister_source *source)
+void twister_start(struct twister *twister, twister_source *source)
 {
     uint32_t seed = source->seed;
 
     if (!source->fixed)
         seed += 2654435761u * __atomic_fetch_add(&source->calls, 1, __ATOMIC_RELAXED);
-    twister_seed(t, seed);
+    twister_seed(twister, seed);
 }
 
 /* ------------------------------------------------------------------ distributions */
@@ -40,37 +40,38 @@ typedef struct random_state {
 
 static inlay_status prepare_random(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    random_state *s = calloc(1, sizeof *s);
+    random_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    twister_source_init(&s->source, node);
-    s->normal = ew_is(node->info, "RandomNormal") || ew_is(node->info, "RandomNormalLike");
-    if (s->normal) {
-        s->from = kit_attr_float(node->info, "mean", 0);
-        s->scale = kit_attr_float(node->info, "scale", 1);
+    twister_source_init(&state->source, node);
+    state->normal = ew_is(node->info, "RandomNormal") || ew_is(node->info, "RandomNormalLike");
+    if (state->normal) {
+        state->from = kit_attr_float(node->info, "mean", 0);
+        state->scale = kit_attr_float(node->info, "scale", 1);
     } else {
-        s->from = kit_attr_float(node->info, "low", 0);
-        s->scale = kit_attr_float(node->info, "high", 1) - s->from;
+        state->from = kit_attr_float(node->info, "low", 0);
+        state->scale = kit_attr_float(node->info, "high", 1) - state->from;
     }
     return INLAY_OK;
 }
 
 static inlay_status run_random(const kit_call *call)
 {
-    random_state *s = call->state;
-    const kit_tensor *y = &call->out[0];
-    struct twister t;
+    random_state *state = call->state;
+    const kit_tensor *output = &call->out[0];
+    struct twister twister;
 
-    twister_start(&t, &s->source);
-    for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
+    twister_start(&twister, &state->source);
+    for (int64_t i = 0; i < output->count; i += EW_BLOCK) {
         double block[EW_BLOCK];
-        int64_t n = y->count - i < EW_BLOCK ? y->count - i : EW_BLOCK;
+        int64_t n = output->count - i < EW_BLOCK ? output->count - i : EW_BLOCK;
 
         for (int64_t k = 0; k < n; k++)
-            block[k] = s->from + s->scale * (s->normal ? twister_normal(&t) : twister_uniform(&t));
-        convert_from_f64(y->dtype, y->data, i, n, block, CONVERT_SATURATE);
+            block[k] =
+                state->from + state->scale * (state->normal ? twister_normal(&twister) : twister_uniform(&twister));
+        convert_from_f64(output->dtype, output->data, i, n, block, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
@@ -78,19 +79,19 @@ static inlay_status run_random(const kit_call *call)
 /* 1 with the probability that the element is. */
 static inlay_status run_bernoulli(const kit_call *call)
 {
-    random_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    struct twister t;
+    random_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    struct twister twister;
 
-    twister_start(&t, &s->source);
-    for (int64_t i = 0; i < y->count; i += EW_BLOCK) {
+    twister_start(&twister, &state->source);
+    for (int64_t i = 0; i < output->count; i += EW_BLOCK) {
         double p[EW_BLOCK];
-        int64_t n = y->count - i < EW_BLOCK ? y->count - i : EW_BLOCK;
+        int64_t n = output->count - i < EW_BLOCK ? output->count - i : EW_BLOCK;
 
-        convert_to_f64(p, x->dtype, x->data, i, n);
+        convert_to_f64(p, input->dtype, input->data, i, n);
         for (int64_t k = 0; k < n; k++)
-            p[k] = twister_uniform(&t) < p[k];
-        convert_from_f64(y->dtype, y->data, i, n, p, CONVERT_SATURATE);
+            p[k] = twister_uniform(&twister) < p[k];
+        convert_from_f64(output->dtype, output->data, i, n, p, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
@@ -124,28 +125,28 @@ static int64_t find_class(const double *upto, int64_t classes, double target)
 /* Rows hold unnormalised log probabilities: class c is drawn with e^x[c] / sum e^x. */
 static inlay_status run_multinomial(const kit_call *call)
 {
-    random_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    int64_t rows = x->dims[0], classes = x->dims[1], samples = y->dims[1];
+    random_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    int64_t rows = input->dims[0], classes = input->dims[1], samples = output->dims[1];
     double *upto = call->workspace;
-    struct twister t;
+    struct twister twister;
 
-    if (y->count == 0)
+    if (output->count == 0)
         return INLAY_OK;
     if (classes == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Multinomial: there are no classes to draw from");
-    twister_start(&t, &s->source);
+    twister_start(&twister, &state->source);
     for (int64_t r = 0; r < rows; r++) {
         double most = -INFINITY, sum = 0;
 
-        convert_to_f64(upto, x->dtype, x->data, r * classes, classes);
+        convert_to_f64(upto, input->dtype, input->data, r * classes, classes);
         for (int64_t c = 0; c < classes; c++)
             most = upto[c] > most ? upto[c] : most;
         for (int64_t c = 0; c < classes; c++)
             upto[c] = sum += exp(upto[c] - most);
         for (int64_t k = 0; k < samples; k++) {
-            int64_t drawn = find_class(upto, classes, twister_uniform(&t) * sum);
-            convert_from_i64(y->dtype, y->data, r * samples + k, 1, &drawn, 0);
+            int64_t drawn = find_class(upto, classes, twister_uniform(&twister) * sum);
+            convert_from_i64(output->dtype, output->data, r * samples + k, 1, &drawn, 0);
         }
     }
     return INLAY_OK;

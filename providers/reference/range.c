@@ -37,20 +37,20 @@ static int64_t count_elements(const kit_call *call)
 }
 
 /* Integers wrap, as adding delta again and again would; there is no overflow before the last element. */
-static void fill_integers(const kit_tensor *in, const kit_tensor *y)
+static void fill_integers(const kit_tensor *in, const kit_tensor *output)
 {
-    const uint64_t start = (uint64_t)convert_get_i64(y->dtype, in[0].data, 0);
-    const uint64_t delta = (uint64_t)convert_get_i64(y->dtype, in[2].data, 0);
+    const uint64_t start = (uint64_t)convert_get_i64(output->dtype, in[0].data, 0);
+    const uint64_t delta = (uint64_t)convert_get_i64(output->dtype, in[2].data, 0);
     uint64_t at = start;
-    const int64_t count = y->count;
-    int16_t *y16 = y->data;
-    int32_t *y32 = y->data;
-    int64_t *y64 = y->data;
+    const int64_t count = output->count;
+    int16_t *y16 = output->data;
+    int32_t *y32 = output->data;
+    int64_t *y64 = output->data;
 
-    if (y->dtype == INLAY_INT16)
+    if (output->dtype == INLAY_INT16)
         for (int64_t i = 0; i < count; i++)
             y16[i] = (int16_t)(start + (uint64_t)i * delta);
-    else if (y->dtype == INLAY_INT32)
+    else if (output->dtype == INLAY_INT32)
         for (int64_t i = 0; i < count; i++)
             y32[i] = (int32_t)((uint32_t)start + (uint32_t)i * (uint32_t)delta);
     else
@@ -58,26 +58,27 @@ static void fill_integers(const kit_tensor *in, const kit_tensor *y)
             y64[i] = (int64_t)at;
 }
 
-static void fill_floats(const kit_tensor *in, const kit_tensor *y)
+static void fill_floats(const kit_tensor *in, const kit_tensor *output)
 {
-    const double start = convert_get_f64(y->dtype, in[0].data, 0), delta = convert_get_f64(y->dtype, in[2].data, 0);
+    const double start = convert_get_f64(output->dtype, in[0].data, 0),
+                 delta = convert_get_f64(output->dtype, in[2].data, 0);
     const float start32 = (float)start, delta32 = (float)delta;
-    double *y64 = y->data;
-    float *y32 = y->data;
-    uint16_t *y16 = y->data;
+    double *y64 = output->data;
+    float *y32 = output->data;
+    uint16_t *y16 = output->data;
 
-    const int64_t count = y->count;
+    const int64_t count = output->count;
     const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX); /* which CPUs convert many at once */
 
-    if (y->dtype == INLAY_DOUBLE) {
+    if (output->dtype == INLAY_DOUBLE) {
         for (int64_t i = 0; i < count; i++)
             y64[i] = start + (double)i * delta;
-    } else if (y->dtype == INLAY_FLOAT) {
+    } else if (output->dtype == INLAY_FLOAT) {
         for (int32_t i = 0; i < narrow; i++)
             y32[i] = start32 + (float)i * delta32;
         for (int64_t i = narrow; i < count; i++)
             y32[i] = start32 + (float)i * delta32;
-    } else if (y->dtype == INLAY_FLOAT16) {
+    } else if (output->dtype == INLAY_FLOAT16) {
         for (int64_t i = 0; i < count; i++)
             y16[i] = f32_to_f16(start32 + (float)i * delta32);
     } else {
@@ -88,7 +89,7 @@ static void fill_floats(const kit_tensor *in, const kit_tensor *y)
 
 static inlay_status run_range(const kit_call *call)
 {
-    const kit_tensor *y = &call->out[0];
+    const kit_tensor *output = &call->out[0];
     int64_t count;
     inlay_status status;
 
@@ -97,13 +98,13 @@ static inlay_status run_range(const kit_call *call)
     count = count_elements(call);
     if (count < 0)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "start, limit and delta give no number of elements");
-    status = arg_expect_dims(call->diag, y, 1, &count);
+    status = arg_expect_dims(call->diag, output, 1, &count);
     if (status != INLAY_OK)
         return status;
-    if (y->dtype == INLAY_INT16 || y->dtype == INLAY_INT32 || y->dtype == INLAY_INT64)
-        fill_integers(call->in, y);
+    if (output->dtype == INLAY_INT16 || output->dtype == INLAY_INT32 || output->dtype == INLAY_INT64)
+        fill_integers(call->in, output);
     else
-        fill_floats(call->in, y);
+        fill_floats(call->in, output);
     return INLAY_OK;
 }
 

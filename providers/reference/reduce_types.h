@@ -12,7 +12,7 @@ enum { FOLD_SUM, FOLD_SQUARES, FOLD_MAGNITUDES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG, FINISH_SHIFTED_LOG };
 
 /* The loops for one element type. acc, shifts: arrays of acc_bytes an element. */
-typedef void (*reduce_fold)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n, const void *shifts);
+typedef void (*reduce_fold)(void *acc, const void *input, int64_t rows, int64_t stride, int64_t n, const void *shifts);
 typedef struct reduce_type {
     uint32_t elem_bytes;
     uint32_t acc_bytes;
@@ -21,7 +21,7 @@ typedef struct reduce_type {
     reduce_fold short_rows[FOLD_COUNT];
     void (*init)(void *acc, int64_t n, uint32_t fold);
     void (*combine)(void *acc, const void *other, int64_t n, uint32_t fold);
-    void (*finish)(void *y, const void *acc, const void *shifts, int64_t n, uint32_t finish, int64_t reduced);
+    void (*finish)(void *output, const void *acc, const void *shifts, int64_t n, uint32_t finish, int64_t reduced);
     void (*tame)(void *shifts, int64_t n); /* only where FOLD_EXPONENTIALS exists */
 } reduce_type;
 

@@ -132,13 +132,13 @@ struct objects {
 
 static void *take_object(size_t bytes, void *user)
 {
-    struct objects *o = user;
-    char *at = o->at;
+    struct objects *objects = user;
+    char *at = objects->at;
 
     bytes = (bytes + 15) / 16 * 16;
-    if ((size_t)(o->end - at) < bytes)
+    if ((size_t)(objects->end - at) < bytes)
         return NULL;
-    o->at += bytes;
+    objects->at += bytes;
     return at;
 }
 
@@ -153,8 +153,8 @@ static inlay_status run(const struct regex *re, const char *text, size_t bytes, 
                         void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
-    struct objects o = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
-    pcre2_general_context *memory = re->pcre->general_context_create(take_object, leave_object, &o);
+    struct objects objects = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
+    pcre2_general_context *memory = re->pcre->general_context_create(take_object, leave_object, &objects);
     pcre2_match_data *match = memory != NULL ? re->pcre->match_data_create(1, memory) : NULL;
     int n;
 

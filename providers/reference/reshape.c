@@ -8,13 +8,13 @@
 
 static inlay_status run_reshape(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[0];
+    const kit_tensor *input = &call->in[0];
+    kit_tensor *output = &call->out[0];
 
-    if (x->count != y->count)
+    if (input->count != output->count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%lld elements do not fill a shape of %lld",
-                          (long long)x->count, (long long)y->count);
-    return strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count));
+                          (long long)input->count, (long long)output->count);
+    return strided_memcpy(call, output->data, input->data, kit_bytes(input->dtype, input->count));
 }
 
 static const kit_kernel kernels[] = {

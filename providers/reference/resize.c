@@ -37,38 +37,38 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
     bool upsample = info->op_type.data[0] == 'U', old = upsample || info->since_version < 11;
     const inlay_attr_info *scales = kit_attr(info, "scales");
     const int64_t *axes;
-    resize_state *s = calloc(1, sizeof *s);
+    resize_state *state = calloc(1, sizeof *state);
     kit_refusal why;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a Resize");
-    if (!resize_rule_read(info, kit_input_dtype(node, 0) == INLAY_STRING, &s->rule, &why)) {
-        free(s);
+    if (!resize_rule_read(info, kit_input_dtype(node, 0) == INLAY_STRING, &state->rule, &why)) {
+        free(state);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", why.text);
     }
-    s->extrapolation = kit_attr_float(info, "extrapolation_value", 0);
-    s->scales_input = upsample && info->since_version < 9 ? INLAY_NONE : old ? 1 : 2;
-    s->sizes_input = old ? INLAY_NONE : 3;
-    s->has_roi = !old && s->rule.coordinates == RESIZE_TF_CROP_AND_RESIZE;
-    axes = kit_attr_ints(info, "axes", &s->axis_count);
-    s->has_axes = axes != NULL;
-    if (s->axis_count > INLAY_MAX_RANK || (scales != NULL && scales->count > INLAY_MAX_RANK)) {
-        free(s);
+    state->extrapolation = kit_attr_float(info, "extrapolation_value", 0);
+    state->scales_input = upsample && info->since_version < 9 ? INLAY_NONE : old ? 1 : 2;
+    state->sizes_input = old ? INLAY_NONE : 3;
+    state->has_roi = !old && state->rule.coordinates == RESIZE_TF_CROP_AND_RESIZE;
+    axes = kit_attr_ints(info, "axes", &state->axis_count);
+    state->has_axes = axes != NULL;
+    if (state->axis_count > INLAY_MAX_RANK || (scales != NULL && scales->count > INLAY_MAX_RANK)) {
+        free(state);
         return inlay_fail(diag, INLAY_INVALID_MODEL, "axes or scales have more entries than any tensor has axes");
     }
-    if (s->axis_count > 0)
-        memcpy(s->axes, axes, s->axis_count * sizeof *axes);
+    if (state->axis_count > 0)
+        memcpy(state->axes, axes, state->axis_count * sizeof *axes);
     if (scales != NULL && scales->kind == INLAY_ATTR_FLOATS) { /* Upsample-7 */
-        s->scale_count = scales->count;
+        state->scale_count = scales->count;
         for (uint32_t i = 0; i < scales->count; i++)
-            s->scales[i] = (double)scales->floats[i];
+            state->scales[i] = (double)scales->floats[i];
     } else if (upsample && info->since_version == 1) { /* [N, C, H, W] */
-        s->scale_count = 4;
-        s->scales[0] = s->scales[1] = 1;
-        s->scales[2] = kit_attr_float(info, "height_scale", 1);
-        s->scales[3] = kit_attr_float(info, "width_scale", 1);
+        state->scale_count = 4;
+        state->scales[0] = state->scales[1] = 1;
+        state->scales[2] = kit_attr_float(info, "height_scale", 1);
+        state->scales[3] = kit_attr_float(info, "width_scale", 1);
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -80,37 +80,37 @@ static const kit_tensor *resize_input(const kit_tensor *in, uint32_t count, uint
 }
 
 /* Scales and sizes by axis of X; in and out are set. */
-static inlay_status resize_scales(const resize_state *s, const kit_plan *plan, const uint32_t *which, uint32_t n,
+static inlay_status resize_scales(const resize_state *state, const kit_plan *plan, const uint32_t *which, uint32_t n,
                                   resize_axis *axes, inlay_diag *diag)
 {
-    const kit_tensor *scales = resize_input(plan->in, plan->in_count, s->scales_input);
-    const kit_tensor *sizes = resize_input(plan->in, plan->in_count, s->sizes_input);
+    const kit_tensor *scales = resize_input(plan->in, plan->in_count, state->scales_input);
+    const kit_tensor *sizes = resize_input(plan->in, plan->in_count, state->sizes_input);
     double common = 0;
 
     if (sizes != NULL) {
         for (uint32_t i = 0; i < n && sizes->data != NULL; i++) {
             double scale = (double)((const int64_t *)sizes->data)[i] / (double)axes[which[i]].in;
-            if (i == 0 || (s->rule.policy == RESIZE_NOT_LARGER ? scale < common : scale > common))
+            if (i == 0 || (state->rule.policy == RESIZE_NOT_LARGER ? scale < common : scale > common))
                 common = scale;
         }
-        if (s->rule.policy == RESIZE_STRETCH)
+        if (state->rule.policy == RESIZE_STRETCH)
             return INLAY_OK;
         if (sizes->data == NULL || sizes->count != n)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "sizes must be known before the node runs, one an axis");
-    } else if (s->scale_count == 0 && (scales == NULL || scales->data == NULL)) {
+    } else if (state->scale_count == 0 && (scales == NULL || scales->data == NULL)) {
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "neither sizes nor scales are there, or they are not known in time");
-    } else if (n != (s->scale_count > 0 ? s->scale_count : (uint64_t)scales->count)) {
+    } else if (n != (state->scale_count > 0 ? state->scale_count : (uint64_t)scales->count)) {
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scales must have one entry for each of %u axes", n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        resize_axis *a = &axes[which[i]];
-        a->scale = sizes != NULL        ? common
-                   : s->scale_count > 0 ? s->scales[i]
-                                        : (double)((const float *)scales->data)[i];
-        a->exact = a->scale == 1 && a->in == a->out;
-        if (!(a->scale > 0) || !isfinite(a->scale))
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "scales[%u] is %g; it must be positive", i, a->scale);
+        resize_axis *axis = &axes[which[i]];
+        axis->scale = sizes != NULL            ? common
+                      : state->scale_count > 0 ? state->scales[i]
+                                               : (double)((const float *)scales->data)[i];
+        axis->exact = axis->scale == 1 && axis->in == axis->out;
+        if (!(axis->scale > 0) || !isfinite(axis->scale))
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "scales[%u] is %g; it must be positive", i, axis->scale);
     }
     return INLAY_OK;
 }
@@ -129,16 +129,16 @@ static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uin
 }
 
 /* The axes that attribute axes names, or all. */
-static inlay_status resize_which(const resize_state *s, uint32_t rank, uint32_t *which, uint32_t *out_n,
+static inlay_status resize_which(const resize_state *state, uint32_t rank, uint32_t *which, uint32_t *out_n,
                                  inlay_diag *diag)
 {
-    *out_n = s->has_axes ? s->axis_count : rank;
+    *out_n = state->has_axes ? state->axis_count : rank;
     for (uint32_t i = 0; i < *out_n; i++) {
-        int64_t axis = s->has_axes ? s->axes[i] : i;
+        int64_t axis = state->has_axes ? state->axes[i] : i;
         axis = axis < 0 ? axis + rank : axis;
         if (axis < 0 || axis >= rank)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axes[%u] is %lld, outside X's rank %u", i,
-                              (long long)s->axes[i], rank);
+                              (long long)state->axes[i], rank);
         which[i] = (uint32_t)axis;
     }
     return INLAY_OK;
@@ -153,7 +153,7 @@ static int64_t resize_inner(inlay_dtype dtype)
 static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const resize_state *s = state;
-    const kit_tensor *x = &plan->in[0], *y = &plan->out[0];
+    const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
     const kit_tensor *roi = s->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
     resize_axis axes[INLAY_MAX_RANK];
     uint32_t which[INLAY_MAX_RANK], n;
@@ -161,27 +161,28 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
     resize_plan *kept;
     inlay_status status;
 
-    p.wide = resize_wide(x->dtype);
-    INLAY_TRY(resize_which(s, x->rank, which, &n, diag));
-    if (y->count < 0 || y->rank != x->rank)
+    p.wide = resize_wide(input->dtype);
+    INLAY_TRY(resize_which(s, input->rank, which, &n, diag));
+    if (output->count < 0 || output->rank != input->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the size of the output is not known, or not of X's rank %u",
-                          x->rank);
-    for (uint32_t d = 0; d < x->rank; d++) {
-        axes[d] = (resize_axis){ .in = x->dims[d], .out = y->dims[d], .exact = true, .roi_end = 1 };
-        axes[d].scale = (double)y->dims[d] / (double)x->dims[d];
-        if (x->dims[d] > INT32_MAX || y->dims[d] > INT32_MAX)
+                          input->rank);
+    for (uint32_t d = 0; d < input->rank; d++) {
+        axes[d] = (resize_axis){ .in = input->dims[d], .out = output->dims[d], .exact = true, .roi_end = 1 };
+        axes[d].scale = (double)output->dims[d] / (double)input->dims[d];
+        if (input->dims[d] > INT32_MAX || output->dims[d] > INT32_MAX)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 - 1 elements", d);
     }
-    if (x->count > 0 && y->count > 0) {
+    if (input->count > 0 && output->count > 0) {
         INLAY_TRY(resize_scales(s, plan, which, n, axes, diag));
         if (s->has_roi && roi != NULL && roi->data == NULL) {
             p.tables_at_run = true;
-            for (uint32_t d = 0; d < x->rank; d++)
+            for (uint32_t d = 0; d < input->rank; d++)
                 axes[d].roi_begin = NAN; /* none stays as it is */
         } else if (s->has_roi) {
             INLAY_TRY(resize_roi(roi, which, n, axes, diag));
         }
-        resize_plan_axes(&p, &s->rule, axes, x->rank, s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(x->dtype));
+        resize_plan_axes(&p, &s->rule, axes, input->rank,
+                         s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(input->dtype));
     }
     if (!resize_plan_count(&p, &s->rule))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");
@@ -212,39 +213,40 @@ typedef struct resize_job {
 static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const resize_job *job = user;
-    const kit_tensor *x = &job->call->in[0];
+    const kit_tensor *input = &job->call->in[0];
 
     if (job->s->rule.mode == RESIZE_NEAREST)
-        resize_copy_rows(job->p, inlay_dtype_bits(x->dtype) / 8, x->data, job->call->out[0].data, job->fill, begin,
-                         end);
+        resize_copy_rows(job->p, inlay_dtype_bits(input->dtype) / 8, input->data, job->call->out[0].data, job->fill,
+                         begin, end);
     else
-        resize_rows_of(x->dtype)(job->p, x->data, job->call->out[0].data, begin, end,
-                                 job->scratch + worker * job->p->scratch_bytes);
+        resize_rows_of(input->dtype)(job->p, input->data, job->call->out[0].data, begin, end,
+                                     job->scratch + worker * job->p->scratch_bytes);
     return INLAY_OK;
 }
 
 /* Tables for this run's roi, in its workspace. The axes of the plan from `kept` on are axes of X. */
-static inlay_status resize_at_run(const kit_call *call, const resize_state *s, const resize_plan **plan, char **scratch)
+static inlay_status resize_at_run(const kit_call *call, const resize_state *state, const resize_plan **plan,
+                                  char **scratch)
 {
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     resize_plan *mine = (resize_plan *)(void *)*scratch;
     resize_axis axes[INLAY_MAX_RANK];
-    uint32_t which[INLAY_MAX_RANK], n, kept = (*plan)->rank - x->rank;
+    uint32_t which[INLAY_MAX_RANK], n, kept = (*plan)->rank - input->rank;
     inlay_status status;
 
     *mine = **plan;
     memset(axes, 0, sizeof axes);
-    for (uint32_t d = 0; d < x->rank; d++) {
+    for (uint32_t d = 0; d < input->rank; d++) {
         axes[d] = mine->axes[kept + d];
         axes[d].roi_begin = 0;
     }
-    status = resize_which(s, x->rank, which, &n, call->diag);
+    status = resize_which(state, input->rank, which, &n, call->diag);
     if (status == INLAY_OK)
         status = resize_roi(resize_input(call->in, call->in_count, 1), which, n, axes, call->diag);
     if (status != INLAY_OK)
         return status;
-    memcpy(mine->axes + kept, axes, x->rank * sizeof axes[0]);
-    resize_plan_fill(mine, &s->rule, *scratch + (sizeof *mine + 7) / 8 * 8);
+    memcpy(mine->axes + kept, axes, input->rank * sizeof axes[0]);
+    resize_plan_fill(mine, &state->rule, *scratch + (sizeof *mine + 7) / 8 * 8);
     *plan = mine;
     *scratch += (sizeof *mine + 64 + mine->table_bytes) / 64 * 64;
     return INLAY_OK;
@@ -252,34 +254,34 @@ static inlay_status resize_at_run(const kit_call *call, const resize_state *s, c
 
 static inlay_status run_resize(const kit_call *call)
 {
-    const resize_state *s = call->state;
-    const resize_plan *p = call->plan;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    resize_job job = { .call = call, .s = s, .scratch = call->workspace };
+    const resize_state *state = call->state;
+    const resize_plan *plan = call->plan;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    resize_job job = { .call = call, .s = state, .scratch = call->workspace };
     inlay_status status = INLAY_OK;
 
-    if (y->count == 0)
+    if (output->count == 0)
         return INLAY_OK;
-    if (x->count == 0)
+    if (input->count == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no elements to make an output from");
-    if (p->rank == 0) { /* strings too: a reference is enough */
-        memcpy(y->data, x->data, kit_bytes(x->dtype, x->count));
+    if (plan->rank == 0) { /* strings too: a reference is enough */
+        memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
         return INLAY_OK;
     }
-    if (p->tables_at_run)
-        status = resize_at_run(call, s, &p, &job.scratch);
+    if (plan->tables_at_run)
+        status = resize_at_run(call, state, &plan, &job.scratch);
     if (status != INLAY_OK)
         return status;
-    job.p = p;
-    if (x->dtype == INLAY_COMPLEX64)
-        memcpy(job.fill, &(float){ (float)s->extrapolation }, sizeof(float));
-    else if (x->dtype == INLAY_COMPLEX128)
-        memcpy(job.fill, &s->extrapolation, sizeof(double));
-    else if (x->dtype == INLAY_STRING)
+    job.p = plan;
+    if (input->dtype == INLAY_COMPLEX64)
+        memcpy(job.fill, &(float){ (float)state->extrapolation }, sizeof(float));
+    else if (input->dtype == INLAY_COMPLEX128)
+        memcpy(job.fill, &state->extrapolation, sizeof(double));
+    else if (input->dtype == INLAY_STRING)
         memcpy(job.fill, &(inlay_str){ "", 0 }, sizeof(inlay_str));
     else
-        convert_from_f64(x->dtype, job.fill, 0, 1, &s->extrapolation, 0);
-    return kit_parallel(call, p->rows, RESIZE_GRAIN / (y->count / p->rows + 1) + 1, resize_items, &job);
+        convert_from_f64(input->dtype, job.fill, 0, 1, &state->extrapolation, 0);
+    return kit_parallel(call, plan->rows, RESIZE_GRAIN / (output->count / plan->rows + 1) + 1, resize_items, &job);
 }
 
 #define RESIZE_KERNEL(name)                                                                                            \

@@ -48,18 +48,18 @@ static inlay_status reverse_range(void *user, int64_t begin, int64_t end, uint32
 static inlay_status run_reverse(const kit_call *call)
 {
     const reverse_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     int64_t steps[INLAY_MAX_RANK];
-    reverse_job job = { .in = x->data, .out = y->data, .lengths = call->in[1].data };
-    inlay_status status = arg_expect_dims(call->diag, y, x->rank, x->dims);
+    reverse_job job = { .in = input->data, .out = output->data, .lengths = call->in[1].data };
+    inlay_status status = arg_expect_dims(call->diag, output, input->rank, input->dims);
 
     if (status != INLAY_OK)
         return status;
-    if (x->rank < 2)
+    if (input->rank < 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; a batch and a time axis are needed",
-                          x->rank);
-    job.batches = x->dims[state->batch_axis];
-    job.times = x->dims[state->time_axis];
+                          input->rank);
+    job.batches = input->dims[state->batch_axis];
+    job.times = input->dims[state->time_axis];
     if (call->in[1].count != job.batches)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sequence_lens has %lld values for a batch of %lld",
                           (long long)call->in[1].count, (long long)job.batches);
@@ -67,9 +67,9 @@ static inlay_status run_reverse(const kit_call *call)
         if (job.lengths[b] < 0 || job.lengths[b] > job.times)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "sequence_lens[%lld] is %lld of %lld steps",
                               (long long)b, (long long)job.lengths[b], (long long)job.times);
-    if (x->count == 0)
+    if (input->count == 0)
         return INLAY_OK;
-    strided_row_major(x->rank, x->dims, strided_element_bytes(x->dtype), steps);
+    strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);
     job.batch_step = steps[state->batch_axis];
     job.time_step = steps[state->time_axis];
     job.block = steps[1];

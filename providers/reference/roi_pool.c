@@ -134,15 +134,15 @@ typedef struct roi_job {
 static inlay_status check_regions(const kit_call *call, int64_t values)
 {
     const roi_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *rois = &call->in[1];
+    const kit_tensor *input = &call->in[0], *rois = &call->in[1];
 
-    if (x->rank != 4 || rois->rank != 2 || rois->dims[1] != values)
+    if (input->rank != 4 || rois->rank != 2 || rois->dims[1] != values)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, H, W] and rois [R, %lld]",
                           (long long)values);
-    if (x->dims[2] <= 0 || x->dims[3] <= 0 || x->dims[2] > INT32_MAX / x->dims[3])
+    if (input->dims[2] <= 0 || input->dims[3] <= 0 || input->dims[2] > INT32_MAX / input->dims[3])
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no pixels, or too many");
     return arg_expect_dims(call->diag, &call->out[0], 4,
-                           (int64_t[]){ rois->dims[0], x->dims[1], state->height, state->width });
+                           (int64_t[]){ rois->dims[0], input->dims[1], state->height, state->width });
 }
 
 /* ------------------------------------------------------------------ RoiAlign */
@@ -184,22 +184,23 @@ typedef struct align_region {
 
 static align_region read_region(const roi_job *job, int64_t r)
 {
-    const roi_state *s = job->state;
-    const double offset = s->half_pixel ? 0.5 : 0;
+    const roi_state *state = job->state;
+    const double offset = state->half_pixel ? 0.5 : 0;
     align_region region;
     double roi[4], h, w;
 
     convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 4, 4); /* x1, y1, x2, y2 */
     for (int i = 0; i < 4; i++)
-        roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale - offset;
+        roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * state->scale - offset;
     w = roi[2] - roi[0];
     h = roi[3] - roi[1];
-    if (!s->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
+    if (!state->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
         w = w > 1 ? w : 1;
         h = h > 1 ? h : 1;
     }
-    region = (align_region){ roi[1], roi[0], h / (double)s->height, w / (double)s->width, s->sampling, s->sampling };
-    if (s->sampling == 0) {
+    region = (align_region){ roi[1],          roi[0],         h / (double)state->height, w / (double)state->width,
+                             state->sampling, state->sampling };
+    if (state->sampling == 0) {
         region.grid_h = (int64_t)ceil(region.bin_h < MAX_GRID ? region.bin_h : MAX_GRID);
         region.grid_w = (int64_t)ceil(region.bin_w < MAX_GRID ? region.bin_w : MAX_GRID);
         region.grid_h = region.grid_h < 0 ? 0 : region.grid_h;
@@ -308,30 +309,30 @@ static inlay_status shape_align(const void *state, kit_plan *plan, inlay_diag *d
 
 static inlay_status run_align(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *batches = &call->in[2], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *batches = &call->in[2], *output = &call->out[0];
     roi_job job = { .state = call->state,
-                    .x = x,
+                    .x = input,
                     .rois = &call->in[1],
                     .batches = batches,
-                    .out = y->data,
-                    .kernels = by_dtype[x->dtype],
-                    .element = strided_element_bytes(x->dtype),
+                    .out = output->data,
+                    .kernels = by_dtype[input->dtype],
+                    .element = strided_element_bytes(input->dtype),
                     .taps = call->workspace };
     inlay_status status = check_regions(call, 4);
 
-    if (status != INLAY_OK || y->count == 0)
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    if (batches->count != y->dims[0])
+    if (batches->count != output->dims[0])
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "batch_indices has %lld values for %lld regions",
-                          (long long)batches->count, (long long)y->dims[0]);
+                          (long long)batches->count, (long long)output->dims[0]);
     for (int64_t r = 0; r < batches->count; r++) {
         const int64_t batch = ((const int64_t *)batches->data)[r];
 
-        if (batch < 0 || batch >= x->dims[0])
+        if (batch < 0 || batch >= input->dims[0])
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %lld of %lld", (long long)r,
-                              (long long)batch, (long long)x->dims[0]);
+                              (long long)batch, (long long)input->dims[0]);
     }
-    return kit_parallel(call, y->dims[0], 1, align_range, &job);
+    return kit_parallel(call, output->dims[0], 1, align_range, &job);
 }
 
 /* ------------------------------------------------------------------ MaxRoiPool */
@@ -345,9 +346,9 @@ static int64_t clamp(double v, int64_t low, int64_t high)
 static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const roi_job *job = user;
-    const roi_state *s = job->state;
+    const roi_state *state = job->state;
     const int64_t channels = job->x->dims[1], height = job->x->dims[2], width = job->x->dims[3];
-    const int64_t bins = s->height * s->width;
+    const int64_t bins = state->height * state->width;
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
@@ -355,12 +356,12 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
 
         convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 5, 5);
         for (int i = 1; i < 5; i++)
-            roi[i] = round((roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * s->scale);
+            roi[i] = round((roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * state->scale);
         w = roi[3] - roi[1] + 1 > 1 ? roi[3] - roi[1] + 1 : 1;
         h = roi[4] - roi[2] + 1 > 1 ? roi[4] - roi[2] + 1 : 1;
         for (int64_t b = 0; b < bins; b++) {
-            const double bin_h = h / (double)s->height, bin_w = w / (double)s->width;
-            const double top = (double)(b / s->width), left = (double)(b % s->width);
+            const double bin_h = h / (double)state->height, bin_w = w / (double)state->width;
+            const double top = (double)(b / state->width), left = (double)(b % state->width);
             const int64_t box[4] = { clamp(floor(top * bin_h) + roi[2], 0, height),
                                      clamp(floor(left * bin_w) + roi[1], 0, width),
                                      clamp(ceil((top + 1) * bin_h) + roi[2], 0, height),
@@ -377,25 +378,25 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
 
 static inlay_status run_max(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *rois = &call->in[1], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *rois = &call->in[1], *output = &call->out[0];
     roi_job job = { .state = call->state,
-                    .x = x,
+                    .x = input,
                     .rois = rois,
-                    .out = y->data,
-                    .kernels = by_dtype[x->dtype],
-                    .element = strided_element_bytes(x->dtype) };
+                    .out = output->data,
+                    .kernels = by_dtype[input->dtype],
+                    .element = strided_element_bytes(input->dtype) };
     inlay_status status = check_regions(call, 5);
 
-    if (status != INLAY_OK || y->count == 0)
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    for (int64_t r = 0; r < y->dims[0]; r++) {
+    for (int64_t r = 0; r < output->dims[0]; r++) {
         const double batch = convert_get_f64(rois->dtype, rois->data, r * 5);
 
-        if (!(batch >= 0 && batch < (double)x->dims[0]))
+        if (!(batch >= 0 && batch < (double)input->dims[0]))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "region %lld names batch %g of %lld", (long long)r,
-                              batch, (long long)x->dims[0]);
+                              batch, (long long)input->dims[0]);
     }
-    return kit_parallel(call, y->dims[0], 1, max_range, &job);
+    return kit_parallel(call, output->dims[0], 1, max_range, &job);
 }
 
 /* Samples of four pixels for each element: sampling_ratio squared, or as many as the size of a region asks for, which

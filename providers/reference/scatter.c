@@ -170,24 +170,25 @@ static const char *const reduction_names[REDUCE_COUNT] = { "none", "add", "mul",
 static uint32_t find_reduction(const kit_node *node)
 {
     const char *name = kit_attr_string(node->info, "reduction", "none");
-    uint32_t r = 0;
+    uint32_t reduction_name = 0;
 
-    while (r < REDUCE_COUNT && strcmp(name, reduction_names[r]) != 0)
-        r++;
-    return r;
+    while (reduction_name < REDUCE_COUNT && strcmp(name, reduction_names[reduction_name]) != 0)
+        reduction_name++;
+    return reduction_name;
 }
 
 static bool supports_scatter(const kit_node *node, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_input_dtype(node, 0);
-    const uint32_t r = find_reduction(node);
+    const uint32_t reduction_name = find_reduction(node);
 
-    if (r >= REDUCE_COUNT)
+    if (reduction_name >= REDUCE_COUNT)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use none, add, mul, max or min", "reduction '%s' is unknown",
                           kit_attr_string(node->info, "reduction", ""));
-    if (r != REDUCE_NONE && dtype > 0 && dtype < INLAY_DTYPE_COUNT && by_dtype[dtype][r] == NULL)
+    if (reduction_name != REDUCE_NONE && dtype > 0 && dtype < INLAY_DTYPE_COUNT &&
+        by_dtype[dtype][reduction_name] == NULL)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "", "elements of type %s have no %s", inlay_dtype_name(dtype),
-                          reduction_names[r]);
+                          reduction_names[reduction_name]);
     return true;
 }
 
@@ -281,43 +282,43 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
 
 static inlay_status check_elements(const kit_call *call, uint32_t axis)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
-    const int64_t dim = x->dims[axis];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
+    const int64_t dim = input->dims[axis];
 
-    if (indices->rank != x->rank || updates->rank != x->rank ||
-        memcmp(indices->dims, updates->dims, x->rank * sizeof *x->dims) != 0)
+    if (indices->rank != input->rank || updates->rank != input->rank ||
+        memcmp(indices->dims, updates->dims, input->rank * sizeof *input->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "indices and updates must have one shape, and the rank %u of data", x->rank);
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (i != axis && indices->dims[i] > x->dims[i])
+                          "indices and updates must have one shape, and the rank %u of data", input->rank);
+    for (uint32_t i = 0; i < input->rank; i++)
+        if (i != axis && indices->dims[i] > input->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
-                              (long long)indices->dims[i], i, (long long)x->dims[i]);
+                              (long long)indices->dims[i], i, (long long)input->dims[i]);
     return indices_check(call, indices, dim);
 }
 
 static inlay_status run_scatter_elements(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
-    elements_job job = { .out = y->data, .updates = call->in[2].data, .indices = indices };
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
+    elements_job job = { .out = output->data, .updates = call->in[2].data, .indices = indices };
     inlay_status status = INLAY_OK;
     uint32_t axis;
     int64_t units;
 
-    INLAY_TRY(arg_axis(call->diag, ((const scatter_state *)call->state)->axis, x->rank, "axis", &axis));
-    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, x->dims));
+    INLAY_TRY(arg_axis(call->diag, ((const scatter_state *)call->state)->axis, input->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, input->dims));
     INLAY_TRY(check_elements(call, axis));
     INLAY_TRY(reduction_of(call, &job.reduce));
-    INLAY_TRY(strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count)));
+    INLAY_TRY(strided_memcpy(call, output->data, input->data, kit_bytes(input->dtype, input->count)));
     if (indices->count == 0)
         goto done;
-    job.dim = x->dims[axis];
-    job.element = strided_element_bytes(x->dtype);
-    job.row_rank = x->rank - 1;
-    job.columns = indices->dims[x->rank - 1];
-    strided_row_major(x->rank, x->dims, 1, job.steps);
+    job.dim = input->dims[axis];
+    job.element = strided_element_bytes(input->dtype);
+    job.row_rank = input->rank - 1;
+    job.columns = indices->dims[input->rank - 1];
+    strided_row_major(input->rank, input->dims, 1, job.steps);
     job.axis_step = job.steps[axis];
     job.steps[axis] = 0;
-    job.row_step = axis + 1 == x->rank ? 0 : 1;
+    job.row_step = axis + 1 == input->rank ? 0 : 1;
     units = axis > 0 ? indices->dims[0] : 1;
     job.rows_per_unit = indices->count / job.columns / units;
     INLAY_TRY(kit_parallel(call, units, 16384 / (indices->count / units) + 1, elements_range, &job));
@@ -329,19 +330,19 @@ done:
 
 static inlay_status check_nd(const kit_call *call, uint32_t depth)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
     const int64_t *index = indices->data;
-    bool agree = updates->rank == indices->rank - 1 + x->rank - depth;
+    bool agree = updates->rank == indices->rank - 1 + input->rank - depth;
 
     for (uint32_t i = 0; agree && i < updates->rank; i++)
-        agree =
-            updates->dims[i] == (i + 1 < indices->rank ? indices->dims[i] : x->dims[depth + i - (indices->rank - 1)]);
+        agree = updates->dims[i] ==
+                (i + 1 < indices->rank ? indices->dims[i] : input->dims[depth + i - (indices->rank - 1)]);
     if (!agree)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "updates must have the axes of indices but the last, then those of data from axis %u on",
                           depth);
     for (int64_t i = 0; i < indices->count; i++) {
-        const int64_t dim = x->dims[i % depth];
+        const int64_t dim = input->dims[i % depth];
 
         if (index[i] < -dim || index[i] >= dim)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "indices[%lld] is %lld, outside [-%lld, %lld)",
@@ -352,32 +353,33 @@ static inlay_status check_nd(const kit_call *call, uint32_t depth)
 
 static inlay_status run_scatter_nd(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *indices = &call->in[1], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *indices = &call->in[1], *output = &call->out[0];
     int64_t steps[INLAY_MAX_RANK] = { 0 }, depth, block, tuples;
     const char *from = call->in[2].data;
     const int64_t *index = indices->data;
     inlay_status status = INLAY_OK;
     reduce_fn reduce;
 
-    if (indices->rank == 0 || x->rank == 0 || indices->dims[indices->rank - 1] > (int64_t)x->rank)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "index tuples do not fit data of rank %u", x->rank);
+    if (indices->rank == 0 || input->rank == 0 || indices->dims[indices->rank - 1] > (int64_t)input->rank)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "index tuples do not fit data of rank %u", input->rank);
     depth = indices->dims[indices->rank - 1];
-    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, x->dims));
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, input->dims));
     INLAY_TRY(check_nd(call, (uint32_t)depth));
     INLAY_TRY(reduction_of(call, &reduce));
-    INLAY_TRY(strided_memcpy(call, y->data, x->data, kit_bytes(x->dtype, x->count)));
-    strided_row_major(x->rank, x->dims, strided_element_bytes(x->dtype), steps);
-    block = strided_product(x->dims, (uint32_t)depth, x->rank);
+    INLAY_TRY(strided_memcpy(call, output->data, input->data, kit_bytes(input->dtype, input->count)));
+    strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);
+    block = strided_product(input->dims, (uint32_t)depth, input->rank);
     tuples = strided_product(indices->dims, 0, indices->rank - 1);
-    for (int64_t i = 0; i < tuples && block > 0; i++, index += depth, from += block * strided_element_bytes(x->dtype)) {
-        char *to = y->data;
+    for (int64_t i = 0; i < tuples && block > 0;
+         i++, index += depth, from += block * strided_element_bytes(input->dtype)) {
+        char *to = output->data;
 
         for (int64_t k = 0; k < depth; k++)
-            to += (index[k] < 0 ? index[k] + x->dims[k] : index[k]) * steps[k];
+            to += (index[k] < 0 ? index[k] + input->dims[k] : index[k]) * steps[k];
         if (reduce != NULL)
             reduce(to, from, block);
         else
-            memcpy(to, from, (size_t)(block * strided_element_bytes(x->dtype)));
+            memcpy(to, from, (size_t)(block * strided_element_bytes(input->dtype)));
     }
 done:
     return status;

@@ -12,13 +12,14 @@ enum { HEAD = sizeof(search_head) / sizeof(int32_t) };
 
 /* ------------------------------------------------------------------ the state */
 
-static bool head_is_sane(const search_head *h)
+static bool head_is_sane(const search_head *head)
 {
-    return h->search >= SEARCH_BEAM && h->search <= SEARCH_SAMPLE && h->batch >= 0 && h->beams >= 1 &&
-           h->beams <= SEARCH_MAX_BEAMS && (h->search == SEARCH_BEAM || h->beams == 1) && h->returned >= 1 &&
-           h->returned <= h->beams && h->prompt >= 1 && h->length >= h->prompt && h->max_length > h->prompt &&
-           h->length <= h->max_length && h->words >= 0 && h->ngram >= 0 && h->masks >= 0 && h->masks <= 7 &&
-           h->mask_words >= 0 && h->mask_width >= 0 && h->least >= 0 && h->random > 0;
+    return head->search >= SEARCH_BEAM && head->search <= SEARCH_SAMPLE && head->batch >= 0 && head->beams >= 1 &&
+           head->beams <= SEARCH_MAX_BEAMS && (head->search == SEARCH_BEAM || head->beams == 1) &&
+           head->returned >= 1 && head->returned <= head->beams && head->prompt >= 1 && head->length >= head->prompt &&
+           head->max_length > head->prompt && head->length <= head->max_length && head->words >= 0 &&
+           head->ngram >= 0 && head->masks >= 0 && head->masks <= 7 && head->mask_words >= 0 && head->mask_width >= 0 &&
+           head->least >= 0 && head->random > 0;
 }
 
 /* Moves on by a list of rows x width; false: more than a state may have. */
@@ -85,13 +86,13 @@ inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag
     return status;
 }
 
-void search_add_found(struct search *s, int32_t prompt, const int32_t *words, int32_t length, float sum)
+void search_add_found(struct search *search, int32_t prompt, const int32_t *words, int32_t length, float sum)
 {
-    const int32_t beams = s->head.beams, max = s->head.max_length;
-    const float score = sum / powf((float)length, s->head.length_penalty);
-    float *scores = s->found_score + (int64_t)prompt * beams;
-    int32_t *lengths = s->found_length + (int64_t)prompt * beams, *count = &s->found[prompt], at;
-    int32_t *rows = s->found_words + (int64_t)prompt * beams * max;
+    const int32_t beams = search->head.beams, max = search->head.max_length;
+    const float score = sum / powf((float)length, search->head.length_penalty);
+    float *scores = search->found_score + (int64_t)prompt * beams;
+    int32_t *lengths = search->found_length + (int64_t)prompt * beams, *count = &search->found[prompt], at;
+    int32_t *rows = search->found_words + (int64_t)prompt * beams * max;
 
     if (*count == beams && !(score > scores[beams - 1]))
         return;
@@ -135,36 +136,36 @@ static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_
     const inlay_node_info *n = node->info;
     const char *kind = kit_attr_string(n, "search", "");
     inlay_status status = arg_state(sizeof(start_state), out_state, diag);
-    start_state *s = *out_state;
-    search_head *h;
+    start_state *state = *out_state;
+    search_head *head;
 
     if (status != INLAY_OK)
         return status;
-    h = &s->head;
+    head = &state->head;
     for (int32_t i = 0; i < 3; i++)
         if (strcmp(kind, names[i]) == 0)
-            h->search = i + 1;
-    h->eos = (int32_t)kit_attr_int(n, "eos_token_id", -1);
-    h->pad = (int32_t)kit_attr_int(n, "pad_token_id", -1);
-    h->words = (int32_t)kit_attr_int(n, "vocab_size", -1);
-    h->words = h->words < 0 ? 0 : h->words;
-    h->ngram = (int32_t)kit_attr_int(n, "no_repeat_ngram_size", 0);
-    h->early_stopping = kit_attr_int(n, "early_stopping", 0) == 1;
-    h->whole = kit_attr_int(n, "whole", 0) != 0;
-    h->custom = kit_attr_int(n, "custom", 0) != 0;
-    h->least = (int32_t)kit_attr_int(n, "min_tokens_to_keep", 0);
-    h->filter_value = (float)kit_attr_float(n, "filter_value", -1e20);
-    h->temperature = (float)kit_attr_float(n, "temperature", 1);
-    h->top_p = (float)kit_attr_float(n, "top_p", 0);
-    h->presence_penalty = (float)kit_attr_float(n, "presence_penalty", 0);
-    s->start = (int32_t)kit_attr_int(n, "decoder_start_token_id", -1);
-    s->encoder = kit_attr_int(n, "encoder", 0) != 0;
-    if (h->search == 0)
+            head->search = i + 1;
+    head->eos = (int32_t)kit_attr_int(n, "eos_token_id", -1);
+    head->pad = (int32_t)kit_attr_int(n, "pad_token_id", -1);
+    head->words = (int32_t)kit_attr_int(n, "vocab_size", -1);
+    head->words = head->words < 0 ? 0 : head->words;
+    head->ngram = (int32_t)kit_attr_int(n, "no_repeat_ngram_size", 0);
+    head->early_stopping = kit_attr_int(n, "early_stopping", 0) == 1;
+    head->whole = kit_attr_int(n, "whole", 0) != 0;
+    head->custom = kit_attr_int(n, "custom", 0) != 0;
+    head->least = (int32_t)kit_attr_int(n, "min_tokens_to_keep", 0);
+    head->filter_value = (float)kit_attr_float(n, "filter_value", -1e20);
+    head->temperature = (float)kit_attr_float(n, "temperature", 1);
+    head->top_p = (float)kit_attr_float(n, "top_p", 0);
+    head->presence_penalty = (float)kit_attr_float(n, "presence_penalty", 0);
+    state->start = (int32_t)kit_attr_int(n, "decoder_start_token_id", -1);
+    state->encoder = kit_attr_int(n, "encoder", 0) != 0;
+    if (head->search == 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "search '%s' is none of beam, greedy and sample", kind);
-    if (h->eos < 0 || h->pad < 0)
+    if (head->eos < 0 || head->pad < 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "eos_token_id %d and pad_token_id %d must not be negative",
-                          (int)h->eos, (int)h->pad);
-    return h->ngram >= 0 && h->least >= 0
+                          (int)head->eos, (int)head->pad);
+    return head->ngram >= 0 && head->least >= 0
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_MODEL,
                             "no_repeat_ngram_size and min_tokens_to_keep must not be negative");
@@ -200,42 +201,42 @@ static inlay_status number(const kit_call *call, uint32_t i, const char *what, f
     return INLAY_OK;
 }
 
-static inlay_status read_settings(const kit_call *call, search_head *h)
+static inlay_status read_settings(const kit_call *call, search_head *head)
 {
     const kit_tensor *ids = &call->in[IN_IDS];
-    const start_state *s = call->state;
+    const start_state *state = call->state;
     inlay_status status = INLAY_OK;
     int32_t seed = 0;
 
     if (ids->rank != 2 || ids->dims[0] > INT16_MAX || ids->dims[1] > INT32_MAX || ids->dims[1] < 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "input_ids must be [batch, length] with a length of 1 at least");
-    *h = s->head;
-    h->batch = (int32_t)ids->dims[0];
-    h->prompt = h->length = s->encoder ? 1 : (int32_t)ids->dims[1];
-    h->beams = h->returned = 1;
-    h->length_penalty = h->repetition_penalty = 1;
-    h->mask_width = s->encoder ? 0 : h->prompt;
-    INLAY_TRY(whole_number(call, IN_MAX, "max_length", (int64_t)h->prompt + 1, INT32_MAX, &h->max_length));
-    INLAY_TRY(whole_number(call, IN_MIN, "min_length", INT32_MIN, h->max_length - 1, &h->min_length));
-    INLAY_TRY(whole_number(call, IN_BEAMS, "num_beams", 1, SEARCH_MAX_BEAMS, &h->beams));
-    INLAY_TRY(whole_number(call, IN_RETURNED, "num_return_sequences", 1, h->beams, &h->returned));
+    *head = state->head;
+    head->batch = (int32_t)ids->dims[0];
+    head->prompt = head->length = state->encoder ? 1 : (int32_t)ids->dims[1];
+    head->beams = head->returned = 1;
+    head->length_penalty = head->repetition_penalty = 1;
+    head->mask_width = state->encoder ? 0 : head->prompt;
+    INLAY_TRY(whole_number(call, IN_MAX, "max_length", (int64_t)head->prompt + 1, INT32_MAX, &head->max_length));
+    INLAY_TRY(whole_number(call, IN_MIN, "min_length", INT32_MIN, head->max_length - 1, &head->min_length));
+    INLAY_TRY(whole_number(call, IN_BEAMS, "num_beams", 1, SEARCH_MAX_BEAMS, &head->beams));
+    INLAY_TRY(whole_number(call, IN_RETURNED, "num_return_sequences", 1, head->beams, &head->returned));
     INLAY_TRY(whole_number(call, IN_SEED, "seed", INT32_MIN, INT32_MAX, &seed));
-    INLAY_TRY(number(call, IN_LENGTH_PENALTY, "length_penalty", &h->length_penalty));
-    INLAY_TRY(number(call, IN_REPETITION, "repetition_penalty", &h->repetition_penalty));
-    if (!(h->repetition_penalty > 0))
+    INLAY_TRY(number(call, IN_LENGTH_PENALTY, "length_penalty", &head->length_penalty));
+    INLAY_TRY(number(call, IN_REPETITION, "repetition_penalty", &head->repetition_penalty));
+    if (!(head->repetition_penalty > 0))
         status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "repetition_penalty is %g; it must be above 0",
-                            (double)h->repetition_penalty);
-    if (s->encoder && s->start < 0)
+                            (double)head->repetition_penalty);
+    if (state->encoder && state->start < 0)
         status = inlay_fail(call->diag, INLAY_INVALID_MODEL, "decoder_start_token_id is missing");
-    h->random = (uint32_t)seed % 2147483647u; /* as std::minstd_rand0 is seeded */
-    h->random = h->random == 0 ? 1 : h->random;
+    head->random = (uint32_t)seed % 2147483647u; /* as std::minstd_rand0 is seeded */
+    head->random = head->random == 0 ? 1 : head->random;
 done:
     return status;
 }
 
 /* Masks of words: one row for all prompts, or one each. */
-static inlay_status read_masks(const kit_call *call, search_head *h)
+static inlay_status read_masks(const kit_call *call, search_head *head)
 {
     static const struct {
         uint32_t input;
@@ -246,31 +247,31 @@ static inlay_status read_masks(const kit_call *call, search_head *h)
                   { IN_PRESENCE, "presence_mask", true } };
 
     for (int32_t m = 0; m < 3; m++) {
-        const kit_tensor *t = kit_has_input(call, masks[m].input) ? &call->in[masks[m].input] : NULL;
+        const kit_tensor *tensor = kit_has_input(call, masks[m].input) ? &call->in[masks[m].input] : NULL;
         const uint32_t rank = masks[m].each ? 2 : 1;
 
-        if (t == NULL)
+        if (tensor == NULL)
             continue;
-        if (t->rank != rank || (rank == 2 && t->dims[0] != h->batch) || t->dims[rank - 1] > INT32_MAX ||
-            (h->masks != 0 && t->dims[rank - 1] != h->mask_words))
+        if (tensor->rank != rank || (rank == 2 && tensor->dims[0] != head->batch) ||
+            tensor->dims[rank - 1] > INT32_MAX || (head->masks != 0 && tensor->dims[rank - 1] != head->mask_words))
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s must be %s, all masks of the same words",
                               masks[m].name, rank == 1 ? "[words]" : "[batch, words]");
-        h->masks |= 1 << m;
-        h->mask_words = (int32_t)t->dims[rank - 1];
+        head->masks |= 1 << m;
+        head->mask_words = (int32_t)tensor->dims[rank - 1];
     }
     return INLAY_OK;
 }
 
-static void write_bits(const kit_call *call, struct search *s)
+static void write_bits(const kit_call *call, struct search *search)
 {
     const uint32_t inputs[] = { IN_WORDS, IN_FIRST, IN_PRESENCE };
-    const int64_t width = search_mask_row(&s->head), words = s->head.mask_words;
-    uint32_t *to = s->bits;
+    const int64_t width = search_mask_row(&search->head), words = search->head.mask_words;
+    uint32_t *to = search->bits;
 
     for (int m = 0; m < 3; m++) {
-        const int64_t rows = m == 0 ? 1 : s->head.batch;
+        const int64_t rows = m == 0 ? 1 : search->head.batch;
 
-        if ((s->head.masks >> m & 1) == 0)
+        if ((search->head.masks >> m & 1) == 0)
             continue;
         for (int64_t r = 0; r < rows; r++, to += width) {
             const int32_t *from = (const int32_t *)call->in[inputs[m]].data + r * words;
@@ -283,51 +284,51 @@ static void write_bits(const kit_call *call, struct search *s)
 
 /* Which ids of the prompts count: as the caller says, or those that are no padding; an encoder's only lacks the padding
  * in front, for its end may be the same id. */
-static void write_mask(const kit_call *call, struct search *s, int32_t *mask)
+static void write_mask(const kit_call *call, struct search *search, int32_t *mask)
 {
     const start_state *state = call->state;
     const kit_tensor *ids = &call->in[IN_IDS];
     const int64_t length = ids->dims[1];
 
-    for (int64_t b = 0; b < s->head.batch; b++, mask += length) {
+    for (int64_t b = 0; b < search->head.batch; b++, mask += length) {
         const int32_t *id = (const int32_t *)ids->data + b * length;
         bool began = false;
 
         for (int64_t i = 0; i < length; i++) {
-            began |= id[i] != s->head.pad;
+            began |= id[i] != search->head.pad;
             mask[i] = kit_has_input(call, IN_MASK) ? ((const int32_t *)call->in[IN_MASK].data)[b * length + i]
                       : state->encoder             ? began
-                                                   : id[i] != s->head.pad;
-            s->place[b] += mask[i] != 0;
+                                                   : id[i] != search->head.pad;
+            search->place[b] += mask[i] != 0;
         }
     }
 }
 
-static void write_rows(const kit_call *call, struct search *s)
+static void write_rows(const kit_call *call, struct search *search)
 {
     const start_state *state = call->state;
-    const search_head *h = &s->head;
+    const search_head *head = &search->head;
     const int32_t *from = call->in[IN_IDS].data;
     int32_t *ids = call->out[0].data, *positions = call->out[1].data, *mask = call->out[2].data;
 
-    for (int64_t r = 0; r < search_rows(h); r++) {
-        const int64_t b = r / h->beams;
+    for (int64_t r = 0; r < search_rows(head); r++) {
+        const int64_t b = r / head->beams;
         int32_t place = 0;
 
-        s->score[r] = r % h->beams == 0 ? 0 : -1e9f; /* or all rows of a prompt would write the same */
+        search->score[r] = r % head->beams == 0 ? 0 : -1e9f; /* or all rows of a prompt would write the same */
         if (state->encoder) {
-            s->sequence[r * h->max_length] = state->start;
+            search->sequence[r * head->max_length] = state->start;
             continue;
         }
-        for (int64_t i = 0; i < h->prompt; i++) {
-            const int64_t at = r * h->prompt + i;
+        for (int64_t i = 0; i < head->prompt; i++) {
+            const int64_t at = r * head->prompt + i;
 
-            ids[at] = s->sequence[r * h->max_length + i] = from[b * h->prompt + i];
-            mask[at] = s->mask[b * h->prompt + i];
+            ids[at] = search->sequence[r * head->max_length + i] = from[b * head->prompt + i];
+            mask[at] = search->mask[b * head->prompt + i];
             positions[at] = mask[at] != 0 ? place++ : 0;
         }
     }
-    for (int64_t b = 0; state->encoder && b < h->batch; b++) {
+    for (int64_t b = 0; state->encoder && b < head->batch; b++) {
         ids[b] = state->start;
         positions[b] = 0;
     }
@@ -339,11 +340,11 @@ static inlay_status run_start(const kit_call *call)
     inlay_status status = INLAY_OK;
     int64_t rows, two[2], wide[2], *prompts;
     search_head head;
-    struct search s;
+    struct search search;
 
     INLAY_TRY(read_settings(call, &head));
     INLAY_TRY(read_masks(call, &head));
-    INLAY_TRY(search_lay(&head, NULL, &s, call->diag));
+    INLAY_TRY(search_lay(&head, NULL, &search, call->diag));
     if (kit_has_input(call, IN_MASK) && call->in[IN_MASK].count != call->in[IN_IDS].count) {
         status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "attention_mask must have the shape of input_ids");
         goto done;
@@ -356,15 +357,15 @@ static inlay_status run_start(const kit_call *call)
     INLAY_TRY(kit_alloc_output(call, 0, 2, two));
     INLAY_TRY(kit_alloc_output(call, 1, 2, two));
     INLAY_TRY(kit_alloc_output(call, 2, 2, wide));
-    INLAY_TRY(kit_alloc_output(call, 3, 1, &s.count));
+    INLAY_TRY(kit_alloc_output(call, 3, 1, &search.count));
     INLAY_TRY(kit_alloc_output(call, 4, 1, (const int64_t[]){ 1 }));
     INLAY_TRY(kit_alloc_output(call, 5, 1, &rows));
-    memset(call->out[3].data, 0, (size_t)s.count * sizeof(int32_t));
+    memset(call->out[3].data, 0, (size_t)search.count * sizeof(int32_t));
     memcpy(call->out[3].data, &head, sizeof head);
-    INLAY_TRY(search_lay(&head, call->out[3].data, &s, call->diag));
-    write_mask(call, &s, state->encoder ? call->out[2].data : s.mask);
-    write_rows(call, &s);
-    write_bits(call, &s);
+    INLAY_TRY(search_lay(&head, call->out[3].data, &search, call->diag));
+    write_mask(call, &search, state->encoder ? call->out[2].data : search.mask);
+    write_rows(call, &search);
+    write_bits(call, &search);
     *(int64_t *)call->out[4].data = rows;
     prompts = call->out[5].data;
     for (int64_t r = 0; r < rows; r++)
@@ -376,10 +377,10 @@ done:
 /* ------------------------------------------------------------------ SearchEnd */
 
 /* The best sequences of each prompt, those that are not finished among them unless the prompt is done. */
-static inlay_status end_beams(const kit_call *call, struct search *s)
+static inlay_status end_beams(const kit_call *call, struct search *search)
 {
-    const search_head *h = &s->head;
-    const int64_t dims[] = { h->batch, h->returned, h->max_length };
+    const search_head *head = &search->head;
+    const int64_t dims[] = { head->batch, head->returned, head->max_length };
     float *scores = NULL;
     inlay_status status = kit_alloc_output(call, 0, 3, dims);
     int32_t *to;
@@ -390,52 +391,52 @@ static inlay_status end_beams(const kit_call *call, struct search *s)
         return status;
     to = call->out[0].data;
     scores = kit_has_output(call, 1) ? call->out[1].data : NULL;
-    for (int32_t b = 0; b < h->batch; b++) {
-        for (int32_t k = 0; s->done[b] == 0 && k < h->beams; k++) {
-            const int64_t r = (int64_t)b * h->beams + k;
+    for (int32_t b = 0; b < head->batch; b++) {
+        for (int32_t k = 0; search->done[b] == 0 && k < head->beams; k++) {
+            const int64_t r = (int64_t)b * head->beams + k;
 
-            search_add_found(s, b, s->sequence + r * h->max_length, h->length, s->score[r]);
+            search_add_found(search, b, search->sequence + r * head->max_length, head->length, search->score[r]);
         }
-        for (int32_t k = 0; k < h->returned; k++, to += h->max_length) {
-            const int64_t at = (int64_t)b * h->beams + k;
-            const int32_t length = k < s->found[b] ? s->found_length[at] : 0;
+        for (int32_t k = 0; k < head->returned; k++, to += head->max_length) {
+            const int64_t at = (int64_t)b * head->beams + k;
+            const int32_t length = k < search->found[b] ? search->found_length[at] : 0;
 
-            if (length < 0 || length > h->max_length)
+            if (length < 0 || length > head->max_length)
                 return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                                   "the state of a search has a sequence of %d words", (int)length);
-            memcpy(to, s->found_words + at * h->max_length, (size_t)length * sizeof *to);
-            for (int32_t i = length; i < h->max_length; i++)
-                to[i] = h->pad;
+            memcpy(to, search->found_words + at * head->max_length, (size_t)length * sizeof *to);
+            for (int32_t i = length; i < head->max_length; i++)
+                to[i] = head->pad;
             if (scores != NULL)
-                *scores++ = k < s->found[b] ? s->found_score[at] : -INFINITY;
+                *scores++ = k < search->found[b] ? search->found_score[at] : -INFINITY;
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status end_words(const kit_call *call, const struct search *s)
+static inlay_status end_words(const kit_call *call, const struct search *search)
 {
-    const search_head *h = &s->head;
-    const int64_t dims[] = { h->batch, h->max_length };
+    const search_head *head = &search->head;
+    const int64_t dims[] = { head->batch, head->max_length };
     inlay_status status = kit_alloc_output(call, 0, 2, dims);
     int32_t *to;
 
     if (status != INLAY_OK)
         return status;
     to = call->out[0].data;
-    for (int64_t b = 0; b < h->batch; b++)
-        for (int64_t i = 0; i < h->max_length; i++)
-            *to++ = i < h->length ? s->sequence[b * h->max_length + i] : h->pad;
+    for (int64_t b = 0; b < head->batch; b++)
+        for (int64_t i = 0; i < head->max_length; i++)
+            *to++ = i < head->length ? search->sequence[b * head->max_length + i] : head->pad;
     return INLAY_OK;
 }
 
 /* The scores of all steps, 0 behind the last that was needed; of Sampling those of the last step. */
-static inlay_status end_scores(const kit_call *call, const struct search *s)
+static inlay_status end_scores(const kit_call *call, const struct search *search)
 {
     const kit_tensor *from = &call->in[1];
-    const search_head *h = &s->head;
-    const bool last = h->search == SEARCH_SAMPLE;
-    const int64_t steps = h->max_length - h->prompt;
+    const search_head *head = &search->head;
+    const bool last = head->search == SEARCH_SAMPLE;
+    const int64_t steps = head->max_length - head->prompt;
     int64_t dims[4], each;
     inlay_status status;
 
@@ -469,16 +470,16 @@ static inlay_status run_end(const kit_call *call)
 {
     kit_tensor own = call->in[0]; /* written to while it ends */
     inlay_status status;
-    struct search s;
+    struct search search;
 
     own.data = call->workspace;
     if (own.count > 0)
         memcpy(own.data, call->in[0].data, (size_t)own.count * sizeof(int32_t));
-    status = search_open(&own, &s, call->diag);
+    status = search_open(&own, &search, call->diag);
     if (status == INLAY_OK)
-        status = s.head.search == SEARCH_BEAM ? end_beams(call, &s) : end_words(call, &s);
-    if (status == INLAY_OK && kit_has_output(call, s.head.search == SEARCH_SAMPLE ? 1 : 2))
-        status = end_scores(call, &s);
+        status = search.head.search == SEARCH_BEAM ? end_beams(call, &search) : end_words(call, &search);
+    if (status == INLAY_OK && kit_has_output(call, search.head.search == SEARCH_SAMPLE ? 1 : 2))
+        status = end_scores(call, &search);
     return status;
 }
 

@@ -51,17 +51,17 @@ INLAY_NODISCARD inlay_status search_lay(const search_head *head, int32_t *data, 
 /* The state in a tensor. */
 INLAY_NODISCARD inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag *diag);
 
-static inline int64_t search_rows(const search_head *h)
+static inline int64_t search_rows(const search_head *head)
 {
-    return (int64_t)h->batch * h->beams;
+    return (int64_t)head->batch * head->beams;
 }
-static inline int64_t search_mask_row(const search_head *h)
+static inline int64_t search_mask_row(const search_head *head)
 {
-    return ((int64_t)h->mask_words + 31) / 32;
+    return ((int64_t)head->mask_words + 31) / 32;
 }
 
 /* Takes one more finished sequence of a prompt in, if it is among the best. */
-void search_add_found(struct search *s, int32_t prompt, const int32_t *words, int32_t length, float sum);
+void search_add_found(struct search *search, int32_t prompt, const int32_t *words, int32_t length, float sum);
 
 /* SearchStep, in search_step.c. */
 inlay_status search_shape_step(const void *state, kit_plan *plan, inlay_diag *diag);

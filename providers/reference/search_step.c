@@ -23,45 +23,45 @@ struct step {
 
 /* ------------------------------------------------------------------ scores of one row */
 
-static const int32_t *row_words(const struct search *s, int64_t row)
+static const int32_t *row_words(const struct search *search, int64_t row)
 {
-    return s->sequence + row * s->head.max_length;
+    return search->sequence + row * search->head.max_length;
 }
 
 /* Each word that is there already counts once, however often it is there; `sorted` marks those that did. */
-static inlay_status punish_repetition(const struct step *t, int64_t row)
+static inlay_status punish_repetition(const struct step *step, int64_t row)
 {
-    const int32_t *words = row_words(&t->old, row);
-    const float penalty = t->s.head.repetition_penalty;
+    const int32_t *words = row_words(&step->old, row);
+    const float penalty = step->s.head.repetition_penalty;
 
     if (penalty == 1)
         return INLAY_OK;
-    for (int32_t i = 0; i < t->s.head.length; i++) {
-        if (words[i] < 0 || words[i] >= t->words)
-            return inlay_fail(t->call->diag, INLAY_INVALID_ARGUMENT, "word %d is outside [0, %d)", (int)words[i],
-                              (int)t->words);
-        t->sorted[words[i]] = 0;
+    for (int32_t i = 0; i < step->s.head.length; i++) {
+        if (words[i] < 0 || words[i] >= step->words)
+            return inlay_fail(step->call->diag, INLAY_INVALID_ARGUMENT, "word %d is outside [0, %d)", (int)words[i],
+                              (int)step->words);
+        step->sorted[words[i]] = 0;
     }
-    for (int32_t i = 0; i < t->s.head.length; i++) {
-        float *x = &t->scores[words[i]];
+    for (int32_t i = 0; i < step->s.head.length; i++) {
+        float *input = &step->scores[words[i]];
 
-        if (t->sorted[words[i]]++ == 0)
-            *x = *x < 0 ? *x * penalty : *x / penalty;
+        if (step->sorted[words[i]]++ == 0)
+            *input = *input < 0 ? *input * penalty : *input / penalty;
     }
     return INLAY_OK;
 }
 
 /* What would make the last words the same as some before cannot come. */
-static void forbid_repeats(const struct step *t, int64_t row)
+static void forbid_repeats(const struct step *step, int64_t row)
 {
-    const int32_t *words = row_words(&t->old, row), size = t->s.head.ngram, length = t->s.head.length;
+    const int32_t *words = row_words(&step->old, row), size = step->s.head.ngram, length = step->s.head.length;
 
     for (int32_t i = 0; size > 0 && i + size <= length; i++) {
         const int32_t next = words[i + size - 1];
 
         if (memcmp(words + i, words + length - (size - 1), (size_t)(size - 1) * sizeof *words) == 0 && next >= 0 &&
-            next < t->words)
-            t->scores[next] = -FLT_MAX;
+            next < step->words)
+            step->scores[next] = -FLT_MAX;
     }
 }
 
@@ -70,152 +70,155 @@ static bool has_bit(const uint32_t *bits, int32_t i)
     return (bits[i / 32] >> (i % 32) & 1) != 0;
 }
 
-static void apply_masks(const struct step *t, int64_t prompt)
+static void apply_masks(const struct step *step, int64_t prompt)
 {
-    const search_head *h = &t->s.head;
-    const int64_t width = search_mask_row(h);
-    const uint32_t *bits = t->s.bits;
-    const float presence = h->presence_penalty;
+    const search_head *head = &step->s.head;
+    const int64_t width = search_mask_row(head);
+    const uint32_t *bits = step->s.bits;
+    const float presence = head->presence_penalty;
 
-    if ((h->masks & 1) != 0) {
-        for (int32_t i = 0; i < t->words; i++)
-            t->scores[i] = has_bit(bits, i) ? t->scores[i] : -FLT_MAX;
+    if ((head->masks & 1) != 0) {
+        for (int32_t i = 0; i < step->words; i++)
+            step->scores[i] = has_bit(bits, i) ? step->scores[i] : -FLT_MAX;
         bits += width;
     }
-    if ((h->masks & 2) != 0) {
-        for (int32_t i = 0; i < t->words && h->length == h->prompt; i++)
-            t->scores[i] = has_bit(bits + prompt * width, i) ? t->scores[i] : -FLT_MAX;
-        bits += h->batch * width;
+    if ((head->masks & 2) != 0) {
+        for (int32_t i = 0; i < step->words && head->length == head->prompt; i++)
+            step->scores[i] = has_bit(bits + prompt * width, i) ? step->scores[i] : -FLT_MAX;
+        bits += head->batch * width;
     }
-    if (h->length < h->min_length && h->eos < t->words)
-        t->scores[h->eos] = -FLT_MAX;
-    if (h->search == SEARCH_SAMPLE && h->temperature > 0 && h->temperature != 1)
-        for (int32_t i = 0; i < t->words; i++)
-            t->scores[i] /= h->temperature;
-    for (int32_t i = 0; (h->masks & 4) != 0 && i < t->words; i++)
-        t->scores[i] -= has_bit(bits + prompt * width, i) ? presence : 0;
+    if (head->length < head->min_length && head->eos < step->words)
+        step->scores[head->eos] = -FLT_MAX;
+    if (head->search == SEARCH_SAMPLE && head->temperature > 0 && head->temperature != 1)
+        for (int32_t i = 0; i < step->words; i++)
+            step->scores[i] /= head->temperature;
+    for (int32_t i = 0; (head->masks & 4) != 0 && i < step->words; i++)
+        step->scores[i] -= has_bit(bits + prompt * width, i) ? presence : 0;
 }
 
-static void log_softmax(float *x, int32_t count)
+static void log_softmax(float *input, int32_t count)
 {
     float most = -INFINITY;
     double sum = 0;
 
     for (int32_t i = 0; i < count; i++)
-        most = x[i] > most ? x[i] : most;
+        most = input[i] > most ? input[i] : most;
     for (int32_t i = 0; i < count; i++)
-        sum += (double)vm_exp(x[i] - most);
+        sum += (double)vm_exp(input[i] - most);
     most += (float)log(sum);
     for (int32_t i = 0; i < count; i++)
-        x[i] -= most;
+        input[i] -= most;
 }
 
 /* The last logits of a row, as scores. Logits are of each row, or of each prompt where the rows still agree. */
-static inlay_status score(const struct step *t, int64_t row)
+static inlay_status score(const struct step *step, int64_t row)
 {
-    const kit_tensor *x = &t->call->in[0];
-    const int32_t beams = t->s.head.beams;
-    const int64_t from = x->dims[0] == t->s.head.batch ? row / beams : row;
+    const kit_tensor *input = &step->call->in[0];
+    const int32_t beams = step->s.head.beams;
+    const int64_t from = input->dims[0] == step->s.head.batch ? row / beams : row;
     inlay_status status;
 
-    convert_to_f32(t->scores, x->dtype, x->data, ((from + 1) * x->dims[1] - 1) * x->dims[2], t->words);
-    if (t->s.head.search == SEARCH_BEAM)
-        log_softmax(t->scores, t->words);
-    status = punish_repetition(t, row);
+    convert_to_f32(step->scores, input->dtype, input->data, ((from + 1) * input->dims[1] - 1) * input->dims[2],
+                   step->words);
+    if (step->s.head.search == SEARCH_BEAM)
+        log_softmax(step->scores, step->words);
+    status = punish_repetition(step, row);
     if (status != INLAY_OK)
         return status;
-    forbid_repeats(t, row);
-    apply_masks(t, row / beams);
+    forbid_repeats(step, row);
+    apply_masks(step, row / beams);
     return INLAY_OK;
 }
 
-static float *scores_out(const struct step *t, int64_t row)
+static float *scores_out(const struct step *step, int64_t row)
 {
-    return kit_has_output(t->call, 6) ? (float *)t->call->out[6].data + row * t->words : NULL;
+    return kit_has_output(step->call, 6) ? (float *)step->call->out[6].data + row * step->words : NULL;
 }
 
 /* ------------------------------------------------------------------ beams */
 
-static void offer(struct candidate *list, int32_t *count, int32_t most, struct candidate c)
+static void offer(struct candidate *list, int32_t *count, int32_t most, struct candidate candidate)
 {
     int32_t at;
 
-    if (*count == most && !(c.score > list[most - 1].score))
+    if (*count == most && !(candidate.score > list[most - 1].score))
         return;
     at = *count < most ? (*count)++ : most - 1;
-    for (; at > 0 && c.score > list[at - 1].score; at--)
+    for (; at > 0 && candidate.score > list[at - 1].score; at--)
         list[at] = list[at - 1];
-    list[at] = c;
+    list[at] = candidate;
 }
 
 /* The best words of all rows of a prompt, twice as many as there are rows: so many are left when each row ends. */
-static inlay_status find_candidates(const struct step *t, int32_t prompt, struct candidate *list)
+static inlay_status find_candidates(const struct step *step, int32_t prompt, struct candidate *list)
 {
-    const int32_t beams = t->s.head.beams;
+    const int32_t beams = step->s.head.beams;
     int32_t count = 0;
 
     for (int32_t k = 0; k < beams; k++) {
         const int32_t row = prompt * beams + k;
-        const float before = t->old.score[row];
-        inlay_status status = score(t, row);
-        float *out = scores_out(t, row);
+        const float before = step->old.score[row];
+        inlay_status status = score(step, row);
+        float *out = scores_out(step, row);
 
         if (status != INLAY_OK)
             return status;
-        for (int32_t i = 0; i < t->words; i++)
-            t->scores[i] += before;
+        for (int32_t i = 0; i < step->words; i++)
+            step->scores[i] += before;
         if (out != NULL)
-            memcpy(out, t->scores, (size_t)t->words * sizeof *out);
-        for (int32_t i = 0; i < t->words; i++)
-            if (t->scores[i] == t->scores[i])
-                offer(list, &count, 2 * beams, (struct candidate){ t->scores[i], row, i });
+            memcpy(out, step->scores, (size_t)step->words * sizeof *out);
+        for (int32_t i = 0; i < step->words; i++)
+            if (step->scores[i] == step->scores[i])
+                offer(list, &count, 2 * beams, (struct candidate){ step->scores[i], row, i });
     }
     return count == 2 * beams ? INLAY_OK
-                              : inlay_fail(t->call->diag, INLAY_INVALID_ARGUMENT,
+                              : inlay_fail(step->call->diag, INLAY_INVALID_ARGUMENT,
                                            "only %d scores of prompt %d are numbers; %d beams need %d", (int)count,
                                            (int)prompt, (int)beams, (int)(2 * beams));
 }
 
-static void follow(struct step *t, int32_t row, struct candidate c)
+static void follow(struct step *step, int32_t row, struct candidate candidate)
 {
-    const search_head *h = &t->s.head;
-    int32_t *words = t->s.sequence + (int64_t)row * h->max_length;
+    const search_head *head = &step->s.head;
+    int32_t *words = step->s.sequence + (int64_t)row * head->max_length;
 
-    memcpy(words, row_words(&t->old, c.row), (size_t)h->length * sizeof *words);
-    words[h->length] = c.word;
-    t->s.score[row] = c.score;
-    ((int64_t *)t->call->out[3].data)[row] = c.row;
+    memcpy(words, row_words(&step->old, candidate.row), (size_t)head->length * sizeof *words);
+    words[head->length] = candidate.word;
+    step->s.score[row] = candidate.score;
+    ((int64_t *)step->call->out[3].data)[row] = candidate.row;
 }
 
-static inlay_status step_beams(struct step *t, int32_t prompt)
+static inlay_status step_beams(struct step *step, int32_t prompt)
 {
-    const search_head *h = &t->s.head;
-    const int32_t first = prompt * h->beams;
+    const search_head *head = &step->s.head;
+    const int32_t first = prompt * head->beams;
     struct candidate list[2 * SEARCH_MAX_BEAMS];
     inlay_status status;
     int32_t kept = 0;
 
-    if (t->s.done[prompt] != 0) {
-        float *out = scores_out(t, first);
+    if (step->s.done[prompt] != 0) {
+        float *out = scores_out(step, first);
 
-        for (int32_t k = 0; k < h->beams; k++)
-            follow(t, first + k, (struct candidate){ 0, first, h->pad });
+        for (int32_t k = 0; k < head->beams; k++)
+            follow(step, first + k, (struct candidate){ 0, first, head->pad });
         if (out != NULL)
-            memset(out, 0, (size_t)h->beams * (size_t)t->words * sizeof *out);
+            memset(out, 0, (size_t)head->beams * (size_t)step->words * sizeof *out);
         return INLAY_OK;
     }
-    status = find_candidates(t, prompt, list);
+    status = find_candidates(step, prompt, list);
     if (status != INLAY_OK)
         return status;
-    for (int32_t j = 0; j < 2 * h->beams && kept < h->beams; j++) {
-        if (list[j].word != h->eos)
-            follow(t, first + kept++, list[j]);
-        else if (j < h->beams)
-            search_add_found(&t->s, prompt, row_words(&t->old, list[j].row), h->length, list[j].score);
+    for (int32_t j = 0; j < 2 * head->beams && kept < head->beams; j++) {
+        if (list[j].word != head->eos)
+            follow(step, first + kept++, list[j]);
+        else if (j < head->beams)
+            search_add_found(&step->s, prompt, row_words(&step->old, list[j].row), head->length, list[j].score);
     }
-    if (t->s.found[prompt] == h->beams) /* can a row that still grows become better than the worst that has ended? */
-        t->s.done[prompt] = h->early_stopping != 0 || t->s.found_score[first + h->beams - 1] >=
-                                                          list[0].score / powf((float)h->length, h->length_penalty);
+    if (step->s.found[prompt] ==
+        head->beams) /* can a row that still grows become better than the worst that has ended? */
+        step->s.done[prompt] =
+            head->early_stopping != 0 || step->s.found_score[first + head->beams - 1] >=
+                                             list[0].score / powf((float)head->length, head->length_penalty);
     return INLAY_OK;
 }
 
@@ -235,115 +238,115 @@ static double next_random(uint32_t *state)
 }
 
 /* Is word a to stand before word b? */
-static bool before(const struct step *t, int32_t a, int32_t b)
+static bool before(const struct step *step, int32_t a, int32_t b)
 {
-    const float x = t->scores[a], y = t->scores[b];
+    const float x = step->scores[a], y = step->scores[b];
 
-    return x == y ? a < b : t->s.head.custom != 0 ? x > y : x < y;
+    return x == y ? a < b : step->s.head.custom != 0 ? x > y : x < y;
 }
 
-static void sift(const struct step *t, int32_t at, int32_t count)
+static void sift(const struct step *step, int32_t at, int32_t count)
 {
-    int32_t *heap = t->sorted;
+    int32_t *heap = step->sorted;
 
     for (int32_t child; (child = 2 * at + 1) < count; at = child) {
         const int32_t moved = heap[at];
 
-        child += child + 1 < count && before(t, heap[child], heap[child + 1]);
-        if (!before(t, moved, heap[child]))
+        child += child + 1 < count && before(step, heap[child], heap[child + 1]);
+        if (!before(step, moved, heap[child]))
             return;
         heap[at] = heap[child];
         heap[child] = moved;
     }
 }
 
-static void sort_words(const struct step *t)
+static void sort_words(const struct step *step)
 {
-    for (int32_t i = 0; i < t->words; i++)
-        t->sorted[i] = i;
-    for (int32_t i = t->words / 2; i-- > 0;)
-        sift(t, i, t->words);
-    for (int32_t i = t->words; i-- > 1;) {
-        const int32_t last = t->sorted[i];
+    for (int32_t i = 0; i < step->words; i++)
+        step->sorted[i] = i;
+    for (int32_t i = step->words / 2; i-- > 0;)
+        sift(step, i, step->words);
+    for (int32_t i = step->words; i-- > 1;) {
+        const int32_t last = step->sorted[i];
 
-        t->sorted[i] = t->sorted[0];
-        t->sorted[0] = last;
-        sift(t, 0, i);
+        step->sorted[i] = step->sorted[0];
+        step->sorted[0] = last;
+        sift(step, 0, i);
     }
 }
 
 /* Words that together have at most 1 - top_p go (custom: those behind the ones that have top_p). */
-static void filter(const struct step *t)
+static void filter(const struct step *step)
 {
-    const search_head *h = &t->s.head;
-    const float most = t->scores[h->custom != 0 ? t->sorted[0] : t->sorted[t->words - 1]];
+    const search_head *head = &step->s.head;
+    const float most = step->scores[head->custom != 0 ? step->sorted[0] : step->sorted[step->words - 1]];
     double sum = 0;
     float part = 0;
 
-    for (int32_t i = 0; i < t->words; i++)
-        sum += (double)vm_exp(t->scores[i] - most);
-    if (h->custom != 0) {
-        for (int32_t j = 0; j + 1 < t->words; j++) {
-            part += (float)((double)vm_exp(t->scores[t->sorted[j]] - most) / sum);
-            if (part > h->top_p)
-                t->scores[t->sorted[j + 1]] = h->filter_value;
+    for (int32_t i = 0; i < step->words; i++)
+        sum += (double)vm_exp(step->scores[i] - most);
+    if (head->custom != 0) {
+        for (int32_t j = 0; j + 1 < step->words; j++) {
+            part += (float)((double)vm_exp(step->scores[step->sorted[j]] - most) / sum);
+            if (part > head->top_p)
+                step->scores[step->sorted[j + 1]] = head->filter_value;
         }
         return;
     }
-    for (int32_t j = 0; j == 0 || j < t->words - h->least; j++) {
-        part += (float)((double)vm_exp(t->scores[t->sorted[j]] - most) / sum);
-        if (part <= 1 - h->top_p)
-            t->scores[t->sorted[j]] = h->filter_value;
+    for (int32_t j = 0; j == 0 || j < step->words - head->least; j++) {
+        part += (float)((double)vm_exp(step->scores[step->sorted[j]] - most) / sum);
+        if (part <= 1 - head->top_p)
+            step->scores[step->sorted[j]] = head->filter_value;
     }
 }
 
-static int32_t draw(const struct step *t, uint32_t *random)
+static int32_t draw(const struct step *step, uint32_t *random)
 {
     double most = -FLT_MAX, sum = 0, target;
 
-    for (int32_t i = 0; i < t->words; i++)
-        most = isfinite(t->scores[i]) && (double)t->scores[i] > most ? (double)t->scores[i] : most;
-    for (int32_t i = 0; i < t->words; i++)
-        sum += isfinite(t->scores[i]) ? exp((double)t->scores[i] - most) : 0;
+    for (int32_t i = 0; i < step->words; i++)
+        most = isfinite(step->scores[i]) && (double)step->scores[i] > most ? (double)step->scores[i] : most;
+    for (int32_t i = 0; i < step->words; i++)
+        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - most) : 0;
     target = next_random(random) * sum;
     sum = 0;
-    for (int32_t i = 0; i + 1 < t->words; i++) {
-        sum += isfinite(t->scores[i]) ? exp((double)t->scores[i] - most) : 0;
+    for (int32_t i = 0; i + 1 < step->words; i++) {
+        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - most) : 0;
         if (sum > target)
             return i;
     }
-    return t->words - 1;
+    return step->words - 1;
 }
 
 /* ------------------------------------------------------------------ one row a prompt */
 
-static int32_t best_word(const struct step *t)
+static int32_t best_word(const struct step *step)
 {
     int32_t best = 0;
 
-    for (int32_t i = 1; i < t->words; i++)
-        best = t->scores[i] > t->scores[best] ? i : best;
+    for (int32_t i = 1; i < step->words; i++)
+        best = step->scores[i] > step->scores[best] ? i : best;
     return best;
 }
 
-static inlay_status step_word(struct step *t, int32_t prompt)
+static inlay_status step_word(struct step *step, int32_t prompt)
 {
-    search_head *h = &t->s.head;
-    inlay_status status = score(t, prompt);
-    float *out = scores_out(t, prompt);
+    search_head *head = &step->s.head;
+    inlay_status status = score(step, prompt);
+    float *out = scores_out(step, prompt);
     int32_t word;
 
     if (status != INLAY_OK)
         return status;
-    if (h->search == SEARCH_SAMPLE) {
-        sort_words(t);
-        filter(t);
+    if (head->search == SEARCH_SAMPLE) {
+        sort_words(step);
+        filter(step);
     }
     if (out != NULL)
-        memcpy(out, t->scores, (size_t)t->words * sizeof *out);
-    word = h->search == SEARCH_SAMPLE ? draw(t, &h->random) : best_word(t);
-    t->s.done[prompt] |= word == h->eos;
-    follow(t, prompt, (struct candidate){ 0, prompt, t->s.done[prompt] != 0 ? h->pad : word });
+        memcpy(out, step->scores, (size_t)step->words * sizeof *out);
+    word = head->search == SEARCH_SAMPLE ? draw(step, &head->random) : best_word(step);
+    step->s.done[prompt] |= word == head->eos;
+    follow(step, prompt, (struct candidate){ 0, prompt, step->s.done[prompt] != 0 ? head->pad : word });
     return INLAY_OK;
 }
 
@@ -359,92 +362,92 @@ inlay_status search_shape_step(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-static inlay_status open_step(const kit_call *call, struct step *t)
+static inlay_status open_step(const kit_call *call, struct step *step)
 {
-    const kit_tensor *x = &call->in[0];
-    const search_head *h = &t->old.head;
-    inlay_status status = search_open(&call->in[1], &t->old, call->diag);
+    const kit_tensor *input = &call->in[0];
+    const search_head *head = &step->old.head;
+    inlay_status status = search_open(&call->in[1], &step->old, call->diag);
 
     if (status != INLAY_OK)
         return status;
-    if (h->length >= h->max_length || x->dims[1] < 1 || x->dims[2] < 1 || x->dims[2] > INT32_MAX ||
-        (x->dims[0] != search_rows(h) && x->dims[0] != h->batch) || h->words > x->dims[2])
+    if (head->length >= head->max_length || input->dims[1] < 1 || input->dims[2] < 1 || input->dims[2] > INT32_MAX ||
+        (input->dims[0] != search_rows(head) && input->dims[0] != head->batch) || head->words > input->dims[2])
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "the decoder's logits [%lld, %lld, %lld] do not fit %lld rows and %d words",
-                          (long long)x->dims[0], (long long)x->dims[1], (long long)x->dims[2],
-                          (long long)search_rows(h), (int)h->words);
-    t->words = h->words > 0 ? h->words : (int32_t)x->dims[2];
-    if (h->masks != 0 && h->mask_words != t->words)
+                          (long long)input->dims[0], (long long)input->dims[1], (long long)input->dims[2],
+                          (long long)search_rows(head), (int)head->words);
+    step->words = head->words > 0 ? head->words : (int32_t)input->dims[2];
+    if (head->masks != 0 && head->mask_words != step->words)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the masks are of %d words, the decoder's logits of %d",
-                          (int)h->mask_words, (int)t->words);
-    t->scores = call->workspace;
-    t->sorted = (int32_t *)(t->scores + x->dims[2]);
+                          (int)head->mask_words, (int)step->words);
+    step->scores = call->workspace;
+    step->sorted = (int32_t *)(step->scores + input->dims[2]);
     return INLAY_OK;
 }
 
-static inlay_status allocate(const kit_call *call, const struct step *t)
+static inlay_status allocate(const kit_call *call, const struct step *step)
 {
-    const search_head *h = &t->old.head;
-    const int64_t rows = search_rows(h), next = h->length + 1;
+    const search_head *head = &step->old.head;
+    const int64_t rows = search_rows(head), next = head->length + 1;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(kit_alloc_output(call, 0, 0, NULL));
-    INLAY_TRY(kit_alloc_output(call, 1, 1, &t->old.count));
-    INLAY_TRY(kit_alloc_output(call, 2, 2, (const int64_t[]){ rows, h->whole != 0 ? next : 1 }));
+    INLAY_TRY(kit_alloc_output(call, 1, 1, &step->old.count));
+    INLAY_TRY(kit_alloc_output(call, 2, 2, (const int64_t[]){ rows, head->whole != 0 ? next : 1 }));
     INLAY_TRY(kit_alloc_output(call, 3, 1, &rows));
     if (kit_has_output(call, 4))
         INLAY_TRY(kit_alloc_output(call, 4, 2, (const int64_t[]){ rows, 1 }));
     if (kit_has_output(call, 5))
-        INLAY_TRY(kit_alloc_output(call, 5, 2, (const int64_t[]){ rows, h->mask_width + next - h->prompt }));
+        INLAY_TRY(kit_alloc_output(call, 5, 2, (const int64_t[]){ rows, head->mask_width + next - head->prompt }));
     if (kit_has_output(call, 6))
-        INLAY_TRY(kit_alloc_output(call, 6, 3, (const int64_t[]){ h->batch, h->beams, t->words }));
+        INLAY_TRY(kit_alloc_output(call, 6, 3, (const int64_t[]){ head->batch, head->beams, step->words }));
 done:
     return status;
 }
 
 /* What the decoder reads next. */
-static void write_feeds(const kit_call *call, const struct step *t)
+static void write_feeds(const kit_call *call, const struct step *step)
 {
-    const search_head *h = &t->s.head; /* with the new word */
-    const int64_t width = (int64_t)h->mask_width + h->length - h->prompt;
+    const search_head *head = &step->s.head; /* with the new word */
+    const int64_t width = (int64_t)head->mask_width + head->length - head->prompt;
     int32_t *ids = call->out[2].data, *mask = kit_has_output(call, 5) ? call->out[5].data : NULL;
 
-    for (int64_t r = 0; r < search_rows(h); r++) {
-        const int32_t *words = row_words(&t->s, r);
-        const int32_t count = h->whole != 0 ? h->length : 1;
+    for (int64_t r = 0; r < search_rows(head); r++) {
+        const int32_t *words = row_words(&step->s, r);
+        const int32_t count = head->whole != 0 ? head->length : 1;
 
-        memcpy(ids + r * count, words + h->length - count, (size_t)count * sizeof *ids);
+        memcpy(ids + r * count, words + head->length - count, (size_t)count * sizeof *ids);
         if (kit_has_output(call, 4))
             ((int32_t *)call->out[4].data)[r] =
-                (int32_t)((int64_t)t->s.place[r / h->beams] + h->length - h->prompt - 1);
+                (int32_t)((int64_t)step->s.place[r / head->beams] + head->length - head->prompt - 1);
         for (int64_t i = 0; mask != NULL && i < width; i++)
-            *mask++ = i < h->mask_width ? t->s.mask[r / h->beams * h->mask_width + i] : 1;
+            *mask++ = i < head->mask_width ? step->s.mask[r / head->beams * head->mask_width + i] : 1;
     }
 }
 
 inlay_status search_run_step(const kit_call *call)
 {
-    struct step t = { .call = call };
-    inlay_status status = open_step(call, &t);
+    struct step step = { .call = call };
+    inlay_status status = open_step(call, &step);
     bool done = true;
 
     if (status == INLAY_OK)
-        status = allocate(call, &t);
+        status = allocate(call, &step);
     if (status != INLAY_OK)
         return status;
-    memcpy(call->out[1].data, call->in[1].data, (size_t)t.old.count * sizeof(int32_t));
-    status = search_lay(&t.old.head, call->out[1].data, &t.s, call->diag);
-    for (int32_t b = 0; status == INLAY_OK && b < t.s.head.batch; b++) {
-        status = t.s.head.search == SEARCH_BEAM ? step_beams(&t, b) : step_word(&t, b);
+    memcpy(call->out[1].data, call->in[1].data, (size_t)step.old.count * sizeof(int32_t));
+    status = search_lay(&step.old.head, call->out[1].data, &step.s, call->diag);
+    for (int32_t b = 0; status == INLAY_OK && b < step.s.head.batch; b++) {
+        status = step.s.head.search == SEARCH_BEAM ? step_beams(&step, b) : step_word(&step, b);
         if (status == INLAY_OK)
             status = kit_poll(call);
-        done = done && t.s.done[b] != 0;
+        done = done && step.s.done[b] != 0;
     }
     if (status != INLAY_OK)
         return status;
-    t.s.head.length++;
-    memcpy(call->out[1].data, &t.s.head, sizeof t.s.head);
-    write_feeds(call, &t);
-    *(uint8_t *)call->out[0].data = !done && t.s.head.length < t.s.head.max_length;
+    step.s.head.length++;
+    memcpy(call->out[1].data, &step.s.head, sizeof step.s.head);
+    write_feeds(call, &step);
+    *(uint8_t *)call->out[0].data = !done && step.s.head.length < step.s.head.max_length;
     return INLAY_OK;
 }

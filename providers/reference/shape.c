@@ -30,14 +30,14 @@ static int64_t clamp_position(int64_t at, uint32_t rank)
 static inlay_status run_shape(const kit_call *call)
 {
     const shape_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const int64_t start = clamp_position(state->start, x->rank);
-    const int64_t end = state->has_end ? clamp_position(state->end, x->rank) : (int64_t)x->rank;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const int64_t start = clamp_position(state->start, input->rank);
+    const int64_t end = state->has_end ? clamp_position(state->end, input->rank) : (int64_t)input->rank;
     const int64_t count = end > start ? end - start : 0;
-    inlay_status status = arg_expect_dims(call->diag, y, 1, &count);
+    inlay_status status = arg_expect_dims(call->diag, output, 1, &count);
 
     if (status == INLAY_OK && count > 0)
-        memcpy(y->data, x->dims + start, (size_t)count * sizeof *x->dims);
+        memcpy(output->data, input->dims + start, (size_t)count * sizeof *input->dims);
     return status;
 }
 

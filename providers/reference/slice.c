@@ -55,7 +55,7 @@ typedef struct slice_box {
 static inlay_status read_box(const kit_call *call, slice_box *box)
 {
     const slice_state *state = call->state;
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     const bool attributes = state->by_attributes;
     const bool has_axes = attributes ? state->axis_count >= 0 : kit_has_input(call, 3);
     const bool has_steps = !attributes && kit_has_input(call, 4);
@@ -63,15 +63,15 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
     const int64_t end_count = attributes ? state->end_count : call->in[2].count;
     uint32_t seen = 0;
 
-    if (count < 0 || end_count != count || count > (int64_t)x->rank ||
+    if (count < 0 || end_count != count || count > (int64_t)input->rank ||
         (has_axes && (attributes ? state->axis_count : call->in[3].count) != count) ||
         (has_steps && call->in[4].count != count))
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                          "starts, ends, axes and steps must have one length, at most the rank %u", x->rank);
-    for (uint32_t i = 0; i < x->rank; i++) {
+                          "starts, ends, axes and steps must have one length, at most the rank %u", input->rank);
+    for (uint32_t i = 0; i < input->rank; i++) {
         box->start[i] = 0;
         box->step[i] = 1;
-        box->dims[i] = x->dims[i];
+        box->dims[i] = input->dims[i];
     }
     for (int64_t i = 0; i < count; i++) {
         const int64_t start = attributes ? state->starts[i] : arg_index(&call->in[1], i);
@@ -79,7 +79,7 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
         const int64_t named = !has_axes ? i : attributes ? state->axes[i] : arg_index(&call->in[3], i);
         const int64_t step = has_steps ? arg_index(&call->in[4], i) : 1;
         uint32_t axis;
-        inlay_status status = arg_axis(call->diag, named, x->rank, "axes", &axis);
+        inlay_status status = arg_axis(call->diag, named, input->rank, "axes", &axis);
 
         if (status != INLAY_OK)
             return status;
@@ -88,7 +88,7 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
         if ((seen >> axis & 1) != 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes names axis %u twice", axis);
         seen |= 1u << axis;
-        slice_axis(x->dims[axis], start, end, step, &box->start[axis], &box->dims[axis]);
+        slice_axis(input->dims[axis], start, end, step, &box->start[axis], &box->dims[axis]);
         box->step[axis] = step;
     }
     return INLAY_OK;
@@ -96,25 +96,25 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
 
 static inlay_status run_slice(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const uint32_t element = strided_element_bytes(x->dtype);
+    const kit_tensor *input = &call->in[0];
+    const uint32_t element = strided_element_bytes(input->dtype);
     int64_t from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
-    const char *start = x->data;
+    const char *start = input->data;
     slice_box box;
     strided_plan plan;
     inlay_status status = read_box(call, &box);
 
     if (status == INLAY_OK)
-        status = arg_expect_dims(call->diag, &call->out[0], x->rank, box.dims);
+        status = arg_expect_dims(call->diag, &call->out[0], input->rank, box.dims);
     if (status != INLAY_OK || call->out[0].count == 0)
         return status;
-    strided_row_major(x->rank, x->dims, element, from);
-    strided_row_major(x->rank, box.dims, element, to);
-    for (uint32_t i = 0; i < x->rank; i++) {
+    strided_row_major(input->rank, input->dims, element, from);
+    strided_row_major(input->rank, box.dims, element, to);
+    for (uint32_t i = 0; i < input->rank; i++) {
         start += box.start[i] * from[i];
         from[i] = box.dims[i] > 1 ? from[i] * box.step[i] : 0; /* a step past the only element may not be multiplied */
     }
-    strided_plan_init(&plan, element, x->rank, box.dims, from, to);
+    strided_plan_init(&plan, element, input->rank, box.dims, from, to);
     return strided_copy(call, &plan, start, call->out[0].data);
 }
 

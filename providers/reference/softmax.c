@@ -29,17 +29,17 @@ enum {
 #define LOG(v) vm_log(v)
 #include "softmax.inc"
 
-typedef void (*softmax_fn)(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
+typedef void (*softmax_fn)(const void *input, void *output, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
 
 /* Rows of float, by kernels. */
-static void rows_f32(const void *x, void *y, int64_t n, int64_t stride, int64_t columns, uint32_t kind)
+static void rows_f32(const void *input, void *output, int64_t n, int64_t stride, int64_t columns, uint32_t kind)
 {
     if (kind == HARDMAX)
-        softmax_row_f32(x, y, n, stride, columns, kind);
+        softmax_row_f32(input, output, n, stride, columns, kind);
     else if (kind == SOFTMAX)
-        KERNEL_BEST(rows)->softmax(x, y, 1, n);
+        KERNEL_BEST(rows)->softmax(input, output, 1, n);
     else
-        KERNEL_BEST(rows)->log_softmax(x, y, 1, n);
+        KERNEL_BEST(rows)->log_softmax(input, output, 1, n);
 }
 
 typedef struct softmax_state {
@@ -50,15 +50,15 @@ typedef struct softmax_state {
 
 static inlay_status prepare_softmax(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    softmax_state *s = malloc(sizeof *s);
+    softmax_state *state = malloc(sizeof *state);
     const char *name = node->info->op_type.data;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a softmax's attributes");
-    s->kind = name[0] == 'S' ? SOFTMAX : name[0] == 'L' ? LOG_SOFTMAX : HARDMAX;
-    s->flattens = node->info->since_version < 13;
-    s->axis = kit_attr_int(node->info, "axis", s->flattens ? 1 : -1);
-    *out_state = s;
+    state->kind = name[0] == 'S' ? SOFTMAX : name[0] == 'L' ? LOG_SOFTMAX : HARDMAX;
+    state->flattens = node->info->since_version < 13;
+    state->axis = kit_attr_int(node->info, "axis", state->flattens ? 1 : -1);
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -73,23 +73,23 @@ static bool is_narrow(inlay_dtype dtype)
     return dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-static inlay_status cut(const softmax_state *s, const kit_tensor *x, softmax_cut *c, inlay_diag *diag)
+static inlay_status cut(const softmax_state *state, const kit_tensor *input, softmax_cut *c, inlay_diag *diag)
 {
-    int64_t axis = s->axis < 0 ? s->axis + x->rank : s->axis;
+    int64_t axis = state->axis < 0 ? state->axis + input->rank : state->axis;
 
     *c = (softmax_cut){ 1, 1, 1, SOFTMAX_TILE };
-    if (axis < 0 || (axis >= x->rank && !(axis == x->rank && (s->flattens || x->rank == 0))))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u", (long long)s->axis,
-                          x->rank);
-    for (uint32_t d = 0; d < x->rank; d++) {
+    if (axis < 0 || (axis >= input->rank && !(axis == input->rank && (state->flattens || input->rank == 0))))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
+                          (long long)state->axis, input->rank);
+    for (uint32_t d = 0; d < input->rank; d++) {
         if (d < axis)
-            c->outer *= x->dims[d];
-        else if (d == axis || s->flattens)
-            c->n *= x->dims[d];
+            c->outer *= input->dims[d];
+        else if (d == axis || state->flattens)
+            c->n *= input->dims[d];
         else
-            c->inner *= x->dims[d];
+            c->inner *= input->dims[d];
     }
-    if (is_narrow(x->dtype) && c->n > SOFTMAX_ROOM / SOFTMAX_TILE)
+    if (is_narrow(input->dtype) && c->n > SOFTMAX_ROOM / SOFTMAX_TILE)
         c->tile = c->n < SOFTMAX_ROOM ? SOFTMAX_ROOM / c->n : 1;
     c->tile = c->tile < c->inner ? c->tile : c->inner;
     return INLAY_OK;
@@ -98,11 +98,11 @@ static inlay_status cut(const softmax_state *s, const kit_tensor *x, softmax_cut
 /* float16 and bfloat16 pass through floats, a tile for each worker. */
 static inlay_status shape_softmax(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     softmax_cut c;
-    inlay_status status = cut(state, x, &c, diag);
+    inlay_status status = cut(state, input, &c, diag);
 
-    if (status == INLAY_OK && x->count > 0 && is_narrow(x->dtype))
+    if (status == INLAY_OK && input->count > 0 && is_narrow(input->dtype))
         plan->workspace_bytes = (uint64_t)(c.n * c.tile) * sizeof(float) * plan->max_threads;
     return status;
 }
@@ -120,66 +120,66 @@ typedef struct softmax_job {
 } softmax_job;
 
 /* One tile, whose columns lie `stride` apart along the axis. */
-static void softmax_tile(const softmax_job *job, const void *x, void *y, int64_t stride, int64_t columns)
+static void softmax_tile(const softmax_job *job, const void *input, void *output, int64_t stride, int64_t columns)
 {
     const int64_t n = job->cut.n;
     softmax_fn fn = stride == 1 ? job->row : job->columns;
 
     if (stride > 1 && stride < SOFTMAX_FEW && columns == stride && n <= SOFTMAX_NARROW / stride)
         fn = job->narrow;
-    fn(x, y, n, stride, columns, job->kind);
+    fn(input, output, n, stride, columns, job->kind);
 }
 
 static inlay_status softmax_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_job *job = user;
-    const softmax_cut *c = &job->cut;
+    const softmax_cut *cut = &job->cut;
 
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i % job->tiles * c->tile, at = i / job->tiles * c->n * c->inner + first;
-        const int64_t columns = c->inner - first < c->tile ? c->inner - first : c->tile;
-        float *floats = job->floats + worker * c->n * c->tile;
+        const int64_t first = i % job->tiles * cut->tile, at = i / job->tiles * cut->n * cut->inner + first;
+        const int64_t columns = cut->inner - first < cut->tile ? cut->inner - first : cut->tile;
+        float *floats = job->floats + worker * cut->n * cut->tile;
 
         if (job->floats == NULL) {
-            softmax_tile(job, job->x + at * job->elem_bytes, job->y + at * job->elem_bytes, c->inner, columns);
+            softmax_tile(job, job->x + at * job->elem_bytes, job->y + at * job->elem_bytes, cut->inner, columns);
             continue;
         }
-        if (columns == c->inner) { /* all of it lies together */
-            convert_to_f32(floats, job->dtype, job->x, at, c->n * columns);
+        if (columns == cut->inner) { /* all of it lies together */
+            convert_to_f32(floats, job->dtype, job->x, at, cut->n * columns);
             softmax_tile(job, floats, floats, columns, columns);
-            convert_from_f32(job->dtype, job->y, at, c->n * columns, floats, 0);
+            convert_from_f32(job->dtype, job->y, at, cut->n * columns, floats, 0);
             continue;
         }
-        for (int64_t k = 0; k < c->n; k++)
-            convert_to_f32(floats + k * columns, job->dtype, job->x, at + k * c->inner, columns);
+        for (int64_t k = 0; k < cut->n; k++)
+            convert_to_f32(floats + k * columns, job->dtype, job->x, at + k * cut->inner, columns);
         softmax_tile(job, floats, floats, columns, columns);
-        for (int64_t k = 0; k < c->n; k++)
-            convert_from_f32(job->dtype, job->y, at + k * c->inner, columns, floats + k * columns, 0);
+        for (int64_t k = 0; k < cut->n; k++)
+            convert_from_f32(job->dtype, job->y, at + k * cut->inner, columns, floats + k * columns, 0);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_softmax(const kit_call *call)
 {
-    const softmax_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const bool wide = x->dtype == INLAY_DOUBLE;
+    const softmax_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const bool wide = input->dtype == INLAY_DOUBLE;
     softmax_job job = { .row = wide ? softmax_row_f64 : rows_f32,
                         .columns = wide ? softmax_columns_f64 : softmax_columns_f32,
                         .narrow = wide ? softmax_narrow_f64 : softmax_narrow_f32,
-                        .x = x->data,
+                        .x = input->data,
                         .y = call->out[0].data,
-                        .floats = is_narrow(x->dtype) ? call->workspace : NULL,
-                        .dtype = x->dtype,
-                        .elem_bytes = inlay_dtype_bits(x->dtype) / 8,
-                        .kind = s->kind };
-    inlay_status status = cut(s, x, &job.cut, call->diag);
+                        .floats = is_narrow(input->dtype) ? call->workspace : NULL,
+                        .dtype = input->dtype,
+                        .elem_bytes = inlay_dtype_bits(input->dtype) / 8,
+                        .kind = state->kind };
+    inlay_status status = cut(state, input, &job.cut, call->diag);
 
-    if (status != INLAY_OK || x->count == 0)
+    if (status != INLAY_OK || input->count == 0)
         return status;
     job.tiles = (job.cut.inner + job.cut.tile - 1) / job.cut.tile;
     return kit_parallel(call, job.cut.outer * job.tiles,
-                        SOFTMAX_GRAIN / (x->count / (job.cut.outer * job.tiles) + 1) + 1, softmax_items, &job);
+                        SOFTMAX_GRAIN / (input->count / (job.cut.outer * job.tiles) + 1) + 1, softmax_items, &job);
 }
 
 #define SOFTMAX_KERNEL(name)                                                                                           \

@@ -113,39 +113,39 @@ typedef struct strided_walk {
 } strided_walk;
 
 /* steps_b may be NULL. rank <= INLAY_MAX_RANK. Starts at index 0. */
-static inline void strided_walk_init(strided_walk *w, uint32_t rank, const int64_t *dims, const int64_t *steps_a,
+static inline void strided_walk_init(strided_walk *walk, uint32_t rank, const int64_t *dims, const int64_t *steps_a,
                                      const int64_t *steps_b)
 {
-    w->rank = rank;
-    w->offset[0] = w->offset[1] = 0;
+    walk->rank = rank;
+    walk->offset[0] = walk->offset[1] = 0;
     for (uint32_t i = 0; i < rank; i++) {
-        w->dims[i] = dims[i];
-        w->index[i] = 0;
-        w->step[0][i] = steps_a[i];
-        w->step[1][i] = steps_b != NULL ? steps_b[i] : 0;
+        walk->dims[i] = dims[i];
+        walk->index[i] = 0;
+        walk->step[0][i] = steps_a[i];
+        walk->step[1][i] = steps_b != NULL ? steps_b[i] : 0;
     }
 }
 /* Moves to the position-th index; every dim must be positive. */
-static inline void strided_walk_seek(strided_walk *w, int64_t position)
+static inline void strided_walk_seek(strided_walk *walk, int64_t position)
 {
-    w->offset[0] = w->offset[1] = 0;
-    for (uint32_t i = w->rank; i-- > 0;) {
-        w->index[i] = position % w->dims[i];
-        position /= w->dims[i];
-        w->offset[0] += w->index[i] * w->step[0][i];
-        w->offset[1] += w->index[i] * w->step[1][i];
+    walk->offset[0] = walk->offset[1] = 0;
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        walk->index[i] = position % walk->dims[i];
+        position /= walk->dims[i];
+        walk->offset[0] += walk->index[i] * walk->step[0][i];
+        walk->offset[1] += walk->index[i] * walk->step[1][i];
     }
 }
-static inline void strided_walk_next(strided_walk *w)
+static inline void strided_walk_next(strided_walk *walk)
 {
-    for (uint32_t i = w->rank; i-- > 0;) {
-        w->offset[0] += w->step[0][i];
-        w->offset[1] += w->step[1][i];
-        if (++w->index[i] < w->dims[i])
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        walk->offset[0] += walk->step[0][i];
+        walk->offset[1] += walk->step[1][i];
+        if (++walk->index[i] < walk->dims[i])
             return;
-        w->offset[0] -= w->dims[i] * w->step[0][i];
-        w->offset[1] -= w->dims[i] * w->step[1][i];
-        w->index[i] = 0;
+        walk->offset[0] -= walk->dims[i] * walk->step[0][i];
+        walk->offset[1] -= walk->dims[i] * walk->step[1][i];
+        walk->index[i] = 0;
     }
 }
 #endif

@@ -18,17 +18,17 @@ static bool same_text(inlay_str a, inlay_str b)
 /* Steps of an input within the output's shape: 0 along axes that it repeats on. */
 static inlay_status broadcast_steps(const kit_call *call, uint32_t input, int64_t *steps)
 {
-    const kit_tensor *x = &call->in[input], *y = &call->out[0];
+    const kit_tensor *x = &call->in[input], *output = &call->out[0];
     int64_t step = 1;
 
-    if (x->rank > y->rank)
+    if (x->rank > output->rank)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has a higher rank than the output", input);
-    for (uint32_t d = 0; d < y->rank; d++)
+    for (uint32_t d = 0; d < output->rank; d++)
         steps[d] = 0;
     for (uint32_t d = x->rank; d-- > 0;) {
-        const uint32_t to = d + y->rank - x->rank;
+        const uint32_t to = d + output->rank - x->rank;
 
-        if (x->dims[d] != 1 && x->dims[d] != y->dims[to])
+        if (x->dims[d] != 1 && x->dims[d] != output->dims[to])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of input %u does not broadcast", d, input);
         steps[to] = x->dims[d] == 1 ? 0 : step;
         step *= x->dims[d];
@@ -41,31 +41,31 @@ static inlay_status run_concat(const kit_call *call)
     const inlay_str *a = call->in[0].data, *b = call->in[1].data;
     const kit_tensor *out = &call->out[0];
     int64_t steps[2][INLAY_MAX_RANK];
-    inlay_str *y = out->data;
+    inlay_str *string = out->data;
     uint64_t bytes = 0;
-    strided_walk w;
+    strided_walk walk;
     inlay_status status = INLAY_OK;
     char *text;
 
     INLAY_TRY(broadcast_steps(call, 0, steps[0]));
     INLAY_TRY(broadcast_steps(call, 1, steps[1]));
-    strided_walk_init(&w, out->rank, out->dims, steps[0], steps[1]);
-    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&w))
-        bytes += a[w.offset[0]].bytes + b[w.offset[1]].bytes;
+    strided_walk_init(&walk, out->rank, out->dims, steps[0], steps[1]);
+    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&walk))
+        bytes += a[walk.offset[0]].bytes + b[walk.offset[1]].bytes;
     text = bytes > 0 ? kit_alloc_string(call, bytes) : NULL;
     if (bytes > 0 && text == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes of text",
                           (unsigned long long)bytes);
-    strided_walk_init(&w, out->rank, out->dims, steps[0], steps[1]);
-    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&w)) {
-        const inlay_str left = a[w.offset[0]], right = b[w.offset[1]];
+    strided_walk_init(&walk, out->rank, out->dims, steps[0], steps[1]);
+    for (int64_t i = 0; i < out->count; i++, strided_walk_next(&walk)) {
+        const inlay_str left = a[walk.offset[0]], right = b[walk.offset[1]];
 
-        y[i] = (inlay_str){ text, left.bytes + right.bytes };
+        string[i] = (inlay_str){ text, left.bytes + right.bytes };
         if (left.bytes > 0)
             memcpy(text, left.data, (size_t)left.bytes);
         if (right.bytes > 0)
             memcpy(text + left.bytes, right.data, (size_t)right.bytes);
-        text = y[i].bytes > 0 ? text + y[i].bytes : text;
+        text = string[i].bytes > 0 ? text + string[i].bytes : text;
     }
 done:
     return status;
@@ -139,35 +139,35 @@ static int64_t split_text(const split_state *state, inlay_str text, inlay_str *p
 
 static inlay_status run_split(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const inlay_str *texts = x->data;
+    const kit_tensor *input = &call->in[0];
+    const inlay_str *texts = input->data;
     int64_t dims[INLAY_MAX_RANK + 1], most = 0;
     inlay_status status;
-    inlay_str *y;
+    inlay_str *string;
 
-    for (int64_t i = 0; i < x->count; i++) {
+    for (int64_t i = 0; i < input->count; i++) {
         const int64_t parts = split_text(call->state, texts[i], NULL);
         most = parts > most ? parts : most;
     }
-    if (x->rank >= INLAY_MAX_RANK)
-        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "the output would have rank %u", x->rank + 1);
-    if (x->rank > 0)
-        memcpy(dims, x->dims, x->rank * sizeof *dims);
-    dims[x->rank] = most;
-    status = kit_alloc_output(call, 1, x->rank, x->dims);
+    if (input->rank >= INLAY_MAX_RANK)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "the output would have rank %u", input->rank + 1);
+    if (input->rank > 0)
+        memcpy(dims, input->dims, input->rank * sizeof *dims);
+    dims[input->rank] = most;
+    status = kit_alloc_output(call, 1, input->rank, input->dims);
     if (status == INLAY_OK)
-        status = kit_alloc_output(call, 0, x->rank + 1, dims);
+        status = kit_alloc_output(call, 0, input->rank + 1, dims);
     if (status != INLAY_OK)
         return status;
-    y = kit_has_output(call, 0) ? call->out[0].data : NULL;
-    for (int64_t i = 0; i < x->count; i++) {
-        const int64_t parts = split_text(call->state, texts[i], y);
+    string = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    for (int64_t i = 0; i < input->count; i++) {
+        const int64_t parts = split_text(call->state, texts[i], string);
 
-        for (int64_t k = parts; y != NULL && k < most; k++)
-            y[k] = (inlay_str){ "", 0 };
+        for (int64_t k = parts; string != NULL && k < most; k++)
+            string[k] = (inlay_str){ "", 0 };
         if (kit_has_output(call, 1))
             ((int64_t *)call->out[1].data)[i] = parts;
-        y = y != NULL ? y + most : NULL;
+        string = string != NULL ? string + most : NULL;
     }
     return INLAY_OK;
 }
@@ -254,38 +254,38 @@ static bool is_stopword(const normalizer_state *state, inlay_str text)
 static inlay_status run_normalizer(const kit_call *call)
 {
     const normalizer_state *state = call->state;
-    const kit_tensor *x = &call->in[0];
-    const inlay_str *texts = x->data;
+    const kit_tensor *input = &call->in[0];
+    const inlay_str *texts = input->data;
     int64_t dims[2] = { 1, 0 }, kept = 0;
     inlay_status status;
-    inlay_str *y;
+    inlay_str *string;
 
-    if (x->rank != 1 && !(x->rank == 2 && x->dims[0] == 1))
+    if (input->rank != 1 && !(input->rank == 2 && input->dims[0] == 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [C] or [1, C]");
-    for (int64_t i = 0; i < x->count; i++)
+    for (int64_t i = 0; i < input->count; i++)
         kept += !is_stopword(state, texts[i]);
-    dims[x->rank - 1] = kept > 0 ? kept : 1;
-    status = kit_alloc_output(call, 0, x->rank, dims);
+    dims[input->rank - 1] = kept > 0 ? kept : 1;
+    status = kit_alloc_output(call, 0, input->rank, dims);
     if (status != INLAY_OK || call->out[0].data == NULL)
         return status;
-    y = call->out[0].data;
+    string = call->out[0].data;
     if (kept == 0) {
-        y[0] = (inlay_str){ "", 0 }; /* StringNormalizer-10: of nothing one empty string is left */
+        string[0] = (inlay_str){ "", 0 }; /* StringNormalizer-10: of nothing one empty string is left */
         return INLAY_OK;
     }
-    for (int64_t i = 0; i < x->count; i++) {
+    for (int64_t i = 0; i < input->count; i++) {
         if (is_stopword(state, texts[i]))
             continue;
-        *y = texts[i];
+        *string = texts[i];
         if (state->change != CASE_NONE && texts[i].bytes > 0) {
             char *text = kit_alloc_string(call, texts[i].bytes);
 
             if (text == NULL)
                 return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
             case_convert(texts[i].data, (size_t)texts[i].bytes, state->change == CASE_UPPER, text);
-            y->data = text;
+            string->data = text;
         }
-        y++;
+        string++;
     }
     return INLAY_OK;
 }

@@ -83,12 +83,12 @@ static inlay_status write_rows(const kit_call *call, uint32_t axis, const char *
 
 static inlay_status run_cache(const kit_call *call)
 {
-    const kit_tensor *cache = &call->in[0], *update = &call->in[1], *y = &call->out[0];
+    const kit_tensor *cache = &call->in[0], *update = &call->in[1], *output = &call->out[0];
     inlay_status status = INLAY_OK;
     uint32_t axis;
 
     INLAY_TRY(arg_axis(call->diag, ((const cache_state *)call->state)->axis, cache->rank, "axis", &axis));
-    INLAY_TRY(arg_expect_dims(call->diag, y, cache->rank, cache->dims));
+    INLAY_TRY(arg_expect_dims(call->diag, output, cache->rank, cache->dims));
     INLAY_TRY(check_cache(call, axis));
     if (strided_is_packed(cache->dtype)) {
         uint8_t *to = call->workspace, *from = to + cache->count;
@@ -96,10 +96,10 @@ static inlay_status run_cache(const kit_call *call)
         strided_unpack(cache->dtype, cache->data, cache->count, to);
         strided_unpack(cache->dtype, update->data, update->count, from);
         INLAY_TRY(write_rows(call, axis, (const char *)from, (char *)to));
-        strided_pack(cache->dtype, to, cache->count, y->data);
+        strided_pack(cache->dtype, to, cache->count, output->data);
     } else {
-        INLAY_TRY(strided_memcpy(call, y->data, cache->data, kit_bytes(cache->dtype, cache->count)));
-        INLAY_TRY(write_rows(call, axis, update->data, y->data));
+        INLAY_TRY(strided_memcpy(call, output->data, cache->data, kit_bytes(cache->dtype, cache->count)));
+        INLAY_TRY(write_rows(call, axis, update->data, output->data));
     }
 done:
     return status;

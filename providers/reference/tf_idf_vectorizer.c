@@ -51,11 +51,11 @@ static void release_tfidf(void *opaque)
 
 static int order_texts(const void *a, const void *b)
 {
-    const inlay_str *p = a, *q = b;
-    const uint64_t shared = p->bytes < q->bytes ? p->bytes : q->bytes;
-    const int order = shared > 0 ? memcmp(p->data, q->data, (size_t)shared) : 0;
+    const inlay_str *string = a, *q = b;
+    const uint64_t shared = string->bytes < q->bytes ? string->bytes : q->bytes;
+    const int order = shared > 0 ? memcmp(string->data, q->data, (size_t)shared) : 0;
 
-    return order != 0 ? order : (p->bytes > q->bytes) - (p->bytes < q->bytes);
+    return order != 0 ? order : (string->bytes > q->bytes) - (string->bytes < q->bytes);
 }
 
 /* The number of a word, -1 when no gram has it. */
@@ -268,19 +268,19 @@ static const struct gram *find_gram(const gram_list *list, const int64_t *words,
 static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const tfidf_job *job = user;
-    const tfidf_state *s = job->state;
-    int64_t *window = job->window + worker * s->longest;
+    const tfidf_state *state = job->state;
+    int64_t *window = job->window + worker * state->longest;
 
     for (int64_t row = begin; row < end; row++) {
         const int64_t *words = job->words + row * job->length;
-        float *out = job->out + row * s->columns;
+        float *out = job->out + row * state->columns;
 
-        memset(out, 0, (size_t)s->columns * sizeof *out);
-        for (int64_t length = s->shortest; length <= s->longest && length <= s->list_count; length++) {
-            const gram_list *list = &s->lists[length - 1];
+        memset(out, 0, (size_t)state->columns * sizeof *out);
+        for (int64_t length = state->shortest; length <= state->longest && length <= state->list_count; length++) {
+            const gram_list *list = &state->lists[length - 1];
 
             /* Single words have nothing to skip between them. */
-            for (int64_t step = 1; step <= (length == 1 ? 1 : s->skips + 1) && list->count > 0; step++) {
+            for (int64_t step = 1; step <= (length == 1 ? 1 : state->skips + 1) && list->count > 0; step++) {
                 for (int64_t first = 0; first + (length - 1) * step < job->length; first++) {
                     const struct gram *found;
 
@@ -289,10 +289,10 @@ static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t
                     found = find_gram(list, window, length);
                     if (found == NULL)
                         continue;
-                    if (s->mode == MODE_IDF)
+                    if (state->mode == MODE_IDF)
                         out[found->column] = found->weight;
                     else
-                        out[found->column] += s->mode == MODE_TF ? 1 : found->weight;
+                        out[found->column] += state->mode == MODE_TF ? 1 : found->weight;
                 }
             }
         }
@@ -303,22 +303,22 @@ static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_tfidf(const kit_call *call)
 {
     const tfidf_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
     int64_t *words = call->workspace, dims[2], rows;
-    tfidf_job job = { state, words, 0, words + x->count, y->data };
+    tfidf_job job = { state, words, 0, words + input->count, output->data };
     inlay_status status;
 
-    if (x->rank != 1 && x->rank != 2)
+    if (input->rank != 1 && input->rank != 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [C] or [N, C]");
-    rows = x->rank == 2 ? x->dims[0] : 1;
+    rows = input->rank == 2 ? input->dims[0] : 1;
     dims[0] = rows;
-    dims[x->rank - 1] = state->columns;
-    status = arg_expect_dims(call->diag, y, x->rank, dims);
-    if (status != INLAY_OK || y->count == 0)
+    dims[input->rank - 1] = state->columns;
+    status = arg_expect_dims(call->diag, output, input->rank, dims);
+    if (status != INLAY_OK || output->count == 0)
         return status;
-    for (int64_t i = 0; i < x->count; i++)
-        words[i] = state->strings ? find_word(state, (const inlay_str *)x->data + i) : arg_index(x, i);
-    job.length = x->dims[x->rank - 1];
+    for (int64_t i = 0; i < input->count; i++)
+        words[i] = state->strings ? find_word(state, (const inlay_str *)input->data + i) : arg_index(input, i);
+    job.length = input->dims[input->rank - 1];
     return kit_parallel(call, rows, 1024 / (job.length + 1) + 1, tfidf_range, &job);
 }
 

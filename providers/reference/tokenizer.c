@@ -28,15 +28,15 @@ static void release_tokens(void *state)
     free(s);
 }
 
-static inlay_status read_expressions(token_state *s, const inlay_str *patterns, uint32_t count, inlay_diag *diag)
+static inlay_status read_expressions(token_state *state, const inlay_str *patterns, uint32_t count, inlay_diag *diag)
 {
-    s->expressions = calloc(count, sizeof *s->expressions);
-    if (s->expressions == NULL)
+    state->expressions = calloc(count, sizeof *state->expressions);
+    if (state->expressions == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the expressions of a Tokenizer");
-    s->count = count;
+    state->count = count;
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status = regex_create(patterns[i].bytes > 0 ? patterns[i].data : "", (size_t)patterns[i].bytes,
-                                           &s->expressions[i], diag);
+                                           &state->expressions[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -50,31 +50,32 @@ static inlay_status prepare_tokens(const kit_node *node, void **out_state, inlay
     const bool has_separators = separators != NULL && separators->kind == INLAY_ATTR_STRINGS && separators->count > 0;
     const bool has_token = token != NULL && token->kind == INLAY_ATTR_STRING && token->s.bytes > 0;
     const uint64_t bytes = pad != NULL && pad->kind == INLAY_ATTR_STRING ? pad->s.bytes : 0;
-    token_state *s = calloc(1, sizeof *s + (size_t)bytes + 1);
+    token_state *state = calloc(1, sizeof *state + (size_t)bytes + 1);
     inlay_status status = INLAY_OK;
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a Tokenizer");
     if (bytes > 0)
-        memcpy(s->text, pad->s.data, (size_t)bytes);
-    s->pad = (inlay_str){ s->text, bytes };
-    s->marks = kit_attr_int(node->info, "mark", 0) != 0;
-    s->least = kit_attr_int(node->info, "mincharnum", 1);
-    s->kind = has_token                                                                           ? TOKENS_OF_MATCHES
-              : separators != NULL && separators->count == 1 && separators->strings[0].bytes == 0 ? TOKENS_OF_CHARACTERS
-                                                                                                  : TOKENS_BETWEEN;
+        memcpy(state->text, pad->s.data, (size_t)bytes);
+    state->pad = (inlay_str){ state->text, bytes };
+    state->marks = kit_attr_int(node->info, "mark", 0) != 0;
+    state->least = kit_attr_int(node->info, "mincharnum", 1);
+    state->kind = has_token ? TOKENS_OF_MATCHES
+                  : separators != NULL && separators->count == 1 && separators->strings[0].bytes == 0
+                      ? TOKENS_OF_CHARACTERS
+                      : TOKENS_BETWEEN;
     if (has_separators == has_token)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "a Tokenizer needs either separators or tokenexp");
-    else if (s->least < 1 || (s->kind == TOKENS_OF_CHARACTERS && s->least > 1))
+    else if (state->least < 1 || (state->kind == TOKENS_OF_CHARACTERS && state->least > 1))
         status = inlay_fail(diag, INLAY_INVALID_MODEL,
-                            "mincharnum is %lld; it must be at least 1, and 1 for characters", (long long)s->least);
-    else if (s->kind != TOKENS_OF_CHARACTERS)
-        status = has_token ? read_expressions(s, &token->s, 1, diag)
-                           : read_expressions(s, separators->strings, separators->count, diag);
+                            "mincharnum is %lld; it must be at least 1, and 1 for characters", (long long)state->least);
+    else if (state->kind != TOKENS_OF_CHARACTERS)
+        status = has_token ? read_expressions(state, &token->s, 1, diag)
+                           : read_expressions(state, separators->strings, separators->count, diag);
     if (status == INLAY_OK)
-        *out_state = s;
+        *out_state = state;
     else
-        release_tokens(s);
+        release_tokens(state);
     return status;
 }
 
@@ -176,14 +177,14 @@ done:
 
 static inlay_status tokens_of(const kit_call *call, inlay_str text, inlay_str *out, int64_t *out_count)
 {
-    const token_state *s = call->state;
+    const token_state *state = call->state;
     const char *at = text.bytes > 0 ? text.data : "", *end = at + text.bytes;
-    token_row row = { s, call, out, 0, s->count > 0 && regex_is_utf8(at, (size_t)text.bytes) };
+    token_row row = { state, call, out, 0, state->count > 0 && regex_is_utf8(at, (size_t)text.bytes) };
     inlay_status status = kit_poll(call);
 
-    if (status == INLAY_OK && s->kind == TOKENS_OF_MATCHES)
+    if (status == INLAY_OK && state->kind == TOKENS_OF_MATCHES)
         status = match(&row, at, (size_t)text.bytes);
-    else if (status == INLAY_OK && s->kind == TOKENS_BETWEEN)
+    else if (status == INLAY_OK && state->kind == TOKENS_BETWEEN)
         status = cut(&row, 0, at, (size_t)text.bytes);
     else
         for (size_t n; status == INLAY_OK && at < end; at += n) {
@@ -196,37 +197,37 @@ static inlay_status tokens_of(const kit_call *call, inlay_str text, inlay_str *o
 
 static inlay_status run_tokens(const kit_call *call)
 {
-    const token_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const inlay_str *texts = x->data;
+    const token_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const inlay_str *texts = input->data;
     int64_t dims[3] = { 0 }, most = 0;
     inlay_status status = INLAY_OK;
-    inlay_str *y;
+    inlay_str *string;
 
-    if (x->rank != 1 && x->rank != 2)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", x->rank);
-    for (int64_t i = 0; i < x->count; i++) {
+    if (input->rank != 1 && input->rank != 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", input->rank);
+    for (int64_t i = 0; i < input->count; i++) {
         int64_t n;
 
         INLAY_TRY(tokens_of(call, texts[i], NULL, &n));
         most = n > most ? n : most;
     }
-    most += s->marks && most > 0 ? 2 : 0; /* without a token there are no rows */
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
-    dims[x->rank] = most;
-    INLAY_TRY(kit_alloc_output(call, 0, x->rank + 1, dims));
-    y = call->out[0].data;
-    for (int64_t i = 0; i < x->count && most > 0; i++, y += most) {
+    most += state->marks && most > 0 ? 2 : 0; /* without a token there are no rows */
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
+    dims[input->rank] = most;
+    INLAY_TRY(kit_alloc_output(call, 0, input->rank + 1, dims));
+    string = call->out[0].data;
+    for (int64_t i = 0; i < input->count && most > 0; i++, string += most) {
         int64_t n = 0, tokens;
 
-        if (s->marks)
-            y[n++] = (inlay_str){ "\x02", 1 };
-        INLAY_TRY(tokens_of(call, texts[i], y + n, &tokens));
+        if (state->marks)
+            string[n++] = (inlay_str){ "\x02", 1 };
+        INLAY_TRY(tokens_of(call, texts[i], string + n, &tokens));
         n += tokens;
-        if (s->marks)
-            y[n++] = (inlay_str){ "\x03", 1 };
+        if (state->marks)
+            string[n++] = (inlay_str){ "\x03", 1 };
         for (; n < most; n++)
-            y[n] = s->pad;
+            string[n] = state->pad;
     }
 done:
     return status;

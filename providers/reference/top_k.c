@@ -32,18 +32,18 @@ static int64_t worker_room(int64_t count, int64_t k)
 }
 
 /* Rows so short that each element is compared with all the others: its place is how many are better. */
-static bool select_short(const float *x, int64_t count, int64_t k, bool smallest, rank_entry *best)
+static bool select_short(const float *input, int64_t count, int64_t k, bool smallest, rank_entry *best)
 {
     const row_set *set = KERNEL_BEST(rows);
     const float most = (float)k;
     float own[SHORT], better[SHORT];
     uint8_t equal[SHORT] = { 0 }; /* elements before with the same number better */
 
-    if (count > SHORT || !set->finite(x, count))
+    if (count > SHORT || !set->finite(input, count))
         return false;
     for (int64_t i = 0; i < count && smallest; i++)
-        own[i] = -x[i];
-    set->greater(smallest ? own : x, better, count);
+        own[i] = -input[i];
+    set->greater(smallest ? own : input, better, count);
     for (int64_t i = 0; i < count; i++) {
         int32_t at;
 
@@ -57,7 +57,7 @@ static bool select_short(const float *x, int64_t count, int64_t k, bool smallest
 }
 
 /* A number that the best k of a row are not worse than: of the best of each part the k-th. false: there is none. */
-static bool find_least(const float *x, int64_t count, int64_t k, uint64_t flip, rank_entry *room, float *out)
+static bool find_least(const float *input, int64_t count, int64_t k, uint64_t flip, rank_entry *room, float *out)
 {
     const int64_t part = part_of(count, k), parts = part > 0 ? count / part : 0;
     float *ends = (float *)(void *)(room + parts);
@@ -65,7 +65,7 @@ static bool find_least(const float *x, int64_t count, int64_t k, uint64_t flip, 
 
     if (parts == 0)
         return false;
-    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(x, ends, parts, part);
+    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, ends, parts, part);
     for (int64_t i = 0; i < parts; i++)
         room[i] = (rank_entry){ rank_key_f32(ends[i]) ^ flip, i };
     bar = rank_keep(room, parts, k);
@@ -179,16 +179,16 @@ static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
 /* Room for each worker to choose in. */
 static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *y = any_output(plan->out, plan->out_count);
+    const kit_tensor *output = any_output(plan->out, plan->out_count);
     uint32_t axis;
     inlay_status status = arg_axis(diag, ((const top_k_state *)opaque)->axis, plan->in[0].rank, "axis", &axis);
 
-    if (status != INLAY_OK || y->count < 0 || y->rank != plan->in[0].rank)
+    if (status != INLAY_OK || output->count < 0 || output->rank != plan->in[0].rank)
         return status;
-    if (y->dims[axis] > INT64_MAX / 8 || plan->in[0].dims[axis] > INT64_MAX / 8 ||
-        __builtin_mul_overflow((uint64_t)worker_room(plan->in[0].dims[axis], y->dims[axis]),
+    if (output->dims[axis] > INT64_MAX / 8 || plan->in[0].dims[axis] > INT64_MAX / 8 ||
+        __builtin_mul_overflow((uint64_t)worker_room(plan->in[0].dims[axis], output->dims[axis]),
                                sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)y->dims[axis]);
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)output->dims[axis]);
     return INLAY_OK;
 }
 
@@ -241,33 +241,33 @@ static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_top_k(const kit_call *call)
 {
     const top_k_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *y = any_output(call->out, call->out_count);
-    top_k_job job = { .in = x->data, .room = call->workspace, .select = by_dtype[x->dtype] };
+    const kit_tensor *input = &call->in[0], *output = any_output(call->out, call->out_count);
+    top_k_job job = { .in = input->data, .room = call->workspace, .select = by_dtype[input->dtype] };
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
     uint32_t axis;
 
     if (job.select == NULL)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(x->dtype));
-    INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
     if (state->k < 0 && call->in[1].count != 1)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K must hold one value");
     job.k = state->k >= 0 ? state->k : *(const int64_t *)call->in[1].data;
-    job.count = x->dims[axis];
+    job.count = input->dims[axis];
     if (job.k < 0 || job.k > job.count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K is %lld of %lld elements", (long long)job.k,
                           (long long)job.count);
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
     dims[axis] = job.k;
-    INLAY_TRY(arg_expect_dims(call->diag, y, x->rank, dims));
-    if (y->count == 0)
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, dims));
+    if (output->count == 0)
         goto done;
     job.values = kit_has_output(call, 0) ? call->out[0].data : NULL;
     job.indices = kit_has_output(call, 1) ? call->out[1].data : NULL;
-    job.inner = strided_product(x->dims, axis + 1, x->rank);
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
     job.flip = state->largest ? 0 : UINT64_MAX;
-    job.element = strided_element_bytes(x->dtype);
-    INLAY_TRY(kit_parallel(call, y->count / job.k, 8192 / job.count + 1, top_k_range, &job));
+    job.element = strided_element_bytes(input->dtype);
+    INLAY_TRY(kit_parallel(call, output->count / job.k, 8192 / job.count + 1, top_k_range, &job));
 done:
     return status;
 }
@@ -276,16 +276,17 @@ done:
  * Many are collected, and looked at once a digit. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *x = &shapes->in[0], *y = any_output(shapes->out, shapes->out_count);
+    const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);
     int64_t axis = kit_attr_int(node->info, "axis", -1);
     double n, k, rows;
 
-    axis += axis < 0 ? (int64_t)x->rank : 0;
-    if (x->count <= 0 || y->count <= 0 || y->rank != x->rank || axis < 0 || axis >= (int64_t)x->rank)
+    axis += axis < 0 ? (int64_t)input->rank : 0;
+    if (input->count <= 0 || output->count <= 0 || output->rank != input->rank || axis < 0 ||
+        axis >= (int64_t)input->rank)
         return;
-    n = (double)x->dims[axis];
-    k = (double)y->dims[axis];
-    rows = (double)x->count / n;
+    n = (double)input->dims[axis];
+    k = (double)output->dims[axis];
+    rows = (double)input->count / n;
     work_cost(shapes, rows * (n / 4 + k * (k <= FEW ? (2 + log(n / k)) * log2(k + 1) : 20)), 1.5, rows, cost);
 }
 

@@ -53,29 +53,30 @@ static inlay_status prepare_training(const kit_node *node, void **out_state, inl
 {
     const inlay_node_info *info = node->info;
     const char *name = info->op_type.data, *mode = kit_attr_string(info, "mode", "standard");
-    training_state *s = calloc(1, sizeof *s);
+    training_state *state = calloc(1, sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of an optimizer");
-    s->kind = name[0] == 'M' ? MOMENTUM : strcmp(name, "Adam") == 0 ? ADAM : ADAGRAD;
-    s->decay = kit_attr_float(info, "decay_factor", 0);
-    s->step.norm = kit_attr_float(info, "norm_coefficient", 0);
-    s->step.norm_post = kit_attr_float(info, "norm_coefficient_post", 0);
-    s->step.epsilon = kit_attr_float(info, "epsilon", 1e-6);
-    s->step.alpha = kit_attr_float(info, "alpha", 0.9);
-    s->step.beta = kit_attr_float(info, "beta", 0.999);
-    s->step.nesterov = strcmp(mode, "nesterov") == 0;
-    if (info->input_count < 2 || (info->input_count - 2) % training_groups[s->kind] != 0 ||
-        info->output_count != (info->input_count - 2) / training_groups[s->kind] * (training_groups[s->kind] - 1) ||
-        (!s->step.nesterov && strcmp(mode, "standard") != 0)) {
+    state->kind = name[0] == 'M' ? MOMENTUM : strcmp(name, "Adam") == 0 ? ADAM : ADAGRAD;
+    state->decay = kit_attr_float(info, "decay_factor", 0);
+    state->step.norm = kit_attr_float(info, "norm_coefficient", 0);
+    state->step.norm_post = kit_attr_float(info, "norm_coefficient_post", 0);
+    state->step.epsilon = kit_attr_float(info, "epsilon", 1e-6);
+    state->step.alpha = kit_attr_float(info, "alpha", 0.9);
+    state->step.beta = kit_attr_float(info, "beta", 0.999);
+    state->step.nesterov = strcmp(mode, "nesterov") == 0;
+    if (info->input_count < 2 || (info->input_count - 2) % training_groups[state->kind] != 0 ||
+        info->output_count !=
+            (info->input_count - 2) / training_groups[state->kind] * (training_groups[state->kind] - 1) ||
+        (!state->step.nesterov && strcmp(mode, "standard") != 0)) {
         inlay_status status = inlay_fail(diag, INLAY_INVALID_MODEL,
                                          "%s: %u inputs, %u outputs and mode '%.40s' do not make groups of tensors, "
                                          "gradients and state, or the mode is neither standard nor nesterov",
                                          name, info->input_count, info->output_count, mode);
-        free(s);
+        free(state);
         return status;
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -95,18 +96,18 @@ static inlay_status training_range(void *user, int64_t begin, int64_t end, uint3
 
 static inlay_status run_training(const kit_call *call)
 {
-    const training_state *s = call->state;
-    uint32_t groups = training_groups[s->kind], n = (call->in_count - 2) / groups;
+    const training_state *state = call->state;
+    uint32_t groups = training_groups[state->kind], n = (call->in_count - 2) / groups;
     double rate = convert_get_f64(call->in[0].dtype, call->in[0].data, 0);
     double t = (double)convert_get_i64(call->in[1].dtype, call->in[1].data, 0);
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < n && status == INLAY_OK; i++) {
-        const kit_tensor *x = &call->in[2 + i];
-        training_job job = { s->step, training_fns[s->kind][x->dtype == INLAY_DOUBLE] };
+        const kit_tensor *input = &call->in[2 + i];
+        training_job job = { state->step, training_fns[state->kind][input->dtype == INLAY_DOUBLE] };
         for (uint32_t g = 0; g < groups; g++) {
             const kit_tensor *t_in = &call->in[2 + g * n + i];
-            if (t_in->count != x->count || t_in->dtype != x->dtype)
+            if (t_in->count != input->count || t_in->dtype != input->dtype)
                 return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u must have the type and shape of input %u",
                                   2 + g * n + i, 2 + i);
             job.step.in[g] = t_in->data;
@@ -114,13 +115,13 @@ static inlay_status run_training(const kit_call *call)
         for (uint32_t g = 0; g + 1 < groups; g++)
             job.step.out[g] = call->out[g * n + i].data;
         job.step.rate = rate;
-        if (s->kind == ADAGRAD)
-            job.step.rate = rate / (1 + t * s->decay);
-        else if (s->kind == ADAM && t > 0)
-            job.step.rate = rate * sqrt(1 - pow(s->step.beta, t)) / (1 - pow(s->step.alpha, t));
-        else if (s->kind == MOMENTUM && t <= 0)
+        if (state->kind == ADAGRAD)
+            job.step.rate = rate / (1 + t * state->decay);
+        else if (state->kind == ADAM && t > 0)
+            job.step.rate = rate * sqrt(1 - pow(state->step.beta, t)) / (1 - pow(state->step.alpha, t));
+        else if (state->kind == MOMENTUM && t <= 0)
             job.step.beta = 1;
-        status = kit_parallel(call, x->count, TRAINING_GRAIN, training_range, &job);
+        status = kit_parallel(call, input->count, TRAINING_GRAIN, training_range, &job);
     }
     return status;
 }

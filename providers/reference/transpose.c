@@ -42,46 +42,46 @@ static inlay_status find_perm(const transpose_state *state, uint32_t rank, uint3
 
 static inlay_status shape_transpose(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     int64_t in_steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK], dims[INLAY_MAX_RANK];
     uint32_t perm[INLAY_MAX_RANK];
-    const uint32_t element = strided_element_bytes(x->dtype);
-    inlay_status status = find_perm(opaque, x->rank, perm, diag);
+    const uint32_t element = strided_element_bytes(input->dtype);
+    inlay_status status = find_perm(opaque, input->rank, perm, diag);
 
     if (status != INLAY_OK)
         return status;
-    strided_row_major(x->rank, x->dims, element, in_steps);
-    for (uint32_t i = 0; i < x->rank; i++) {
-        dims[i] = x->dims[perm[i]];
+    strided_row_major(input->rank, input->dims, element, in_steps);
+    for (uint32_t i = 0; i < input->rank; i++) {
+        dims[i] = input->dims[perm[i]];
         from[i] = in_steps[perm[i]];
     }
-    status = arg_expect_dims(diag, &plan->out[0], x->rank, dims);
+    status = arg_expect_dims(diag, &plan->out[0], input->rank, dims);
     if (status != INLAY_OK)
         return status;
-    strided_row_major(x->rank, dims, element, to);
+    strided_row_major(input->rank, dims, element, to);
     if (kit_plan_new(plan, sizeof(strided_plan)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a transposition");
-    strided_plan_init(plan->plan, element, x->rank, dims, from, to);
-    if (strided_is_packed(x->dtype))
-        plan->workspace_bytes = 2 * (uint64_t)x->count;
+    strided_plan_init(plan->plan, element, input->rank, dims, from, to);
+    if (strided_is_packed(input->dtype))
+        plan->workspace_bytes = 2 * (uint64_t)input->count;
     return INLAY_OK;
 }
 
 static inlay_status run_transpose(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    kit_tensor *y = &call->out[0];
+    const kit_tensor *input = &call->in[0];
+    kit_tensor *output = &call->out[0];
     inlay_status status;
 
-    if (strided_is_packed(x->dtype)) {
-        uint8_t *from = call->workspace, *to = from + x->count;
+    if (strided_is_packed(input->dtype)) {
+        uint8_t *from = call->workspace, *to = from + input->count;
 
-        strided_unpack(x->dtype, x->data, x->count, from);
+        strided_unpack(input->dtype, input->data, input->count, from);
         status = strided_copy(call, call->plan, from, to);
-        strided_pack(x->dtype, to, x->count, y->data);
+        strided_pack(input->dtype, to, input->count, output->data);
         return status;
     }
-    return strided_copy(call, call->plan, x->data, y->data);
+    return strided_copy(call, call->plan, input->data, output->data);
 }
 
 static const kit_kernel kernels[] = {

@@ -49,25 +49,25 @@ static inlay_status trilu_range(void *user, int64_t begin, int64_t end, uint32_t
 
 static inlay_status run_trilu(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    trilu_job job = { .in = x->data, .out = y->data, .upper = ((const trilu_state *)call->state)->upper };
-    inlay_status status = arg_expect_dims(call->diag, y, x->rank, x->dims);
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    trilu_job job = { .in = input->data, .out = output->data, .upper = ((const trilu_state *)call->state)->upper };
+    inlay_status status = arg_expect_dims(call->diag, output, input->rank, input->dims);
 
     if (status != INLAY_OK)
         return status;
-    if (x->rank < 2)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; matrices are needed", x->rank);
+    if (input->rank < 2)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; matrices are needed", input->rank);
     if (kit_has_input(call, 1) && call->in[1].count != 1)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "k must hold one value");
-    if (x->count == 0)
+    if (input->count == 0)
         return INLAY_OK;
-    job.rows = x->dims[x->rank - 2];
-    job.columns = x->dims[x->rank - 1];
-    job.element = strided_element_bytes(x->dtype);
+    job.rows = input->dims[input->rank - 2];
+    job.columns = input->dims[input->rank - 1];
+    job.element = strided_element_bytes(input->dtype);
     job.k = kit_has_input(call, 1) ? *(const int64_t *)call->in[1].data : 0;
     /* Beyond the corners nothing changes any more. */
     job.k = job.k < -job.rows ? -job.rows : job.k > job.columns ? job.columns : job.k;
-    return kit_parallel(call, x->count / job.columns, 65536 / (job.columns * job.element) + 1, trilu_range, &job);
+    return kit_parallel(call, input->count / job.columns, 65536 / (job.columns * job.element) + 1, trilu_range, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -16,33 +16,33 @@ struct twister {
     double normal;
 };
 
-static inline void twister_seed(struct twister *t, uint32_t seed)
+static inline void twister_seed(struct twister *twister, uint32_t seed)
 {
-    t->word[0] = seed;
+    twister->word[0] = seed;
     for (uint32_t i = 1; i < TWISTER_WORDS; i++)
-        t->word[i] = 1812433253u * (t->word[i - 1] ^ t->word[i - 1] >> 30) + i;
-    t->next = TWISTER_WORDS;
-    t->has_normal = false;
+        twister->word[i] = 1812433253u * (twister->word[i - 1] ^ twister->word[i - 1] >> 30) + i;
+    twister->next = TWISTER_WORDS;
+    twister->has_normal = false;
 }
 
-static inline void twister_refill(struct twister *t)
+static inline void twister_refill(struct twister *twister)
 {
     for (uint32_t i = 0; i < TWISTER_WORDS; i++) {
-        uint32_t after = t->word[i + 1 < TWISTER_WORDS ? i + 1 : 0];
+        uint32_t after = twister->word[i + 1 < TWISTER_WORDS ? i + 1 : 0];
         uint32_t far =
-            t->word[i + TWISTER_SHIFT < TWISTER_WORDS ? i + TWISTER_SHIFT : i + TWISTER_SHIFT - TWISTER_WORDS];
-        uint32_t y = (t->word[i] & 0x80000000u) | (after & 0x7fffffffu);
+            twister->word[i + TWISTER_SHIFT < TWISTER_WORDS ? i + TWISTER_SHIFT : i + TWISTER_SHIFT - TWISTER_WORDS];
+        uint32_t y = (twister->word[i] & 0x80000000u) | (after & 0x7fffffffu);
 
-        t->word[i] = far ^ y >> 1 ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
+        twister->word[i] = far ^ y >> 1 ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
     }
-    t->next = 0;
+    twister->next = 0;
 }
 
-static inline uint32_t twister_u32(struct twister *t)
+static inline uint32_t twister_u32(struct twister *twister)
 {
-    if (t->next >= TWISTER_WORDS)
-        twister_refill(t);
-    uint32_t y = t->word[t->next++];
+    if (twister->next >= TWISTER_WORDS)
+        twister_refill(twister);
+    uint32_t y = twister->word[twister->next++];
     y ^= y >> 11;
     y ^= y << 7 & 0x9d2c5680u;
     y ^= y << 15 & 0xefc60000u;
@@ -50,29 +50,29 @@ static inline uint32_t twister_u32(struct twister *t)
 }
 
 /* Uniform in [0, 1), 53 bits. */
-static inline double twister_uniform(struct twister *t)
+static inline double twister_uniform(struct twister *twister)
 {
-    uint32_t high = twister_u32(t) >> 5, low = twister_u32(t) >> 6;
+    uint32_t high = twister_u32(twister) >> 5, low = twister_u32(twister) >> 6;
     return ((double)high * 67108864.0 + (double)low) / 9007199254740992.0;
 }
 
 /* Standard normal, by Marsaglia's polar method. */
-static inline double twister_normal(struct twister *t)
+static inline double twister_normal(struct twister *twister)
 {
     double a, b, r;
 
-    if (t->has_normal) {
-        t->has_normal = false;
-        return t->normal;
+    if (twister->has_normal) {
+        twister->has_normal = false;
+        return twister->normal;
     }
     do {
-        a = 2.0 * twister_uniform(t) - 1.0;
-        b = 2.0 * twister_uniform(t) - 1.0;
+        a = 2.0 * twister_uniform(twister) - 1.0;
+        b = 2.0 * twister_uniform(twister) - 1.0;
         r = a * a + b * b;
     } while (r >= 1.0 || r == 0.0);
     r = sqrt(-2.0 * log(r) / r);
-    t->normal = r * a;
-    t->has_normal = true;
+    twister->normal = r * a;
+    twister->has_normal = true;
     return r * b;
 }
 
@@ -85,5 +85,5 @@ typedef struct twister_source {
 
 /* Reads the attribute `seed`, of whatever kind. */
 void twister_source_init(twister_source *source, const kit_node *node);
-void twister_start(struct twister *t, twister_source *source);
+void twister_start(struct twister *twister, twister_source *source);
 #endif

@@ -226,30 +226,30 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
     inlay_dtype dtype = kit_input_dtype(node, 0);
     bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0;
     const unary_row *row = rows;
-    ew_unary *u = calloc(1, sizeof *u);
+    ew_unary *unary = calloc(1, sizeof *unary);
 
-    if (u == NULL)
+    if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    *out_state = u;
+    *out_state = unary;
     while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
         row++;
     if (dtype == INLAY_BOOL) {
-        u->fn = not_bool;
-        u->compute = dtype;
+        unary->fn = not_bool;
+        unary->compute = dtype;
     } else if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (row->i64 != NULL || row->f64 == NULL)) {
-        u->fn = is_signed ? row->i64 : row->u64;
-        u->compute = INLAY_INT64;
+        unary->fn = is_signed ? row->i64 : row->u64;
+        unary->compute = INLAY_INT64;
     } else if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
-        u->fn = row->f64;
-        u->compute = INLAY_DOUBLE;
+        unary->fn = row->f64;
+        unary->compute = INLAY_DOUBLE;
     } else {
-        u->fn = row->f32;
-        u->compute = INLAY_FLOAT;
+        unary->fn = row->f32;
+        unary->compute = INLAY_FLOAT;
     }
-    u->grain = u->compute == INLAY_DOUBLE && row->grain != EW_GRAIN ? EW_GRAIN_CALLS : row->grain;
-    u->result = kit_output_dtype(node, 0) == INLAY_BOOL ? INLAY_BOOL : u->compute;
-    u->args[0] = (double)kit_attr_int(node->info, "detect_negative", 1);
-    u->args[1] = (double)kit_attr_int(node->info, "detect_positive", 1);
+    unary->grain = unary->compute == INLAY_DOUBLE && row->grain != EW_GRAIN ? EW_GRAIN_CALLS : row->grain;
+    unary->result = kit_output_dtype(node, 0) == INLAY_BOOL ? INLAY_BOOL : unary->compute;
+    unary->args[0] = (double)kit_attr_int(node->info, "detect_negative", 1);
+    unary->args[1] = (double)kit_attr_int(node->info, "detect_positive", 1);
     return INLAY_OK;
 }
 

@@ -35,12 +35,12 @@ static inline uint32_t case_map(uint32_t c, bool upper)
     if (upper && c == 0x3c2) /* final sigma */
         return 0x3a3;
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        const case_block *b = &blocks[i];
-        const uint32_t low = upper ? b->first + (uint32_t)b->delta : b->first;
-        const uint32_t high = upper ? b->last + (uint32_t)b->delta : b->last;
+        const case_block *block = &blocks[i];
+        const uint32_t low = upper ? block->first + (uint32_t)block->delta : block->first;
+        const uint32_t high = upper ? block->last + (uint32_t)block->delta : block->last;
 
-        if (c >= low && c <= high && (b->step == 1 || (c - low) % 2 == 0))
-            return upper ? c - b->delta : c + b->delta;
+        if (c >= low && c <= high && (block->step == 1 || (c - low) % 2 == 0))
+            return upper ? c - block->delta : c + block->delta;
     }
     return c;
 }

@@ -48,39 +48,41 @@ static int order_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Negative, 0 or positive as elements a and b of x. Complex numbers order by real, then by imaginary part. */
-static int order_elements(const kit_tensor *x, int64_t a, int64_t b)
+/* Negative, 0 or positive as elements a and b of input. Complex numbers order by real, then by imaginary part. */
+static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
 {
     int order;
 
-    switch (x->dtype) {
+    switch (input->dtype) {
     case INLAY_STRING:
-        return order_strings((const inlay_str *)x->data + a, (const inlay_str *)x->data + b);
+        return order_strings((const inlay_str *)input->data + a, (const inlay_str *)input->data + b);
     case INLAY_COMPLEX64:
-        order = order_f64((double)((const float *)x->data)[2 * a], (double)((const float *)x->data)[2 * b]);
+        order = order_f64((double)((const float *)input->data)[2 * a], (double)((const float *)input->data)[2 * b]);
         return order != 0 ? order
-                          : order_f64((double)((const float *)x->data)[2 * a + 1],
-                                      (double)((const float *)x->data)[2 * b + 1]);
+                          : order_f64((double)((const float *)input->data)[2 * a + 1],
+                                      (double)((const float *)input->data)[2 * b + 1]);
     case INLAY_COMPLEX128:
-        order = order_f64(((const double *)x->data)[2 * a], ((const double *)x->data)[2 * b]);
-        return order != 0 ? order
-                          : order_f64(((const double *)x->data)[2 * a + 1], ((const double *)x->data)[2 * b + 1]);
+        order = order_f64(((const double *)input->data)[2 * a], ((const double *)input->data)[2 * b]);
+        return order != 0
+                   ? order
+                   : order_f64(((const double *)input->data)[2 * a + 1], ((const double *)input->data)[2 * b + 1]);
     case INLAY_FLOAT:
-        return order_f64((double)((const float *)x->data)[a], (double)((const float *)x->data)[b]);
+        return order_f64((double)((const float *)input->data)[a], (double)((const float *)input->data)[b]);
     case INLAY_DOUBLE:
-        return order_f64(((const double *)x->data)[a], ((const double *)x->data)[b]);
+        return order_f64(((const double *)input->data)[a], ((const double *)input->data)[b]);
     case INLAY_FLOAT16:
-        return order_f64((double)f16_to_f32(((const uint16_t *)x->data)[a]),
-                         (double)f16_to_f32(((const uint16_t *)x->data)[b]));
+        return order_f64((double)f16_to_f32(((const uint16_t *)input->data)[a]),
+                         (double)f16_to_f32(((const uint16_t *)input->data)[b]));
     case INLAY_BFLOAT16:
-        return order_f64((double)bf16_to_f32(((const uint16_t *)x->data)[a]),
-                         (double)bf16_to_f32(((const uint16_t *)x->data)[b]));
+        return order_f64((double)bf16_to_f32(((const uint16_t *)input->data)[a]),
+                         (double)bf16_to_f32(((const uint16_t *)input->data)[b]));
     case INLAY_UINT64:
-        return order_u64(((const uint64_t *)x->data)[a], ((const uint64_t *)x->data)[b]);
+        return order_u64(((const uint64_t *)input->data)[a], ((const uint64_t *)input->data)[b]);
     case INLAY_BOOL:
-        return order_u64(((const uint8_t *)x->data)[a] != 0, ((const uint8_t *)x->data)[b] != 0);
+        return order_u64(((const uint8_t *)input->data)[a] != 0, ((const uint8_t *)input->data)[b] != 0);
     default: {
-        const int64_t p = convert_get_i64(x->dtype, x->data, a), q = convert_get_i64(x->dtype, x->data, b);
+        const int64_t p = convert_get_i64(input->dtype, input->data, a),
+                      q = convert_get_i64(input->dtype, input->data, b);
         return (p > q) - (p < q);
     }
     }
@@ -92,12 +94,12 @@ struct slices {
     int64_t outer, inner; /* a slice is outer runs of inner elements, count * inner apart */
 };
 
-static int order_slices(const struct slices *s, int64_t a, int64_t b)
+static int order_slices(const struct slices *slices, int64_t a, int64_t b)
 {
-    for (int64_t o = 0; o < s->outer; o++) {
-        for (int64_t i = 0; i < s->inner; i++) {
-            const int64_t row = o * s->count * s->inner + i;
-            const int order = order_elements(s->x, row + a * s->inner, row + b * s->inner);
+    for (int64_t o = 0; o < slices->outer; o++) {
+        for (int64_t i = 0; i < slices->inner; i++) {
+            const int64_t row = o * slices->count * slices->inner + i;
+            const int order = order_elements(slices->x, row + a * slices->inner, row + b * slices->inner);
 
             if (order != 0)
                 return order;
@@ -107,19 +109,19 @@ static int order_slices(const struct slices *s, int64_t a, int64_t b)
 }
 
 /* Bottom-up merge sort of 0 ... count - 1; the result lies in *out_order, which is one of the two. */
-static void sort_slices(const struct slices *s, int64_t *order, int64_t *other, int64_t **out_order)
+static void sort_slices(const struct slices *slices, int64_t *order, int64_t *other, int64_t **out_order)
 {
-    for (int64_t i = 0; i < s->count; i++)
+    for (int64_t i = 0; i < slices->count; i++)
         order[i] = i;
-    for (int64_t width = 1; width < s->count; width *= 2) {
-        for (int64_t begin = 0; begin < s->count; begin += 2 * width) {
-            const int64_t middle = begin + width < s->count ? begin + width : s->count;
-            const int64_t end = begin + 2 * width < s->count ? begin + 2 * width : s->count;
+    for (int64_t width = 1; width < slices->count; width *= 2) {
+        for (int64_t begin = 0; begin < slices->count; begin += 2 * width) {
+            const int64_t middle = begin + width < slices->count ? begin + width : slices->count;
+            const int64_t end = begin + 2 * width < slices->count ? begin + 2 * width : slices->count;
             int64_t a = begin, b = middle;
 
             for (int64_t to = begin; to < end; to++)
                 other[to] =
-                    a < middle && (b >= end || order_slices(s, order[a], order[b]) <= 0) ? order[a++] : order[b++];
+                    a < middle && (b >= end || order_slices(slices, order[a], order[b]) <= 0) ? order[a++] : order[b++];
         }
         {
             int64_t *swap = order;
@@ -133,43 +135,44 @@ static void sort_slices(const struct slices *s, int64_t *order, int64_t *other, 
 /* ------------------------------------------------------------------ single numbers */
 
 /* Do keys order the slices? */
-static bool has_keys(const struct slices *s)
+static bool has_keys(const struct slices *slices)
 {
-    const inlay_dtype t = s->x->dtype;
+    const inlay_dtype dtype = slices->x->dtype;
 
-    return s->outer == 1 && s->inner == 1 && t != INLAY_STRING && t != INLAY_COMPLEX64 && t != INLAY_COMPLEX128;
+    return slices->outer == 1 && slices->inner == 1 && dtype != INLAY_STRING && dtype != INLAY_COMPLEX64 &&
+           dtype != INLAY_COMPLEX128;
 }
 
 /* A key that orders as order_elements does. */
-static uint64_t key_of_element(const kit_tensor *x, int64_t i)
+static uint64_t key_of_element(const kit_tensor *input, int64_t i)
 {
-    switch (x->dtype) {
+    switch (input->dtype) {
     case INLAY_FLOAT:
-        return rank_key_f32(((const float *)x->data)[i]);
+        return rank_key_f32(((const float *)input->data)[i]);
     case INLAY_DOUBLE:
-        return rank_key_f64(((const double *)x->data)[i]);
+        return rank_key_f64(((const double *)input->data)[i]);
     case INLAY_FLOAT16:
-        return rank_key_f32(f16_to_f32(((const uint16_t *)x->data)[i]));
+        return rank_key_f32(f16_to_f32(((const uint16_t *)input->data)[i]));
     case INLAY_BFLOAT16:
-        return rank_key_f32(bf16_to_f32(((const uint16_t *)x->data)[i]));
+        return rank_key_f32(bf16_to_f32(((const uint16_t *)input->data)[i]));
     case INLAY_INT64:
-        return rank_key_i64(((const int64_t *)x->data)[i]);
+        return rank_key_i64(((const int64_t *)input->data)[i]);
     case INLAY_UINT64:
-        return ((const uint64_t *)x->data)[i];
+        return ((const uint64_t *)input->data)[i];
     case INLAY_BOOL:
-        return ((const uint8_t *)x->data)[i] != 0;
+        return ((const uint8_t *)input->data)[i] != 0;
     default:
-        return rank_key_i64(convert_get_i64(x->dtype, x->data, i));
+        return rank_key_i64(convert_get_i64(input->dtype, input->data, i));
     }
 }
 
 /* Sorts 0 ... count - 1 into order; entries: room for 2 * count, in which the keys are left, turned round. */
-static void sort_keys(const struct slices *s, rank_entry *entries, int64_t *order)
+static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t *order)
 {
-    for (int64_t i = 0; i < s->count; i++)
-        entries[i] = (rank_entry){ ~key_of_element(s->x, i), i };
-    rank_order(entries, s->count, entries + s->count);
-    for (int64_t i = 0; i < s->count; i++)
+    for (int64_t i = 0; i < slices->count; i++)
+        entries[i] = (rank_entry){ ~key_of_element(slices->x, i), i };
+    rank_order(entries, slices->count, entries + slices->count);
+    for (int64_t i = 0; i < slices->count; i++)
         order[i] = entries[i].index;
 }
 
@@ -178,9 +181,9 @@ static void sort_keys(const struct slices *s, rank_entry *entries, int64_t *orde
 /* Arrays of one index per slice: two to sort in, group of each slice, number of each group, and its members. */
 enum { ARRAYS = 4, KEY_ARRAYS = 4 /* two of entries, behind those */ };
 
-static int64_t slice_count(const unique_state *state, const kit_tensor *x, uint32_t axis)
+static int64_t slice_count(const unique_state *state, const kit_tensor *input, uint32_t axis)
 {
-    return state->flat ? x->count : x->dims[axis];
+    return state->flat ? input->count : input->dims[axis];
 }
 
 static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag *diag)
@@ -199,14 +202,14 @@ static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag 
 
 /* Numbers the groups: sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the group's first
  * slice. In the order of first occurrence when not `by_value`. Returns the number of groups. */
-static int64_t number_groups(const struct slices *s, const int64_t *sorted, const rank_entry *keys, bool by_value,
+static int64_t number_groups(const struct slices *slices, const int64_t *sorted, const rank_entry *keys, bool by_value,
                              int64_t *group, int64_t *first)
 {
     int64_t groups = 0;
 
-    for (int64_t i = 0; i < s->count; i++) {
-        const bool same =
-            i > 0 && (keys != NULL ? keys[i - 1].key == keys[i].key : order_slices(s, sorted[i - 1], sorted[i]) == 0);
+    for (int64_t i = 0; i < slices->count; i++) {
+        const bool same = i > 0 && (keys != NULL ? keys[i - 1].key == keys[i].key
+                                                 : order_slices(slices, sorted[i - 1], sorted[i]) == 0);
 
         /* The sort is stable: the first member of a run is its first occurrence, which names the group for now. */
         group[sorted[i]] = same ? group[sorted[i - 1]] : sorted[i];
@@ -218,13 +221,13 @@ static int64_t number_groups(const struct slices *s, const int64_t *sorted, cons
         /* From the name to the number: groups are runs in sorted order. */
         int64_t number = -1;
 
-        for (int64_t i = 0; i < s->count; i++) {
+        for (int64_t i = 0; i < slices->count; i++) {
             number += number + 1 < groups && sorted[i] == first[number + 1];
             group[sorted[i]] = number;
         }
     } else {
         groups = 0;
-        for (int64_t i = 0; i < s->count; i++) {
+        for (int64_t i = 0; i < slices->count; i++) {
             if (group[i] == i) {
                 first[groups] = i;
                 group[i] = groups++;
@@ -236,61 +239,61 @@ static int64_t number_groups(const struct slices *s, const int64_t *sorted, cons
     return groups;
 }
 
-static inlay_status write_values(const kit_call *call, const struct slices *s, const int64_t *first, int64_t groups,
-                                 uint32_t rank, const int64_t *dims)
+static inlay_status write_values(const kit_call *call, const struct slices *slices, const int64_t *first,
+                                 int64_t groups, uint32_t rank, const int64_t *dims)
 {
-    const int64_t element = strided_element_bytes(call->in[0].dtype), run = s->inner * element;
+    const int64_t element = strided_element_bytes(call->in[0].dtype), run = slices->inner * element;
     inlay_status status = kit_alloc_output(call, 0, rank, dims);
 
     if (status != INLAY_OK || call->out[0].data == NULL || call->out[0].count == 0)
         return status;
-    for (int64_t o = 0; o < s->outer; o++)
+    for (int64_t o = 0; o < slices->outer; o++)
         for (int64_t g = 0; g < groups; g++)
             memcpy((char *)call->out[0].data + (o * groups + g) * run,
-                   (const char *)s->x->data + (o * s->count + first[g]) * run, (size_t)run);
+                   (const char *)slices->x->data + (o * slices->count + first[g]) * run, (size_t)run);
     return INLAY_OK;
 }
 
 static inlay_status run_unique(const kit_call *call)
 {
     const unique_state *state = call->state;
-    const kit_tensor *x = &call->in[0];
+    const kit_tensor *input = &call->in[0];
     int64_t dims[INLAY_MAX_RANK] = { 0 }, *sorted, *arrays = call->workspace, *group, *first, groups;
-    struct slices s = { x, x->count, 1, 1 };
+    struct slices slices = { input, input->count, 1, 1 };
     rank_entry *keys = NULL;
     inlay_status status = INLAY_OK;
     uint32_t axis = 0;
 
     if (!state->flat) {
-        INLAY_TRY(arg_axis(call->diag, state->axis, x->rank, "axis", &axis));
-        memcpy(dims, x->dims, x->rank * sizeof *dims);
-        s = (struct slices){ x, x->dims[axis], strided_product(x->dims, 0, axis),
-                             strided_product(x->dims, axis + 1, x->rank) };
+        INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
+        memcpy(dims, input->dims, input->rank * sizeof *dims);
+        slices = (struct slices){ input, input->dims[axis], strided_product(input->dims, 0, axis),
+                                  strided_product(input->dims, axis + 1, input->rank) };
     }
-    group = arrays + 2 * s.count;
-    first = arrays + 3 * s.count;
-    if (has_keys(&s)) {
-        keys = (rank_entry *)(void *)(arrays + ARRAYS * s.count);
+    group = arrays + 2 * slices.count;
+    first = arrays + 3 * slices.count;
+    if (has_keys(&slices)) {
+        keys = (rank_entry *)(void *)(arrays + ARRAYS * slices.count);
         sorted = arrays;
-        sort_keys(&s, keys, sorted);
+        sort_keys(&slices, keys, sorted);
     } else {
-        sort_slices(&s, arrays, arrays + s.count, &sorted);
+        sort_slices(&slices, arrays, arrays + slices.count, &sorted);
     }
-    groups = number_groups(&s, sorted, keys, state->sorted, group, first);
+    groups = number_groups(&slices, sorted, keys, state->sorted, group, first);
     dims[axis] = groups;
-    INLAY_TRY(write_values(call, &s, first, groups, state->flat ? 1 : x->rank, dims));
+    INLAY_TRY(write_values(call, &slices, first, groups, state->flat ? 1 : input->rank, dims));
     INLAY_TRY(kit_alloc_output(call, 1, 1, &groups));
     if (kit_has_output(call, 1) && groups > 0)
         memcpy(call->out[1].data, first, (size_t)groups * sizeof *first);
-    INLAY_TRY(kit_alloc_output(call, 2, 1, &s.count));
-    if (kit_has_output(call, 2) && s.count > 0)
-        memcpy(call->out[2].data, group, (size_t)s.count * sizeof *group);
+    INLAY_TRY(kit_alloc_output(call, 2, 1, &slices.count));
+    if (kit_has_output(call, 2) && slices.count > 0)
+        memcpy(call->out[2].data, group, (size_t)slices.count * sizeof *group);
     INLAY_TRY(kit_alloc_output(call, 3, 1, &groups));
     if (kit_has_output(call, 3) && groups > 0) {
         int64_t *counts = call->out[3].data;
 
         memset(counts, 0, (size_t)groups * sizeof *counts);
-        for (int64_t i = 0; i < s.count; i++)
+        for (int64_t i = 0; i < slices.count; i++)
             counts[group[i]]++;
     }
 done:
@@ -300,14 +303,14 @@ done:
 /* A stable sort of all units: about 15 ns a comparison, or 2 ns a digit of a number. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost_)
 {
-    const kit_tensor *x = &shapes->in[0];
+    const kit_tensor *input = &shapes->in[0];
     int64_t axis = kit_attr_int(node->info, "axis", 0);
-    double units = work_count(x);
+    double units = work_count(input);
 
-    axis += axis < 0 ? (int64_t)x->rank : 0;
-    if (kit_attr(node->info, "axis") != NULL && units > 0 && axis >= 0 && axis < (int64_t)x->rank)
-        units = (double)x->dims[axis];
-    if (units == work_count(x) && x->dtype != INLAY_STRING)
+    axis += axis < 0 ? (int64_t)input->rank : 0;
+    if (kit_attr(node->info, "axis") != NULL && units > 0 && axis >= 0 && axis < (int64_t)input->rank)
+        units = (double)input->dims[axis];
+    if (units == work_count(input) && input->dtype != INLAY_STRING)
         work_cost(shapes, units * 8, 2, 1, cost_);
     else
         work_cost(shapes, work_sort(units), 15, 1, cost_);

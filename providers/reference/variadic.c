@@ -77,33 +77,33 @@ typedef struct variadic_state {
 static inlay_status prepare_variadic(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    variadic_state *s = calloc(1, sizeof *s);
+    variadic_state *state = calloc(1, sizeof *state);
 
-    *out_state = s;
-    if (s == NULL)
+    *out_state = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    s->pair.compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
-    s->pair.result = s->pair.compute;
-    s->inputs = node->info->input_count;
-    if (ew_is(node->info, "Mean") && s->pair.compute == INLAY_DOUBLE) {
-        s->divide = div_f64;
-        s->divisor.f64 = (double)s->inputs;
+    state->pair.compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    state->pair.result = state->pair.compute;
+    state->inputs = node->info->input_count;
+    if (ew_is(node->info, "Mean") && state->pair.compute == INLAY_DOUBLE) {
+        state->divide = div_f64;
+        state->divisor.f64 = (double)state->inputs;
     } else if (ew_is(node->info, "Mean")) {
-        s->divide = div_f32;
-        s->divisor.f32 = (float)s->inputs;
+        state->divide = div_f32;
+        state->divisor.f32 = (float)state->inputs;
     }
     if (ew_is(node->info, "Max"))
-        s->pair.fn = max_by_dtype[s->pair.compute];
+        state->pair.fn = max_by_dtype[state->pair.compute];
     else if (ew_is(node->info, "Min"))
-        s->pair.fn = min_by_dtype[s->pair.compute];
+        state->pair.fn = min_by_dtype[state->pair.compute];
     else
-        s->pair.fn = s->pair.compute == INLAY_DOUBLE ? sum_f64 : sum_f32;
+        state->pair.fn = state->pair.compute == INLAY_DOUBLE ? sum_f64 : sum_f32;
     return INLAY_OK;
 }
 
-static bool is_pair(const variadic_state *s)
+static bool is_pair(const variadic_state *state)
 {
-    return s->inputs == 2 && s->divide == NULL;
+    return state->inputs == 2 && state->divide == NULL;
 }
 
 static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -129,22 +129,24 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
     return INLAY_OK;
 }
 
-/* acc[i] = x[i] in the first round, fn(acc[i], x[i]) in the others, over elements [first, first + n) of the output. */
-static void accumulate(const variadic_state *s, const struct bcast *b, const kit_tensor *x, int64_t first, int64_t n,
-                       bool start, char *acc)
+/* acc[i] = input[i] in the first round, fn(acc[i], input[i]) in the others, over elements [first, first + n) of the
+ * output. */
+static void accumulate(const variadic_state *state, const struct bcast *bcast, const kit_tensor *input, int64_t first,
+                       int64_t n, bool start, char *acc)
 {
-    int64_t buffer[EW_BLOCK], bytes = ew_bytes(s->pair.compute);
-    bcast_cursor c;
+    int64_t buffer[EW_BLOCK], bytes = ew_bytes(state->pair.compute);
+    bcast_cursor cursor;
 
-    for (bcast_start(b, first, &c); bcast_row(b, &c, first + n);) {
-        char *to = acc + (c.out - first) * bytes;
-        const char *from = ew_load(s->pair.compute, x->dtype, x->data, c.at[0], b->step[0] != 0 ? c.count : 1, buffer);
+    for (bcast_start(bcast, first, &cursor); bcast_row(bcast, &cursor, first + n);) {
+        char *to = acc + (cursor.out - first) * bytes;
+        const char *from = ew_load(state->pair.compute, input->dtype, input->data, cursor.at[0],
+                                   bcast->step[0] != 0 ? cursor.count : 1, buffer);
         if (!start)
-            s->pair.fn(to, to, 1, from, b->step[0], c.count);
-        else if (b->step[0] != 0)
-            memcpy(to, from, (size_t)(c.count * bytes));
+            state->pair.fn(to, to, 1, from, bcast->step[0], cursor.count);
+        else if (bcast->step[0] != 0)
+            memcpy(to, from, (size_t)(cursor.count * bytes));
         else
-            for (int64_t i = 0; i < c.count; i++)
+            for (int64_t i = 0; i < cursor.count; i++)
                 memcpy(to + i * bytes, from, (size_t)bytes);
     }
 }
@@ -152,31 +154,31 @@ static void accumulate(const variadic_state *s, const struct bcast *b, const kit
 static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const variadic_state *s = call->state;
+    const variadic_state *state = call->state;
     const struct bcast *each = call->plan;
-    const kit_tensor *y = &call->out[0];
+    const kit_tensor *output = &call->out[0];
 
     (void)worker;
     for (int64_t i = begin; i < end; i += EW_BLOCK) {
         int64_t acc[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
 
         for (uint32_t k = 0; k < call->in_count; k++)
-            accumulate(s, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
-        if (s->divide != NULL)
-            s->divide(acc, acc, 1, &s->divisor, 0, n);
-        if (y->dtype == s->pair.compute)
-            memcpy((char *)y->data + i * ew_bytes(y->dtype), acc, (size_t)(n * ew_bytes(y->dtype)));
+            accumulate(state, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
+        if (state->divide != NULL)
+            state->divide(acc, acc, 1, &state->divisor, 0, n);
+        if (output->dtype == state->pair.compute)
+            memcpy((char *)output->data + i * ew_bytes(output->dtype), acc, (size_t)(n * ew_bytes(output->dtype)));
         else
-            ew_store(s->pair.compute, y->dtype, y->data, i, n, acc);
+            ew_store(state->pair.compute, output->dtype, output->data, i, n, acc);
     }
     return INLAY_OK;
 }
 
 static inlay_status run_variadic(const kit_call *call)
 {
-    const variadic_state *s = call->state;
+    const variadic_state *state = call->state;
 
-    if (is_pair(s))
+    if (is_pair(state))
         return ew_binary_run(call);
     return kit_parallel(call, call->out[0].count, EW_GRAIN, variadic_range, (void *)(uintptr_t)call);
 }

@@ -51,7 +51,7 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
 /* Short rows: inputs that repeat are laid out in a block, so that the loop sees long runs. */
 static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
 {
-    const where_plan *p = call->plan;
+    const where_plan *plan = call->plan;
     int64_t room[3][2 * EW_BLOCK]; /* 16 bytes an element: strings */
 
     for (int64_t first = begin, n; first < end; first += n) {
@@ -60,44 +60,44 @@ static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
 
         n = end - first < EW_BLOCK ? end - first : EW_BLOCK;
         for (int k = 0; k < 3; k++) {
-            int64_t bytes = k == 0 ? 1 : p->bytes, count = call->in[k].count;
+            int64_t bytes = k == 0 ? 1 : plan->bytes, count = call->in[k].count;
 
             step[k] = count != 1;
-            from[k] = (const char *)call->in[k].data + (count == p->b.count ? first * bytes : 0);
-            if (count == 1 || count == p->b.count)
+            from[k] = (const char *)call->in[k].data + (count == plan->b.count ? first * bytes : 0);
+            if (count == 1 || count == plan->b.count)
                 continue;
-            ew_spread(room[k], from[k], bytes, &p->b, k, first, n);
+            ew_spread(room[k], from[k], bytes, &plan->b, k, first, n);
             from[k] = (const char *)room[k];
         }
-        p->fn((char *)call->out[0].data + first * p->bytes, (const uint8_t *)from[0], step[0], from[1], step[1],
-              from[2], step[2], n);
+        plan->fn((char *)call->out[0].data + first * plan->bytes, (const uint8_t *)from[0], step[0], from[1], step[1],
+                 from[2], step[2], n);
     }
 }
 
 static inlay_status where_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const where_plan *p = call->plan;
-    const struct bcast *b = &p->b;
-    bcast_cursor c;
+    const where_plan *plan = call->plan;
+    const struct bcast *bcast = &plan->b;
+    bcast_cursor cursor;
 
     (void)worker;
-    if (b->rank > 1 && b->row < EW_SMALL_ROW) {
+    if (bcast->rank > 1 && bcast->row < EW_SMALL_ROW) {
         where_blocks(call, begin, end);
         return INLAY_OK;
     }
-    for (bcast_start(b, begin, &c); bcast_row(b, &c, end);)
-        p->fn((char *)call->out[0].data + c.out * p->bytes, (const uint8_t *)call->in[0].data + c.at[0], b->step[0],
-              (const char *)call->in[1].data + c.at[1] * p->bytes, b->step[1],
-              (const char *)call->in[2].data + c.at[2] * p->bytes, b->step[2], c.count);
+    for (bcast_start(bcast, begin, &cursor); bcast_row(bcast, &cursor, end);)
+        plan->fn((char *)call->out[0].data + cursor.out * plan->bytes, (const uint8_t *)call->in[0].data + cursor.at[0],
+                 bcast->step[0], (const char *)call->in[1].data + cursor.at[1] * plan->bytes, bcast->step[1],
+                 (const char *)call->in[2].data + cursor.at[2] * plan->bytes, bcast->step[2], cursor.count);
     return INLAY_OK;
 }
 
 static inlay_status run_where(const kit_call *call)
 {
-    const where_plan *p = call->plan;
+    const where_plan *plan = call->plan;
 
-    return kit_parallel(call, p->b.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->b.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {

@@ -23,33 +23,34 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
         { "HammingWindow", { 25.0 / 46, -21.0 / 46, 0 } },
         { "BlackmanWindow", { 0.42, -0.5, 0.08 } },
     };
-    window_state *s = calloc(1, sizeof *s);
+    window_state *state = calloc(1, sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
     for (uint32_t i = 0; i < KIT_COUNT(rows); i++)
         if (strcmp(rows[i].name, node->info->op_type.data) == 0)
-            memcpy(s->coefficient, rows[i].coefficient, sizeof s->coefficient);
-    s->periodic = kit_attr_int(node->info, "periodic", 1) != 0;
-    *out_state = s;
+            memcpy(state->coefficient, rows[i].coefficient, sizeof state->coefficient);
+    state->periodic = kit_attr_int(node->info, "periodic", 1) != 0;
+    *out_state = state;
     return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const window_state *s = call->state;
-    const kit_tensor *y = &call->out[0];
+    const window_state *state = call->state;
+    const kit_tensor *output = &call->out[0];
     const double turn = 6.283185307179586476925;
-    int64_t period = s->periodic ? y->count : y->count - 1;
+    int64_t period = state->periodic ? output->count : output->count - 1;
     double block[BLOCK];
 
-    for (int64_t i = 0; i < y->count; i += BLOCK) {
-        int64_t n = y->count - i < BLOCK ? y->count - i : BLOCK;
+    for (int64_t i = 0; i < output->count; i += BLOCK) {
+        int64_t n = output->count - i < BLOCK ? output->count - i : BLOCK;
         for (int64_t j = 0; j < n; j++) {
             double angle = period > 0 ? turn * (double)(i + j) / (double)period : turn / 2; /* one sample: the middle */
-            block[j] = s->coefficient[0] + s->coefficient[1] * cos(angle) + s->coefficient[2] * cos(2 * angle);
+            block[j] =
+                state->coefficient[0] + state->coefficient[1] * cos(angle) + state->coefficient[2] * cos(2 * angle);
         }
-        convert_from_f64(y->dtype, y->data, i, n, block, 0);
+        convert_from_f64(output->dtype, output->data, i, n, block, 0);
     }
     return INLAY_OK;
 }

@@ -24,8 +24,8 @@ static inline double work_sort(double n)
 }
 
 /* Elements of a tensor, 0 when that is not known. */
-static inline double work_count(const kit_tensor *x)
+static inline double work_count(const kit_tensor *input)
 {
-    return x->count > 0 ? (double)x->count : 0;
+    return input->count > 0 ? (double)input->count : 0;
 }
 #endif
