@@ -31,9 +31,10 @@ int main(void)
 #endif
     };
 
-    for (size_t t = 0; t < KIT_COUNT(tables); t++)
-        for (uint32_t i = 0; i < tables[t].table->count; i++)
-            (void)printf("table reference_%s %s\n", tables[t].name, tables[t].table->kernels[i].op_type);
+    for (size_t table_index = 0; table_index < KIT_COUNT(tables); table_index++)
+        for (uint32_t i = 0; i < tables[table_index].table->count; i++)
+            (void)printf("table reference_%s %s\n", tables[table_index].name,
+                         tables[table_index].table->kernels[i].op_type);
 #define X(op, first, last, family, rest) (void)printf("family " #family " %s\n", op);
 #include "region/integers.def"
 #include "region/operators.def"

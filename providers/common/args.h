@@ -17,9 +17,9 @@ INLAY_NODISCARD static inline inlay_status arg_axis(inlay_diag *diag, int64_t ax
 }
 
 /* Element i of an int32 or int64 tensor. */
-static inline int64_t arg_index(const kit_tensor *t, int64_t i)
+static inline int64_t arg_index(const kit_tensor *tensor, int64_t i)
 {
-    return t->dtype == INLAY_INT32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+    return tensor->dtype == INLAY_INT32 ? ((const int32_t *)tensor->data)[i] : ((const int64_t *)tensor->data)[i];
 }
 
 /* "[2, 3, 4]", cut to fit. */
@@ -36,15 +36,16 @@ static inline const char *arg_dims_text(uint32_t rank, const int64_t *dims, char
 
 /* The output has the shape that the kernel is about to write. Fails only when shape inference and kernel disagree, or
  * when a caller brings other shapes than it planned with: a kernel never writes past a buffer because of that. */
-INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, const kit_tensor *t, uint32_t rank,
+INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, const kit_tensor *tensor, uint32_t rank,
                                                            const int64_t *dims)
 {
     char have[128], want[128];
 
-    if (t->rank == rank && (rank == 0 || memcmp(t->dims, dims, rank * sizeof *dims) == 0))
+    if (tensor->rank == rank && (rank == 0 || memcmp(tensor->dims, dims, rank * sizeof *dims) == 0))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output's shape was planned as %s but the inputs make it %s",
-                      arg_dims_text(t->rank, t->dims, have, sizeof have), arg_dims_text(rank, dims, want, sizeof want));
+                      arg_dims_text(tensor->rank, tensor->dims, have, sizeof have),
+                      arg_dims_text(rank, dims, want, sizeof want));
 }
 
 /* A zeroed state for kit_kernel.prepare, or the failure. */

@@ -24,46 +24,46 @@ void product_conv_release(void *state)
 /* Depthwise kernels read the weights as they are. */
 static bool has_one_channel(const kit_node *node)
 {
-    const inlay_value_info *w = kit_input(node, 1);
+    const inlay_value_info *weights = kit_input(node, 1);
     int64_t group = kit_attr_int(node->info, "group", 1);
 
-    return w->rank != INLAY_RANK_UNKNOWN && w->rank >= 2 && w->dims[1].value == 1 && group > 0 &&
-           w->dims[0].value / group <= 2;
+    return weights->rank != INLAY_RANK_UNKNOWN && weights->rank >= 2 && weights->dims[1].value == 1 && group > 0 &&
+           weights->dims[0].value / group <= 2;
 }
 
 inlay_status product_conv_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
-    conv_state *s = NULL;
+    conv_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
-    s->kernel = gemm_kernel_for(node, type);
-    s->weights.pack = gemm_strided_pack(type, dtype);
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
+    state->kernel = gemm_kernel_for(node, type);
+    state->weights.pack = gemm_strided_pack(type, dtype);
     if (!has_one_channel(node))
-        INLAY_TRY(conv_pack_weights(node, 1, &s->attrs, s->kernel, &s->weights, &s->pack, diag));
-    *out_state = s;
-    s = NULL;
+        INLAY_TRY(conv_pack_weights(node, 1, &state->attrs, state->kernel, &state->weights, &state->pack, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    product_conv_release(s);
+    product_conv_release(state);
     return status;
 }
 
 inlay_status product_conv_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const conv_state *s = state;
-    conv_geometry g;
+    conv_geometry geometry;
     conv_plan *p = NULL;
     inlay_status status;
 
-    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[1], &g, diag));
-    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
-    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != g.filters)
+    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[1], &geometry, diag));
+    INLAY_TRY(conv_check_output(&geometry, &plan->out[0], diag));
+    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != geometry.filters)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
-                          (long long)plan->in[2].count, (long long)g.filters);
-    status = conv_plan_create(&g, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype, false,
+                          (long long)plan->in[2].count, (long long)geometry.filters);
+    status = conv_plan_create(&geometry, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype, false,
                               plan->max_threads, &p, &plan->workspace_bytes, diag);
     plan->plan = p;
 done:
@@ -72,24 +72,24 @@ done:
 
 inlay_status product_conv_run(const kit_call *call)
 {
-    const conv_plan *p = call->plan;
-    conv_run r = { .call = call,
-                   .plan = p,
-                   .job = p->job,
-                   .x = call->in[0].data,
-                   .y = call->out[0].data,
-                   .y_dtype = call->out[0].dtype };
+    const conv_plan *plan = call->plan;
+    conv_run run = { .call = call,
+                     .plan = plan,
+                     .job = plan->job,
+                     .x = call->in[0].data,
+                     .y = call->out[0].data,
+                     .y_dtype = call->out[0].dtype };
 
     if (call->out[0].count == 0)
         return INLAY_OK;
     if (kit_has_input(call, 2)) {
-        r.bias = call->in[2].data;
-        r.bias_dtype = call->in[2].dtype;
+        run.bias = call->in[2].data;
+        run.bias_dtype = call->in[2].dtype;
     }
-    if (p->depthwise)
-        return conv_execute_depthwise(&r, call->in[1].data);
-    r.job.a.data = call->in[1].data;
-    return conv_execute(&r);
+    if (plan->depthwise)
+        return conv_execute_depthwise(&run, call->in[1].data);
+    run.job.a.data = call->in[1].data;
+    return conv_execute(&run);
 }
 
 #define PLANE_NS 330.0        /* of a channel of an image */
@@ -99,23 +99,24 @@ inlay_status product_conv_run(const kit_call *call)
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     conv_attrs attrs;
-    conv_geometry g;
-    product_size p = { .a_constant = kit_is_constant(node, 1) };
+    conv_geometry geometry;
+    product_size size = { .a_constant = kit_is_constant(node, 1) };
 
     if (shapes->in[0].count < 0 || conv_read_attrs(node, &attrs, NULL) != INLAY_OK ||
-        conv_resolve(&attrs, &shapes->in[0], &shapes->in[1], &g, NULL) != INLAY_OK)
+        conv_resolve(&attrs, &shapes->in[0], &shapes->in[1], &geometry, NULL) != INLAY_OK)
         return;
-    conv_cost(&g, shapes, out);
-    p.batch = (double)g.images * (double)g.group;
-    p.m = (double)g.filters / (double)g.group;
-    p.n = (double)g.positions;
-    p.k = (double)g.channels / (double)g.group * (double)g.taps;
-    p.b_windows = g.taps > 1 || g.positions != g.in_positions;
-    if (g.channels == g.group && p.m <= 2) /* depthwise: a plane is copied with its border, then summed */
+    conv_cost(&geometry, shapes, out);
+    size.batch = (double)geometry.images * (double)geometry.group;
+    size.m = (double)geometry.filters / (double)geometry.group;
+    size.n = (double)geometry.positions;
+    size.k = (double)geometry.channels / (double)geometry.group * (double)geometry.taps;
+    size.b_windows = geometry.taps > 1 || geometry.positions != geometry.in_positions;
+    if (geometry.channels == geometry.group &&
+        size.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,
-                         PLANE_NS * (double)g.images * (double)g.channels + STAGED_NS * (double)shapes->in[0].count +
-                             out->flops / DEPTHWISE_PER_NS,
+                         PLANE_NS * (double)geometry.images * (double)geometry.channels +
+                             STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &p, 1, 0, out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, 0, out);
 }

@@ -35,11 +35,12 @@ typedef struct conv_geometry {
 
 INLAY_NODISCARD inlay_status conv_read_attrs(const kit_node *node, conv_attrs *out, inlay_diag *diag);
 /* Applies the attributes to X [N, C, spatial...] and W [M, C / group, spatial...]. */
-INLAY_NODISCARD inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *x, const kit_tensor *w,
+INLAY_NODISCARD inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, const kit_tensor *weights,
                                           conv_geometry *out, inlay_diag *diag);
-/* Fails unless y has the convolution's shape. */
-INLAY_NODISCARD inlay_status conv_check_output(const conv_geometry *g, const kit_tensor *y, inlay_diag *diag);
-void conv_cost(const conv_geometry *g, const kit_plan *shapes, inlay_cost *cost);
+/* Fails unless output has the convolution's shape. */
+INLAY_NODISCARD inlay_status conv_check_output(const conv_geometry *geometry, const kit_tensor *output,
+                                               inlay_diag *diag);
+void conv_cost(const conv_geometry *geometry, const kit_plan *shapes, inlay_cost *cost);
 /* kit_kernel.supports of all: at most three spatial dims, where the rank is known. */
 bool conv_supports(const kit_node *node, kit_refusal *why);
 
@@ -60,11 +61,12 @@ typedef struct conv_stage {
 } conv_stage;
 
 /* Changes the geometry of dims that are listed. false: a channel has more elements than can be counted. */
-INLAY_NODISCARD bool conv_stage_init(conv_stage *stage, conv_geometry *g, inlay_dtype dtype, uint32_t bytes);
-/* Stages the channel whose first element is x[first]. out: stage->channel elements. */
-void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out);
+INLAY_NODISCARD bool conv_stage_init(conv_stage *stage, conv_geometry *geometry, inlay_dtype dtype, uint32_t bytes);
+/* Stages the channel whose first element is input[first]. out: stage->channel elements. */
+void conv_stage_channel(const conv_stage *stage, const conv_geometry *geometry, const void *input, int64_t first,
+                        void *out);
 /* Elements from a staged channel's start to what output 0 meets at a tap. */
-int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *g, int64_t tap);
+int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, int64_t tap);
 
 /* ------------------------------------------------------------------ convolution as a product */
 
@@ -82,7 +84,7 @@ typedef struct conv_plan {
 } conv_plan;
 
 /* Makes the plan. weights: the A operand, packed or strided; out_dtype decides how sums leave, unless in_workspace. */
-INLAY_NODISCARD inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
+INLAY_NODISCARD inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *kernel,
                                               const gemm_operand *weights, inlay_dtype in_dtype, inlay_dtype out_dtype,
                                               bool in_workspace, uint32_t threads, conv_plan **out_plan,
                                               uint64_t *out_workspace, inlay_diag *diag);

@@ -33,43 +33,45 @@ void product_conv_transpose_release(void *state)
 }
 
 /* W is [C, M / group, window...]: rows of the product are (filter, tap), neighbours in memory. */
-static inlay_status pack_weights(const kit_node *node, transpose_state *s, inlay_diag *diag)
+static inlay_status pack_weights(const kit_node *node, transpose_state *state, inlay_diag *diag)
 {
     const inlay_value_info *w = kit_input(node, 1);
     int64_t depth, rows = 1;
 
-    if ((s->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN ||
+    if ((state->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN ||
         w->rank < 3)
         return INLAY_OK;
     for (uint32_t d = 1; d < w->rank; d++)
         rows *= w->dims[d].value;
-    depth = w->dims[0].value / s->attrs.group;
-    if (rows == 0 || depth == 0 || w->dims[0].value % s->attrs.group != 0)
+    depth = w->dims[0].value / state->attrs.group;
+    if (rows == 0 || depth == 0 || w->dims[0].value % state->attrs.group != 0)
         return INLAY_OK;
-    s->weights.line_stride = 1;
-    s->weights.k_stride = rows;
-    s->weights.matrix_stride = rows * depth;
-    return gemm_pack_constant(node, 1, s->kernel, s->kernel->mr, &s->weights, s->attrs.group, rows, depth, &s->pack,
-                              diag);
+    state->weights.line_stride = 1;
+    state->weights.k_stride = rows;
+    state->weights.matrix_stride = rows * depth;
+    return gemm_pack_constant(node, 1, state->kernel, state->kernel->mr, &state->weights, state->attrs.group, rows,
+                              depth, &state->pack, diag);
 }
 
 inlay_status product_conv_transpose_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    transpose_state *s = NULL;
+    transpose_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    INLAY_TRY(conv_read_attrs(node, &s->attrs, diag));
-    INLAY_TRY(arg_ints(node, "output_padding", s->output_padding, CONV_MAX_SPATIAL, &s->output_padding_count, diag));
-    INLAY_TRY(arg_ints(node, "output_shape", s->output_shape, CONV_MAX_SPATIAL + 2, &s->output_shape_count, diag));
-    s->kernel = gemm_kernel_for(node, gemm_type_of(dtype));
-    s->weights.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
-    INLAY_TRY(pack_weights(node, s, diag));
-    *out_state = s;
-    s = NULL;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
+    INLAY_TRY(
+        arg_ints(node, "output_padding", state->output_padding, CONV_MAX_SPATIAL, &state->output_padding_count, diag));
+    INLAY_TRY(
+        arg_ints(node, "output_shape", state->output_shape, CONV_MAX_SPATIAL + 2, &state->output_shape_count, diag));
+    state->kernel = gemm_kernel_for(node, gemm_type_of(dtype));
+    state->weights.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
+    INLAY_TRY(pack_weights(node, state, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    product_conv_transpose_release(s);
+    product_conv_transpose_release(state);
     return status;
 }
 
@@ -86,15 +88,16 @@ typedef struct transpose_plan {
 } transpose_plan;
 
 /* One spatial dim (ONNX ConvTranspose-11, "output_shape" and "pads"). */
-static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint32_t d, uint32_t i, conv_geometry *g,
-                                inlay_diag *diag)
+static inlay_status resolve_dim(const transpose_state *state, uint32_t spatial, uint32_t d, uint32_t i,
+                                conv_geometry *g, inlay_diag *diag)
 {
-    const conv_attrs *a = &s->attrs;
-    int64_t extra = s->output_padding_count > 0 ? s->output_padding[d] : 0, full, window, total, limit = INT32_MAX;
-    bool same = a->auto_pad == CONV_PAD_SAME_UPPER || a->auto_pad == CONV_PAD_SAME_LOWER;
+    const conv_attrs *attrs = &state->attrs;
+    int64_t extra = state->output_padding_count > 0 ? state->output_padding[d] : 0, full, window, total,
+            limit = INT32_MAX;
+    bool same = attrs->auto_pad == CONV_PAD_SAME_UPPER || attrs->auto_pad == CONV_PAD_SAME_LOWER;
 
-    g->stride[i] = a->strides_count >= 0 ? a->strides[d] : 1;
-    g->dilation[i] = a->dilations_count >= 0 ? a->dilations[d] : 1;
+    g->stride[i] = attrs->strides_count >= 0 ? attrs->strides[d] : 1;
+    g->dilation[i] = attrs->dilations_count >= 0 ? attrs->dilations[d] : 1;
     if (g->kernel[i] < 1 || g->stride[i] < 1 || g->dilation[i] < 1 || extra < 0 || g->kernel[i] > limit ||
         g->stride[i] > limit || g->dilation[i] > limit || extra > limit || g->in[i] > limit)
         return inlay_fail(
@@ -102,18 +105,20 @@ static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint
             (long long)g->kernel[i], (long long)g->stride[i], (long long)g->dilation[i], (long long)extra);
     window = (g->kernel[i] - 1) * g->dilation[i] + 1;
     full = g->stride[i] * (g->in[i] - 1) + extra + window;
-    if (s->output_shape_count > 0 || same) {
-        int64_t out = s->output_shape_count > 0 ? s->output_shape[s->output_shape_count - (int32_t)spatial + (int32_t)d]
-                                                : g->in[i] * g->stride[i];
+    if (state->output_shape_count > 0 || same) {
+        int64_t out = state->output_shape_count > 0
+                          ? state->output_shape[state->output_shape_count - (int32_t)spatial + (int32_t)d]
+                          : g->in[i] * g->stride[i];
         total = full > out ? full - out : 0;
         g->out[i] = out;
-        g->begin[i] = a->auto_pad == CONV_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-    } else if (a->auto_pad == CONV_PAD_EXPLICIT && a->pads_count >= 0) {
-        if (a->pads[d] < -limit || a->pads[d] > limit || a->pads[d + spatial] < -limit || a->pads[d + spatial] > limit)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range", (long long)a->pads[d],
-                              (long long)a->pads[d + spatial]);
-        g->begin[i] = a->pads[d];
-        g->out[i] = full - a->pads[d] - a->pads[d + spatial];
+        g->begin[i] = attrs->auto_pad == CONV_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    } else if (attrs->auto_pad == CONV_PAD_EXPLICIT && attrs->pads_count >= 0) {
+        if (attrs->pads[d] < -limit || attrs->pads[d] > limit || attrs->pads[d + spatial] < -limit ||
+            attrs->pads[d + spatial] > limit)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range",
+                              (long long)attrs->pads[d], (long long)attrs->pads[d + spatial]);
+        g->begin[i] = attrs->pads[d];
+        g->out[i] = full - attrs->pads[d] - attrs->pads[d + spatial];
     } else {
         g->out[i] = full;
     }
@@ -123,33 +128,36 @@ static inlay_status resolve_dim(const transpose_state *s, uint32_t spatial, uint
     return INLAY_OK;
 }
 
-static inlay_status check_counts(const transpose_state *s, uint32_t spatial, inlay_diag *diag)
+static inlay_status check_counts(const transpose_state *state, uint32_t spatial, inlay_diag *diag)
 {
-    const conv_attrs *a = &s->attrs;
-    int32_t n = (int32_t)spatial, shape = s->output_shape_count;
+    const conv_attrs *attrs = &state->attrs;
+    int32_t n = (int32_t)spatial, shape = state->output_shape_count;
 
-    if ((a->kernel_count >= 0 && a->kernel_count != n) || (a->strides_count >= 0 && a->strides_count != n) ||
-        (a->dilations_count >= 0 && a->dilations_count != n) || (a->pads_count >= 0 && a->pads_count != 2 * n) ||
-        (s->output_padding_count > 0 && s->output_padding_count != n) || (shape > 0 && shape != n && shape != n + 2))
+    if ((attrs->kernel_count >= 0 && attrs->kernel_count != n) ||
+        (attrs->strides_count >= 0 && attrs->strides_count != n) ||
+        (attrs->dilations_count >= 0 && attrs->dilations_count != n) ||
+        (attrs->pads_count >= 0 && attrs->pads_count != 2 * n) ||
+        (state->output_padding_count > 0 && state->output_padding_count != n) ||
+        (shape > 0 && shape != n && shape != n + 2))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes",
                           spatial);
     return INLAY_OK;
 }
 
-static inlay_status resolve(const transpose_state *s, const kit_tensor *x, const kit_tensor *w, conv_geometry *g,
-                            inlay_diag *diag)
+static inlay_status resolve(const transpose_state *state, const kit_tensor *input, const kit_tensor *w,
+                            conv_geometry *g, inlay_diag *diag)
 {
-    uint32_t spatial = x->rank - 2;
+    uint32_t spatial = input->rank - 2;
     inlay_status status;
 
-    if (x->rank < 3 || x->rank > 2 + CONV_MAX_SPATIAL || w->rank != x->rank)
+    if (input->rank < 3 || input->rank > 2 + CONV_MAX_SPATIAL || w->rank != input->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "the input has rank %u and the weights %u; ConvTranspose takes two of rank 3 to 5", x->rank,
-                          w->rank);
-    INLAY_TRY(check_counts(s, spatial, diag));
-    *g = (conv_geometry){ .images = x->dims[0],
-                          .group = s->attrs.group,
-                          .channels = x->dims[1],
+                          "the input has rank %u and the weights %u; ConvTranspose takes two of rank 3 to 5",
+                          input->rank, w->rank);
+    INLAY_TRY(check_counts(state, spatial, diag));
+    *g = (conv_geometry){ .images = input->dims[0],
+                          .group = state->attrs.group,
+                          .channels = input->dims[1],
                           .taps = 1,
                           .positions = 1,
                           .in_positions = 1 };
@@ -163,12 +171,12 @@ static inlay_status resolve(const transpose_state *s, const kit_tensor *x, const
         g->in[i] = g->out[i] = g->kernel[i] = g->stride[i] = g->dilation[i] = 1;
         if (i < missing)
             continue;
-        g->in[i] = x->dims[2 + d];
+        g->in[i] = input->dims[2 + d];
         g->kernel[i] = w->dims[2 + d];
-        if (s->attrs.kernel_count >= 0 && s->attrs.kernel[d] != g->kernel[i])
+        if (state->attrs.kernel_count >= 0 && state->attrs.kernel[d] != g->kernel[i])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "kernel_shape[%u] is %lld but the weights have %lld", d,
-                              (long long)s->attrs.kernel[d], (long long)g->kernel[i]);
-        INLAY_TRY(resolve_dim(s, spatial, d, i, g, diag));
+                              (long long)state->attrs.kernel[d], (long long)g->kernel[i]);
+        INLAY_TRY(resolve_dim(state, spatial, d, i, g, diag));
         g->taps *= g->kernel[i];
         g->in_positions *= g->in[i];
         if (__builtin_mul_overflow(g->positions, g->out[i], &g->positions))
@@ -178,31 +186,31 @@ done:
     return status;
 }
 
-static void describe_job(transpose_plan *p, const transpose_state *s, inlay_dtype dtype)
+static void describe_job(transpose_plan *plan, const transpose_state *state, inlay_dtype dtype)
 {
-    const conv_geometry *g = &p->g;
-    gemm_job *job = &p->job;
-    int64_t per_group = g->filters / g->group, row = g->taps * g->in_positions * s->kernel->acc_bytes;
+    const conv_geometry *g = &plan->g;
+    gemm_job *job = &plan->job;
+    int64_t per_group = g->filters / g->group, row = g->taps * g->in_positions * state->kernel->acc_bytes;
 
-    job->kernel = s->kernel;
+    job->kernel = state->kernel;
     job->batch = g->images * g->group;
     job->m = per_group * g->taps;
     job->n = g->in_positions;
     job->k = g->channels / g->group;
-    job->a = s->weights;
+    job->a = state->weights;
     job->a.line_stride = 1;
     job->a.k_stride = job->m;
     job->a.matrix_stride = job->m * job->k;
-    job->a.which = p->which;
+    job->a.which = plan->which;
     job->b.pack = gemm_strided_pack(gemm_type_of(dtype), dtype);
     job->b.line_stride = 1;
     job->b.k_stride = job->n;
     job->b.matrix_stride = job->k * job->n;
-    job->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
-    p->block = row > 0 && row < COLUMN_BYTES ? COLUMN_BYTES / row : 1;
-    p->block = p->block < per_group ? p->block : per_group > 0 ? per_group : 1;
-    while (p->block > 1 && job->batch * (per_group / p->block) < LEAST_BLOCKS)
-        p->block /= 2;
+    job->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes;
+    plan->block = row > 0 && row < COLUMN_BYTES ? COLUMN_BYTES / row : 1;
+    plan->block = plan->block < per_group ? plan->block : per_group > 0 ? per_group : 1;
+    while (plan->block > 1 && job->batch * (per_group / plan->block) < LEAST_BLOCKS)
+        plan->block /= 2;
 }
 
 inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -310,15 +318,15 @@ static void finish_filter(const transpose_task *t, int64_t image, int64_t filter
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const transpose_task *t = user;
-    const transpose_plan *p = t->p;
-    const conv_geometry *g = &p->g;
+    const transpose_plan *plan = t->p;
+    const conv_geometry *g = &plan->g;
     int64_t per_group = g->filters / g->group, n = t->job.n, acc = t->job.kernel->acc_bytes;
-    char *room = (char *)t->call->workspace + worker * p->thread_bytes;
-    char *columns = room + t->job.thread_bytes, *plane = columns + p->column_bytes;
+    char *room = (char *)t->call->workspace + worker * plan->thread_bytes;
+    char *columns = room + t->job.thread_bytes, *plane = columns + plan->column_bytes;
 
     for (int64_t index = begin; index < end; index++) {
-        int64_t batch = index / t->blocks, first = index % t->blocks * p->block;
-        int64_t last = first + p->block < per_group ? first + p->block : per_group;
+        int64_t batch = index / t->blocks, first = index % t->blocks * plan->block;
+        int64_t last = first + plan->block < per_group ? first + plan->block : per_group;
         int64_t row0 = first * g->taps / t->job.kernel->mr * t->job.kernel->mr;
         for (int64_t j = 0; j < n; j += t->job.tile_n) {
             gemm_tile tile = { .batch = batch,
@@ -339,32 +347,32 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
 
 inlay_status product_conv_transpose_run(const kit_call *call)
 {
-    const transpose_plan *p = call->plan;
-    transpose_task t = { .call = call, .p = p, .job = p->job };
-    int64_t per_group = p->g.filters / p->g.group;
+    const transpose_plan *plan = call->plan;
+    transpose_task t = { .call = call, .p = plan, .job = plan->job };
+    int64_t per_group = plan->g.filters / plan->g.group;
 
     if (call->out[0].count == 0)
         return INLAY_OK;
     t.job.a.data = call->in[1].data;
     t.job.b.data = call->in[0].data;
-    t.blocks = (per_group + p->block - 1) / p->block;
+    t.blocks = (per_group + plan->block - 1) / plan->block;
     return kit_parallel(call, t.job.batch * t.blocks, 1, run_blocks, &t);
 }
 
 void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *x = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *input = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
     double group = (double)kit_attr_int(node->info, "group", 1), columns;
-    product_size p = { .a_constant = kit_is_constant(node, 1), .a_across = true };
+    product_size size = { .a_constant = kit_is_constant(node, 1), .a_across = true };
 
-    if (x->rank < 2 || w->rank != x->rank || x->count <= 0 || w->count <= 0 || y->count < 0 || group < 1)
+    if (input->rank < 2 || w->rank != input->rank || input->count <= 0 || w->count <= 0 || y->count < 0 || group < 1)
         return;
-    p.batch = (double)x->dims[0] * group;
-    p.k = (double)x->dims[1] / group;
-    p.n = (double)x->count / (double)x->dims[0] / (double)x->dims[1];
-    p.m = (double)w->count / (double)w->dims[0];
-    columns = p.batch * p.m * p.n;
-    out->bytes_read = kit_bytes(x->dtype, x->count) + kit_bytes(w->dtype, w->count);
+    size.batch = (double)input->dims[0] * group;
+    size.k = (double)input->dims[1] / group;
+    size.n = (double)input->count / (double)input->dims[0] / (double)input->dims[1];
+    size.m = (double)w->count / (double)w->dims[0];
+    columns = size.batch * size.m * size.n;
+    out->bytes_read = kit_bytes(input->dtype, input->count) + kit_bytes(w->dtype, w->count);
     out->bytes_written = kit_bytes(y->dtype, y->count);
-    product_cost_set(node, shapes, gemm_type_of(x->dtype), &p, 1, 0.3 * columns + 0.1 * (double)y->count, out);
+    product_cost_set(node, shapes, gemm_type_of(input->dtype), &size, 1, 0.3 * columns + 0.1 * (double)y->count, out);
 }

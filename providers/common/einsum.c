@@ -42,71 +42,71 @@ static inlay_status parse_term(const char **text, struct term *t, inlay_diag *di
 }
 
 /* The output of an equation without "->". */
-static void imply_output(einsum_state *s)
+static void imply_output(einsum_state *state)
 {
     uint32_t seen[LETTERS] = { 0 };
     bool ellipsis = false;
 
-    for (uint32_t t = 0; t < s->term_count; t++) {
-        ellipsis |= s->terms[t].ellipsis;
-        for (uint32_t i = 0; i < s->terms[t].count; i++)
-            if (s->terms[t].labels[i] < LETTERS)
-                seen[s->terms[t].labels[i]]++;
+    for (uint32_t t = 0; t < state->term_count; t++) {
+        ellipsis |= state->terms[t].ellipsis;
+        for (uint32_t i = 0; i < state->terms[t].count; i++)
+            if (state->terms[t].labels[i] < LETTERS)
+                seen[state->terms[t].labels[i]]++;
     }
     if (ellipsis) {
-        s->output.labels[s->output.count++] = ELLIPSIS;
-        s->output.ellipsis = true;
+        state->output.labels[state->output.count++] = ELLIPSIS;
+        state->output.ellipsis = true;
     }
     /* numpy sorts capitals before small letters */
     for (uint32_t i = 0; i < LETTERS; i++) {
         uint32_t label = (i + 26) % LETTERS;
-        if (seen[label] == 1 && s->output.count < INLAY_MAX_RANK)
-            s->output.labels[s->output.count++] = (uint8_t)label;
+        if (seen[label] == 1 && state->output.count < INLAY_MAX_RANK)
+            state->output.labels[state->output.count++] = (uint8_t)label;
     }
 }
 
-inlay_status einsum_read(const kit_node *node, einsum_state *s, inlay_diag *diag)
+inlay_status einsum_read(const kit_node *node, einsum_state *state, inlay_diag *diag)
 {
     const char *text = kit_attr_string(node->info, "equation", "");
     inlay_status status = INLAY_OK;
 
-    *s = (einsum_state){ .engine = node->provider };
+    *state = (einsum_state){ .engine = node->provider };
     for (;;) {
-        if (s->term_count == MAX_TERMS)
+        if (state->term_count == MAX_TERMS)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "the equation has more than %d terms", MAX_TERMS);
-        INLAY_TRY(parse_term(&text, &s->terms[s->term_count++], diag));
+        INLAY_TRY(parse_term(&text, &state->terms[state->term_count++], diag));
         if (*text != ',')
             break;
         text++;
     }
-    if (s->term_count != node->info->input_count)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has %u terms for %u inputs", s->term_count,
+    if (state->term_count != node->info->input_count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has %u terms for %u inputs", state->term_count,
                           node->info->input_count);
     if (*text == '\0') {
-        imply_output(s);
+        imply_output(state);
         return INLAY_OK;
     }
     text += 2;
-    INLAY_TRY(parse_term(&text, &s->output, diag));
+    INLAY_TRY(parse_term(&text, &state->output, diag));
     if (*text != '\0')
         return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation goes on after its output: '%.32s'", text);
-    for (uint32_t i = 1; i < s->output.count; i++)
-        if (memchr(s->output.labels, s->output.labels[i], i) != NULL)
+    for (uint32_t i = 1; i < state->output.count; i++)
+        if (memchr(state->output.labels, state->output.labels[i], i) != NULL)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "the output of the equation repeats a label");
 done:
     return status;
 }
 
-bool einsum_is_product(const einsum_state *s)
+bool einsum_is_product(const einsum_state *state)
 {
-    for (uint32_t t = 0; t < s->term_count && s->term_count > 1; t++) {
-        for (uint32_t i = 0; i < s->terms[t].count; i++) {
-            const uint8_t label = s->terms[t].labels[i];
+    for (uint32_t t = 0; t < state->term_count && state->term_count > 1; t++) {
+        for (uint32_t i = 0; i < state->terms[t].count; i++) {
+            const uint8_t label = state->terms[t].labels[i];
             uint32_t terms = 0;
 
-            for (uint32_t other = 0; other < s->term_count; other++)
-                terms += memchr(s->terms[other].labels, label, s->terms[other].count) != NULL;
-            if (terms > 1 && memchr(s->output.labels, label, s->output.count) == NULL)
+            for (uint32_t other = 0; other < state->term_count; other++)
+                terms += memchr(state->terms[other].labels, label, state->terms[other].count) != NULL;
+            if (terms > 1 && memchr(state->output.labels, label, state->output.count) == NULL)
                 return true;
         }
     }
@@ -115,15 +115,15 @@ bool einsum_is_product(const einsum_state *s)
 
 inlay_status product_einsum_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    einsum_state *s = NULL;
+    einsum_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    INLAY_TRY(einsum_read(node, s, diag));
-    *out_state = s;
-    s = NULL;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(einsum_read(node, state, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    free(s);
+    free(state);
     return status;
 }
 
@@ -133,25 +133,25 @@ void product_einsum_release(void *state)
 }
 
 /* The sizes of labels, as the inputs give them; what an ellipsis stands for is one label. false: not known. */
-static bool size_labels(const einsum_state *s, const kit_plan *shapes, double size[LETTERS + 1])
+static bool size_labels(const einsum_state *state, const kit_plan *shapes, double size[LETTERS + 1])
 {
     for (uint32_t l = 0; l <= LETTERS; l++)
         size[l] = 1;
-    for (uint32_t t = 0; t < s->term_count; t++) {
-        const struct term *labels = &s->terms[t];
-        const kit_tensor *x = &shapes->in[t];
+    for (uint32_t t = 0; t < state->term_count; t++) {
+        const struct term *labels = &state->terms[t];
+        const kit_tensor *input = &shapes->in[t];
         uint32_t named = labels->count - labels->ellipsis, hidden, d = 0;
         double rest = 1;
 
-        if (x->count < 0 || x->rank < named || (x->rank > named && !labels->ellipsis))
+        if (input->count < 0 || input->rank < named || (input->rank > named && !labels->ellipsis))
             return false;
-        hidden = x->rank - named;
+        hidden = input->rank - named;
         for (uint32_t i = 0; i < labels->count; i++) {
             uint8_t l = labels->labels[i];
-            if (l != ELLIPSIS && x->dims[d] > size[l])
-                size[l] = (double)x->dims[d];
+            if (l != ELLIPSIS && input->dims[d] > size[l])
+                size[l] = (double)input->dims[d];
             for (uint32_t j = 0; l == ELLIPSIS && j < hidden; j++)
-                rest *= (double)x->dims[d + j];
+                rest *= (double)input->dims[d + j];
             d += l == ELLIPSIS ? hidden : 1;
         }
         size[LETTERS] = rest > size[LETTERS] ? rest : size[LETTERS];
@@ -190,27 +190,27 @@ void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cos
     double size[LETTERS + 1], looped = 0;
     uint32_t count = 0;
     uint64_t left;
-    einsum_state s;
+    einsum_state state;
 
-    if (einsum_read(node, &s, NULL) != INLAY_OK || !size_labels(&s, shapes, size))
+    if (einsum_read(node, &state, NULL) != INLAY_OK || !size_labels(&state, shapes, size))
         return;
-    left = label_set(&s.terms[0]);
-    for (uint32_t t = 1; t < s.term_count; t++) {
-        uint64_t right = label_set(&s.terms[t]), needed = label_set(&s.output), all = left | right;
-        for (uint32_t later = t + 1; later < s.term_count; later++)
-            needed |= label_set(&s.terms[later]);
+    left = label_set(&state.terms[0]);
+    for (uint32_t t = 1; t < state.term_count; t++) {
+        uint64_t right = label_set(&state.terms[t]), needed = label_set(&state.output), all = left | right;
+        for (uint32_t later = t + 1; later < state.term_count; later++)
+            needed |= label_set(&state.terms[later]);
         if (count_labels(all & ~needed, size) > 1)
             sizes[count++] =
                 (product_size){ .batch = count_labels(left & right & needed, size),
                                 .m = count_labels(left & ~right & needed, size),
                                 .n = count_labels(right & ~left & needed, size),
                                 .k = count_labels(all & ~needed, size),
-                                .b_along = (right & ~needed) != 0 && label_is_last(&s.terms[t], all & ~needed) };
+                                .b_along = (right & ~needed) != 0 && label_is_last(&state.terms[t], all & ~needed) };
         else
             looped += count_labels(all, size);
         left = all & needed;
     }
-    if (s.term_count == 1)
+    if (state.term_count == 1)
         looped = count_labels(left, size);
     product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), sizes, count, looped * 0.3, cost);
     cost->flops += looped;
@@ -264,19 +264,19 @@ struct scatter {
 };
 static void store_scattered(void *user, const gemm_tile *tile)
 {
-    const struct scatter *s = user;
+    const struct scatter *scatter = user;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
-        const char *from = (const char *)tile->c + (i - tile->i0) * tile->c_stride * s->bytes;
-        char *to = s->c + (s->st->batch_at[tile->batch] + s->st->row_at[i]) * s->bytes;
-        for (int64_t j = tile->j0; j < tile->j1; j++, from += s->bytes)
-            memcpy(to + s->st->column_at[j] * s->bytes, from, s->bytes);
+        const char *from = (const char *)tile->c + (i - tile->i0) * tile->c_stride * scatter->bytes;
+        char *to = scatter->c + (scatter->st->batch_at[tile->batch] + scatter->st->row_at[i]) * scatter->bytes;
+        for (int64_t j = tile->j0; j < tile->j1; j++, from += scatter->bytes)
+            memcpy(to + scatter->st->column_at[j] * scatter->bytes, from, scatter->bytes);
     }
 }
 
-static void widen(const einsum_plan *p, const kit_tensor *t, void *to)
+static void widen(const einsum_plan *plan, const kit_tensor *t, void *to)
 {
-    if (p->dtype == INLAY_FLOAT)
+    if (plan->dtype == INLAY_FLOAT)
         convert_to_f32(to, t->dtype, t->data, 0, t->count);
     else if (inlay_dtype_bits(t->dtype) == 8)
         for (int64_t i = 0; i < t->count; i++)
@@ -286,9 +286,9 @@ static void widen(const einsum_plan *p, const kit_tensor *t, void *to)
             ((uint32_t *)to)[i] = ((const uint16_t *)t->data)[i];
 }
 
-static void narrow(const einsum_plan *p, const kit_tensor *t, const void *from)
+static void narrow(const einsum_plan *plan, const kit_tensor *t, const void *from)
 {
-    if (p->dtype == INLAY_FLOAT)
+    if (plan->dtype == INLAY_FLOAT)
         convert_from_f32(t->dtype, t->data, 0, t->count, from, 0);
     else if (inlay_dtype_bits(t->dtype) == 8)
         for (int64_t i = 0; i < t->count; i++)
@@ -298,54 +298,54 @@ static void narrow(const einsum_plan *p, const kit_tensor *t, const void *from)
             ((uint16_t *)t->data)[i] = (uint16_t)((const uint32_t *)from)[i];
 }
 
-static const void *locate(const kit_call *call, const einsum_plan *p, const struct view *v)
+static const void *locate(const kit_call *call, const einsum_plan *plan, const struct view *view)
 {
-    if (v->in_workspace)
-        return (char *)call->workspace + v->at;
-    return p->widen ? (char *)call->workspace + p->widened_at[v->input] : call->in[v->input].data;
+    if (view->in_workspace)
+        return (char *)call->workspace + view->at;
+    return plan->widen ? (char *)call->workspace + plan->widened_at[view->input] : call->in[view->input].data;
 }
 
-static inlay_status run_step(const kit_call *call, const einsum_plan *p, const struct contraction *st, void *to)
+static inlay_status run_step(const kit_call *call, const einsum_plan *plan, const struct contraction *st, void *to)
 {
     static const inlay_parallel_fn by_type[] = { loops_f32, loops_f64, loops_u32, loops_u64 };
-    const void *a = locate(call, p, &st->left), *b = st->single ? NULL : locate(call, p, &st->right);
-    struct scatter s = { st, to, inlay_dtype_bits(p->dtype) / 8 };
+    const void *a = locate(call, plan, &st->left), *b = st->single ? NULL : locate(call, plan, &st->right);
+    struct scatter scatter = { st, to, inlay_dtype_bits(plan->dtype) / 8 };
     gemm_job job = st->job;
 
     if (!st->product) {
         loop_task t = { &st->l, a, b, to };
         int64_t work = st->l.inner * st->l.sums;
-        return kit_parallel(call, st->l.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[p->type], &t);
+        return kit_parallel(call, st->l.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &t);
     }
     job.a.data = a;
     job.b.data = b;
     job.c = to;
     if (job.c_in_workspace) {
         job.finish = store_scattered;
-        job.finish_user = &s;
+        job.finish_user = &scatter;
     }
-    return gemm_run(call, &job, (char *)call->workspace + p->gemm_at);
+    return gemm_run(call, &job, (char *)call->workspace + plan->gemm_at);
 }
 
 inlay_status product_einsum_run(const kit_call *call)
 {
-    const einsum_plan *p = call->plan;
+    const einsum_plan *plan = call->plan;
     char *workspace = call->workspace;
     inlay_status status = INLAY_OK;
 
     if (call->out[0].count == 0)
         return INLAY_OK;
-    for (uint32_t i = 0; i < call->in_count && p->widen; i++)
-        widen(p, &call->in[i], workspace + p->widened_at[i]);
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const struct contraction *st = &p->steps[i];
+    for (uint32_t i = 0; i < call->in_count && plan->widen; i++)
+        widen(plan, &call->in[i], workspace + plan->widened_at[i]);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct contraction *st = &plan->steps[i];
         void *to = st->result.in_workspace ? workspace + st->result.at
-                   : p->widen              ? workspace + p->result_at
+                   : plan->widen           ? workspace + plan->result_at
                                            : call->out[0].data;
-        INLAY_TRY(run_step(call, p, st, to));
+        INLAY_TRY(run_step(call, plan, st, to));
     }
-    if (p->widen)
-        narrow(p, &call->out[0], workspace + p->result_at);
+    if (plan->widen)
+        narrow(plan, &call->out[0], workspace + plan->result_at);
 done:
     return status;
 }

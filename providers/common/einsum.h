@@ -66,5 +66,5 @@ typedef struct einsum_plan {
 /* Reads the equation of a node; it borrows nothing. */
 INLAY_NODISCARD inlay_status einsum_read(const kit_node *node, einsum_state *out, inlay_diag *diag);
 /* Is there a label that two terms share and that is summed over? */
-bool einsum_is_product(const einsum_state *s);
+bool einsum_is_product(const einsum_state *state);
 #endif

@@ -26,15 +26,15 @@ size_t fft_table_count(int64_t n)
     return (size_t)(m == n ? m : m + 2 * n + 2 * m) + 2;
 }
 
-size_t fft_scratch_count(const struct fft *f)
+size_t fft_scratch_count(const struct fft *fft)
 {
-    return f->m == f->n ? 1 : (size_t)(2 * f->m);
+    return fft->m == fft->n ? 1 : (size_t)(2 * fft->m);
 }
 
 /* Transform of m = 2^k numbers in place: bit-reversed order, then butterflies. */
-static void radix2(const struct fft *f, double *x)
+static void radix2(const struct fft *fft, double *input)
 {
-    int64_t m = f->m;
+    int64_t m = fft->m;
 
     for (int64_t i = 1, j = 0; i < m; i++) {
         int64_t bit = m >> 1;
@@ -42,19 +42,19 @@ static void radix2(const struct fft *f, double *x)
             j ^= bit;
         j ^= bit;
         if (i < j) {
-            double re = x[2 * i], im = x[2 * i + 1];
-            x[2 * i] = x[2 * j];
-            x[2 * i + 1] = x[2 * j + 1];
-            x[2 * j] = re;
-            x[2 * j + 1] = im;
+            double re = input[2 * i], im = input[2 * i + 1];
+            input[2 * i] = input[2 * j];
+            input[2 * i + 1] = input[2 * j + 1];
+            input[2 * j] = re;
+            input[2 * j + 1] = im;
         }
     }
     for (int64_t half = 1; half < m; half *= 2) {
         int64_t step = m / (2 * half);
         for (int64_t at = 0; at < m; at += 2 * half) {
-            double *a = x + 2 * at, *b = a + 2 * half;
+            double *a = input + 2 * at, *b = a + 2 * half;
             for (int64_t k = 0; k < half; k++) {
-                double c = f->turns[2 * k * step], s = f->turns[2 * k * step + 1];
+                double c = fft->turns[2 * k * step], s = fft->turns[2 * k * step + 1];
                 double re = b[2 * k] * c - b[2 * k + 1] * s, im = b[2 * k] * s + b[2 * k + 1] * c;
                 b[2 * k] = a[2 * k] - re;
                 b[2 * k + 1] = a[2 * k + 1] - im;
@@ -65,76 +65,76 @@ static void radix2(const struct fft *f, double *x)
     }
 }
 
-void fft_init(struct fft *f, int64_t n, double *tables)
+void fft_init(struct fft *fft, int64_t n, double *tables)
 {
-    *f = (struct fft){ .n = n, .m = inner_length(n), .turns = tables };
-    for (int64_t k = 0; k < f->m / 2 || k == 0; k++) {
-        f->turns[2 * k] = cos(2 * PI * (double)k / (double)f->m);
-        f->turns[2 * k + 1] = -sin(2 * PI * (double)k / (double)f->m);
+    *fft = (struct fft){ .n = n, .m = inner_length(n), .turns = tables };
+    for (int64_t k = 0; k < fft->m / 2 || k == 0; k++) {
+        fft->turns[2 * k] = cos(2 * PI * (double)k / (double)fft->m);
+        fft->turns[2 * k + 1] = -sin(2 * PI * (double)k / (double)fft->m);
     }
-    if (f->m == n)
+    if (fft->m == n)
         return;
-    f->chirp = tables + f->m;
-    f->filter = f->chirp + 2 * n;
-    memset(f->filter, 0, (size_t)(2 * f->m) * sizeof(double));
+    fft->chirp = tables + fft->m;
+    fft->filter = fft->chirp + 2 * n;
+    memset(fft->filter, 0, (size_t)(2 * fft->m) * sizeof(double));
     /* square is k^2 mod 2n, so that the angle stays small and exact */
     for (int64_t k = 0, square = 0; k < n; square = (square + 2 * k + 1) % (2 * n), k++) {
         double angle = PI * (double)square / (double)n;
         double c = cos(angle), s = sin(angle);
-        f->chirp[2 * k] = c;
-        f->chirp[2 * k + 1] = -s;
-        f->filter[2 * k] = c;
-        f->filter[2 * k + 1] = s;
+        fft->chirp[2 * k] = c;
+        fft->chirp[2 * k + 1] = -s;
+        fft->filter[2 * k] = c;
+        fft->filter[2 * k + 1] = s;
         if (k > 0) {
-            f->filter[2 * (f->m - k)] = c;
-            f->filter[2 * (f->m - k) + 1] = s;
+            fft->filter[2 * (fft->m - k)] = c;
+            fft->filter[2 * (fft->m - k) + 1] = s;
         }
     }
-    radix2(f, f->filter);
+    radix2(fft, fft->filter);
 }
 
-static void conjugate(double *x, int64_t n, double scale)
+static void conjugate(double *input, int64_t n, double scale)
 {
     for (int64_t k = 0; k < n; k++) {
-        x[2 * k] *= scale;
-        x[2 * k + 1] *= -scale;
+        input[2 * k] *= scale;
+        input[2 * k + 1] *= -scale;
     }
 }
 
-static void bluestein(const struct fft *f, double *x, double *w)
+static void bluestein(const struct fft *fft, double *input, double *weights)
 {
-    int64_t n = f->n, m = f->m;
+    int64_t n = fft->n, m = fft->m;
 
-    memset(w + 2 * n, 0, (size_t)(2 * (m - n)) * sizeof(double));
+    memset(weights + 2 * n, 0, (size_t)(2 * (m - n)) * sizeof(double));
     for (int64_t k = 0; k < n; k++) {
-        double c = f->chirp[2 * k], s = f->chirp[2 * k + 1];
-        w[2 * k] = x[2 * k] * c - x[2 * k + 1] * s;
-        w[2 * k + 1] = x[2 * k] * s + x[2 * k + 1] * c;
+        double c = fft->chirp[2 * k], s = fft->chirp[2 * k + 1];
+        weights[2 * k] = input[2 * k] * c - input[2 * k + 1] * s;
+        weights[2 * k + 1] = input[2 * k] * s + input[2 * k + 1] * c;
     }
-    radix2(f, w);
+    radix2(fft, weights);
     for (int64_t k = 0; k < m; k++) {
-        double re = w[2 * k] * f->filter[2 * k] - w[2 * k + 1] * f->filter[2 * k + 1];
-        w[2 * k + 1] = w[2 * k] * f->filter[2 * k + 1] + w[2 * k + 1] * f->filter[2 * k];
-        w[2 * k] = re;
+        double re = weights[2 * k] * fft->filter[2 * k] - weights[2 * k + 1] * fft->filter[2 * k + 1];
+        weights[2 * k + 1] = weights[2 * k] * fft->filter[2 * k + 1] + weights[2 * k + 1] * fft->filter[2 * k];
+        weights[2 * k] = re;
     }
-    conjugate(w, m, 1);
-    radix2(f, w);
-    conjugate(w, n, 1 / (double)m);
+    conjugate(weights, m, 1);
+    radix2(fft, weights);
+    conjugate(weights, n, 1 / (double)m);
     for (int64_t k = 0; k < n; k++) {
-        double c = f->chirp[2 * k], s = f->chirp[2 * k + 1];
-        x[2 * k] = w[2 * k] * c - w[2 * k + 1] * s;
-        x[2 * k + 1] = w[2 * k] * s + w[2 * k + 1] * c;
+        double c = fft->chirp[2 * k], s = fft->chirp[2 * k + 1];
+        input[2 * k] = weights[2 * k] * c - weights[2 * k + 1] * s;
+        input[2 * k + 1] = weights[2 * k] * s + weights[2 * k + 1] * c;
     }
 }
 
-void fft_run(const struct fft *f, bool inverse, double *data, double *scratch)
+void fft_run(const struct fft *fft, bool inverse, double *data, double *scratch)
 {
     if (inverse)
-        conjugate(data, f->n, 1);
-    if (f->m == f->n)
-        radix2(f, data);
+        conjugate(data, fft->n, 1);
+    if (fft->m == fft->n)
+        radix2(fft, data);
     else
-        bluestein(f, data, scratch);
+        bluestein(fft, data, scratch);
     if (inverse)
-        conjugate(data, f->n, 1 / (double)f->n);
+        conjugate(data, fft->n, 1 / (double)fft->n);
 }

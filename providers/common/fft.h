@@ -18,9 +18,9 @@ struct fft {
 
 /* Doubles that fft_init needs for tables; 0 when n is not in [1, 2^40]. */
 size_t fft_table_count(int64_t n);
-void fft_init(struct fft *f, int64_t n, double *tables);
+void fft_init(struct fft *fft, int64_t n, double *tables);
 /* Doubles of scratch for a run. */
-size_t fft_scratch_count(const struct fft *f);
+size_t fft_scratch_count(const struct fft *fft);
 /* Transforms n complex numbers in place; inverse divides by n. */
-void fft_run(const struct fft *f, bool inverse, double *data, double *scratch);
+void fft_run(const struct fft *fft, bool inverse, double *data, double *scratch);
 #endif

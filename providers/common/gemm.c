@@ -31,20 +31,20 @@ static void set_strides(gemm_operand *operand, int64_t columns, bool lines_are_r
     operand->k_stride = lines_are_rows ? 1 : columns;
 }
 
-static inlay_status pack_b(const kit_node *node, gemm_state *s, inlay_diag *diag)
+static inlay_status pack_b(const kit_node *node, gemm_state *state, inlay_diag *diag)
 {
     const inlay_value_info *a = kit_input(node, 0), *b = kit_input(node, 1);
-    const inlay_dim *lines = a->rank == 2 ? &a->dims[s->trans_a ? 1 : 0] : NULL;
+    const inlay_dim *lines = a->rank == 2 ? &a->dims[state->trans_a ? 1 : 0] : NULL;
     int64_t rows, columns, a_rows = lines != NULL && lines->kind == INLAY_DIM_FIXED ? lines->value : -1;
 
     if (!kit_is_constant(node, 1) || b->rank != 2 || b->dims[0].value == 0 || b->dims[1].value == 0 ||
-        !gemm_packs_b(s->kernel, a_rows, b->dims[s->trans_b ? 0 : 1].value))
+        !gemm_packs_b(state->kernel, a_rows, b->dims[state->trans_b ? 0 : 1].value))
         return INLAY_OK;
     rows = b->dims[0].value;
     columns = b->dims[1].value;
-    set_strides(&s->b, columns, s->trans_b);
-    return gemm_pack_constant(node, 1, s->kernel, s->kernel->nr, &s->b, 1, s->trans_b ? rows : columns,
-                              s->trans_b ? columns : rows, &s->b_pack, diag);
+    set_strides(&state->b, columns, state->trans_b);
+    return gemm_pack_constant(node, 1, state->kernel, state->kernel->nr, &state->b, 1, state->trans_b ? rows : columns,
+                              state->trans_b ? columns : rows, &state->b_pack, diag);
 }
 
 inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -52,24 +52,24 @@ inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
     bool integer = type == GEMM_U32 || type == GEMM_U64;
-    gemm_state *s = NULL;
+    gemm_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->kernel = gemm_kernel_for(node, type);
-    s->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
-    s->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
-    s->alpha = kit_attr_float(node->info, "alpha", 1);
-    s->beta = kit_attr_float(node->info, "beta", 1);
-    s->integer_scale = integer && (s->alpha != 1 || s->beta != 1);
-    s->a.pack = s->b.pack = gemm_strided_pack(type, dtype);
-    s->a.scale = integer ? 1 : s->alpha;
-    s->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes && !s->trans_b;
-    INLAY_TRY(pack_b(node, s, diag));
-    *out_state = s;
-    s = NULL;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->kernel = gemm_kernel_for(node, type);
+    state->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
+    state->trans_b = kit_attr_int(node->info, "transB", 0) != 0;
+    state->alpha = kit_attr_float(node->info, "alpha", 1);
+    state->beta = kit_attr_float(node->info, "beta", 1);
+    state->integer_scale = integer && (state->alpha != 1 || state->beta != 1);
+    state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
+    state->a.scale = integer ? 1 : state->alpha;
+    state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes && !state->trans_b;
+    INLAY_TRY(pack_b(node, state, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    product_gemm_release(s);
+    product_gemm_release(state);
     return status;
 }
 
@@ -117,14 +117,15 @@ typedef struct gemm_bias {
 } gemm_bias;
 
 /* C's strides when it is broadcast to [m, n]. */
-static inlay_status set_bias(gemm_bias *bias, const kit_tensor *c, int64_t m, int64_t n, inlay_diag *diag)
+static inlay_status set_bias(gemm_bias *bias, const kit_tensor *tensor, int64_t m, int64_t n, inlay_diag *diag)
 {
-    int64_t rows = c->rank > 1 ? c->dims[c->rank - 2] : 1, columns = c->rank > 0 ? c->dims[c->rank - 1] : 1;
+    int64_t rows = tensor->rank > 1 ? tensor->dims[tensor->rank - 2] : 1,
+            columns = tensor->rank > 0 ? tensor->dims[tensor->rank - 1] : 1;
 
-    if (c->count != rows * columns || (rows != 1 && rows != m) || (columns != 1 && columns != n))
+    if (tensor->count != rows * columns || (rows != 1 && rows != m) || (columns != 1 && columns != n))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "C of %lld x %lld does not broadcast to the result's %lld x %lld",
                           (long long)rows, (long long)columns, (long long)m, (long long)n);
-    bias->c = c;
+    bias->c = tensor;
     bias->row_stride = rows == 1 ? 0 : columns;
     bias->column_stride = columns == 1 ? 0 : 1;
     return INLAY_OK;
@@ -194,30 +195,30 @@ static void store_scaled_integers(void *user, const gemm_tile *tile)
 
 inlay_status product_gemm_run(const kit_call *call)
 {
-    const gemm_state *s = call->state;
-    const kit_tensor *y = &call->out[0];
-    kit_tensor none = { .dtype = y->dtype };
+    const gemm_state *state = call->state;
+    const kit_tensor *output = &call->out[0];
+    kit_tensor none = { .dtype = output->dtype };
     gemm_job job = *(const gemm_job *)call->plan;
-    gemm_bias bias = { .c = &none, .alpha = s->alpha, .beta = s->beta, .y = y->data, .n = job.n };
+    gemm_bias bias = { .c = &none, .alpha = state->alpha, .beta = state->beta, .y = output->data, .n = job.n };
     gemm_half_output half;
     inlay_status status = INLAY_OK;
 
-    if (y->count != job.m * job.n)
+    if (output->count != job.m * job.n)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output holds %lld elements, not %lld x %lld",
-                          (long long)y->count, (long long)job.m, (long long)job.n);
+                          (long long)output->count, (long long)job.m, (long long)job.n);
     job.a.data = call->in[0].data;
     job.b.data = call->in[1].data;
-    gemm_set_output(&job, &half, y->dtype, y->data);
-    if (kit_has_input(call, 2) && s->beta != 0) {
+    gemm_set_output(&job, &half, output->dtype, output->data);
+    if (kit_has_input(call, 2) && state->beta != 0) {
         status = set_bias(&bias, &call->in[2], job.m, job.n, call->diag);
         if (status != INLAY_OK)
             return status;
         job.init_user = &bias;
-        job.init = gemm_type_of(y->dtype) == GEMM_F32   ? fill_f32
-                   : gemm_type_of(y->dtype) == GEMM_F64 ? fill_f64
-                                                        : fill_integers;
+        job.init = gemm_type_of(output->dtype) == GEMM_F32   ? fill_f32
+                   : gemm_type_of(output->dtype) == GEMM_F64 ? fill_f64
+                                                             : fill_integers;
     }
-    if (s->integer_scale) {
+    if (state->integer_scale) {
         job.init = NULL;
         job.c_in_workspace = true;
         job.finish = store_scaled_integers;
@@ -228,20 +229,20 @@ inlay_status product_gemm_run(const kit_call *call)
 
 void product_gemm_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *output = &shapes->out[0];
     bool ta = kit_attr_int(node->info, "transA", 0) != 0;
-    product_size p = { .batch = 1,
-                       .a_constant = kit_is_constant(node, 0),
-                       .b_constant = kit_is_constant(node, 1),
-                       .a_across = ta,
-                       .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
+    product_size size = { .batch = 1,
+                          .a_constant = kit_is_constant(node, 0),
+                          .b_constant = kit_is_constant(node, 1),
+                          .a_across = ta,
+                          .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
 
-    if (a->rank != 2 || y->rank != 2 || a->count < 0 || b->count < 0 || y->count < 0)
+    if (a->rank != 2 || output->rank != 2 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
-    p.m = (double)y->dims[0];
-    p.n = (double)y->dims[1];
-    p.k = (double)a->dims[ta ? 0 : 1];
+    size.m = (double)output->dims[0];
+    size.n = (double)output->dims[1];
+    size.k = (double)a->dims[ta ? 0 : 1];
     out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
-    out->bytes_written = kit_bytes(y->dtype, y->count);
-    product_cost_set(node, shapes, gemm_type_of(a->dtype), &p, 1, 0, out);
+    out->bytes_written = kit_bytes(output->dtype, output->count);
+    product_cost_set(node, shapes, gemm_type_of(a->dtype), &size, 1, 0, out);
 }

@@ -65,7 +65,7 @@ struct gemm_kernel {
     /* Sets (or, when job->init is set, adds to) the sums of a tile; job->k > 0. workspace: pack_bytes, aligned. */
     void (*multiply)(const gemm_job *job, const gemm_tile *tile, void *workspace);
     /* Estimated nanoseconds of one product of a batch, on one thread, see product_cost.h. */
-    double (*product_ns)(const gemm_kernel *kernel, const product_size *p);
+    double (*product_ns)(const gemm_kernel *kernel, const product_size *size);
     const void *user; /* the engine's own */
 };
 
@@ -184,7 +184,7 @@ typedef struct gemm_half_output {
     inlay_dtype dtype;
     int64_t m, n;
 } gemm_half_output;
-void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *y);
+void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *output);
 
 /* Depth of a block of k, for a kernel; the same for packing and computing. */
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k);

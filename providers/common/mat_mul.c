@@ -8,21 +8,21 @@
 /* ------------------------------------------------------------------ shapes */
 
 /* The last two dims as a matrix; what stands before them counts matrices. */
-static matmul_constant split_dims(const kit_tensor *t, bool is_a)
+static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
 {
-    matmul_constant s = { 1, 1, 1 };
+    matmul_constant constant = { 1, 1, 1 };
 
-    for (uint32_t d = 0; d + 2 < t->rank; d++)
-        s.matrices *= t->dims[d]; /* the tensor exists, so this does not overflow; a zero dim makes it 0 */
-    if (t->rank > 1) {
-        s.rows = t->dims[t->rank - 2];
-        s.columns = t->dims[t->rank - 1];
+    for (uint32_t d = 0; d + 2 < tensor->rank; d++)
+        constant.matrices *= tensor->dims[d]; /* the tensor exists, so this does not overflow; a zero dim makes it 0 */
+    if (tensor->rank > 1) {
+        constant.rows = tensor->dims[tensor->rank - 2];
+        constant.columns = tensor->dims[tensor->rank - 1];
     } else if (is_a) {
-        s.columns = t->dims[0];
+        constant.columns = tensor->dims[0];
     } else {
-        s.rows = t->dims[0];
+        constant.rows = tensor->dims[0];
     }
-    return s;
+    return constant;
 }
 
 /* Broadcast leading dims of A and B; rank of the result, or UINT32_MAX. */
@@ -40,14 +40,14 @@ static uint32_t broadcast_batch(const kit_tensor *a, const kit_tensor *b, int64_
 }
 
 /* For each batch, the number of its matrix in a tensor whose leading dims broadcast to dims. */
-static void number_matrices(const kit_tensor *t, uint32_t rank, const int64_t *dims, int64_t batch, int64_t *which)
+static void number_matrices(const kit_tensor *tensor, uint32_t rank, const int64_t *dims, int64_t batch, int64_t *which)
 {
-    uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
+    uint32_t own = tensor->rank > 2 ? tensor->rank - 2 : 0;
     int64_t stride[INLAY_MAX_RANK] = { 0 }, step = 1;
 
     for (uint32_t i = own; i-- > 0;) {
-        stride[i + rank - own] = t->dims[i] == 1 ? 0 : step;
-        step *= t->dims[i];
+        stride[i + rank - own] = tensor->dims[i] == 1 ? 0 : step;
+        step *= tensor->dims[i];
     }
     for (int64_t b = 0; b < batch; b++) {
         int64_t rest = b, at = 0;
@@ -109,24 +109,24 @@ inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_i
     return INLAY_OK;
 }
 
-inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *y, inlay_diag *diag)
+inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, inlay_diag *diag)
 {
-    if (y->count == job->batch * job->m * job->n)
+    if (output->count == job->batch * job->m * job->n)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                       "the product is %lld x %lld x %lld but the output holds %lld elements", (long long)job->batch,
-                      (long long)job->m, (long long)job->n, (long long)y->count);
+                      (long long)job->m, (long long)job->n, (long long)output->count);
 }
 
 void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost)
 {
-    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[b_input], *y = &shapes->out[0];
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[b_input], *output = &shapes->out[0];
 
-    if (a->rank == 0 || a->count < 0 || b->count < 0 || y->count < 0)
+    if (a->rank == 0 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
-    cost->flops = 2.0 * (double)y->count * (double)a->dims[a->rank - 1];
+    cost->flops = 2.0 * (double)output->count * (double)a->dims[a->rank - 1];
     cost->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
-    cost->bytes_written = kit_bytes(y->dtype, y->count);
+    cost->bytes_written = kit_bytes(output->dtype, output->count);
 }
 
 bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmul_constant *out)
@@ -171,53 +171,54 @@ void product_mat_mul_release(void *state)
 /* The rows of all matrices of A together; -1: not known. */
 static int64_t known_rows(const kit_node *node)
 {
-    const inlay_value_info *a = kit_input(node, 0);
+    const inlay_value_info *info = kit_input(node, 0);
     int64_t rows = 1;
 
-    if (a->rank == INLAY_RANK_UNKNOWN)
+    if (info->rank == INLAY_RANK_UNKNOWN)
         return -1;
-    for (uint32_t d = 0; d + 1 < a->rank; d++)
-        if (a->dims[d].kind != INLAY_DIM_FIXED || __builtin_mul_overflow(rows, a->dims[d].value, &rows))
+    for (uint32_t d = 0; d + 1 < info->rank; d++)
+        if (info->dims[d].kind != INLAY_DIM_FIXED || __builtin_mul_overflow(rows, info->dims[d].value, &rows))
             return -1;
     return rows;
 }
 
 /* Packs a constant operand: weights are read in the order that the microkernel wants, and need no second copy. */
-static inlay_status pack_constant(const kit_node *node, matmul_state *s, uint32_t input, inlay_diag *diag)
+static inlay_status pack_constant(const kit_node *node, matmul_state *state, uint32_t input, inlay_diag *diag)
 {
     bool is_a = input == 0;
-    gemm_operand *operand = is_a ? &s->a : &s->b;
+    gemm_operand *operand = is_a ? &state->a : &state->b;
     matmul_constant dims;
 
     if (!matmul_constant_dims(node, input, is_a, &dims) ||
-        !(is_a ? (s->kernel->packs & GEMM_PACKS_A) != 0 : gemm_packs_b(s->kernel, known_rows(node), dims.columns)))
+        !(is_a ? (state->kernel->packs & GEMM_PACKS_A) != 0
+               : gemm_packs_b(state->kernel, known_rows(node), dims.columns)))
         return INLAY_OK;
     operand->line_stride = is_a ? dims.columns : 1;
     operand->k_stride = is_a ? 1 : dims.columns;
     operand->matrix_stride = dims.rows * dims.columns;
-    return gemm_pack_constant(node, input, s->kernel, is_a ? s->kernel->mr : s->kernel->nr, operand, dims.matrices,
-                              is_a ? dims.rows : dims.columns, is_a ? dims.columns : dims.rows,
-                              is_a ? &s->a_pack : &s->b_pack, diag);
+    return gemm_pack_constant(node, input, state->kernel, is_a ? state->kernel->mr : state->kernel->nr, operand,
+                              dims.matrices, is_a ? dims.rows : dims.columns, is_a ? dims.columns : dims.rows,
+                              is_a ? &state->a_pack : &state->b_pack, diag);
 }
 
 inlay_status product_mat_mul_prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     uint32_t type = gemm_type_of(dtype);
-    matmul_state *s = NULL;
+    matmul_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->kernel = gemm_kernel_for(node, type);
-    s->a.pack = s->b.pack = gemm_strided_pack(type, dtype);
-    s->b.in_place = inlay_dtype_bits(dtype) == 8 * s->kernel->in_bytes;
-    INLAY_TRY(pack_constant(node, s, 1, diag));
-    if (s->b.packed == NULL)
-        INLAY_TRY(pack_constant(node, s, 0, diag));
-    *out_state = s;
-    s = NULL;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->kernel = gemm_kernel_for(node, type);
+    state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
+    state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes;
+    INLAY_TRY(pack_constant(node, state, 1, diag));
+    if (state->b.packed == NULL)
+        INLAY_TRY(pack_constant(node, state, 0, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    product_mat_mul_release(s);
+    product_mat_mul_release(state);
     return status;
 }
 
@@ -247,8 +248,8 @@ done:
 
 inlay_status product_mat_mul_run(const kit_call *call)
 {
-    const matmul_plan *p = call->plan;
-    gemm_job job = p->job;
+    const matmul_plan *plan = call->plan;
+    gemm_job job = plan->job;
     gemm_half_output half;
     inlay_status status = matmul_check_output(&job, &call->out[0], call->diag);
 
@@ -262,24 +263,24 @@ inlay_status product_mat_mul_run(const kit_call *call)
 
 void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *output = &shapes->out[0];
     matmul_constant as, bs;
-    product_size p;
+    product_size size;
 
-    if (a->rank == 0 || b->rank == 0 || a->count < 0 || b->count < 0 || y->count < 0)
+    if (a->rank == 0 || b->rank == 0 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
     matmul_cost(shapes, 1, out);
     as = split_dims(a, true);
     bs = split_dims(b, false);
-    p = (product_size){ .m = (double)as.rows,
-                        .n = (double)bs.columns,
-                        .k = (double)as.columns,
-                        .a_constant = kit_is_constant(node, 0),
-                        .b_constant = kit_is_constant(node, 1) };
-    p.batch = p.m > 0 && p.n > 0 ? (double)y->count / p.m / p.n : 0;
+    size = (product_size){ .m = (double)as.rows,
+                           .n = (double)bs.columns,
+                           .k = (double)as.columns,
+                           .a_constant = kit_is_constant(node, 0),
+                           .b_constant = kit_is_constant(node, 1) };
+    size.batch = size.m > 0 && size.n > 0 ? (double)output->count / size.m / size.n : 0;
     if (bs.matrices == 1) { /* rows of one product */
-        p.m *= p.batch;
-        p.batch = p.m > 0;
+        size.m *= size.batch;
+        size.batch = size.m > 0;
     }
-    product_cost_set(node, shapes, gemm_type_of(a->dtype), &p, 1, 0, out);
+    product_cost_set(node, shapes, gemm_type_of(a->dtype), &size, 1, 0, out);
 }

@@ -15,8 +15,8 @@ typedef struct matmul_plan {
 INLAY_NODISCARD inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_input, bool collapse,
                                                 matmul_plan **out_plan, inlay_diag *diag);
 
-/* Fails unless y holds batch * m * n elements. */
-INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *y, inlay_diag *diag);
+/* Fails unless output holds batch * m * n elements. */
+INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, inlay_diag *diag);
 
 /* kit_kernel.cost of MatMul, MatMulInteger and QLinearMatMul; b_input is the index of B. */
 void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);

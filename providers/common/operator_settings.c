@@ -20,12 +20,12 @@ inlay_status operator_settings_open(const inlay_host *host, const inlay_create_a
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the settings of operators");
     settings->engine = blocked_engine;
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, "preview") == 0)
-            settings->preview = v->i != 0;
-        else if (strcmp(v->name, "precision") == 0 && v->s != NULL)
-            strict = strcmp(v->s, "strict") == 0;
+        if (strcmp(value->name, "preview") == 0)
+            settings->preview = value->i != 0;
+        else if (strcmp(value->name, "precision") == 0 && value->s != NULL)
+            strict = strcmp(value->s, "strict") == 0;
     }
     if (strict) {
         settings->engine.kernel = strict_kernel;

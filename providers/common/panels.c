@@ -4,23 +4,23 @@
 #include "simd/cpu.h"
 #include "panels/set.h"
 
-static int64_t lanes_of(const struct panels *p)
+static int64_t lanes_of(const struct panels *panels)
 {
-    return PANEL_BLOCK_BYTES / (p->wide ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
+    return PANEL_BLOCK_BYTES / (panels->wide ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
 }
 
-bool panels_describe(struct panels *p)
+bool panels_describe(struct panels *panels)
 {
-    int64_t lanes = lanes_of(p), each = p->columns / lanes + (p->columns % lanes != 0);
+    int64_t lanes = lanes_of(panels), each = panels->columns / lanes + (panels->columns % lanes != 0);
     uint64_t bytes;
 
-    p->width = p->gates * (PANEL_MOST_BLOCKS / p->gates);
-    if (__builtin_mul_overflow(each, (int64_t)p->gates, &p->blocks) ||
-        __builtin_mul_overflow(p->blocks, lanes, &p->stored) ||
-        __builtin_mul_overflow((uint64_t)p->blocks, (uint64_t)p->depth, &bytes) ||
-        __builtin_mul_overflow(bytes, (uint64_t)PANEL_BLOCK_BYTES, &p->bytes) || p->bytes > INT64_MAX / 4)
+    panels->width = panels->gates * (PANEL_MOST_BLOCKS / panels->gates);
+    if (__builtin_mul_overflow(each, (int64_t)panels->gates, &panels->blocks) ||
+        __builtin_mul_overflow(panels->blocks, lanes, &panels->stored) ||
+        __builtin_mul_overflow((uint64_t)panels->blocks, (uint64_t)panels->depth, &bytes) ||
+        __builtin_mul_overflow(bytes, (uint64_t)PANEL_BLOCK_BYTES, &panels->bytes) || panels->bytes > INT64_MAX / 4)
         return false;
-    p->count = p->blocks / p->width + (p->blocks % p->width != 0);
+    panels->count = panels->blocks / panels->width + (panels->blocks % panels->width != 0);
     return true;
 }
 
@@ -47,61 +47,63 @@ static void convert(bool wide, const panels_source *from, int64_t at, int64_t co
 }
 
 /* One block of `lines` columns from `first` on, into the panel: elements `step` apart from one k to the next. */
-static void pack_block(const struct panels *p, const panels_source *from, int64_t first, int64_t lines, int64_t step,
-                       char *to)
+static void pack_block(const struct panels *panels, const panels_source *from, int64_t first, int64_t lines,
+                       int64_t step, char *to)
 {
-    const int64_t lanes = lanes_of(p), bytes = PANEL_BLOCK_BYTES / lanes;
+    const int64_t lanes = lanes_of(panels), bytes = PANEL_BLOCK_BYTES / lanes;
     double room[AT_ONCE]; /* some k of one line, in either type */
 
     if (lines < lanes)
-        for (int64_t k = 0; k < p->depth; k++)
+        for (int64_t k = 0; k < panels->depth; k++)
             memset(to + k * step, 0, PANEL_BLOCK_BYTES);
     if (from->line_stride == 1) {
-        for (int64_t k = 0; k < p->depth; k++)
-            convert(p->wide, from, first + k * from->k_stride, lines, to + k * step);
+        for (int64_t k = 0; k < panels->depth; k++)
+            convert(panels->wide, from, first + k * from->k_stride, lines, to + k * step);
         return;
     }
-    for (int64_t k0 = 0; k0 < p->depth; k0 += AT_ONCE) {
-        const int64_t n = p->depth - k0 < AT_ONCE ? p->depth - k0 : AT_ONCE;
+    for (int64_t k0 = 0; k0 < panels->depth; k0 += AT_ONCE) {
+        const int64_t n = panels->depth - k0 < AT_ONCE ? panels->depth - k0 : AT_ONCE;
         for (int64_t j = 0; j < lines; j++) {
             char *column = to + k0 * step + j * bytes;
 
-            convert(p->wide, from, (first + j) * from->line_stride + k0, n, room);
-            for (int64_t k = 0; k < n && p->wide; k++) /* sizes that the compiler knows */
+            convert(panels->wide, from, (first + j) * from->line_stride + k0, n, room);
+            for (int64_t k = 0; k < n && panels->wide; k++) /* sizes that the compiler knows */
                 memcpy(column + k * step, &room[k], sizeof(double));
-            for (int64_t k = 0; k < n && !p->wide; k++)
+            for (int64_t k = 0; k < n && !panels->wide; k++)
                 memcpy(column + k * step, (const char *)room + k * (int64_t)sizeof(float), sizeof(float));
         }
     }
 }
 
-void panels_pack(const struct panels *p, const panels_source *from, int64_t first, int64_t end, void *packed)
+void panels_pack(const struct panels *panels, const panels_source *from, int64_t first, int64_t end, void *packed)
 {
-    const int64_t lanes = lanes_of(p);
+    const int64_t lanes = lanes_of(panels);
 
     for (int64_t i = first; i < end; i++) {
-        const int64_t b0 = i * p->width, b1 = b0 + p->width < p->blocks ? b0 + p->width : p->blocks;
-        char *panel = (char *)packed + b0 * p->depth * PANEL_BLOCK_BYTES;
+        const int64_t b0 = i * panels->width,
+                      b1 = b0 + panels->width < panels->blocks ? b0 + panels->width : panels->blocks;
+        char *panel = (char *)packed + b0 * panels->depth * PANEL_BLOCK_BYTES;
         for (int64_t b = b0; b < b1; b++) {
-            const int64_t column = b / p->gates * lanes, rest = p->columns - column;
-            pack_block(p, from, b % p->gates * p->columns + column, rest < lanes ? rest : lanes,
+            const int64_t column = b / panels->gates * lanes, rest = panels->columns - column;
+            pack_block(panels, from, b % panels->gates * panels->columns + column, rest < lanes ? rest : lanes,
                        (b1 - b0) * PANEL_BLOCK_BYTES, panel + (b - b0) * PANEL_BLOCK_BYTES);
         }
     }
 }
 
-void panels_spread(const struct panels *p, const void *data, inlay_dtype dtype, int64_t first, void *to)
+void panels_spread(const struct panels *panels, const void *data, inlay_dtype dtype, int64_t first, void *to)
 {
     const panels_source from = { .data = data, .dtype = dtype };
-    const int64_t lanes = lanes_of(p);
+    const int64_t lanes = lanes_of(panels);
 
-    for (int64_t b = 0; b < p->blocks; b++) {
-        const int64_t column = b / p->gates * lanes, rest = p->columns - column, n = rest < lanes ? rest : lanes;
+    for (int64_t b = 0; b < panels->blocks; b++) {
+        const int64_t column = b / panels->gates * lanes, rest = panels->columns - column,
+                      n = rest < lanes ? rest : lanes;
         double room[PANEL_BLOCK_BYTES / sizeof(float)]; /* in either type */
-        convert(p->wide, &from, first + b % p->gates * p->columns + column, n, room);
-        for (int64_t j = 0; j < n && p->wide; j++)
+        convert(panels->wide, &from, first + b % panels->gates * panels->columns + column, n, room);
+        for (int64_t j = 0; j < n && panels->wide; j++)
             ((double *)to)[b * lanes + j] += room[j];
-        for (int64_t j = 0; j < n && !p->wide; j++)
+        for (int64_t j = 0; j < n && !panels->wide; j++)
             ((float *)to)[b * lanes + j] += ((const float *)(const void *)room)[j];
     }
 }
@@ -130,12 +132,12 @@ panels_fn panels_product(bool wide)
 
 /* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights arrive at 190 bytes a
  * nanosecond from the second level and at 135 from the third; arithmetic does 200 operations. */
-double panels_ns(const struct panels *p, int64_t rows, uint64_t resident)
+double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident)
 {
-    double work = 2.0 * (double)rows * (double)p->stored * (double)p->depth / (p->wide ? 100 : 200);
+    double work = 2.0 * (double)rows * (double)panels->stored * (double)panels->depth / (panels->wide ? 100 : 200);
     double passes = (double)((rows + 5) / 6);
-    double memory = (double)p->bytes / (resident < (1u << 20) ? 190 : resident < (24u << 20) ? 135 : 40);
+    double memory = (double)panels->bytes / (resident < (1u << 20) ? 190 : resident < (24u << 20) ? 135 : 40);
 
-    memory += (passes > 0 ? passes - 1 : 0) * (double)p->bytes / 190; /* further rows find a panel close by */
+    memory += (passes > 0 ? passes - 1 : 0) * (double)panels->bytes / 190; /* further rows find a panel close by */
     return work > memory ? work : memory;
 }

@@ -33,7 +33,7 @@ struct panels {
 };
 
 /* Fills in the rest; false: the sizes overflow. depth and columns >= 0, 1 <= gates <= PANEL_MOST_BLOCKS. */
-bool panels_describe(struct panels *p);
+bool panels_describe(struct panels *panels);
 
 /* Where a matrix comes from: element (k, column j of gate g) is data[(g * columns + j) * line_stride + k * k_stride],
  * of dtype (float, float16 or bfloat16 for float; double or float for double). One of the strides is 1. */
@@ -43,17 +43,17 @@ typedef struct panels_source {
     int64_t line_stride, k_stride;
 } panels_source;
 
-/* Packs panels [first, end) to where they belong in `packed`, p->bytes in all, 64-byte aligned. */
-void panels_pack(const struct panels *p, const panels_source *from, int64_t first, int64_t end, void *packed);
+/* Packs panels [first, end) to where they belong in `packed`, panels->bytes in all, 64-byte aligned. */
+void panels_pack(const struct panels *panels, const panels_source *from, int64_t first, int64_t end, void *packed);
 
-/* A vector with an element a column, likewise in blocks: to[p->stored], float or double. Adds to what is there. */
-void panels_spread(const struct panels *p, const void *data, inlay_dtype dtype, int64_t first, void *to);
+/* A vector with an element a column, likewise in blocks: to[panels->stored], float or double. Adds to what is there. */
+void panels_spread(const struct panels *panels, const void *data, inlay_dtype dtype, int64_t first, void *to);
 
-/* Panels [first, end) of a product. x: [rows] pointers to depth elements. y: [rows] pointers to rows of p->stored
- * elements (of a matrix without gates, only its `columns` are written). start: p->stored elements, or NULL for zeros.
- * backwards: the panels in falling order; a caller that goes through the same matrix again and again turns each time,
- * so that what its cache kept of the last time is met first. No heap, any number of threads. */
-typedef void (*panels_fn)(const struct panels *p, const void *packed, int64_t first, int64_t end, bool backwards,
+/* Panels [first, end) of a product. x: [rows] pointers to depth elements. y: [rows] pointers to rows of panels->stored
+ * elements (of a matrix without gates, only its `columns` are written). start: panels->stored elements, or NULL for
+ * zeros. backwards: the panels in falling order; a caller that goes through the same matrix again and again turns each
+ * time, so that what its cache kept of the last time is met first. No heap, any number of threads. */
+typedef void (*panels_fn)(const struct panels *panels, const void *packed, int64_t first, int64_t end, bool backwards,
                           int64_t rows, const void *const *x, const void *start, void *const *y);
 
 /* The best one for this CPU. */
@@ -63,5 +63,5 @@ panels_fn panels_product_at(bool wide, uint32_t i);
 
 /* About what a product takes on one thread, in nanoseconds: arithmetic, or the weights from where they fit. resident:
  * bytes that are read over and over, these weights among them. */
-double panels_ns(const struct panels *p, int64_t rows, uint64_t resident);
+double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident);
 #endif

@@ -25,11 +25,12 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
 
     cost->flops = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const product_size *p = &sizes[i];
-        cost->flops += 2 * p->batch * p->m * p->n * p->k;
-        if (kernel != NULL && p->batch > 0 && p->m > 0 && p->n > 0) {
-            ns += p->batch * kernel->product_ns(kernel, p);
-            weights += p->batch * ((p->a_constant ? p->m * p->k : 0) + (p->b_constant ? p->k * p->n : 0));
+        const product_size *size = &sizes[i];
+        cost->flops += 2 * size->batch * size->m * size->n * size->k;
+        if (kernel != NULL && size->batch > 0 && size->m > 0 && size->n > 0) {
+            ns += size->batch * kernel->product_ns(kernel, size);
+            weights +=
+                size->batch * ((size->a_constant ? size->m * size->k : 0) + (size->b_constant ? size->k * size->n : 0));
         }
     }
     if (kernel == NULL)

@@ -65,12 +65,13 @@ static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next,
     return list != NULL && takes && *next < list->count ? (double)list->floats[(*next)++] : otherwise;
 }
 
-static inlay_status read_activations(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+static inlay_status read_activations(const kit_node *node, recurrent_state *state, inlay_diag *diag)
 {
     const inlay_attr_info *names = kit_attr(node->info, "activations");
     const inlay_attr_info *alphas = kit_attr(node->info, "activation_alpha"),
                           *betas = kit_attr(node->info, "activation_beta");
-    uint32_t directions = s->direction == 2 ? 2 : 1, total = directions * s->functions, next_alpha = 0, next_beta = 0;
+    uint32_t directions = state->direction == 2 ? 2 : 1, total = directions * state->functions, next_alpha = 0,
+             next_beta = 0;
 
     if (names != NULL && (names->kind != INLAY_ATTR_STRINGS || names->count == 0))
         names = NULL;
@@ -82,49 +83,49 @@ static inlay_status read_activations(const kit_node *node, recurrent_state *s, i
     if (betas != NULL && betas->kind != INLAY_ATTR_FLOATS)
         betas = NULL;
     for (uint32_t i = 0; i < total; i++) {
-        uint32_t kind = cell_kinds[s->cell].defaults[i % s->functions];
+        uint32_t kind = cell_kinds[state->cell].defaults[i % state->functions];
         const struct activation_row *row;
         inlay_status status = names != NULL ? find_activation(names->strings[i], &kind, diag) : INLAY_OK;
         if (status != INLAY_OK)
             return status;
         row = &activation_rows[kind];
-        s->f[i] = (struct activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
-                                       parameter(betas, row->has_beta, &next_beta, row->beta) };
+        state->f[i] = (struct activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
+                                           parameter(betas, row->has_beta, &next_beta, row->beta) };
     }
     return INLAY_OK;
 }
 
-static inlay_status read_attributes(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+static inlay_status read_attributes(const kit_node *node, recurrent_state *state, inlay_diag *diag)
 {
     const char *direction = kit_attr_string(node->info, "direction", "forward");
 
     for (uint32_t i = 0; i < KIT_COUNT(cell_kinds); i++)
         if (strcmp(node->info->op_type.data, cell_kinds[i].name) == 0)
-            s->cell = i;
-    s->gates = cell_kinds[s->cell].gates;
-    s->functions = cell_kinds[s->cell].functions;
+            state->cell = i;
+    state->gates = cell_kinds[state->cell].gates;
+    state->functions = cell_kinds[state->cell].functions;
     /* GRU-1's default is misspelt "foward". */
     if (strcmp(direction, "reverse") == 0)
-        s->direction = 1;
+        state->direction = 1;
     else if (strcmp(direction, "bidirectional") == 0)
-        s->direction = 2;
+        state->direction = 2;
     else if (strcmp(direction, "forward") != 0 && strcmp(direction, "foward") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "direction is '%s'; use forward, reverse or bidirectional",
                           direction);
-    s->clip = kit_attr_float(node->info, "clip", 0);
-    s->clips = kit_attr(node->info, "clip") != NULL && s->clip > 0;
-    s->input_forget = kit_attr_int(node->info, "input_forget", 0) != 0;
-    s->linear_before_reset = kit_attr_int(node->info, "linear_before_reset", 0) != 0;
-    s->layout = kit_attr_int(node->info, "layout", 0);
-    return read_activations(node, s, diag);
+    state->clip = kit_attr_float(node->info, "clip", 0);
+    state->clips = kit_attr(node->info, "clip") != NULL && state->clip > 0;
+    state->input_forget = kit_attr_int(node->info, "input_forget", 0) != 0;
+    state->linear_before_reset = kit_attr_int(node->info, "linear_before_reset", 0) != 0;
+    state->layout = kit_attr_int(node->info, "layout", 0);
+    return read_activations(node, state, diag);
 }
 
-static bool is_plain(const recurrent_state *s)
+static bool is_plain(const recurrent_state *state)
 {
-    for (uint32_t i = 0; i < (s->direction == 2 ? 2 : 1) * s->functions; i++)
-        if (s->f[i].kind != cell_kinds[s->cell].defaults[i % s->functions])
+    for (uint32_t i = 0; i < (state->direction == 2 ? 2 : 1) * state->functions; i++)
+        if (state->f[i].kind != cell_kinds[state->cell].defaults[i % state->functions])
             return false;
-    return !(s->cell == CELL_LSTM && s->input_forget);
+    return !(state->cell == CELL_LSTM && state->input_forget);
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -138,15 +139,15 @@ static bool take(uint64_t *at, uint64_t *total, uint64_t count, uint64_t bytes)
            !__builtin_add_overflow(*total, (all + 63) & ~UINT64_C(63), total) && *total < UINT64_MAX / 4;
 }
 
-bool recurrent_lay_out(const recurrent_state *s, int64_t inputs, int64_t hidden, recurrent_layout *out)
+bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out)
 {
-    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
-    const uint64_t element = s->wide ? sizeof(double) : sizeof(float);
+    const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
+    const uint64_t element = state->wide ? sizeof(double) : sizeof(float);
 
     *out = (recurrent_layout){
-        .w = { .depth = inputs, .columns = hidden, .gates = s->gates, .wide = s->wide },
-        .r = { .depth = hidden, .columns = hidden, .gates = two ? 2 : s->gates, .wide = s->wide },
-        .candidate = { .depth = hidden, .columns = hidden, .gates = 1, .wide = s->wide },
+        .w = { .depth = inputs, .columns = hidden, .gates = state->gates, .wide = state->wide },
+        .r = { .depth = hidden, .columns = hidden, .gates = two ? 2 : state->gates, .wide = state->wide },
+        .candidate = { .depth = hidden, .columns = hidden, .gates = 1, .wide = state->wide },
     };
     return panels_describe(&out->w) && panels_describe(&out->r) && panels_describe(&out->candidate) &&
            take(&out->w_at, &out->bytes, 1, out->w.bytes) && take(&out->r_at, &out->bytes, 1, out->r.bytes) &&
@@ -156,64 +157,66 @@ bool recurrent_lay_out(const recurrent_state *s, int64_t inputs, int64_t hidden,
            take(&out->peephole_at, &out->bytes, 3 * (uint64_t)out->candidate.stored, element);
 }
 
-recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room)
+recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room)
 {
     char *at = room;
 
-    return (recurrent_weights){ .w = at + l->w_at,
-                                .r = at + l->r_at,
-                                .candidate = at + l->candidate_at,
-                                .bias = at + l->bias_at,
-                                .bias_r = at + l->bias_r_at,
-                                .peephole = at + l->peephole_at };
+    return (recurrent_weights){ .w = at + layout->w_at,
+                                .r = at + layout->r_at,
+                                .candidate = at + layout->candidate_at,
+                                .bias = at + layout->bias_at,
+                                .bias_r = at + layout->bias_r_at,
+                                .peephole = at + layout->peephole_at };
 }
 
-void recurrent_pack_matrix(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *t, uint32_t input,
-                           int64_t d, void *to)
+void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
+                           uint32_t input, int64_t d, void *to)
 {
-    const int64_t hidden = l->r.depth, depth = input == IN_W ? l->w.depth : hidden;
-    const struct panels *p = input == IN_W ? &l->w : &l->r;
-    panels_source from = { .dtype = t->dtype, .line_stride = depth, .k_stride = 1 };
+    const int64_t hidden = layout->r.depth, depth = input == IN_W ? layout->w.depth : hidden;
+    const struct panels *panels = input == IN_W ? &layout->w : &layout->r;
+    panels_source from = { .dtype = tensor->dtype, .line_stride = depth, .k_stride = 1 };
 
-    from.data = (const char *)t->data + kit_bytes(t->dtype, d * s->gates * hidden * depth);
-    panels_pack(p, &from, 0, p->count, to);
-    if (input != IN_R || s->cell != CELL_GRU || s->linear_before_reset)
+    from.data = (const char *)tensor->data + kit_bytes(tensor->dtype, d * state->gates * hidden * depth);
+    panels_pack(panels, &from, 0, panels->count, to);
+    if (input != IN_R || state->cell != CELL_GRU || state->linear_before_reset)
         return;
-    from.data = (const char *)from.data + kit_bytes(t->dtype, 2 * hidden * hidden);
-    panels_pack(&l->candidate, &from, 0, l->candidate.count, (char *)to + (l->candidate_at - l->r_at));
+    from.data = (const char *)from.data + kit_bytes(tensor->dtype, 2 * hidden * hidden);
+    panels_pack(&layout->candidate, &from, 0, layout->candidate.count,
+                (char *)to + (layout->candidate_at - layout->r_at));
 }
 
-void recurrent_pack_vectors(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *b,
+void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                             const kit_tensor *p, int64_t d, const recurrent_weights *to)
 {
-    const int64_t hidden = l->r.depth, rows = s->gates * hidden;
-    const size_t element = s->wide ? sizeof(double) : sizeof(float);
+    const int64_t hidden = layout->r.depth, rows = state->gates * hidden;
+    const size_t element = state->wide ? sizeof(double) : sizeof(float);
 
     /* B is Wb, then Rb. What is added to H * R' before the reset is applied can't be added to the input's share. */
-    memset(to->bias, 0, (size_t)l->w.stored * element);
-    memset(to->bias_r, 0, (size_t)l->r.stored * element);
-    if (b->data != NULL) {
-        panels_spread(&l->w, b->data, b->dtype, d * 2 * rows, to->bias);
-        panels_spread(&l->w, b->data, b->dtype, d * 2 * rows + rows,
-                      s->cell == CELL_GRU && s->linear_before_reset ? to->bias_r : to->bias);
+    memset(to->bias, 0, (size_t)layout->w.stored * element);
+    memset(to->bias_r, 0, (size_t)layout->r.stored * element);
+    if (tensor->data != NULL) {
+        panels_spread(&layout->w, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
+        panels_spread(&layout->w, tensor->data, tensor->dtype, d * 2 * rows + rows,
+                      state->cell == CELL_GRU && state->linear_before_reset ? to->bias_r : to->bias);
     }
-    memset(to->peephole, 0, 3 * (size_t)l->candidate.stored * element);
+    memset(to->peephole, 0, 3 * (size_t)layout->candidate.stored * element);
     for (int64_t i = 0; i < 3 && p->data != NULL; i++)
-        panels_spread(&l->candidate, p->data, p->dtype, (3 * d + i) * hidden,
-                      (char *)to->peephole + (size_t)(i * l->candidate.stored) * element);
+        panels_spread(&layout->candidate, p->data, p->dtype, (3 * d + i) * hidden,
+                      (char *)to->peephole + (size_t)(i * layout->candidate.stored) * element);
 }
 
-void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
-                    const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to)
+void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
+                    const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
+                    const recurrent_weights *to)
 {
-    recurrent_pack_matrix(s, l, w, IN_W, d, to->w);
-    recurrent_pack_matrix(s, l, r, IN_R, d, to->r);
-    recurrent_pack_vectors(s, l, b, p, d, to);
+    recurrent_pack_matrix(state, layout, weights, IN_W, d, to->w);
+    recurrent_pack_matrix(state, layout, tensor, IN_R, d, to->r);
+    recurrent_pack_vectors(state, layout, b, p, d, to);
 }
 
-uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input)
+uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input)
 {
-    return input == IN_W ? l->r_at - l->w_at : l->bias_at - l->r_at;
+    return input == IN_W ? layout->r_at - layout->w_at : layout->bias_at - layout->r_at;
 }
 
 bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out)
@@ -233,11 +236,11 @@ bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent
 /* A constant of `count` elements, or one that is omitted; false: neither. */
 static bool is_known(const kit_node *node, uint32_t input, int64_t count)
 {
-    const inlay_value_info *v = kit_input(node, input);
+    const inlay_value_info *value = kit_input(node, input);
 
-    if (v == NULL)
+    if (value == NULL)
         return true;
-    return kit_is_constant(node, input) && v->data_bytes == kit_bytes(v->dtype, count);
+    return kit_is_constant(node, input) && value->data_bytes == kit_bytes(value->dtype, count);
 }
 
 static void view_constant(const kit_node *node, uint32_t input, kit_tensor *out)
@@ -248,57 +251,59 @@ static void view_constant(const kit_node *node, uint32_t input, kit_tensor *out)
 }
 
 /* Room for the weights of all directions, kept under all that decides what they look like. */
-static inlay_status take_pack(const kit_node *node, recurrent_state *s, const recurrent_layout *l, int64_t hidden,
-                              int64_t inputs, uint64_t bytes, inlay_diag *diag)
+static inlay_status take_pack(const kit_node *node, recurrent_state *state, const recurrent_layout *layout,
+                              int64_t hidden, int64_t inputs, uint64_t bytes, inlay_diag *diag)
 {
     enum { FORMAT = 1 };
-    uint64_t key[16] = { FORMAT,  s->cell,          s->gates,         s->direction == 2, s->linear_before_reset,
-                         s->wide, (uint64_t)hidden, (uint64_t)inputs, l->bytes,          PANEL_BLOCK_BYTES };
+    uint64_t key[16] = {
+        FORMAT,      state->cell,      state->gates,     state->direction == 2, state->linear_before_reset,
+        state->wide, (uint64_t)hidden, (uint64_t)inputs, layout->bytes,         PANEL_BLOCK_BYTES
+    };
     const uint32_t of[] = { IN_W, IN_R, IN_B, IN_P };
     bool named = true;
 
     for (uint32_t i = 0; i < KIT_COUNT(of); i++) {
-        const inlay_value_info *v = kit_input(node, of[i]);
+        const inlay_value_info *value = kit_input(node, of[i]);
 
-        key[10 + i] = v != NULL ? v->content_hash : 0;
-        named = named && (v == NULL || v->content_hash != 0);
+        key[10 + i] = value != NULL ? value->content_hash : 0;
+        named = named && (value == NULL || value->content_hash != 0);
     }
     key[14] = kit_input_dtype(node, IN_W);
-    return kit_pack_take(node, key, named ? sizeof key : 0, bytes, &s->pack, diag);
+    return kit_pack_take(node, key, named ? sizeof key : 0, bytes, &state->pack, diag);
 }
 
 /* Packs the weights if all of them are constants of the sizes that they should have. */
-static inlay_status pack_constants(const kit_node *node, recurrent_state *s, inlay_diag *diag)
+static inlay_status pack_constants(const kit_node *node, recurrent_state *state, inlay_diag *diag)
 {
     static const uint32_t dropped[] = { IN_W, IN_R, IN_B, IN_P };
-    const inlay_value_info *w = kit_input(node, IN_W), *r = kit_input(node, IN_R);
-    const int64_t directions = s->direction == 2 ? 2 : 1;
-    int64_t hidden, inputs, all = directions * s->gates;
-    recurrent_layout l;
-    kit_tensor t[4];
+    const inlay_value_info *weights = kit_input(node, IN_W), *info = kit_input(node, IN_R);
+    const int64_t directions = state->direction == 2 ? 2 : 1;
+    int64_t hidden, inputs, all = directions * state->gates;
+    recurrent_layout layout;
+    kit_tensor tensor[4];
     inlay_status status = INLAY_OK;
 
-    if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R) || w->rank != 3 || r->rank != 3)
+    if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R) || weights->rank != 3 || info->rank != 3)
         return INLAY_OK;
-    inputs = w->dims[2].value;
-    hidden = r->dims[2].value;
-    if (hidden <= 0 || inputs <= 0 || w->dims[0].value != directions || r->dims[0].value != directions ||
-        w->dims[1].value % s->gates != 0 || w->dims[1].value / s->gates != hidden ||
-        r->dims[1].value != w->dims[1].value || __builtin_mul_overflow(all, 2 * hidden, &all) ||
+    inputs = weights->dims[2].value;
+    hidden = info->dims[2].value;
+    if (hidden <= 0 || inputs <= 0 || weights->dims[0].value != directions || info->dims[0].value != directions ||
+        weights->dims[1].value % state->gates != 0 || weights->dims[1].value / state->gates != hidden ||
+        info->dims[1].value != weights->dims[1].value || __builtin_mul_overflow(all, 2 * hidden, &all) ||
         !is_known(node, IN_B, all) || !is_known(node, IN_P, directions * 3 * hidden) ||
-        !recurrent_lay_out(s, inputs, hidden, &l) || l.bytes > SIZE_MAX / 4)
+        !recurrent_lay_out(state, inputs, hidden, &layout) || layout.bytes > SIZE_MAX / 4)
         return INLAY_OK; /* shape has the words */
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
-        view_constant(node, dropped[i], &t[i]);
-    status = take_pack(node, s, &l, hidden, inputs, (uint64_t)directions * l.bytes, diag);
+        view_constant(node, dropped[i], &tensor[i]);
+    status = take_pack(node, state, &layout, hidden, inputs, (uint64_t)directions * layout.bytes, diag);
     if (status != INLAY_OK)
         return status;
     for (int64_t d = 0; d < directions; d++) {
-        s->constant[d] = recurrent_weights_at(&l, (char *)s->pack.data + (size_t)d * l.bytes);
-        if (!s->pack.filled)
-            recurrent_pack(s, &l, &t[0], &t[1], &t[2], &t[3], d, &s->constant[d]);
+        state->constant[d] = recurrent_weights_at(&layout, (char *)state->pack.data + (size_t)d * layout.bytes);
+        if (!state->pack.filled)
+            recurrent_pack(state, &layout, &tensor[0], &tensor[1], &tensor[2], &tensor[3], d, &state->constant[d]);
     }
-    kit_pack_keep(node, &s->pack);
+    kit_pack_keep(node, &state->pack);
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
         kit_drop_constant(node, dropped[i]);
     return INLAY_OK;
@@ -306,51 +311,54 @@ static inlay_status pack_constants(const kit_node *node, recurrent_state *s, inl
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    recurrent_state *s = NULL;
+    recurrent_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *s, (void **)&s, diag));
-    s->wide = kit_input_dtype(node, IN_X) == INLAY_DOUBLE;
-    s->product = panels_product(s->wide);
-    INLAY_TRY(read_attributes(node, s, diag));
-    s->plain = is_plain(s);
-    INLAY_TRY(pack_constants(node, s, diag));
-    *out_state = s;
-    s = NULL;
+    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    state->wide = kit_input_dtype(node, IN_X) == INLAY_DOUBLE;
+    state->product = panels_product(state->wide);
+    INLAY_TRY(read_attributes(node, state, diag));
+    state->plain = is_plain(state);
+    INLAY_TRY(pack_constants(node, state, diag));
+    *out_state = state;
+    state = NULL;
 done:
-    release(s);
+    release(state);
     return status;
 }
 
 /* ------------------------------------------------------------------ shapes */
 
-static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p, inlay_diag *diag)
+static inlay_status check_shapes(const recurrent_state *state, const kit_plan *plan, recurrent_plan *p,
+                                 inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[IN_X], *w = &plan->in[IN_W], *r = &plan->in[IN_R];
+    const kit_tensor *x = &plan->in[IN_X], *weights = &plan->in[IN_W], *tensor = &plan->in[IN_R];
     int64_t want;
 
-    if (x->rank != 3 || w->rank != 3 || r->rank != 3)
+    if (x->rank != 3 || weights->rank != 3 || tensor->rank != 3)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X, W and R have ranks %u, %u and %u; each must be 3", x->rank,
-                          w->rank, r->rank);
-    p->directions = s->direction == 2 ? 2 : 1;
-    p->steps = x->dims[s->layout != 0 ? 1 : 0];
-    p->batch = x->dims[s->layout != 0 ? 0 : 1];
+                          weights->rank, tensor->rank);
+    p->directions = state->direction == 2 ? 2 : 1;
+    p->steps = x->dims[state->layout != 0 ? 1 : 0];
+    p->batch = x->dims[state->layout != 0 ? 0 : 1];
     p->inputs = x->dims[2];
-    p->hidden = r->dims[2];
-    if (p->hidden > INT32_MAX || w->dims[0] != p->directions || r->dims[0] != p->directions ||
-        w->dims[1] != s->gates * p->hidden || r->dims[1] != s->gates * p->hidden || w->dims[2] != p->inputs)
+    p->hidden = tensor->dims[2];
+    if (p->hidden > INT32_MAX || weights->dims[0] != p->directions || tensor->dims[0] != p->directions ||
+        weights->dims[1] != state->gates * p->hidden || tensor->dims[1] != state->gates * p->hidden ||
+        weights->dims[2] != p->inputs)
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
             "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %u gates and an "
             "input of %lld",
-            (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)r->dims[0],
-            (long long)r->dims[1], (long long)r->dims[2], (long long)p->directions, s->gates, (long long)p->inputs);
+            (long long)weights->dims[0], (long long)weights->dims[1], (long long)weights->dims[2],
+            (long long)tensor->dims[0], (long long)tensor->dims[1], (long long)tensor->dims[2],
+            (long long)p->directions, state->gates, (long long)p->inputs);
     const struct {
         uint32_t input;
         const char *name;
         int64_t count;
     } rows[] = {
-        { IN_B, "B", p->directions * 2 * s->gates * p->hidden },
+        { IN_B, "B", p->directions * 2 * state->gates * p->hidden },
         { IN_LENGTHS, "sequence_lens", p->batch },
         { IN_H, "initial_h", p->directions * p->batch * p->hidden },
         { IN_C, "initial_c", p->directions * p->batch * p->hidden },
@@ -378,59 +386,63 @@ static inlay_status check_shapes(const recurrent_state *s, const kit_plan *plan,
 enum { STRETCH_ROWS = 96 }; /* rows of input stay in the second-level cache while W passes */
 
 /* About the nanoseconds that a direction of so many samples takes on one thread. */
-static double unit_ns(const recurrent_state *s, const recurrent_plan *p, int64_t rows)
+static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, int64_t rows)
 {
-    const recurrent_layout *l = &p->weights;
-    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
-    const uint64_t again = l->r.bytes + (two ? l->candidate.bytes : 0); /* is read in each step */
-    const uint64_t resident = p->steps > 4 ? again : again + l->w.bytes;
-    const double all = (double)p->steps * (double)rows;
-    double step = 30 + panels_ns(&l->r, rows, resident) + (two ? panels_ns(&l->candidate, rows, resident) : 0);
-    double projection = all >= STRETCH_ROWS ? panels_ns(&l->w, STRETCH_ROWS, again + l->w.bytes) * all / STRETCH_ROWS
-                                            : panels_ns(&l->w, (int64_t)all, again + l->w.bytes);
+    const recurrent_layout *layout = &plan->weights;
+    const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
+    const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0); /* is read in each step */
+    const uint64_t resident = plan->steps > 4 ? again : again + layout->w.bytes;
+    const double all = (double)plan->steps * (double)rows;
+    double step =
+        30 + panels_ns(&layout->r, rows, resident) + (two ? panels_ns(&layout->candidate, rows, resident) : 0);
+    double projection = all >= STRETCH_ROWS
+                            ? panels_ns(&layout->w, STRETCH_ROWS, again + layout->w.bytes) * all / STRETCH_ROWS
+                            : panels_ns(&layout->w, (int64_t)all, again + layout->w.bytes);
 
-    step += (double)rows * (20 + (double)l->w.stored * (s->plain ? 0.25 : 1.5) * (s->wide ? 10 : 1));
-    return projection + step * (double)p->steps;
+    step += (double)rows * (20 + (double)layout->w.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1));
+    return projection + step * (double)plan->steps;
 }
 
 /* Who works on what: one thread on all, directions side by side, samples too, or all on each step. */
-static void divide(const recurrent_state *s, recurrent_plan *p, uint32_t threads)
+static void divide(const recurrent_state *state, recurrent_plan *plan, uint32_t threads)
 {
-    const bool two = s->cell == CELL_GRU && !s->linear_before_reset;
-    const double whole = unit_ns(s, p, p->batch) * (double)p->directions;
-    int64_t most = threads / (p->directions > 0 ? p->directions : 1);
+    const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
+    const double whole = unit_ns(state, plan, plan->batch) * (double)plan->directions;
+    int64_t most = threads / (plan->directions > 0 ? plan->directions : 1);
 
-    p->weights.w.lone = p->weights.r.lone = p->weights.candidate.lone = p->batch == 1;
-    p->alone = true;
-    p->units = 1;
-    p->rows = p->batch;
-    p->ns = whole;
-    most = most < 1 ? 1 : most < p->batch ? most : p->batch;
+    plan->weights.w.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
+    plan->alone = true;
+    plan->units = 1;
+    plan->rows = plan->batch;
+    plan->ns = whole;
+    most = most < 1 ? 1 : most < plan->batch ? most : plan->batch;
     for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; samples too */
-        const int64_t rows = i == 0 || most == 0 ? p->batch : p->batch / most + (p->batch % most != 0);
-        const int64_t units = rows > 0 ? p->batch / rows + (p->batch % rows != 0) : 1, all = units * p->directions;
-        const double ns = unit_ns(s, p, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
-        if (all > 1 && ns + WORTH_NS < whole && ns < p->ns) {
-            p->alone = false;
-            p->units = units;
-            p->rows = rows;
-            p->ns = ns;
+        const int64_t rows = i == 0 || most == 0 ? plan->batch : plan->batch / most + (plan->batch % most != 0);
+        const int64_t units = rows > 0 ? plan->batch / rows + (plan->batch % rows != 0) : 1,
+                      all = units * plan->directions;
+        const double ns = unit_ns(state, plan, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
+        if (all > 1 && ns + WORTH_NS < whole && ns < plan->ns) {
+            plan->alone = false;
+            plan->units = units;
+            plan->rows = rows;
+            plan->ns = ns;
         }
     }
     if (threads > 1) {
-        const double teams = (double)p->steps * (two ? 2 : 1) + (double)p->steps * (double)p->batch / STRETCH_ROWS + 1;
+        const double teams =
+            (double)plan->steps * (two ? 2 : 1) + (double)plan->steps * (double)plan->batch / STRETCH_ROWS + 1;
         const double ns = whole / threads + teams * TEAM_NS;
-        p->shared = ns + WORTH_NS < whole && ns < p->ns;
+        plan->shared = ns + WORTH_NS < whole && ns < plan->ns;
     }
-    if (p->shared) {
-        p->alone = false;
-        p->units = 1;
-        p->rows = p->batch;
-        p->ns = whole / threads + ((double)p->steps * (two ? 2 : 1) + 1) * TEAM_NS;
+    if (plan->shared) {
+        plan->alone = false;
+        plan->units = 1;
+        plan->rows = plan->batch;
+        plan->ns = whole / threads + ((double)plan->steps * (two ? 2 : 1) + 1) * TEAM_NS;
     }
-    p->stretch = p->steps > 0 && p->rows > INT64_MAX / p->steps ? INT64_MAX : p->rows * p->steps;
-    if (p->stretch > STRETCH_ROWS)
-        p->stretch = p->rows > STRETCH_ROWS ? p->rows : STRETCH_ROWS;
+    plan->stretch = plan->steps > 0 && plan->rows > INT64_MAX / plan->steps ? INT64_MAX : plan->rows * plan->steps;
+    if (plan->stretch > STRETCH_ROWS)
+        plan->stretch = plan->rows > STRETCH_ROWS ? plan->rows : STRETCH_ROWS;
 }
 
 static bool lay_out_room(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p)
@@ -482,28 +494,29 @@ done:
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *x = &shapes->in[IN_X], *w = &shapes->in[IN_W], *r = &shapes->in[IN_R];
-    recurrent_state s = { .plain = true, .wide = x->dtype == INLAY_DOUBLE };
-    recurrent_plan p = { .directions = 1 };
+    const kit_tensor *input = &shapes->in[IN_X], *weights = &shapes->in[IN_W], *tensor = &shapes->in[IN_R];
+    recurrent_state state = { .plain = true, .wide = input->dtype == INLAY_DOUBLE };
+    recurrent_plan plan = { .directions = 1 };
 
-    if (x->rank != 3 || w->rank != 3 || r->rank != 3 || x->count < 0 || w->count < 0 || r->count < 0 ||
-        read_attributes(node, &s, NULL) != INLAY_OK)
+    if (input->rank != 3 || weights->rank != 3 || tensor->rank != 3 || input->count < 0 || weights->count < 0 ||
+        tensor->count < 0 || read_attributes(node, &state, NULL) != INLAY_OK)
         return;
-    p.steps = x->dims[s.layout != 0 ? 1 : 0];
-    p.batch = x->dims[s.layout != 0 ? 0 : 1];
-    p.directions = w->dims[0];
-    if (!recurrent_lay_out(&s, w->dims[2], r->dims[2], &p.weights))
+    plan.steps = input->dims[state.layout != 0 ? 1 : 0];
+    plan.batch = input->dims[state.layout != 0 ? 0 : 1];
+    plan.directions = weights->dims[0];
+    if (!recurrent_lay_out(&state, weights->dims[2], tensor->dims[2], &plan.weights))
         return;
-    divide(&s, &p, shapes->max_threads);
-    out->flops = 2 * (double)p.steps * (double)p.batch * ((double)w->count + (double)r->count);
-    out->bytes_read = kit_bytes(x->dtype, x->count + w->count) + kit_bytes(r->dtype, r->count) * (uint64_t)p.steps;
+    divide(&state, &plan, shapes->max_threads);
+    out->flops = 2 * (double)plan.steps * (double)plan.batch * ((double)weights->count + (double)tensor->count);
+    out->bytes_read = kit_bytes(input->dtype, input->count + weights->count) +
+                      kit_bytes(tensor->dtype, tensor->count) * (uint64_t)plan.steps;
     out->bytes_written = 0;
     for (uint32_t i = 0; i < shapes->out_count; i++)
         if (shapes->out[i].count > 0 && shapes->out[i].dtype != INLAY_UNDEFINED)
             out->bytes_written += kit_bytes(shapes->out[i].dtype, shapes->out[i].count);
-    out->ns = CALL_NS + p.ns;
+    out->ns = CALL_NS + plan.ns;
     if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R))
-        out->ns += 0.5 * ((double)w->count + (double)r->count);
+        out->ns += 0.5 * ((double)weights->count + (double)tensor->count);
     out->confidence = INLAY_CONFIDENCE_MODEL;
 }
 

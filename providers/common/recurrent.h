@@ -77,20 +77,21 @@ typedef struct recurrent_plan {
 } recurrent_plan;
 
 /* Sizes of the packed weights; false: they overflow. */
-bool recurrent_lay_out(const recurrent_state *s, int64_t inputs, int64_t hidden, recurrent_layout *out);
+bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
 /* Where the weights of a direction are in `room`, out->bytes of a layout. */
-recurrent_weights recurrent_weights_at(const recurrent_layout *l, void *room);
+recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room);
 /* Packs the weights of direction d. tensors: W, R, B and P as whole tensors; B and P may have data NULL. */
-void recurrent_pack(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *w, const kit_tensor *r,
-                    const kit_tensor *b, const kit_tensor *p, int64_t d, const recurrent_weights *to);
+void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
+                    const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
+                    const recurrent_weights *to);
 
 /* Of these, one matrix in panels (input: IN_W; or IN_R, with what a GRU's candidate reads behind it), and the rest. */
-void recurrent_pack_matrix(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *t, uint32_t input,
-                           int64_t d, void *to);
-void recurrent_pack_vectors(const recurrent_state *s, const recurrent_layout *l, const kit_tensor *b,
+void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
+                           uint32_t input, int64_t d, void *to);
+void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                             const kit_tensor *p, int64_t d, const recurrent_weights *to);
 /* Bytes of such a matrix. */
-uint64_t recurrent_panel_bytes(const recurrent_layout *l, uint32_t input);
+uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input);
 /* What decides how matrices of a layer of floats are packed; false: there is no such layer. */
 bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
 

@@ -57,263 +57,269 @@ struct unit {
     int64_t projected;   /* rows of this stretch that are used up */
 };
 
-static void load(const recurrent_call *r, const kit_tensor *t, int64_t first, int64_t count, void *to)
+static void load(const recurrent_call *call, const kit_tensor *tensor, int64_t first, int64_t count, void *to)
 {
-    if (r->s->wide)
-        convert_to_f64(to, t->dtype, t->data, first, count);
+    if (call->s->wide)
+        convert_to_f64(to, tensor->dtype, tensor->data, first, count);
     else
-        convert_to_f32(to, t->dtype, t->data, first, count);
+        convert_to_f32(to, tensor->dtype, tensor->data, first, count);
 }
 
-static void store(const recurrent_call *r, const kit_tensor *t, int64_t first, int64_t count, const void *from)
+static void store(const recurrent_call *call, const kit_tensor *tensor, int64_t first, int64_t count, const void *from)
 {
-    if (r->s->wide)
-        convert_from_f64(t->dtype, t->data, first, count, from, 0);
+    if (call->s->wide)
+        convert_from_f64(tensor->dtype, tensor->data, first, count, from, 0);
     else
-        convert_from_f32(t->dtype, t->data, first, count, from, 0);
+        convert_from_f32(tensor->dtype, tensor->data, first, count, from, 0);
 }
 
-static int64_t length_of(const recurrent_call *r, int64_t sample)
+static int64_t length_of(const recurrent_call *call, int64_t sample)
 {
     int64_t length;
 
-    if (!kit_has_input(r->call, IN_LENGTHS))
-        return r->p->steps;
-    length = ((const int32_t *)r->call->in[IN_LENGTHS].data)[sample];
-    return length < 0 ? 0 : length > r->p->steps ? r->p->steps : length;
+    if (!kit_has_input(call->call, IN_LENGTHS))
+        return call->p->steps;
+    length = ((const int32_t *)call->call->in[IN_LENGTHS].data)[sample];
+    return length < 0 ? 0 : length > call->p->steps ? call->p->steps : length;
 }
 
 /* Element index of a sample's row in X, in Y, and in the first and last states. */
-static int64_t x_at(const recurrent_plan *p, bool batch_first, int64_t t, int64_t sample)
+static int64_t x_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t sample)
 {
-    return (batch_first ? sample * p->steps + t : t * p->batch + sample) * p->inputs;
+    return (batch_first ? sample * plan->steps + t : t * plan->batch + sample) * plan->inputs;
 }
-static int64_t y_at(const recurrent_plan *p, bool batch_first, int64_t t, int64_t d, int64_t sample)
+static int64_t y_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t d, int64_t sample)
 {
-    return (batch_first ? (sample * p->steps + t) * p->directions + d : (t * p->directions + d) * p->batch + sample) *
-           p->hidden;
+    return (batch_first ? (sample * plan->steps + t) * plan->directions + d
+                        : (t * plan->directions + d) * plan->batch + sample) *
+           plan->hidden;
 }
-static int64_t state_at(const recurrent_plan *p, bool batch_first, int64_t d, int64_t sample)
+static int64_t state_at(const recurrent_plan *plan, bool batch_first, int64_t d, int64_t sample)
 {
-    return (batch_first ? sample * p->directions + d : d * p->batch + sample) * p->hidden;
+    return (batch_first ? sample * plan->directions + d : d * plan->batch + sample) * plan->hidden;
 }
 
 /* ------------------------------------------------------------------ a unit */
 
-static void place(struct unit *u, char *room)
+static void place(struct unit *unit, char *room)
 {
-    const recurrent_plan *p = u->r->p;
-    const recurrent_layout *l = &p->weights;
-    const int64_t es = u->r->element;
+    const recurrent_plan *plan = unit->r->p;
+    const recurrent_layout *layout = &plan->weights;
+    const int64_t es = unit->r->element;
 
-    u->state_bytes = l->candidate.stored * es;
-    u->who = (void *)(room + p->order_at);
-    u->x = (void *)(room + p->x_at);
-    u->projected_rows = (void *)(room + p->projected_rows_at);
-    u->old = (void *)(room + p->old_at);
-    u->new_rows = (void *)(room + p->new_at);
-    u->gates_rows = (void *)(room + p->gates_rows_at);
-    u->reset_rows = (void *)(room + p->reset_rows_at);
-    u->candidate_rows = u->reset_rows + p->rows;
-    u->h_rows = (void *)(room + p->h_rows_at);
-    u->c = room + p->c_at;
-    u->h = room + p->h_at;
-    u->input = room + p->input_at;
-    u->zeros = room + p->zeros_at;
-    for (int64_t i = 0; i < p->stretch; i++)
-        u->projected_rows[i] = room + p->projected_at + i * l->w.stored * es;
-    for (int64_t i = 0; i < u->rows; i++) {
-        u->gates_rows[i] = room + p->gates_at + i * l->r.stored * es;
-        u->reset_rows[i] = room + p->reset_at + i * u->state_bytes;
-        u->candidate_rows[i] = room + p->candidate_at + i * u->state_bytes;
+    unit->state_bytes = layout->candidate.stored * es;
+    unit->who = (void *)(room + plan->order_at);
+    unit->x = (void *)(room + plan->x_at);
+    unit->projected_rows = (void *)(room + plan->projected_rows_at);
+    unit->old = (void *)(room + plan->old_at);
+    unit->new_rows = (void *)(room + plan->new_at);
+    unit->gates_rows = (void *)(room + plan->gates_rows_at);
+    unit->reset_rows = (void *)(room + plan->reset_rows_at);
+    unit->candidate_rows = unit->reset_rows + plan->rows;
+    unit->h_rows = (void *)(room + plan->h_rows_at);
+    unit->c = room + plan->c_at;
+    unit->h = room + plan->h_at;
+    unit->input = room + plan->input_at;
+    unit->zeros = room + plan->zeros_at;
+    for (int64_t i = 0; i < plan->stretch; i++)
+        unit->projected_rows[i] = room + plan->projected_at + i * layout->w.stored * es;
+    for (int64_t i = 0; i < unit->rows; i++) {
+        unit->gates_rows[i] = room + plan->gates_at + i * layout->r.stored * es;
+        unit->reset_rows[i] = room + plan->reset_at + i * unit->state_bytes;
+        unit->candidate_rows[i] = room + plan->candidate_at + i * unit->state_bytes;
     }
 }
 
 /* First states, and the rows of Y beyond the end of their sample. */
-static void open_unit(struct unit *u, const recurrent_call *r, int64_t index, char *room)
+static void open_unit(struct unit *unit, const recurrent_call *call, int64_t index, char *room)
 {
-    const recurrent_plan *p = r->p;
-    const bool batch_first = r->s->layout != 0;
-    const kit_tensor *h0 = &r->call->in[IN_H], *y = &r->call->out[OUT_Y];
+    const recurrent_plan *plan = call->p;
+    const bool batch_first = call->s->layout != 0;
+    const kit_tensor *h0 = &call->call->in[IN_H], *output = &call->call->out[OUT_Y];
 
-    *u = (struct unit){ .r = r, .d = index / p->units, .first = index % p->units * p->rows };
-    u->rows = p->batch - u->first < p->rows ? p->batch - u->first : p->rows;
-    u->weights = &r->weights[u->d];
-    u->f = r->s->f + u->d * r->s->functions;
-    u->backward = r->s->direction == 1 || u->d == 1;
-    place(u, room);
-    memset(u->zeros, 0, (size_t)u->state_bytes);
-    for (int64_t i = 0; i < u->rows; i++) {
-        const int64_t at = state_at(p, batch_first, u->d, u->first + i);
-        char *row = u->h + i * u->state_bytes;
-        if (!kit_has_input(r->call, IN_H)) {
-            u->h_rows[i] = u->zeros;
-        } else if (!r->converts) {
-            u->h_rows[i] = (const char *)h0->data + at * r->element;
+    *unit = (struct unit){ .r = call, .d = index / plan->units, .first = index % plan->units * plan->rows };
+    unit->rows = plan->batch - unit->first < plan->rows ? plan->batch - unit->first : plan->rows;
+    unit->weights = &call->weights[unit->d];
+    unit->f = call->s->f + unit->d * call->s->functions;
+    unit->backward = call->s->direction == 1 || unit->d == 1;
+    place(unit, room);
+    memset(unit->zeros, 0, (size_t)unit->state_bytes);
+    for (int64_t i = 0; i < unit->rows; i++) {
+        const int64_t at = state_at(plan, batch_first, unit->d, unit->first + i);
+        char *row = unit->h + i * unit->state_bytes;
+        if (!kit_has_input(call->call, IN_H)) {
+            unit->h_rows[i] = unit->zeros;
+        } else if (!call->converts) {
+            unit->h_rows[i] = (const char *)h0->data + at * call->element;
         } else {
-            load(r, h0, at, p->hidden, row);
-            u->h_rows[i] = row;
+            load(call, h0, at, plan->hidden, row);
+            unit->h_rows[i] = row;
         }
-        if (r->s->cell == CELL_LSTM) {
-            memset(u->c + i * u->state_bytes, 0, (size_t)u->state_bytes);
-            if (kit_has_input(r->call, IN_C))
-                load(r, &r->call->in[IN_C], at, p->hidden, u->c + i * u->state_bytes);
+        if (call->s->cell == CELL_LSTM) {
+            memset(unit->c + i * unit->state_bytes, 0, (size_t)unit->state_bytes);
+            if (kit_has_input(call->call, IN_C))
+                load(call, &call->call->in[IN_C], at, plan->hidden, unit->c + i * unit->state_bytes);
         }
-        for (int64_t t = length_of(r, u->first + i); t < p->steps && kit_has_output(r->call, OUT_Y); t++)
-            memset((char *)y->data + kit_bytes(y->dtype, y_at(p, batch_first, t, u->d, u->first + i)), 0,
-                   kit_bytes(y->dtype, p->hidden));
+        for (int64_t t = length_of(call, unit->first + i); t < plan->steps && kit_has_output(call->call, OUT_Y); t++)
+            memset((char *)output->data +
+                       kit_bytes(output->dtype, y_at(plan, batch_first, t, unit->d, unit->first + i)),
+                   0, kit_bytes(output->dtype, plan->hidden));
     }
 }
 
-static void close_unit(const struct unit *u)
+static void close_unit(const struct unit *unit)
 {
-    const recurrent_call *r = u->r;
+    const recurrent_call *call = unit->r;
 
-    for (int64_t i = 0; i < u->rows; i++) {
-        const int64_t at = state_at(r->p, r->s->layout != 0, u->d, u->first + i);
-        if (kit_has_output(r->call, OUT_H))
-            store(r, &r->call->out[OUT_H], at, r->p->hidden, u->h_rows[i]);
-        if (r->s->cell == CELL_LSTM && kit_has_output(r->call, OUT_C))
-            store(r, &r->call->out[OUT_C], at, r->p->hidden, u->c + i * u->state_bytes);
+    for (int64_t i = 0; i < unit->rows; i++) {
+        const int64_t at = state_at(call->p, call->s->layout != 0, unit->d, unit->first + i);
+        if (kit_has_output(call->call, OUT_H))
+            store(call, &call->call->out[OUT_H], at, call->p->hidden, unit->h_rows[i]);
+        if (call->s->cell == CELL_LSTM && kit_has_output(call->call, OUT_C))
+            store(call, &call->call->out[OUT_C], at, call->p->hidden, unit->c + i * unit->state_bytes);
     }
 }
 
 /* The step of a sample in time. */
-static int64_t time_of(const struct unit *u, int64_t sample, int64_t step)
+static int64_t time_of(const struct unit *unit, int64_t sample, int64_t step)
 {
-    return u->backward ? length_of(u->r, sample) - 1 - step : step;
+    return unit->backward ? length_of(unit->r, sample) - 1 - step : step;
 }
 
 /* Lists the input rows of steps from `step` on, as many as make a stretch: returns the first step that is not among
  * them, and how many rows. */
-static int64_t gather(struct unit *u, int64_t step, int64_t *out_rows)
+static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
 {
-    const recurrent_call *r = u->r;
-    const recurrent_plan *p = r->p;
-    const kit_tensor *x = &r->call->in[IN_X];
+    const recurrent_call *call = unit->r;
+    const recurrent_plan *plan = call->p;
+    const kit_tensor *input = &call->call->in[IN_X];
     int64_t n = 0;
 
-    for (; step < p->steps && n + u->rows <= p->stretch; step++) {
-        for (int64_t i = 0; i < u->rows; i++) {
-            if (step >= length_of(r, u->first + i))
+    for (; step < plan->steps && n + unit->rows <= plan->stretch; step++) {
+        for (int64_t i = 0; i < unit->rows; i++) {
+            if (step >= length_of(call, unit->first + i))
                 continue;
-            const int64_t at = x_at(p, r->s->layout != 0, time_of(u, u->first + i, step), u->first + i);
-            if (r->converts) {
-                u->x[n] = u->input + n * p->inputs * r->element;
-                load(r, x, at, p->inputs, u->input + n * p->inputs * r->element);
+            const int64_t at = x_at(plan, call->s->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
+            if (call->converts) {
+                unit->x[n] = unit->input + n * plan->inputs * call->element;
+                load(call, input, at, plan->inputs, unit->input + n * plan->inputs * call->element);
             } else {
-                u->x[n] = (const char *)x->data + at * r->element;
+                unit->x[n] = (const char *)input->data + at * call->element;
             }
             n++;
         }
     }
-    u->projected = 0;
+    unit->projected = 0;
     *out_rows = n;
     return step;
 }
 
 /* Panels [first, end) of W for the rows that were gathered. */
-static void project(const struct unit *u, int64_t rows, int64_t first, int64_t end)
+static void project(const struct unit *unit, int64_t rows, int64_t first, int64_t end)
 {
-    u->r->of_w(&u->r->p->weights.w, u->weights->w, first, end, false, rows, u->x, u->weights->bias, u->projected_rows);
+    unit->r->of_w(&unit->r->p->weights.w, unit->weights->w, first, end, false, rows, unit->x, unit->weights->bias,
+                  unit->projected_rows);
 }
 
 /* Who takes part in a step, and where their states are. */
-static void begin_step(struct unit *u, int64_t step)
+static void begin_step(struct unit *unit, int64_t step)
 {
-    const recurrent_call *r = u->r;
-    const recurrent_plan *p = r->p;
-    const bool direct = kit_has_output(r->call, OUT_Y) && !r->converts;
+    const recurrent_call *call = unit->r;
+    const recurrent_plan *plan = call->p;
+    const bool direct = kit_has_output(call->call, OUT_Y) && !call->converts;
 
-    u->active = 0;
-    for (int64_t i = 0; i < u->rows; i++) {
-        const int64_t sample = u->first + i;
-        if (step >= length_of(r, sample))
+    unit->active = 0;
+    for (int64_t i = 0; i < unit->rows; i++) {
+        const int64_t sample = unit->first + i;
+        if (step >= length_of(call, sample))
             continue;
-        u->who[u->active] = i;
-        u->old[u->active] = u->h_rows[i];
+        unit->who[unit->active] = i;
+        unit->old[unit->active] = unit->h_rows[i];
         if (direct)
-            u->new_rows[u->active] = (char *)r->call->out[OUT_Y].data +
-                                     y_at(p, r->s->layout != 0, time_of(u, sample, step), u->d, sample) * r->element;
+            unit->new_rows[unit->active] =
+                (char *)call->call->out[OUT_Y].data +
+                y_at(plan, call->s->layout != 0, time_of(unit, sample, step), unit->d, sample) * call->element;
         else /* two rows a sample, in turn: the first state may be in the first */
-            u->new_rows[u->active] = u->h + ((step + 1) % 2 * p->rows + i) * u->state_bytes;
-        u->active++;
+            unit->new_rows[unit->active] = unit->h + ((step + 1) % 2 * plan->rows + i) * unit->state_bytes;
+        unit->active++;
     }
 }
 
 /* One half of a step for some panels: of R, or (in a GRU whose candidate has a product of its own) of the candidate. */
-static void do_step(const struct unit *u, int64_t step, bool second, int64_t first, int64_t end)
+static void do_step(const struct unit *unit, int64_t step, bool second, int64_t first, int64_t end)
 {
-    const recurrent_call *r = u->r;
-    const recurrent_layout *l = &r->p->weights;
-    const struct panels *p = second ? &l->candidate : &l->r;
-    const bool two = r->s->cell == CELL_GRU && !r->s->linear_before_reset;
-    const int64_t each = p->width / p->gates, last = l->candidate.blocks;
+    const recurrent_call *call = unit->r;
+    const recurrent_layout *layout = &call->p->weights;
+    const struct panels *panels = second ? &layout->candidate : &layout->r;
+    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
+    const int64_t each = panels->width / panels->gates, last = layout->candidate.blocks;
     const int64_t b0 = first * each, b1 = end * each < last ? end * each : last;
 
-    r->of_r(p, second ? u->weights->candidate : u->weights->r, first, end, step % 2 != 0, u->active,
-            second ? (const void *const *)u->reset_rows : u->old, second ? NULL : u->weights->bias_r,
-            second ? u->candidate_rows : u->gates_rows);
-    for (int64_t a = 0; a < u->active; a++) {
-        const cell_row row = { .x = u->projected_rows[u->projected + a],
-                               .gates = u->gates_rows[a],
-                               .candidate = u->candidate_rows[a],
-                               .reset = u->reset_rows[a],
-                               .c = u->c + u->who[a] * u->state_bytes,
-                               .old = u->old[a],
-                               .h = u->new_rows[a] };
-        (r->s->wide ? f64_cells : f32_cells)(r->s, u->f, r->p->hidden, b0, b1, two && !second, &row,
-                                             r->peeps ? u->weights->peephole : NULL, l->candidate.stored);
+    call->of_r(panels, second ? unit->weights->candidate : unit->weights->r, first, end, step % 2 != 0, unit->active,
+               second ? (const void *const *)unit->reset_rows : unit->old, second ? NULL : unit->weights->bias_r,
+               second ? unit->candidate_rows : unit->gates_rows);
+    for (int64_t a = 0; a < unit->active; a++) {
+        const cell_row row = { .x = unit->projected_rows[unit->projected + a],
+                               .gates = unit->gates_rows[a],
+                               .candidate = unit->candidate_rows[a],
+                               .reset = unit->reset_rows[a],
+                               .c = unit->c + unit->who[a] * unit->state_bytes,
+                               .old = unit->old[a],
+                               .h = unit->new_rows[a] };
+        (call->s->wide ? f64_cells : f32_cells)(call->s, unit->f, call->p->hidden, b0, b1, two && !second, &row,
+                                                call->peeps ? unit->weights->peephole : NULL, layout->candidate.stored);
     }
 }
 
-static void end_step(struct unit *u, int64_t step)
+static void end_step(struct unit *unit, int64_t step)
 {
-    const recurrent_call *r = u->r;
+    const recurrent_call *call = unit->r;
 
-    for (int64_t a = 0; a < u->active; a++) {
-        const int64_t sample = u->first + u->who[a];
-        u->h_rows[u->who[a]] = u->new_rows[a];
-        if (r->converts && kit_has_output(r->call, OUT_Y))
-            store(r, &r->call->out[OUT_Y], y_at(r->p, r->s->layout != 0, time_of(u, sample, step), u->d, sample),
-                  r->p->hidden, u->new_rows[a]);
+    for (int64_t a = 0; a < unit->active; a++) {
+        const int64_t sample = unit->first + unit->who[a];
+        unit->h_rows[unit->who[a]] = unit->new_rows[a];
+        if (call->converts && kit_has_output(call->call, OUT_Y))
+            store(call, &call->call->out[OUT_Y],
+                  y_at(call->p, call->s->layout != 0, time_of(unit, sample, step), unit->d, sample), call->p->hidden,
+                  unit->new_rows[a]);
     }
-    u->projected += u->active;
+    unit->projected += unit->active;
 }
 
 /* ------------------------------------------------------------------ units side by side */
 
-static char *room_of(const recurrent_call *r, int64_t index)
+static char *room_of(const recurrent_call *call, int64_t index)
 {
-    const recurrent_plan *p = r->p;
+    const recurrent_plan *plan = call->p;
 
-    return (char *)r->call->workspace + (uint64_t)p->directions * p->weights_bytes + (uint64_t)index * p->room_bytes;
+    return (char *)call->call->workspace + (uint64_t)plan->directions * plan->weights_bytes +
+           (uint64_t)index * plan->room_bytes;
 }
 
 static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const recurrent_call *r = user;
-    const recurrent_plan *p = r->p;
-    const bool two = r->s->cell == CELL_GRU && !r->s->linear_before_reset;
+    const recurrent_call *call = user;
+    const recurrent_plan *plan = call->p;
+    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
     inlay_status status = INLAY_OK;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        struct unit u;
-        open_unit(&u, r, i, room_of(r, i));
-        for (int64_t step = 0, next, rows; step < p->steps; step = next) {
-            next = gather(&u, step, &rows);
-            project(&u, rows, 0, p->weights.w.count);
+        struct unit unit;
+        open_unit(&unit, call, i, room_of(call, i));
+        for (int64_t step = 0, next, rows; step < plan->steps; step = next) {
+            next = gather(&unit, step, &rows);
+            project(&unit, rows, 0, plan->weights.w.count);
             for (int64_t k = step; k < next; k++) {
-                INLAY_TRY(kit_poll(r->call));
-                begin_step(&u, k);
-                do_step(&u, k, false, 0, p->weights.r.count);
+                INLAY_TRY(kit_poll(call->call));
+                begin_step(&unit, k);
+                do_step(&unit, k, false, 0, plan->weights.r.count);
                 if (two)
-                    do_step(&u, k, true, 0, p->weights.candidate.count);
-                end_step(&u, k);
+                    do_step(&unit, k, true, 0, plan->weights.candidate.count);
+                end_step(&unit, k);
             }
         }
-        close_unit(&u);
+        close_unit(&unit);
     }
 done:
     return status;
@@ -331,112 +337,114 @@ struct share {
 
 static inlay_status run_share(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct share *s = user;
+    const struct share *share = user;
 
     (void)worker;
     for (int64_t at = begin; at < end;) {
-        const struct unit *u = &s->units[at / s->count];
-        const int64_t first = at % s->count, left = s->count - first, n = end - at < left ? end - at : left;
-        if (s->what == SHARE_PROJECTION)
-            project(u, s->rows, first, first + n);
+        const struct unit *unit = &share->units[at / share->count];
+        const int64_t first = at % share->count, left = share->count - first, n = end - at < left ? end - at : left;
+        if (share->what == SHARE_PROJECTION)
+            project(unit, share->rows, first, first + n);
         else
-            do_step(u, s->step, s->what == SHARE_CANDIDATE, first, first + n);
+            do_step(unit, share->step, share->what == SHARE_CANDIDATE, first, first + n);
         at += n;
     }
     return INLAY_OK;
 }
 
-static inlay_status share_out(const recurrent_call *r, struct share *s, uint32_t what, int64_t count)
+static inlay_status share_out(const recurrent_call *call, struct share *share, uint32_t what, int64_t count)
 {
-    const int64_t all = count * r->p->directions, threads = r->call->max_threads > 0 ? r->call->max_threads : 1;
+    const int64_t all = count * call->p->directions,
+                  threads = call->call->max_threads > 0 ? call->call->max_threads : 1;
 
-    s->what = what;
-    s->count = count;
-    return kit_parallel(r->call, all, all / threads + (all % threads != 0), run_share, s);
+    share->what = what;
+    share->count = count;
+    return kit_parallel(call->call, all, all / threads + (all % threads != 0), run_share, share);
 }
 
-static inlay_status run_shared(const recurrent_call *r)
+static inlay_status run_shared(const recurrent_call *call)
 {
-    const recurrent_plan *p = r->p;
-    const bool two = r->s->cell == CELL_GRU && !r->s->linear_before_reset;
-    struct share s = { .step = 0 };
+    const recurrent_plan *plan = call->p;
+    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
+    struct share share = { .step = 0 };
     inlay_status status = INLAY_OK;
 
-    for (int64_t d = 0; d < p->directions; d++)
-        open_unit(&s.units[d], r, d, room_of(r, d));
-    for (int64_t step = 0, next = 0; step < p->steps; step = next) {
-        for (int64_t d = 0; d < p->directions; d++)
-            next = gather(&s.units[d], step, &s.rows);
-        INLAY_TRY(share_out(r, &s, SHARE_PROJECTION, p->weights.w.count));
-        for (s.step = step; s.step < next; s.step++) {
-            INLAY_TRY(kit_poll(r->call));
-            for (int64_t d = 0; d < p->directions; d++)
-                begin_step(&s.units[d], s.step);
-            INLAY_TRY(share_out(r, &s, SHARE_STEP, p->weights.r.count));
+    for (int64_t d = 0; d < plan->directions; d++)
+        open_unit(&share.units[d], call, d, room_of(call, d));
+    for (int64_t step = 0, next = 0; step < plan->steps; step = next) {
+        for (int64_t d = 0; d < plan->directions; d++)
+            next = gather(&share.units[d], step, &share.rows);
+        INLAY_TRY(share_out(call, &share, SHARE_PROJECTION, plan->weights.w.count));
+        for (share.step = step; share.step < next; share.step++) {
+            INLAY_TRY(kit_poll(call->call));
+            for (int64_t d = 0; d < plan->directions; d++)
+                begin_step(&share.units[d], share.step);
+            INLAY_TRY(share_out(call, &share, SHARE_STEP, plan->weights.r.count));
             if (two)
-                INLAY_TRY(share_out(r, &s, SHARE_CANDIDATE, p->weights.candidate.count));
-            for (int64_t d = 0; d < p->directions; d++)
-                end_step(&s.units[d], s.step);
+                INLAY_TRY(share_out(call, &share, SHARE_CANDIDATE, plan->weights.candidate.count));
+            for (int64_t d = 0; d < plan->directions; d++)
+                end_step(&share.units[d], share.step);
         }
     }
-    for (int64_t d = 0; d < p->directions; d++)
-        close_unit(&s.units[d]);
+    for (int64_t d = 0; d < plan->directions; d++)
+        close_unit(&share.units[d]);
 done:
     return status;
 }
 
 /* Weights of direction d that come as in[IN_W].rank says. */
-static void find_panels(recurrent_call *r, int64_t d)
+static void find_panels(recurrent_call *call, int64_t d)
 {
-    const recurrent_layout *l = &r->p->weights;
-    const kit_tensor *w = &r->call->in[IN_W], *of_r = &r->call->in[IN_R];
-    recurrent_weights *to = &r->weights[d];
+    const recurrent_layout *layout = &call->p->weights;
+    const kit_tensor *weights = &call->call->in[IN_W], *of_r = &call->call->in[IN_R];
+    recurrent_weights *to = &call->weights[d];
 
-    if (w->rank == 0) {
-        const recurrent_matrix *const of[] = { w->data, of_r->data };
+    if (weights->rank == 0) {
+        const recurrent_matrix *const of[] = { weights->data, of_r->data };
 
-        r->of_w = of[0]->product;
-        r->of_r = of[1]->product;
+        call->of_w = of[0]->product;
+        call->of_r = of[1]->product;
         to->w = (void *)(uintptr_t)of[0]->packed[d];
         to->r = (void *)(uintptr_t)of[1]->packed[d];
         to->candidate = (void *)(uintptr_t)of[1]->candidate[d];
         return;
     }
-    to->w = (char *)w->data + (uint64_t)d * recurrent_panel_bytes(l, IN_W);
-    to->r = (char *)of_r->data + (uint64_t)d * recurrent_panel_bytes(l, IN_R);
-    to->candidate = (char *)to->r + (l->candidate_at - l->r_at);
+    to->w = (char *)weights->data + (uint64_t)d * recurrent_panel_bytes(layout, IN_W);
+    to->r = (char *)of_r->data + (uint64_t)d * recurrent_panel_bytes(layout, IN_R);
+    to->candidate = (char *)to->r + (layout->candidate_at - layout->r_at);
 }
 
 inlay_status recurrent_run(const kit_call *call)
 {
     static const kit_tensor none = { .data = NULL };
-    const recurrent_state *s = call->state;
-    const recurrent_plan *p = call->plan;
-    recurrent_call r = { .call = call, .s = s, .p = p, .element = s->wide ? sizeof(double) : sizeof(float) };
+    const recurrent_state *state = call->state;
+    const recurrent_plan *plan = call->plan;
+    recurrent_call r = { .call = call, .s = state, .p = plan, .element = state->wide ? sizeof(double) : sizeof(float) };
 
-    if (p->hidden == 0 || p->batch == 0)
+    if (plan->hidden == 0 || plan->batch == 0)
         return INLAY_OK;
-    r.of_w = r.of_r = s->product;
+    r.of_w = r.of_r = state->product;
     r.converts = inlay_dtype_bits(call->in[IN_X].dtype) != 8 * (uint32_t)r.element;
-    r.peeps = s->cell == CELL_LSTM && kit_has_input(call, IN_P);
-    for (int64_t d = 0; d < p->directions; d++) {
-        r.weights[d] = s->constant[d];
-        if (s->pack.data != NULL)
+    r.peeps = state->cell == CELL_LSTM && kit_has_input(call, IN_P);
+    for (int64_t d = 0; d < plan->directions; d++) {
+        r.weights[d] = state->constant[d];
+        if (state->pack.data != NULL)
             continue;
-        r.weights[d] = recurrent_weights_at(&p->weights, (char *)call->workspace + (uint64_t)d * p->weights_bytes);
+        r.weights[d] =
+            recurrent_weights_at(&plan->weights, (char *)call->workspace + (uint64_t)d * plan->weights_bytes);
         if (call->in[IN_W].rank <= 1) {
             find_panels(&r, d);
-            recurrent_pack_vectors(s, &p->weights, kit_has_input(call, IN_B) ? &call->in[IN_B] : &none,
+            recurrent_pack_vectors(state, &plan->weights, kit_has_input(call, IN_B) ? &call->in[IN_B] : &none,
                                    r.peeps ? &call->in[IN_P] : &none, d, &r.weights[d]);
             continue;
         }
-        recurrent_pack(s, &p->weights, &call->in[IN_W], &call->in[IN_R],
+        recurrent_pack(state, &plan->weights, &call->in[IN_W], &call->in[IN_R],
                        kit_has_input(call, IN_B) ? &call->in[IN_B] : &none, r.peeps ? &call->in[IN_P] : &none, d,
                        &r.weights[d]);
     }
-    if (p->shared)
+    if (plan->shared)
         return run_shared(&r);
-    if (p->alone)
-        return run_units(&r, 0, p->directions * p->units, 0);
-    return kit_parallel(call, p->directions * p->units, 1, run_units, &r);
+    if (plan->alone)
+        return run_units(&r, 0, plan->directions * plan->units, 0);
+    return kit_parallel(call, plan->directions * plan->units, 1, run_units, &r);
 }

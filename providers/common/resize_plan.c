@@ -1,12 +1,12 @@
 /* resize_plan.c - a Resize at concrete shapes: which axes the loops see, and their tables. */
 #include "resize_rows.h"
 
-static bool resize_stays(const resize_axis *a)
+static bool resize_stays(const resize_axis *axis)
 {
-    return a->in == a->out && a->exact && a->roi_begin == 0 && a->roi_end == 1;
+    return axis->in == axis->out && axis->exact && axis->roi_begin == 0 && axis->roi_end == 1;
 }
 
-void resize_plan_axes(resize_plan *p, const resize_rule *rule, const resize_axis *axes, uint32_t rank, int64_t inner)
+void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_axis *axes, uint32_t rank, int64_t inner)
 {
     uint32_t first = rank, last = 0, kept = 0;
     int64_t stride, outer = 1;
@@ -17,88 +17,89 @@ void resize_plan_axes(resize_plan *p, const resize_rule *rule, const resize_axis
         first = d < first ? d : first;
         last = d;
     }
-    p->rank = 0;
-    p->inner = inner;
-    p->rows = 1;
+    plan->rank = 0;
+    plan->inner = inner;
+    plan->rows = 1;
     if (first == rank)
         return;
     for (uint32_t d = 0; d < first; d++)
         outer *= axes[d].in;
     if (outer > 1) {
-        p->axes[0] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true };
+        plan->axes[0] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true };
         kept = 1;
     }
     for (uint32_t d = last + 1; d < rank; d++)
-        p->inner *= axes[d].in;
-    p->rank = kept + last + 1 - first;
-    stride = p->inner;
-    for (uint32_t d = p->rank; d-- > 0;) {
-        resize_axis *a = &p->axes[d];
+        plan->inner *= axes[d].in;
+    plan->rank = kept + last + 1 - first;
+    stride = plan->inner;
+    for (uint32_t d = plan->rank; d-- > 0;) {
+        resize_axis *axis = &plan->axes[d];
         if (d >= kept) {
-            *a = axes[first + d - kept];
-            p->tables[d].taps = resize_taps(rule, a);
-            if (resize_stays(a) && d + 1 < p->rank)
-                p->tables[d].taps = 0;
+            *axis = axes[first + d - kept];
+            plan->tables[d].taps = resize_taps(rule, axis);
+            if (resize_stays(axis) && d + 1 < plan->rank)
+                plan->tables[d].taps = 0;
         }
-        p->strides[d] = stride;
-        stride *= a->in;
-        if (d + 1 < p->rank)
-            p->rows *= a->out;
+        plan->strides[d] = stride;
+        stride *= axis->in;
+        if (d + 1 < plan->rank)
+            plan->rows *= axis->out;
     }
 }
 
 /* Bytes of a worker's rows: one as the input's, one as the output's, and those that are kept. Decides what is kept. */
-static uint64_t resize_scratch(resize_plan *p)
+static uint64_t resize_scratch(resize_plan *plan)
 {
-    const resize_axis *last = &p->axes[p->rank - 1];
+    const resize_axis *last = &plan->axes[plan->rank - 1];
     int64_t rows_in = 1, taps = 1;
     uint64_t elements;
 
-    for (uint32_t d = 0; d + 1 < p->rank; d++) {
-        rows_in *= p->axes[d].in;
-        taps *= p->tables[d].taps > 0 && taps <= RESIZE_SLOTS ? p->tables[d].taps : 1;
+    for (uint32_t d = 0; d + 1 < plan->rank; d++) {
+        rows_in *= plan->axes[d].in;
+        taps *= plan->tables[d].taps > 0 && taps <= RESIZE_SLOTS ? plan->tables[d].taps : 1;
     }
-    p->few = taps <= RESIZE_SLOTS;
-    p->grows = p->rows >= rows_in && p->few;
-    elements = (uint64_t)(last->in * p->inner) + (uint64_t)(last->out * p->inner) * (p->grows ? RESIZE_SLOTS + 1 : 1);
+    plan->few = taps <= RESIZE_SLOTS;
+    plan->grows = plan->rows >= rows_in && plan->few;
+    elements =
+        (uint64_t)(last->in * plan->inner) + (uint64_t)(last->out * plan->inner) * (plan->grows ? RESIZE_SLOTS + 1 : 1);
     return (elements * sizeof(double) + 63) / 64 * 64;
 }
 
-bool resize_plan_count(resize_plan *p, const resize_rule *rule)
+bool resize_plan_count(resize_plan *plan, const resize_rule *rule)
 {
-    p->table_bytes = p->scratch_bytes = 0;
-    for (uint32_t d = 0; d < p->rank; d++) { /* bounded: taps < 2^32, out < 2^31 */
-        uint64_t entries = (uint64_t)p->tables[d].taps * (uint64_t)p->axes[d].out;
+    plan->table_bytes = plan->scratch_bytes = 0;
+    for (uint32_t d = 0; d < plan->rank; d++) { /* bounded: taps < 2^32, out < 2^31 */
+        uint64_t entries = (uint64_t)plan->tables[d].taps * (uint64_t)plan->axes[d].out;
 
         if (entries > UINT64_MAX / 64 / INLAY_MAX_RANK)
             return false;
-        p->table_bytes += entries * (2 * sizeof(double)) + (entries * sizeof(int32_t) + 7) / 8 * 8;
+        plan->table_bytes += entries * (2 * sizeof(double)) + (entries * sizeof(int32_t) + 7) / 8 * 8;
     }
-    if (rule->mode != RESIZE_NEAREST && p->rank > 0)
-        p->scratch_bytes = resize_scratch(p);
+    if (rule->mode != RESIZE_NEAREST && plan->rank > 0)
+        plan->scratch_bytes = resize_scratch(plan);
     return true;
 }
 
-void resize_plan_fill(resize_plan *p, const resize_rule *rule, void *memory_)
+void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory_)
 {
     char *memory = memory_;
 
-    for (uint32_t d = 0; d < p->rank; d++) {
-        resize_table *t = &p->tables[d];
-        uint64_t entries = (uint64_t)(t->taps * p->axes[d].out);
+    for (uint32_t d = 0; d < plan->rank; d++) {
+        resize_table *table = &plan->tables[d];
+        uint64_t entries = (uint64_t)(table->taps * plan->axes[d].out);
         if (rule->mode != RESIZE_NEAREST) {
-            t->weight = (double *)(void *)memory;
+            table->weight = (double *)(void *)memory;
             memory += entries * sizeof(double);
         }
-        t->index = (int32_t *)(void *)memory;
+        table->index = (int32_t *)(void *)memory;
         memory += (entries * sizeof(int32_t) + 7) / 8 * 8;
-        if (t->taps > 0)
-            resize_table_fill(rule, &p->axes[d], t);
-        p->weights = t->weight;
-        if (d + 1 == p->rank && t->weight != NULL && !p->wide) {
-            p->weights = memory;
+        if (table->taps > 0)
+            resize_table_fill(rule, &plan->axes[d], table);
+        plan->weights = table->weight;
+        if (d + 1 == plan->rank && table->weight != NULL && !plan->wide) {
+            plan->weights = memory;
             for (uint64_t i = 0; i < entries; i++)
-                ((float *)p->weights)[i] = (float)t->weight[i];
+                ((float *)plan->weights)[i] = (float)table->weight[i];
         }
     }
 }

@@ -10,13 +10,13 @@ typedef struct resize_cache {
 } resize_cache;
 
 /* A slot for another row: none of those `used` (a bit each) by the output row that is being made, which are fewer. */
-static uint32_t resize_evict(resize_cache *c, uint32_t used)
+static uint32_t resize_evict(resize_cache *cache, uint32_t used)
 {
-    uint32_t slot = c->next;
+    uint32_t slot = cache->next;
 
     while ((used >> slot & 1) != 0)
         slot = (slot + 1) % RESIZE_SLOTS;
-    c->next = (slot + 1) % RESIZE_SLOTS;
+    cache->next = (slot + 1) % RESIZE_SLOTS;
     return slot;
 }
 
@@ -27,41 +27,41 @@ typedef struct resize_cursor {
     int64_t out[INLAY_MAX_RANK], tap[INLAY_MAX_RANK];
 } resize_cursor;
 
-static void resize_locate(const resize_plan *plan, resize_cursor *c)
+static void resize_locate(const resize_plan *plan, resize_cursor *cursor)
 {
-    c->offset = 0;
-    c->weight = 1;
+    cursor->offset = 0;
+    cursor->weight = 1;
     for (uint32_t d = 0; d + 1 < plan->rank; d++) {
-        const resize_table *t = &plan->tables[d];
-        int64_t at = c->tap[d] * plan->axes[d].out + c->out[d];
-        if (t->taps > 0 && t->weight != NULL)
-            c->weight *= t->weight[at];
-        c->offset += (t->taps > 0 ? t->index[at] : c->out[d]) * plan->strides[d];
+        const resize_table *table = &plan->tables[d];
+        int64_t at = cursor->tap[d] * plan->axes[d].out + cursor->out[d];
+        if (table->taps > 0 && table->weight != NULL)
+            cursor->weight *= table->weight[at];
+        cursor->offset += (table->taps > 0 ? table->index[at] : cursor->out[d]) * plan->strides[d];
     }
 }
 
 /* Moves to the first input row of output row `row`; false when that lies outside of the input. */
-static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *c)
+static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
-        const resize_table *t = &plan->tables[d];
-        c->out[d] = row % plan->axes[d].out;
-        c->tap[d] = 0;
-        if (t->taps > 0 && t->index[c->out[d]] < 0)
+        const resize_table *table = &plan->tables[d];
+        cursor->out[d] = row % plan->axes[d].out;
+        cursor->tap[d] = 0;
+        if (table->taps > 0 && table->index[cursor->out[d]] < 0)
             return false;
     }
-    resize_locate(plan, c);
+    resize_locate(plan, cursor);
     return true;
 }
 
-static bool resize_next(const resize_plan *plan, resize_cursor *c)
+static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
-        if (++c->tap[d] < plan->tables[d].taps) {
-            resize_locate(plan, c);
+        if (++cursor->tap[d] < plan->tables[d].taps) {
+            resize_locate(plan, cursor);
             return true;
         }
-        c->tap[d] = 0;
+        cursor->tap[d] = 0;
     }
     return false;
 }
@@ -183,15 +183,15 @@ bool resize_wide(inlay_dtype dtype)
 }
 
 /* An output row from the same input row as the one before is a copy of that. */
-void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *x, void *y, const void *fill, int64_t begin,
-                      int64_t end)
+void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input, void *output, const void *fill,
+                      int64_t begin, int64_t end)
 {
     const resize_table *last = &plan->tables[plan->rank - 1];
     int64_t out = plan->axes[plan->rank - 1].out, before = -1;
     size_t chunk = (size_t)plan->inner * elem;
 
     for (int64_t r = begin; r < end; r++) {
-        char *to = (char *)y + r * out * (int64_t)chunk;
+        char *to = (char *)output + r * out * (int64_t)chunk;
         const char *from;
         resize_cursor cursor;
 
@@ -201,7 +201,7 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *x, voi
             before = -1;
             continue;
         }
-        from = (const char *)x + cursor.offset * elem;
+        from = (const char *)input + cursor.offset * elem;
         if (cursor.offset == before) {
             memcpy(to, to - out * (int64_t)chunk, (size_t)out * chunk);
             continue;

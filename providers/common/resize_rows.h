@@ -40,13 +40,13 @@ bool resize_plan_count(resize_plan *plan, const resize_rule *rule);
 void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory);
 
 /* Output rows [begin, end) by the weights of the plan's tables. scratch: of this worker, plan->scratch_bytes. */
-typedef void (*resize_rows_fn)(const resize_plan *plan, const void *x, void *y, int64_t begin, int64_t end,
+typedef void (*resize_rows_fn)(const resize_plan *plan, const void *input, void *output, int64_t begin, int64_t end,
                                void *scratch);
 /* The loops for an element type; NULL for strings, which have no sums. */
 resize_rows_fn resize_rows_of(inlay_dtype dtype);
 /* Are sums of this type made in double? */
 bool resize_wide(inlay_dtype dtype);
 /* Output rows [begin, end) of nearest neighbours: elements of `elem` bytes are copied, `fill` is what lies outside. */
-void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *x, void *y, const void *fill, int64_t begin,
-                      int64_t end);
+void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input, void *output, const void *fill,
+                      int64_t begin, int64_t end);
 #endif

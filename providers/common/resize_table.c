@@ -73,18 +73,18 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
 
 /* x in elements of the input. Which pixel is nearest may hang on the last bit of a scale, itself a float: it is divided
  * by as one there, as in ONNX's definition and ONNX Runtime, while floats tell a half apart. */
-static double resize_shrunk(const resize_rule *rule, const resize_axis *a, double x)
+static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, double x)
 {
-    if (a->exact)
-        return x * (double)a->in / (double)a->out;
-    return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)a->scale) : x / a->scale;
+    if (axis->exact)
+        return x * (double)axis->in / (double)axis->out;
+    return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)axis->scale) : x / axis->scale;
 }
 
 /* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
-static double resize_coordinate(const resize_rule *rule, const resize_axis *a, int64_t x, bool *out_outside)
+static double resize_coordinate(const resize_rule *rule, const resize_axis *axis, int64_t x, bool *out_outside)
 {
-    double in = (double)a->in,
-           width = a->exact ? (double)a->out : a->scale * in; /* not rounded: as ONNX's cases expect */
+    double in = (double)axis->in,
+           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded: as ONNX's cases expect */
     double at;
 
     *out_outside = false;
@@ -92,29 +92,29 @@ static double resize_coordinate(const resize_rule *rule, const resize_axis *a, i
     case RESIZE_ALIGN_CORNERS:
         return width == 1 ? 0 : (double)x * (in - 1) / (width - 1);
     case RESIZE_ASYMMETRIC:
-        return resize_shrunk(rule, a, (double)x);
+        return resize_shrunk(rule, axis, (double)x);
     case RESIZE_TF_CROP_AND_RESIZE:
-        at = width == 1 ? (a->roi_end - a->roi_begin) * (in - 1) / 2
-                        : (double)x * (a->roi_end - a->roi_begin) * (in - 1) / (width - 1);
-        at += a->roi_begin * (in - 1);
+        at = width == 1 ? (axis->roi_end - axis->roi_begin) * (in - 1) / 2
+                        : (double)x * (axis->roi_end - axis->roi_begin) * (in - 1) / (width - 1);
+        at += axis->roi_begin * (in - 1);
         *out_outside = !(at >= 0 && at <= in - 1);
         return *out_outside ? 0 : at;
     case RESIZE_PYTORCH_HALF_PIXEL:
-        if (a->out == 1)
+        if (axis->out == 1)
             return 0;
         break;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
-        at = in / 2 * (1 - (double)a->out / width);
-        return at + resize_shrunk(rule, a, (double)x + 0.5) - 0.5;
+        at = in / 2 * (1 - (double)axis->out / width);
+        return at + resize_shrunk(rule, axis, (double)x + 0.5) - 0.5;
     case RESIZE_TF_HALF_PIXEL_FOR_NN:
-        return resize_shrunk(rule, a, (double)x + 0.5);
+        return resize_shrunk(rule, axis, (double)x + 0.5);
     default:
         break;
     }
-    return resize_shrunk(rule, a, (double)x + 0.5) - 0.5;
+    return resize_shrunk(rule, axis, (double)x + 0.5) - 0.5;
 }
 
-static double resize_round(const resize_rule *rule, const resize_axis *a, double at)
+static double resize_round(const resize_rule *rule, const resize_axis *axis, double at)
 {
     double low = floor(at);
 
@@ -124,7 +124,7 @@ static double resize_round(const resize_rule *rule, const resize_axis *a, double
     case RESIZE_CEIL:
         return ceil(at);
     case RESIZE_SIMPLE:
-        return a->scale < 1 ? ceil(at) : low;
+        return axis->scale < 1 ? ceil(at) : low;
     case RESIZE_ROUND_PREFER_CEIL:
         return at - low < 0.5 ? low : low + 1;
     default:
@@ -133,23 +133,23 @@ static double resize_round(const resize_rule *rule, const resize_axis *a, double
 }
 
 /* The shrink that antialiasing stretches the filter by. */
-static double resize_stretch(const resize_rule *rule, const resize_axis *a)
+static double resize_stretch(const resize_rule *rule, const resize_axis *axis)
 {
-    return rule->antialias && a->scale < 1 ? a->scale : 1;
+    return rule->antialias && axis->scale < 1 ? axis->scale : 1;
 }
 
 /* Taps to the left of, and at, the element left of the place that is sampled; there are as many to the right. */
-static int64_t resize_reach(const resize_rule *rule, const resize_axis *a)
+static int64_t resize_reach(const resize_rule *rule, const resize_axis *axis)
 {
     double radius = rule->mode == RESIZE_LINEAR ? 1 : 2;
-    double reach = -floor(-radius / resize_stretch(rule, a));
+    double reach = -floor(-radius / resize_stretch(rule, axis));
 
     return reach < (double)INT32_MAX ? (int64_t)reach : INT32_MAX;
 }
 
-int64_t resize_taps(const resize_rule *rule, const resize_axis *a)
+int64_t resize_taps(const resize_rule *rule, const resize_axis *axis)
 {
-    return rule->mode == RESIZE_NEAREST ? 1 : 2 * resize_reach(rule, a);
+    return rule->mode == RESIZE_NEAREST ? 1 : 2 * resize_reach(rule, axis);
 }
 
 /* The filter at distance d from its middle. */
@@ -170,28 +170,28 @@ static int32_t resize_clamp(double index, int64_t in)
     return !(index >= 0) ? 0 : index > (double)(in - 1) ? (int32_t)(in - 1) : (int32_t)index; /* NaN: 0 */
 }
 
-void resize_table_fill(const resize_rule *rule, const resize_axis *a, const resize_table *table)
+void resize_table_fill(const resize_rule *rule, const resize_axis *axis, const resize_table *table)
 {
-    int64_t taps = table->taps, out = a->out;
-    double stretch = resize_stretch(rule, a);
+    int64_t taps = table->taps, out = axis->out;
+    double stretch = resize_stretch(rule, axis);
 
     for (int64_t x = 0; x < out; x++) {
         int32_t *index = table->index + x;
         double *weight = table->weight + x, sum = 0, at, low;
         bool outside;
 
-        at = resize_coordinate(rule, a, x, &outside);
+        at = resize_coordinate(rule, axis, x, &outside);
         if (rule->mode == RESIZE_NEAREST) {
-            *index = outside ? -1 : resize_clamp(resize_round(rule, a, at), a->in);
+            *index = outside ? -1 : resize_clamp(resize_round(rule, axis, at), axis->in);
             continue;
         }
         low = floor(at);
         for (int64_t k = 0; k < taps; k++) {
             double i = low - (double)(taps / 2) + 1 + (double)k;
             weight[k * out] = resize_filter(rule, (i - at) * stretch);
-            if (rule->exclude_outside && (i < 0 || i > (double)(a->in - 1)))
+            if (rule->exclude_outside && (i < 0 || i > (double)(axis->in - 1)))
                 weight[k * out] = 0;
-            index[k * out] = resize_clamp(i, a->in);
+            index[k * out] = resize_clamp(i, axis->in);
             sum += weight[k * out];
         }
         if (rule->exclude_outside || stretch < 1)

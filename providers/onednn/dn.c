@@ -125,10 +125,10 @@ dn_status onednn_describe_reorder(dn_engine engine, const rg_md *from, const rg_
 }
 
 dn_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *y, int64_t y_line)
+                       const float *b, int64_t b_line, float *output, int64_t y_line)
 {
     return dn_own_status(
-        dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, y, y_line));
+        dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, output, y_line));
 }
 
 bool onednn_has_isa(dn_isa isa)
@@ -141,9 +141,11 @@ bool onednn_has_isa(dn_isa isa)
 
 uint64_t onednn_version(void)
 {
-    const dnnl_version_t *v = dnnl_version();
+    const dnnl_version_t *version_t = dnnl_version();
 
-    return v == NULL ? 0 : (uint64_t)v->major << 48 | (uint64_t)v->minor << 32 | (uint64_t)v->patch;
+    return version_t == NULL
+               ? 0
+               : (uint64_t)version_t->major << 48 | (uint64_t)version_t->minor << 32 | (uint64_t)version_t->patch;
 }
 
 /* ------------------------------------------------------------------ the table */

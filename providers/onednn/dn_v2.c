@@ -10,7 +10,7 @@
 
 void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
 {
-    dnnl_blocking_desc_t *b = &out->format_desc.blocking;
+    dnnl_blocking_desc_t *desc_t = &out->format_desc.blocking;
     const dnnl_memory_desc_t *kept = md->kind == RG_OPAQUE ? dn_opaque_find(md->opaque) : NULL;
     const size_t n = (size_t)md->ndims * sizeof(int64_t), blocks = (size_t)md->inner_nblks * sizeof(int64_t);
 
@@ -28,10 +28,10 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     memcpy(out->padded_dims, md->padded_dims, n);
     if (md->kind != RG_BLOCKED)
         return;
-    memcpy(b->strides, md->strides, n);
-    b->inner_nblks = md->inner_nblks;
-    memcpy(b->inner_blks, md->inner_blks, blocks);
-    memcpy(b->inner_idxs, md->inner_idxs, blocks);
+    memcpy(desc_t->strides, md->strides, n);
+    desc_t->inner_nblks = md->inner_nblks;
+    memcpy(desc_t->inner_blks, md->inner_blks, blocks);
+    memcpy(desc_t->inner_idxs, md->inner_idxs, blocks);
 }
 
 bool onednn_knows(const rg_md *md)
@@ -54,30 +54,30 @@ static void *copy_desc(const void *desc)
     return copy;
 }
 
-static bool is_simple(const dnnl_memory_desc_t *d)
+static bool is_simple(const dnnl_memory_desc_t *desc_t)
 {
     static const dnnl_dims_t zero;
 
-    return d->format_kind == dnnl_blocked && d->extra.flags == 0 && d->offset0 == 0 &&
-           d->format_desc.blocking.inner_nblks <= RG_MAX_BLOCKS &&
-           memcmp(d->padded_offsets, zero, (size_t)d->ndims * sizeof *zero) == 0;
+    return desc_t->format_kind == dnnl_blocked && desc_t->extra.flags == 0 && desc_t->offset0 == 0 &&
+           desc_t->format_desc.blocking.inner_nblks <= RG_MAX_BLOCKS &&
+           memcmp(desc_t->padded_offsets, zero, (size_t)desc_t->ndims * sizeof *zero) == 0;
 }
 
-bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
+bool dn_v2_read(const dnnl_memory_desc_t *desc_t, rg_md *out)
 {
-    const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
-    const size_t n = (size_t)d->ndims * sizeof(int64_t);
+    const dnnl_blocking_desc_t *b = &desc_t->format_desc.blocking;
+    const size_t n = (size_t)desc_t->ndims * sizeof(int64_t);
 
     memset(out, 0, sizeof *out);
-    if (d->ndims == 0)
+    if (desc_t->ndims == 0)
         return true;
-    out->ndims = d->ndims;
-    out->data_type = (dn_type)d->data_type;
-    memcpy(out->dims, d->dims, n);
-    memcpy(out->padded_dims, d->padded_dims, n);
-    if (d->format_kind == dnnl_format_kind_any) {
+    out->ndims = desc_t->ndims;
+    out->data_type = (dn_type)desc_t->data_type;
+    memcpy(out->dims, desc_t->dims, n);
+    memcpy(out->padded_dims, desc_t->padded_dims, n);
+    if (desc_t->format_kind == dnnl_format_kind_any) {
         out->kind = RG_ANY;
-    } else if (is_simple(d)) {
+    } else if (is_simple(desc_t)) {
         out->kind = RG_BLOCKED;
         memcpy(out->strides, b->strides, n);
         out->inner_nblks = b->inner_nblks;
@@ -85,8 +85,8 @@ bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
         memcpy(out->inner_idxs, b->inner_idxs, (size_t)b->inner_nblks * sizeof *b->inner_idxs);
     } else {
         out->kind = RG_OPAQUE;
-        out->opaque = dn_opaque_keep(d, equal_descs, copy_desc);
-        out->opaque_bytes = dnnl_memory_desc_get_size(d);
+        out->opaque = dn_opaque_keep(desc_t, equal_descs, copy_desc);
+        out->opaque_bytes = dnnl_memory_desc_get_size(desc_t);
         return out->opaque != 0;
     }
     return true;
@@ -94,21 +94,21 @@ bool dn_v2_read(const dnnl_memory_desc_t *d, rg_md *out)
 
 const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
 {
-    const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0);
+    const dnnl_memory_desc_t *desc_t = dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0);
 
-    if (d == NULL || !dn_v2_read(d, out))
+    if (desc_t == NULL || !dn_v2_read(desc_t, out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
 int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
 {
-    const dnnl_memory_desc_t *d = dn_opaque_find(md->opaque);
-    const dnnl_wino_desc_t *w = d != NULL ? &d->format_desc.wino_desc : NULL;
+    const dnnl_memory_desc_t *desc_t = dn_opaque_find(md->opaque);
+    const dnnl_wino_desc_t *w = desc_t != NULL ? &desc_t->format_desc.wino_desc : NULL;
     enum { WORDS = 10 };
     int32_t scale;
 
-    if (d == NULL || d->format_kind != dnnl_format_kind_wino || most < WORDS)
+    if (desc_t == NULL || desc_t->format_kind != dnnl_format_kind_wino || most < WORDS)
         return 0;
     memcpy(&scale, &w->adj_scale, sizeof scale);
     memcpy(out,
@@ -139,88 +139,90 @@ typedef union any_op {
 static dnnl_status_t start(const dn_op *op, any_op *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
-    dnnl_memory_desc_t x, w, bias, y;
+    dnnl_memory_desc_t desc_t, w, bias, y;
     const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
 
-    dn_v2_describe(&op->x, &x);
+    dn_v2_describe(&op->x, &desc_t);
     dn_v2_describe(&op->w, &w);
     dn_v2_describe(&op->bias, &bias);
     dn_v2_describe(&op->y, &y);
     switch (op->kind) {
     case DN_CONVOLUTION:
-        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &x, &w, added, &y,
-                                                          op->strides, op->dilations, op->begins, op->ends);
+        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &desc_t, &w,
+                                                          added, &y, op->strides, op->dilations, op->begins, op->ends);
     case DN_DECONVOLUTION:
-        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &x, &w, added,
-                                                            &y, op->strides, op->dilations, op->begins, op->ends);
+        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &desc_t, &w,
+                                                            added, &y, op->strides, op->dilations, op->begins,
+                                                            op->ends);
     case DN_INNER_PRODUCT:
-        return dnnl_inner_product_forward_desc_init(&out->inner, forward, &x, &w, added, &y);
+        return dnnl_inner_product_forward_desc_init(&out->inner, forward, &desc_t, &w, added, &y);
     case DN_MATMUL:
-        return dnnl_matmul_desc_init(&out->matmul, &x, &w, added, &y);
+        return dnnl_matmul_desc_init(&out->matmul, &desc_t, &w, added, &y);
     case DN_BINARY:
-        return dnnl_binary_desc_init(&out->binary, dn_their_alg(op->alg), &x, &w, &y);
+        return dnnl_binary_desc_init(&out->binary, dn_their_alg(op->alg), &desc_t, &w, &y);
     case DN_ELTWISE:
-        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, dn_their_alg(op->alg), &x, op->alpha, op->beta);
+        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, dn_their_alg(op->alg), &desc_t, op->alpha,
+                                              op->beta);
     case DN_POOLING:
-        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, dn_their_alg(op->alg), &x, &y, op->strides,
+        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, dn_their_alg(op->alg), &desc_t, &y, op->strides,
                                                  op->kernel, op->dilations, op->begins, op->ends);
     case DN_BATCH_NORM:
-        return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &x, op->epsilon,
+        return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &desc_t, op->epsilon,
                                                           dn_their_flags(op->flags));
     case DN_LRN:
-        return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &x, op->size, op->alpha,
+        return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &desc_t, op->size, op->alpha,
                                           op->beta, op->epsilon);
     default:
         return dnnl_invalid_arguments;
     }
 }
 
-static dnnl_status_t append(dnnl_post_ops_t posts, const dn_post *p)
+static dnnl_status_t append(dnnl_post_ops_t posts, const dn_post *post)
 {
     dnnl_memory_desc_t other;
 
-    switch (p->kind) {
+    switch (post->kind) {
     case DN_POST_ELTWISE:
-        return dnnl_post_ops_append_eltwise(posts, 1, dn_their_alg(p->alg), p->alpha, p->beta);
+        return dnnl_post_ops_append_eltwise(posts, 1, dn_their_alg(post->alg), post->alpha, post->beta);
     case DN_POST_BINARY:
-        dn_v2_describe(&p->other, &other);
-        return dnnl_post_ops_append_binary(posts, dn_their_alg(p->alg), &other);
+        dn_v2_describe(&post->other, &other);
+        return dnnl_post_ops_append_binary(posts, dn_their_alg(post->alg), &other);
     default:
         return dnnl_post_ops_append_sum(posts, 1);
     }
 }
 
-static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const dn_attr *a)
+static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const dn_attr *attribute)
 {
     const int32_t at_run = DNNL_RUNTIME_S32_VAL;
     dnnl_status_t code = dnnl_success;
 
-    if (a->scales != NULL) {
-        const int64_t count = a->scales_md.dims[1];
+    if (attribute->scales != NULL) {
+        const int64_t count = attribute->scales_md.dims[1];
 
-        code = dnnl_primitive_attr_set_output_scales(attr, count, count > 1 ? 1 << 1 : 0, a->scales);
+        code = dnnl_primitive_attr_set_output_scales(attr, count, count > 1 ? 1 << 1 : 0, attribute->scales);
     }
-    if (code == dnnl_success && a->has_zero)
+    if (code == dnnl_success && attribute->has_zero)
         code = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &at_run);
-    if (code == dnnl_success && a->y_zero != 0)
-        code = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_DST, 1, 0, &a->y_zero);
+    if (code == dnnl_success && attribute->y_zero != 0)
+        code = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_DST, 1, 0, &attribute->y_zero);
     return code;
 }
 
-static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
+static dnnl_status_t make_attr(const dn_attr *attribute, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t posts = NULL;
     dnnl_status_t code = dnnl_primitive_attr_create(out);
 
     if (code == dnnl_success)
         code = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (code == dnnl_success && a != NULL)
-        code = set_integers(*out, a);
-    if (code != dnnl_success || a == NULL || a->post_count == 0)
+    if (code == dnnl_success && attribute != NULL)
+        code = set_integers(*out, attribute);
+    if (code != dnnl_success || attribute == NULL || attribute->post_count == 0)
         return code;
     code = dnnl_post_ops_create(&posts);
-    for (uint32_t p = 0; code == dnnl_success && p < a->post_count; p++)
-        code = append(posts, &a->posts[p]);
+    for (uint32_t post = 0; code == dnnl_success && post < attribute->post_count; post++)
+        code = append(posts, &attribute->posts[post]);
     if (code == dnnl_success)
         code = dnnl_primitive_attr_set_post_ops(*out, posts);
     (void)dnnl_post_ops_destroy(posts);
@@ -263,7 +265,7 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
                                               engine, NULL);
 }
 
-dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
                                  dn_description *out)
 {
     dnnl_memory_desc_t whole, *parts = malloc(count * sizeof *parts + 1);
@@ -271,7 +273,7 @@ dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, con
     dnnl_status_t code = parts == NULL ? dnnl_out_of_memory : make_attr(NULL, &attr);
 
     *out = NULL;
-    dn_v2_describe(y, &whole);
+    dn_v2_describe(output, &whole);
     for (uint32_t i = 0; code == dnnl_success && i < count; i++)
         dn_v2_describe(&xs[i], &parts[i]);
     if (code == dnnl_success)

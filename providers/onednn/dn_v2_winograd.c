@@ -49,104 +49,108 @@ typedef struct wino_job {
 /* ------------------------------------------------------------------ layouts */
 
 /* false: not one that is known here. */
-static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *l)
+static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *layout)
 {
-    const dnnl_wino_desc_t *d = &md->format_desc.wino_desc;
+    const dnnl_wino_desc_t *desc_t = &md->format_desc.wino_desc;
     int64_t block;
 
-    if (md->format_kind != dnnl_format_kind_wino || md->data_type != dnnl_f32 || md->ndims != 4 || d->r != R ||
-        d->alpha < R || d->alpha > MAX_ALPHA || d->oc_block < TAPS || d->oc_block > MAX_BLOCK || d->ic_block < 1)
+    if (md->format_kind != dnnl_format_kind_wino || md->data_type != dnnl_f32 || md->ndims != 4 || desc_t->r != R ||
+        desc_t->alpha < R || desc_t->alpha > MAX_ALPHA || desc_t->oc_block < TAPS || desc_t->oc_block > MAX_BLOCK ||
+        desc_t->ic_block < 1)
         return false;
-    *l = (wino_layout){ .alpha = d->alpha,
-                        .oc_block = d->oc_block,
-                        .ic_block = d->ic_block,
-                        .oc2 = 1,
-                        .ic2 = 1,
-                        .oc = d->oc,
-                        .ic = d->ic,
-                        .point = (int64_t)d->oc * d->ic };
-    block = (int64_t)l->oc_block * l->ic_block;
-    switch (d->wino_format) {
+    *layout = (wino_layout){ .alpha = desc_t->alpha,
+                             .oc_block = desc_t->oc_block,
+                             .ic_block = desc_t->ic_block,
+                             .oc2 = 1,
+                             .ic2 = 1,
+                             .oc = desc_t->oc,
+                             .ic = desc_t->ic,
+                             .point = (int64_t)desc_t->oc * desc_t->ic };
+    block = (int64_t)layout->oc_block * layout->ic_block;
+    switch (desc_t->wino_format) {
     case dnnl_wino_wei_aaOio:
     case dnnl_wino_wei_aaOBiOo:
-        if (d->wino_format == dnnl_wino_wei_aaOBiOo)
-            l->oc2 = d->oc2_block;
-        l->o2 = l->oc_block;
-        l->i = (int64_t)l->oc2 * l->oc_block;
-        l->ib = l->ic_block * l->i;
-        l->ob = l->ic * l->i;
+        if (desc_t->wino_format == dnnl_wino_wei_aaOBiOo)
+            layout->oc2 = desc_t->oc2_block;
+        layout->o2 = layout->oc_block;
+        layout->i = (int64_t)layout->oc2 * layout->oc_block;
+        layout->ib = layout->ic_block * layout->i;
+        layout->ob = layout->ic * layout->i;
         break;
     case dnnl_wino_wei_OBaaIBOIio:
-        l->oc2 = d->oc2_block;
-        l->ic2 = d->ic2_block;
-        l->i = l->oc_block;
-        l->i2 = block;
-        l->o2 = l->ic2 * block;
-        l->ib = l->oc2 * l->o2;
-        l->point = l->ic / l->ic_block * l->oc2 * block;
-        l->ob = l->alpha * l->alpha * l->point;
+        layout->oc2 = desc_t->oc2_block;
+        layout->ic2 = desc_t->ic2_block;
+        layout->i = layout->oc_block;
+        layout->i2 = block;
+        layout->o2 = layout->ic2 * block;
+        layout->ib = layout->oc2 * layout->o2;
+        layout->point = layout->ic / layout->ic_block * layout->oc2 * block;
+        layout->ob = layout->alpha * layout->alpha * layout->point;
         break;
     default: /* of 8-bit weights */
         return false;
     }
-    return l->oc2 > 0 && l->ic2 > 0 && l->oc > 0 && l->ic > 0 && l->oc % (l->oc_block * l->oc2) == 0 &&
-           l->ic % (l->ic_block * l->ic2) == 0 &&
-           d->size == (size_t)l->oc * (size_t)l->ic * (size_t)(l->alpha * l->alpha) * sizeof(float);
+    return layout->oc2 > 0 && layout->ic2 > 0 && layout->oc > 0 && layout->ic > 0 &&
+           layout->oc % (layout->oc_block * layout->oc2) == 0 && layout->ic % (layout->ic_block * layout->ic2) == 0 &&
+           desc_t->size ==
+               (size_t)layout->oc * (size_t)layout->ic * (size_t)(layout->alpha * layout->alpha) * sizeof(float);
 }
 
 /* ------------------------------------------------------------------ the transform */
 
 /* Windows of input channel ic and output channels from oc on; zero where the original has none. */
-static void gather(const wino_job *j, int64_t oc, int64_t ic, float *w)
+static void gather(const wino_job *job, int64_t oc, int64_t ic, float *weights)
 {
-    memset(w, 0, TAPS * MAX_BLOCK * sizeof *w);
-    for (int o = 0; o < j->to.oc_block && oc + o < j->dims[0] && ic < j->dims[1]; o++) {
-        const char *from = j->source + ((oc + o) * j->strides[0] + ic * j->strides[1]) * (int64_t)sizeof(float);
+    memset(weights, 0, TAPS * MAX_BLOCK * sizeof *weights);
+    for (int o = 0; o < job->to.oc_block && oc + o < job->dims[0] && ic < job->dims[1]; o++) {
+        const char *from = job->source + ((oc + o) * job->strides[0] + ic * job->strides[1]) * (int64_t)sizeof(float);
 
         for (int t = 0; t < TAPS; t++)
-            memcpy(&w[t * MAX_BLOCK + o],
-                   from + (t / R * j->strides[2] + t % R * j->strides[3]) * (int64_t)sizeof(float), sizeof *w);
+            memcpy(&weights[t * MAX_BLOCK + o],
+                   from + (t / R * job->strides[2] + t % R * job->strides[3]) * (int64_t)sizeof(float),
+                   sizeof *weights);
     }
 }
 
-static void transform_block(const wino_job *j, int64_t oc, int64_t ic, float *out)
+static void transform_block(const wino_job *job, int64_t oc, int64_t ic, float *out)
 {
-    const wino_layout *l = &j->to;
+    const wino_layout *layout = &job->to;
     float w[TAPS * MAX_BLOCK];
 
-    for (int64_t i = 0; i < l->ic_block; i++) {
-        gather(j, oc, ic + i, w);
-        KERNEL_BEST(wino_windows)(*j->g, l->alpha, w, l->oc_block, out + i * l->i, l->point);
+    for (int64_t i = 0; i < layout->ic_block; i++) {
+        gather(job, oc, ic + i, w);
+        KERNEL_BEST(wino_windows)(*job->g, layout->alpha, w, layout->oc_block, out + i * layout->i, layout->point);
     }
 }
 
 /* [begin, end) count blocks of output channels. */
 static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const wino_job *j = user;
-    const wino_layout *l = &j->to;
+    const wino_job *job = user;
+    const wino_layout *layout = &job->to;
 
     (void)worker;
     for (int64_t n = begin; n < end; n++) {
-        float *out = j->target + n / l->oc2 * l->ob + n % l->oc2 * l->o2;
+        float *out = job->target + n / layout->oc2 * layout->ob + n % layout->oc2 * layout->o2;
 
-        for (int64_t k = 0; k < l->ic / l->ic_block; k++)
-            transform_block(j, n * l->oc_block, k * l->ic_block, out + k / l->ic2 * l->ib + k % l->ic2 * l->i2);
+        for (int64_t k = 0; k < layout->ic / layout->ic_block; k++)
+            transform_block(job, n * layout->oc_block, k * layout->ic_block,
+                            out + k / layout->ic2 * layout->ib + k % layout->ic2 * layout->i2);
     }
     return INLAY_OK;
 }
 
 static inlay_status transform_all(const rg_state *state, const rg_md *plain, const void *source,
-                                  const wino_layout *layout, const wino_matrix *g, void *target)
+                                  const wino_layout *layout, const wino_matrix *matrix, void *target)
 {
-    wino_job j = {
-        .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = g, .strides = plain->strides
+    wino_job job = {
+        .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = matrix, .strides = plain->strides
     };
     int64_t count = layout->oc / layout->oc_block;
 
     if (!rg_threads_many())
-        return transform_range(&j, 0, count, 0);
-    return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &j);
+        return transform_range(&job, 0, count, 0);
+    return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &job);
 }
 
 /* ------------------------------------------------------------------ learning */
@@ -156,7 +160,7 @@ static void small_like(const dnnl_memory_desc_t *md, rg_md *plain, dnnl_memory_d
 {
     enum { INPUTS = 2 };
     const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
-    dnnl_wino_desc_t *d = &out->format_desc.wino_desc;
+    dnnl_wino_desc_t *desc_t = &out->format_desc.wino_desc;
     int second = like->wino_format == dnnl_wino_wei_aaOio ? 1 : 2;
     int inputs = like->wino_format == dnnl_wino_wei_OBaaIBOIio ? 2 : 1;
     dnnl_dims_t dims = { 2 * like->oc_block * second, INPUTS * like->ic_block * inputs, R, R };
@@ -165,22 +169,24 @@ static void small_like(const dnnl_memory_desc_t *md, rg_md *plain, dnnl_memory_d
     *out = *md;
     memcpy(out->dims, dims, sizeof dims);
     memcpy(out->padded_dims, dims, sizeof dims);
-    d->oc = (int)dims[0];
-    d->ic = (int)dims[1];
-    d->oc2_block = second;
-    d->ic2_block = inputs;
-    d->size = (size_t)d->oc * (size_t)d->ic * (size_t)(d->alpha * d->alpha) * sizeof(float);
+    desc_t->oc = (int)dims[0];
+    desc_t->ic = (int)dims[1];
+    desc_t->oc2_block = second;
+    desc_t->ic2_block = inputs;
+    desc_t->size = (size_t)desc_t->oc * (size_t)desc_t->ic * (size_t)(desc_t->alpha * desc_t->alpha) * sizeof(float);
 }
 
 /* G from its products: the unit window at (h, w) became G[a][h] G[b][w], at output channel h * R + w. */
-static bool read_matrix(const float *made, const wino_layout *l, wino_matrix g)
+static bool read_matrix(const float *made, const wino_layout *layout, wino_matrix matrix)
 {
-    float corner = made[(l->alpha * l->alpha - 1) * l->point + TAPS - 1]; /* the square of G's last element */
+    float corner =
+        made[(layout->alpha * layout->alpha - 1) * layout->point + TAPS - 1]; /* the square of G's last element */
     bool good = corner > 0;
 
-    for (int a = 0; good && a < l->alpha; a++)
+    for (int a = 0; good && a < layout->alpha; a++)
         for (int h = 0; h < R; h++)
-            g[a][h] = made[(a * l->alpha + l->alpha - 1) * l->point + h * R + R - 1] / sqrtf(corner);
+            matrix[a][h] =
+                made[(a * layout->alpha + layout->alpha - 1) * layout->point + h * R + R - 1] / sqrtf(corner);
     return good;
 }
 

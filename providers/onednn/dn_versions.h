@@ -25,7 +25,7 @@ dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, d
 extern const dn_library dn_onednn;
 dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out);
 dn_status onednn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out);
-dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
+dn_status onednn_describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
                                  dn_description *out);
 dn_status onednn_clone(dn_description *out, dn_const_description pd);
 void onednn_destroy(dn_description pd);
@@ -47,7 +47,7 @@ void onednn_memory_destroy(dn_memory memory);
 dn_status onednn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
                          const int64_t *dims, const int64_t *offsets);
 dn_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *y, int64_t y_line);
+                       const float *b, int64_t b_line, float *output, int64_t y_line);
 bool onednn_has_isa(dn_isa isa);
 uint64_t onednn_version(void);
 bool onednn_has_winograd(void);

@@ -59,44 +59,44 @@ typedef struct blas_matrix {
 } blas_matrix;
 
 /* Can BLAS read the operand where it lies? Then *along and *ld are set. */
-static bool is_plain(const gemm_kernel *kernel, const gemm_operand *o, int64_t lines, int64_t k, bool *along,
+static bool is_plain(const gemm_kernel *kernel, const gemm_operand *operand, int64_t lines, int64_t k, bool *along,
                      int64_t *ld)
 {
     bool is_double = kernel->in_bytes == sizeof(double);
 
-    if (o->pack != gemm_strided_pack(is_double ? GEMM_F64 : GEMM_F32, is_double ? INLAY_DOUBLE : INLAY_FLOAT))
+    if (operand->pack != gemm_strided_pack(is_double ? GEMM_F64 : GEMM_F32, is_double ? INLAY_DOUBLE : INLAY_FLOAT))
         return false;
-    if ((o->k_stride == 1 || k <= 1) && (o->line_stride >= k || lines <= 1)) {
+    if ((operand->k_stride == 1 || k <= 1) && (operand->line_stride >= k || lines <= 1)) {
         *along = true;
-        *ld = o->line_stride > k ? o->line_stride : k > 0 ? k : 1;
-    } else if ((o->line_stride == 1 || lines <= 1) && (o->k_stride >= lines || k <= 1)) {
+        *ld = operand->line_stride > k ? operand->line_stride : k > 0 ? k : 1;
+    } else if ((operand->line_stride == 1 || lines <= 1) && (operand->k_stride >= lines || k <= 1)) {
         *along = false;
-        *ld = o->k_stride > lines ? o->k_stride : lines > 0 ? lines : 1;
+        *ld = operand->k_stride > lines ? operand->k_stride : lines > 0 ? lines : 1;
     } else {
         return false;
     }
     return *ld <= INT32_MAX && k <= INT32_MAX;
 }
 
-static double scale_of(const gemm_operand *o)
+static double scale_of(const gemm_operand *operand)
 {
-    return o->scale == 0 ? 1 : o->scale;
+    return operand->scale == 0 ? 1 : operand->scale;
 }
 
 /* Part of a matrix: lines from `line` on, k from k0 on. */
-static blas_matrix part_of(const gemm_kernel *kernel, const blas_matrix *m, int64_t line, int64_t k0)
+static blas_matrix part_of(const gemm_kernel *kernel, const blas_matrix *matrix, int64_t line, int64_t k0)
 {
-    blas_matrix part = *m;
+    blas_matrix part = *matrix;
 
-    part.data += (m->along ? line * m->ld + k0 : k0 * m->ld + line) * (int64_t)kernel->in_bytes;
+    part.data += (matrix->along ? line * matrix->ld + k0 : k0 * matrix->ld + line) * (int64_t)kernel->in_bytes;
     return part;
 }
 
 /* Packs lines [line, line_end) of an operand into panels of `width`; the result is the first of them. */
-static blas_matrix pack(const gemm_operand *o, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
-                        int64_t width, void *room)
+static blas_matrix pack(const gemm_operand *operand, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
+                        int64_t k1, int64_t width, void *room)
 {
-    o->pack(o, batch, line, line_end, k0, k1, (uint32_t)width, room);
+    operand->pack(operand, batch, line, line_end, k0, k1, (uint32_t)width, room);
     return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = 1 };
 }
 
@@ -118,35 +118,36 @@ static struct course course_of(const gemm_job *job)
     const gemm_kernel *kernel = job->kernel;
     const blas_library *lib = kernel->user;
     const int64_t floats = kernel->in_bytes / (int64_t)sizeof(float), panel = PANEL_BYTES / kernel->in_bytes;
-    struct course c = { .way = WAY_WHOLE };
+    struct course course = { .way = WAY_WHOLE };
     int64_t blocks;
 
-    c.a_plain = is_plain(kernel, &job->a, job->m, job->k, &c.a_along, &c.a_ld);
-    c.b_plain = is_plain(kernel, &job->b, job->n, job->k, &c.b_along, &c.b_ld);
+    course.a_plain = is_plain(kernel, &job->a, job->m, job->k, &course.a_along, &course.a_ld);
+    course.b_plain = is_plain(kernel, &job->b, job->n, job->k, &course.b_along, &course.b_ld);
     if (job->b.packed != NULL)
         /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
-        c.way = WAY_PANELS;
-    else if (lib->small && c.a_plain && c.b_plain &&
-             (job->m <= (c.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
-        c.way = WAY_THIN;
-    else if (c.a_plain && c.b_plain && !c.b_along && (double)job->m * (double)job->n * (double)job->k < SMALL / 2)
-        c.way = WAY_WHOLE;                             /* which the library finds small enough by itself */
+        course.way = WAY_PANELS;
+    else if (lib->small && course.a_plain && course.b_plain &&
+             (job->m <= (course.b_along ? THIN_ROWS_TURNED : THIN_ROWS) || job->n == 1))
+        course.way = WAY_THIN;
+    else if (course.a_plain && course.b_plain && !course.b_along &&
+             (double)job->m * (double)job->n * (double)job->k < SMALL / 2)
+        course.way = WAY_WHOLE;                        /* which the library finds small enough by itself */
     else if (lib->small && job->n > panel - panel / 8) /* a narrower last panel costs as much as a full one */
-        c.way = WAY_PANELS;
-    c.a_packs = !c.a_plain || (c.way == WAY_PANELS && !c.a_along && c.a_ld > TURNED_LD);
-    c.b_packs = job->b.packed == NULL && (!c.b_plain || c.way == WAY_PANELS);
-    c.a_width = c.way == WAY_PANELS ? PANEL_ROWS : gemm_min(job->tile_m, WHOLE_WIDTH);
-    c.b_width = c.way == WAY_PANELS ? panel : job->tile_n;
-    c.depth = WHOLE_DEPTH / floats;
-    if (c.way == WAY_PANELS) {
-        c.depth = gemm_depth(kernel, job->k);
-        return c;
+        course.way = WAY_PANELS;
+    course.a_packs = !course.a_plain || (course.way == WAY_PANELS && !course.a_along && course.a_ld > TURNED_LD);
+    course.b_packs = job->b.packed == NULL && (!course.b_plain || course.way == WAY_PANELS);
+    course.a_width = course.way == WAY_PANELS ? PANEL_ROWS : gemm_min(job->tile_m, WHOLE_WIDTH);
+    course.b_width = course.way == WAY_PANELS ? panel : job->tile_n;
+    course.depth = WHOLE_DEPTH / floats;
+    if (course.way == WAY_PANELS) {
+        course.depth = gemm_depth(kernel, job->k);
+        return course;
     }
-    if (!c.a_packs && !c.b_packs)
-        c.depth = job->k > 0 ? job->k : 1;
-    blocks = gemm_ceil_div(job->k > 0 ? job->k : 1, c.depth); /* of about the same size */
-    c.depth = gemm_ceil_div(job->k > 0 ? job->k : 1, blocks);
-    return c;
+    if (!course.a_packs && !course.b_packs)
+        course.depth = job->k > 0 ? job->k : 1;
+    blocks = gemm_ceil_div(job->k > 0 ? job->k : 1, course.depth); /* of about the same size */
+    course.depth = gemm_ceil_div(job->k > 0 ? job->k : 1, blocks);
+    return course;
 }
 
 /* ------------------------------------------------------------------ the library's calls */
@@ -180,10 +181,10 @@ static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t
     }
 }
 
-/* y (+)= the `lines` lines of a matrix times x. y starts from 0 and the library always adds: with beta 0 some versions
- * of its gemv multiply what was there, which may be NaN. */
+/* output (+)= the `lines` lines of a matrix times x. output starts from 0 and the library always adds: with beta 0 some
+ * versions of its gemv multiply what was there, which may be NaN. */
 static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, const blas_matrix *matrix,
-                        const blas_matrix *x, bool add, void *y, int64_t y_stride)
+                        const blas_matrix *x, bool add, void *output, int64_t y_stride)
 {
     const blas_library *lib = kernel->user;
     int trans = matrix->along ? BLAS_NO_TRANS : BLAS_TRANS;
@@ -191,13 +192,13 @@ static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, con
     double alpha = matrix->scale * x->scale;
 
     for (int64_t i = 0; i < lines && !add; i++)
-        memset((char *)y + i * y_stride * kernel->acc_bytes, 0, kernel->acc_bytes);
+        memset((char *)output + i * y_stride * kernel->acc_bytes, 0, kernel->acc_bytes);
     if (kernel->acc_bytes == sizeof(double))
         lib->dgemv(BLAS_ROW_MAJOR, trans, rows, columns, alpha, (const void *)matrix->data, (int)matrix->ld,
-                   (const void *)x->data, (int)x->k_stride, 1, y, (int)y_stride);
+                   (const void *)x->data, (int)x->k_stride, 1, output, (int)y_stride);
     else
         lib->sgemv(BLAS_ROW_MAJOR, trans, rows, columns, (float)alpha, (const void *)matrix->data, (int)matrix->ld,
-                   (const void *)x->data, (int)x->k_stride, 1, y, (int)y_stride);
+                   (const void *)x->data, (int)x->k_stride, 1, output, (int)y_stride);
 }
 
 /* A block of C [m, n], rows ldc apart, that is to be computed from depth k. */
@@ -267,29 +268,29 @@ static void multiply_thin(const gemm_kernel *kernel, const struct block *p, cons
 }
 
 /* B in panels of `width` columns, one after the other; A as it lies, or of `tile` to be packed a chunk at a time. */
-static void multiply_panels(const gemm_job *job, const struct course *c, const gemm_tile *tile, const struct block *p,
-                            const blas_matrix *a, const blas_matrix *b, int64_t k0, void *a_room)
+static void multiply_panels(const gemm_job *job, const struct course *course, const gemm_tile *tile,
+                            const struct block *p, const blas_matrix *a, const blas_matrix *b, int64_t k0, void *a_room)
 {
     const gemm_kernel *kernel = job->kernel;
-    const int64_t panel_bytes = c->b_width * p->k * kernel->in_bytes;
+    const int64_t panel_bytes = course->b_width * p->k * kernel->in_bytes;
 
     for (int64_t i = 0; i < p->m; i += PANEL_ROWS) {
         int64_t rows = gemm_min(PANEL_ROWS, p->m - i);
         blas_matrix left;
 
-        if (c->a_packs)
+        if (course->a_packs)
             left = pack(&job->a, tile->batch, tile->i0 + i, tile->i0 + i + rows, k0, k0 + p->k, PANEL_ROWS, a_room);
         else
             left = part_of(kernel, a, i, 0);
-        for (int64_t j = 0; j < p->n; j += c->b_width) {
+        for (int64_t j = 0; j < p->n; j += course->b_width) {
             const struct block part = { .m = rows,
-                                        .n = gemm_min(c->b_width, p->n - j),
+                                        .n = gemm_min(course->b_width, p->n - j),
                                         .k = p->k,
                                         .add = p->add,
                                         .c = p->c + (i * p->ldc + j) * kernel->acc_bytes,
                                         .ldc = p->ldc };
             blas_matrix right = *b;
-            right.data += j / c->b_width * panel_bytes;
+            right.data += j / course->b_width * panel_bytes;
             multiply_whole(kernel, &part, &left, &right);
         }
     }
@@ -297,41 +298,41 @@ static void multiply_panels(const gemm_job *job, const struct course *c, const g
 
 /* ------------------------------------------------------------------ a tile */
 
-static uint64_t room_of_lines(const gemm_job *job, const struct course *c, int64_t lines)
+static uint64_t room_of_lines(const gemm_job *job, const struct course *course, int64_t lines)
 {
-    return gemm_align((uint64_t)(lines * c->depth) * job->kernel->in_bytes + SLACK);
+    return gemm_align((uint64_t)(lines * course->depth) * job->kernel->in_bytes + SLACK);
 }
 
 /* What packing A takes: a chunk of its lines, or all of the tile's. */
-static uint64_t room_of_a(const gemm_job *job, const struct course *c)
+static uint64_t room_of_a(const gemm_job *job, const struct course *course)
 {
-    return !c->a_packs ? 0 : room_of_lines(job, c, c->way == WAY_PANELS ? PANEL_ROWS : c->a_width);
+    return !course->a_packs ? 0 : room_of_lines(job, course, course->way == WAY_PANELS ? PANEL_ROWS : course->a_width);
 }
 
 /* The operand where it lies, from a line of a batch on. */
-static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *o, int64_t batch, int64_t line, bool along,
+static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *operand, int64_t batch, int64_t line, bool along,
                              int64_t ld)
 {
-    int64_t at = gemm_which(o, batch) * o->matrix_stride + line * o->line_stride;
+    int64_t at = gemm_which(operand, batch) * operand->matrix_stride + line * operand->line_stride;
 
-    return (blas_matrix){ .data = (const char *)o->data + at * (int64_t)job->kernel->in_bytes,
+    return (blas_matrix){ .data = (const char *)operand->data + at * (int64_t)job->kernel->in_bytes,
                           .along = along,
                           .ld = ld,
-                          .k_stride = o->k_stride,
-                          .scale = scale_of(o) };
+                          .k_stride = operand->k_stride,
+                          .scale = scale_of(operand) };
 }
 
 /* B as gemm_pack_constant left it: block after block of k, in each panel after panel. */
-static blas_matrix packed_ahead(const gemm_job *job, const struct course *c, const gemm_tile *tile, int64_t k0,
+static blas_matrix packed_ahead(const gemm_job *job, const struct course *course, const gemm_tile *tile, int64_t k0,
                                 int64_t k1)
 {
-    const int64_t at = k0 * gemm_round_up(job->n, c->b_width) + tile->j0 * (k1 - k0);
+    const int64_t at = k0 * gemm_round_up(job->n, course->b_width) + tile->j0 * (k1 - k0);
     const char *matrix = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride;
 
     return (blas_matrix){ .data = matrix + at * (int64_t)job->kernel->in_bytes,
                           .along = false,
-                          .ld = c->b_width,
-                          .k_stride = c->b_width,
+                          .ld = course->b_width,
+                          .k_stride = course->b_width,
                           .scale = 1 };
 }
 
@@ -340,51 +341,51 @@ static blas_matrix pack_rows(const gemm_job *job, const gemm_tile *tile, int64_t
                              int64_t width, void *room)
 {
     const int64_t in = job->kernel->in_bytes;
-    const blas_matrix b = matrix_at(job, &job->b, tile->batch, tile->j0, false, ld);
+    const blas_matrix matrix = matrix_at(job, &job->b, tile->batch, tile->j0, false, ld);
 
     KERNEL_BEST(panel_rows)
-    (b.data + k0 * ld * in, ld * in, k1 - k0, (tile->j1 - tile->j0) * in, (k1 - k0) * PANEL_BYTES, room);
-    return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = b.scale };
+    (matrix.data + k0 * ld * in, ld * in, k1 - k0, (tile->j1 - tile->j0) * in, (k1 - k0) * PANEL_BYTES, room);
+    return (blas_matrix){ .data = room, .along = false, .ld = width, .k_stride = width, .scale = matrix.scale };
 }
 
 static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace)
 {
     const gemm_kernel *kernel = job->kernel;
     const blas_library *lib = kernel->user;
-    const struct course c = course_of(job);
-    char *a_room = workspace, *b_room = a_room + room_of_a(job, &c);
+    const struct course course = course_of(job);
+    char *a_room = workspace, *b_room = a_room + room_of_a(job, &course);
     int omp = lib->flavour == BLAS_OPENMP ? lib->omp_get_max_threads() : 0;
     blas_matrix whole_a = { 0 }, whole_b = { 0 };
 
-    if (!c.a_packs)
-        whole_a = matrix_at(job, &job->a, tile->batch, tile->i0, c.a_along, c.a_ld);
-    if (!c.b_packs && job->b.packed == NULL)
-        whole_b = matrix_at(job, &job->b, tile->batch, tile->j0, c.b_along, c.b_ld);
+    if (!course.a_packs)
+        whole_a = matrix_at(job, &job->a, tile->batch, tile->i0, course.a_along, course.a_ld);
+    if (!course.b_packs && job->b.packed == NULL)
+        whole_b = matrix_at(job, &job->b, tile->batch, tile->j0, course.b_along, course.b_ld);
     if (omp > 1)
         lib->omp_set_num_threads(1);
-    for (int64_t k0 = 0; k0 < job->k; k0 += c.depth) {
-        int64_t k1 = gemm_min(k0 + c.depth, job->k);
-        const struct block p = { .m = tile->i1 - tile->i0,
-                                 .n = tile->j1 - tile->j0,
-                                 .k = k1 - k0,
-                                 .add = k0 > 0 || job->init != NULL,
-                                 .c = tile->c,
-                                 .ldc = tile->c_stride };
+    for (int64_t k0 = 0; k0 < job->k; k0 += course.depth) {
+        int64_t k1 = gemm_min(k0 + course.depth, job->k);
+        const struct block block = { .m = tile->i1 - tile->i0,
+                                     .n = tile->j1 - tile->j0,
+                                     .k = k1 - k0,
+                                     .add = k0 > 0 || job->init != NULL,
+                                     .c = tile->c,
+                                     .ldc = tile->c_stride };
         blas_matrix a = part_of(kernel, &whole_a, 0, k0), b = part_of(kernel, &whole_b, 0, k0);
 
         if (job->b.packed != NULL)
-            b = packed_ahead(job, &c, tile, k0, k1);
-        else if (c.b_packs && c.way == WAY_PANELS && c.b_plain && !c.b_along)
-            b = pack_rows(job, tile, k0, k1, c.b_ld, c.b_width, b_room);
-        else if (c.b_packs)
-            b = pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, c.b_width, b_room);
-        if (c.way == WAY_PANELS) {
-            multiply_panels(job, &c, tile, &p, &a, &b, k0, a_room);
+            b = packed_ahead(job, &course, tile, k0, k1);
+        else if (course.b_packs && course.way == WAY_PANELS && course.b_plain && !course.b_along)
+            b = pack_rows(job, tile, k0, k1, course.b_ld, course.b_width, b_room);
+        else if (course.b_packs)
+            b = pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, course.b_width, b_room);
+        if (course.way == WAY_PANELS) {
+            multiply_panels(job, &course, tile, &block, &a, &b, k0, a_room);
             continue;
         }
-        if (c.a_packs)
-            a = pack(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, c.a_width, a_room);
-        (c.way == WAY_THIN ? multiply_thin : multiply_whole)(kernel, &p, &a, &b);
+        if (course.a_packs)
+            a = pack(&job->a, tile->batch, tile->i0, tile->i1, k0, k1, course.a_width, a_room);
+        (course.way == WAY_THIN ? multiply_thin : multiply_whole)(kernel, &block, &a, &b);
     }
     if (omp > 1)
         lib->omp_set_num_threads(omp);
@@ -394,22 +395,22 @@ static void multiply(const gemm_job *job, const gemm_tile *tile, void *workspace
 
 static uint64_t pack_bytes(const gemm_job *job)
 {
-    const struct course c = course_of(job);
-    int64_t columns = c.way == WAY_PANELS ? gemm_round_up(job->tile_n, c.b_width) : job->tile_n;
+    const struct course course = course_of(job);
+    int64_t columns = course.way == WAY_PANELS ? gemm_round_up(job->tile_n, course.b_width) : job->tile_n;
 
-    return room_of_a(job, &c) + (c.b_packs ? room_of_lines(job, &c, columns) : 0);
+    return room_of_a(job, &course) + (course.b_packs ? room_of_lines(job, &course, columns) : 0);
 }
 
 /* The tiles of a job on one thread: as few as what is packed allows. */
-static void largest_tile(const gemm_job *job, const struct course *c, int64_t *out_m, int64_t *out_n)
+static void largest_tile(const gemm_job *job, const struct course *course, int64_t *out_m, int64_t *out_n)
 {
     int64_t m = MOST_LINES, n = MOST_LINES;
 
-    if (c->way == WAY_PANELS)
-        n = PANEL_TILE * c->b_width;
-    if (c->way == WAY_WHOLE && c->a_packs)
+    if (course->way == WAY_PANELS)
+        n = PANEL_TILE * course->b_width;
+    if (course->way == WAY_WHOLE && course->a_packs)
         m = WHOLE_WIDTH;
-    if (c->way == WAY_WHOLE && c->b_packs)
+    if (course->way == WAY_WHOLE && course->b_packs)
         n = WHOLE_WIDTH;
     if (job->c_in_workspace) {
         m = gemm_min(m, 256);
@@ -421,11 +422,11 @@ static void largest_tile(const gemm_job *job, const struct course *c, int64_t *o
 
 static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
 {
-    const struct course c = course_of(job);
+    const struct course course = course_of(job);
     int64_t step = PANEL_BYTES / job->kernel->in_bytes, tile_m, tile_n;
 
     (void)threads;
-    largest_tile(job, &c, &tile_m, &tile_n);
+    largest_tile(job, &course, &tile_m, &tile_n);
     /* However many threads there are, for the library sums in another order at other sizes. Whole panels along n. */
     for (;;) {
         int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
@@ -443,77 +444,81 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
             break;
     }
     *out_tile_m = tile_m;
-    *out_tile_n = c.way == WAY_WHOLE && c.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
+    *out_tile_n =
+        course.way == WAY_WHOLE && course.b_packs ? gemm_round_up(tile_n, 16) : tile_n; /* panels are that wide */
 }
 
 /* Measured as product_cost.c says, operations a nanosecond: panels 262, the rest 235 to 250; double takes twice as
  * long. Kernels for AVX2 do half of that. What is packed as panels costs as much as in the reference provider. */
-static double product_ns(const gemm_kernel *kernel, const product_size *p)
+static double product_ns(const gemm_kernel *kernel, const product_size *size)
 {
     const blas_library *lib = kernel->user;
-    const double vector = PANEL_BYTES / 4.0 / kernel->in_bytes, work = p->m * p->n * p->k;
-    double columns = p->n <= 1 ? p->n : vector * (double)gemm_ceil_div((int64_t)p->n, (int64_t)vector);
+    const double vector = PANEL_BYTES / 4.0 / kernel->in_bytes, work = size->m * size->n * size->k;
+    double columns = size->n <= 1 ? size->n : vector * (double)gemm_ceil_div((int64_t)size->n, (int64_t)vector);
     double floats = sizeof(float) / (double)kernel->in_bytes, rate = 245, packing = 0;
-    double memory = product_memory_ns((p->m * p->k + p->n * p->k + p->m * p->n) * kernel->in_bytes), ns;
-    bool thin = p->m <= (p->b_along ? THIN_ROWS_TURNED : THIN_ROWS), ahead;
+    double memory = product_memory_ns((size->m * size->k + size->n * size->k + size->m * size->n) * kernel->in_bytes),
+           ns;
+    bool thin = size->m <= (size->b_along ? THIN_ROWS_TURNED : THIN_ROWS), ahead;
 
-    ahead = (kernel->packs & GEMM_PACKS_B) != 0 && p->b_constant && p->m >= kernel->pack_rows &&
-            p->n >= kernel->pack_columns;
+    ahead = (kernel->packs & GEMM_PACKS_B) != 0 && size->b_constant && size->m >= kernel->pack_rows &&
+            size->n >= kernel->pack_columns;
     if (!lib->small) {
         rate = 128;
-        packing = thin && p->m > 1 && p->n > 1 ? 0.25 * p->n * p->k : 0; /* that the library does for few rows */
+        packing =
+            thin && size->m > 1 && size->n > 1 ? 0.25 * size->n * size->k : 0; /* that the library does for few rows */
     } else if (ahead) {
         rate = 255;
-    } else if (p->b_windows || (!thin && work >= SMALL / 2 && p->n > 56)) {
+    } else if (size->b_windows || (!thin && work >= SMALL / 2 && size->n > 56)) {
         rate = 262;
-        packing = p->n * p->k * (p->b_along ? 0.4 : 0.1);
+        packing = size->n * size->k * (size->b_along ? 0.4 : 0.1);
     } else if (thin && work >= SMALL / 2) {
         rate = 235;
     }
-    if (p->b_windows && !lib->small)
-        packing += p->n * p->k * 0.1;
-    if (lib->small && p->a_across && p->m > TURNED_LD)
-        packing += p->m * p->k * 0.1 * (double)(int64_t)(1 + p->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    ns = (p->b_along && p->k < SMALL_TURNED_K ? 95 : 45) + 2 * p->m * columns * p->k / (rate * floats) + packing;
+    if (size->b_windows && !lib->small)
+        packing += size->n * size->k * 0.1;
+    if (lib->small && size->a_across && size->m > TURNED_LD)
+        packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
+    ns = (size->b_along && size->k < SMALL_TURNED_K ? 95 : 45) + 2 * size->m * columns * size->k / (rate * floats) +
+         packing;
     return ns > memory ? ns : memory;
 }
 
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
 {
-    const blas_engine *e = (const blas_engine *)(const void *)self;
+    const blas_engine *engine = (const blas_engine *)(const void *)self;
 
-    return type == GEMM_F32 || type == GEMM_F64 ? &e->kernels[type] : NULL;
+    return type == GEMM_F32 || type == GEMM_F64 ? &engine->kernels[type] : NULL;
 }
 
 /* The kernels of an engine whose library has, or will have, kernels for small products. */
-static void set_kernels(blas_engine *e, bool small)
+static void set_kernels(blas_engine *engine, bool small)
 {
-    e->library.small = small;
+    engine->library.small = small;
     for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
         uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
-        e->kernels[type] = (gemm_kernel){ .isa = "openblas",
-                                          .mr = 1,
-                                          .nr = PANEL_BYTES / bytes,
-                                          .in_bytes = bytes,
-                                          .acc_bytes = bytes,
-                                          .k_step = 1,
-                                          .depth = PANEL_DEPTH,
-                                          .pack_rows = 2,
-                                          .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
-                                          .chain = e->strict && type == GEMM_F32 ? GEMM_STRICT_CHAIN : 0,
-                                          .packs = small ? GEMM_PACKS_B : 0,
-                                          .plan = plan,
-                                          .pack_bytes = pack_bytes,
-                                          .multiply = multiply,
-                                          .product_ns = product_ns,
-                                          .user = &e->library };
+        engine->kernels[type] = (gemm_kernel){ .isa = "openblas",
+                                               .mr = 1,
+                                               .nr = PANEL_BYTES / bytes,
+                                               .in_bytes = bytes,
+                                               .acc_bytes = bytes,
+                                               .k_step = 1,
+                                               .depth = PANEL_DEPTH,
+                                               .pack_rows = 2,
+                                               .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
+                                               .chain = engine->strict && type == GEMM_F32 ? GEMM_STRICT_CHAIN : 0,
+                                               .packs = small ? GEMM_PACKS_B : 0,
+                                               .plan = plan,
+                                               .pack_bytes = pack_bytes,
+                                               .multiply = multiply,
+                                               .product_ns = product_ns,
+                                               .user = &engine->library };
     }
 }
 
-void blas_engine_be_strict(blas_engine *e)
+void blas_engine_be_strict(blas_engine *engine)
 {
-    e->strict = true;
-    e->kernels[GEMM_F32].chain = GEMM_STRICT_CHAIN;
+    engine->strict = true;
+    engine->kernels[GEMM_F32].chain = GEMM_STRICT_CHAIN;
 }
 
 static void engine_init(blas_engine *out)
@@ -554,27 +559,27 @@ static __attribute__((constructor)) void guard_opening(void)
     lock_at_fork(&opening);
 }
 
-inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag *diag)
+inlay_status blas_engine_need(const inlay_host *host, blas_engine *engine, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     blas_library opened;
 
     (void)pthread_mutex_lock(&opening);
-    if (e->awaited != NULL) {
-        INLAY_TRY(blas_library_open(host, e->awaited, BLAS_DEFAULT_CORE, &opened, diag));
-        if (opened.small != e->library.small) /* who reads prices meanwhile may see either */
-            set_kernels(e, opened.small);
-        blas_library_move(&e->library, &opened);
-        free(e->awaited);
-        e->awaited = NULL;
+    if (engine->awaited != NULL) {
+        INLAY_TRY(blas_library_open(host, engine->awaited, BLAS_DEFAULT_CORE, &opened, diag));
+        if (opened.small != engine->library.small) /* who reads prices meanwhile may see either */
+            set_kernels(engine, opened.small);
+        blas_library_move(&engine->library, &opened);
+        free(engine->awaited);
+        engine->awaited = NULL;
     }
 done:
     (void)pthread_mutex_unlock(&opening);
     return status;
 }
 
-void blas_engine_close(blas_engine *e)
+void blas_engine_close(blas_engine *engine)
 {
-    blas_library_close(&e->library);
-    free(e->awaited);
+    blas_library_close(&engine->library);
+    free(engine->awaited);
 }

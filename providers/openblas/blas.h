@@ -27,10 +27,10 @@ INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char
 INLAY_NODISCARD inlay_status blas_engine_await(const inlay_host *host, const char *library, const char *core,
                                                blas_engine *out, inlay_diag *diag);
 /* For precision strict; right after it was opened or is awaited. */
-void blas_engine_be_strict(blas_engine *e);
+void blas_engine_be_strict(blas_engine *engine);
 /* Opens the library if that is still to be done; before the first product. From any thread. */
-INLAY_NODISCARD inlay_status blas_engine_need(const inlay_host *host, blas_engine *e, inlay_diag *diag);
-void blas_engine_close(blas_engine *e);
+INLAY_NODISCARD inlay_status blas_engine_need(const inlay_host *host, blas_engine *engine, inlay_diag *diag);
+void blas_engine_close(blas_engine *engine);
 
 /* kit_kernel.supports of all kernels: is the node a product that the library does well? */
 bool blas_supports(const kit_node *node, kit_refusal *why);

@@ -73,37 +73,37 @@ static bool starts(const char *entry, const char *name)
 /* core NULL: the variable stays as the user has it. NULL: out of memory. */
 static struct attempt *enter_environment(const char *core)
 {
-    struct attempt *e = calloc(1, sizeof *e);
+    struct attempt *attempt = calloc(1, sizeof *attempt);
     size_t n = 0, used = 0;
 
     while (environ != NULL && environ[n] != NULL)
         n++;
-    if (e == NULL || (e->array = calloc(n + 3, sizeof(char *))) == NULL) {
-        free(e);
+    if (attempt == NULL || (attempt->array = calloc(n + 3, sizeof(char *))) == NULL) {
+        free(attempt);
         return NULL;
     }
-    e->next = attempts;
-    attempts = e;
+    attempt->next = attempts;
+    attempts = attempt;
     for (size_t i = 0; i < n; i++)
         if (!starts(environ[i], "OPENBLAS_NUM_THREADS") && (core == NULL || !starts(environ[i], "OPENBLAS_CORETYPE")))
-            e->array[used++] = environ[i];
-    (void)snprintf(e->threads, sizeof e->threads, "OPENBLAS_NUM_THREADS=1");
-    e->array[used++] = e->threads;
+            attempt->array[used++] = environ[i];
+    (void)snprintf(attempt->threads, sizeof attempt->threads, "OPENBLAS_NUM_THREADS=1");
+    attempt->array[used++] = attempt->threads;
     if (core != NULL) {
-        (void)snprintf(e->core, sizeof e->core, "OPENBLAS_CORETYPE=%s", core);
-        e->array[used++] = e->core;
+        (void)snprintf(attempt->core, sizeof attempt->core, "OPENBLAS_CORETYPE=%s", core);
+        attempt->array[used++] = attempt->core;
     }
-    e->before = environ;
-    __atomic_store_n(&environ, e->array, __ATOMIC_SEQ_CST);
-    return e;
+    attempt->before = environ;
+    __atomic_store_n(&environ, attempt->array, __ATOMIC_SEQ_CST);
+    return attempt;
 }
 
 /* Puts the user's array back, unless somebody else has replaced it in the meantime: then theirs stays. */
-static void leave_environment(struct attempt *e)
+static void leave_environment(struct attempt *attempt)
 {
-    char **ours = e->array;
+    char **ours = attempt->array;
 
-    (void)__atomic_compare_exchange_n(&environ, &ours, e->before, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    (void)__atomic_compare_exchange_n(&environ, &ours, attempt->before, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -214,28 +214,28 @@ static void hold_threads(const inlay_host *host, const blas_library *library, he
 
 static inlay_status load(const char *name, const char *core, void **out_handle, inlay_diag *diag)
 {
-    struct attempt *a = attempts;
+    struct attempt *attempt = attempts;
 
-    while (a != NULL && (a->missing == NULL || strcmp(a->missing, name) != 0))
-        a = a->next;
-    if (a == NULL) {
-        a = enter_environment(core);
-        if (a == NULL)
+    while (attempt != NULL && (attempt->missing == NULL || strcmp(attempt->missing, name) != 0))
+        attempt = attempt->next;
+    if (attempt == NULL) {
+        attempt = enter_environment(core);
+        if (attempt == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to load %s", name);
         *out_handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (*out_handle == NULL) {
             const char *why = dlerror();
 
-            (void)snprintf(a->why, sizeof a->why, "%s", why != NULL ? why : name);
-            a->missing = strdup(name); /* NULL: it is searched again */
+            (void)snprintf(attempt->why, sizeof attempt->why, "%s", why != NULL ? why : name);
+            attempt->missing = strdup(name); /* NULL: it is searched again */
         }
-        leave_environment(a);
+        leave_environment(attempt);
     }
     if (*out_handle == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "no OpenBLAS: install libopenblas0-pthread or set openblas.library "
                           "(%.300s)",
-                          a->why);
+                          attempt->why);
     return INLAY_OK;
 }
 
@@ -283,7 +283,7 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
                                inlay_diag *diag)
 {
     bool loaded = false;
-    held_library *h;
+    held_library *library;
     inlay_status status = INLAY_OK;
 
     *out = (blas_library){ 0 };
@@ -297,15 +297,15 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
         loaded = true;
     }
     INLAY_TRY(bind(name, out, diag));
-    h = find_held(out->handle);
-    if (h == NULL) {
+    library = find_held(out->handle);
+    if (library == NULL) {
         status =
             inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d different libraries as openblas.library", MAX_LIBRARIES);
         goto done;
     }
-    h->ours |= loaded;
-    hold_threads(host, out, h);
-    report(host, name, core, out, h->ours);
+    library->ours |= loaded;
+    hold_threads(host, out, library);
+    report(host, name, core, out, library->ours);
 done:
     if (status != INLAY_OK && out->handle != NULL) {
         (void)dlclose(out->handle);

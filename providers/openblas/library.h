@@ -16,10 +16,10 @@ typedef void (*blas_sgemm_fn)(int order, int trans_a, int trans_b, int m, int n,
                               int lda, const float *b, int ldb, float beta, float *c, int ldc);
 typedef void (*blas_dgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
                               int lda, const double *b, int ldb, double beta, double *c, int ldc);
-typedef void (*blas_sgemv_fn)(int order, int trans, int m, int n, float alpha, const float *a, int lda, const float *x,
-                              int incx, float beta, float *y, int incy);
+typedef void (*blas_sgemv_fn)(int order, int trans, int m, int n, float alpha, const float *a, int lda,
+                              const float *input, int incx, float beta, float *output, int incy);
 typedef void (*blas_dgemv_fn)(int order, int trans, int m, int n, double alpha, const double *a, int lda,
-                              const double *x, int incx, double beta, double *y, int incy);
+                              const double *input, int incx, double beta, double *output, int incy);
 
 /* How the library was built: what openblas_get_parallel() returns. */
 enum { BLAS_SERIAL = 0, BLAS_PTHREAD = 1, BLAS_OPENMP = 2 };

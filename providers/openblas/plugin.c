@@ -56,44 +56,44 @@ static const inlay_option options[] = {
 
 static void close_blas(void *provider)
 {
-    blas_engine *e = provider;
+    blas_engine *engine = provider;
 
-    blas_engine_close(e);
-    free(e);
+    blas_engine_close(engine);
+    free(engine);
 }
 
 static inlay_status open_blas(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     const char *library = options[0].default_value, *core = options[1].default_value, *isa = "auto";
-    blas_engine *e = calloc(1, sizeof *e);
+    blas_engine *engine = calloc(1, sizeof *engine);
     inlay_status status;
     bool strict = false;
 
     *out = NULL;
-    if (e == NULL)
+    if (engine == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider openblas");
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-        if (v->s == NULL || v->s[0] == '\0')
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        if (value->s == NULL || value->s[0] == '\0')
             continue;
-        if (strcmp(v->name, "library") == 0)
-            library = v->s;
-        else if (strcmp(v->name, "core") == 0)
-            core = v->s;
-        else if (strcmp(v->name, "precision") == 0)
-            strict = strcmp(v->s, "strict") == 0;
-        else if (strcmp(v->name, "isa") == 0)
-            isa = v->s;
+        if (strcmp(value->name, "library") == 0)
+            library = value->s;
+        else if (strcmp(value->name, "core") == 0)
+            core = value->s;
+        else if (strcmp(value->name, "precision") == 0)
+            strict = strcmp(value->s, "strict") == 0;
+        else if (strcmp(value->name, "isa") == 0)
+            isa = value->s;
     }
     status = cpu_cap(isa, diag);
     if (status == INLAY_OK)
-        status = blas_engine_await(host, library, core, e, diag);
+        status = blas_engine_await(host, library, core, engine, diag);
     if (strict && status == INLAY_OK)
-        blas_engine_be_strict(e);
+        blas_engine_be_strict(engine);
     if (status != INLAY_OK)
-        close_blas(e);
+        close_blas(engine);
     else
-        *out = e;
+        *out = engine;
     return status;
 }
 

@@ -7,21 +7,21 @@
  * window, for which there are better loops than a product with one row. */
 static bool is_depthwise(const kit_node *node)
 {
-    const inlay_value_info *w = kit_input(node, 1);
+    const inlay_value_info *weights = kit_input(node, 1);
     int64_t group = kit_attr_int(node->info, "group", 1);
 
-    return group > 1 && w != NULL && w->rank != INLAY_RANK_UNKNOWN && w->rank >= 2 &&
-           w->dims[0].kind == INLAY_DIM_FIXED && w->dims[1].kind == INLAY_DIM_FIXED && w->dims[1].value == 1 &&
-           w->dims[0].value / group <= 2;
+    return group > 1 && weights != NULL && weights->rank != INLAY_RANK_UNKNOWN && weights->rank >= 2 &&
+           weights->dims[0].kind == INLAY_DIM_FIXED && weights->dims[1].kind == INLAY_DIM_FIXED &&
+           weights->dims[1].value == 1 && weights->dims[0].value / group <= 2;
 }
 
 static bool einsum_supports(const kit_node *node, kit_refusal *why)
 {
-    einsum_state s = { 0 };
+    einsum_state state = { 0 };
 
-    if (einsum_read(node, &s, NULL) != INLAY_OK)
+    if (einsum_read(node, &state, NULL) != INLAY_OK)
         return true; /* compile says what is wrong with it */
-    if (einsum_is_product(&s))
+    if (einsum_is_product(&state))
         return true;
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
                       "the equation sums over no label of two terms: it is no matrix product");

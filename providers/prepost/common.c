@@ -3,12 +3,12 @@
 inlay_status pp_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                           inlay_diag *diag)
 {
-    const inlay_value_info *v = i < in->input_count ? in->inputs[i] : NULL;
+    const inlay_value_info *value = i < in->input_count ? in->inputs[i] : NULL;
 
-    if (!pp_knows_rank(v) || v->rank == one || v->rank == other)
+    if (!pp_knows_rank(value) || value->rank == one || value->rank == other)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%.*s: input %u has rank %u; it is %s", (int)in->node->op_type.bytes,
-                      in->node->op_type.data, i, v->rank, shape);
+                      in->node->op_type.data, i, value->rank, shape);
 }
 
 int pp_word(const char *text, const char *const *list, uint32_t count)

@@ -24,19 +24,19 @@ static const inlay_option options[] = { { .name = "max_pixels",
 
 static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    pp_settings *s = malloc(sizeof *s);
+    pp_settings *settings = malloc(sizeof *settings);
 
     (void)host;
-    if (s == NULL)
+    if (settings == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open the provider");
-    s->max_pixels = 100000000;
+    settings->max_pixels = 100000000;
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, options[0].name) == 0)
-            s->max_pixels = v->i;
+        if (strcmp(value->name, options[0].name) == 0)
+            settings->max_pixels = value->i;
     }
-    *out = s;
+    *out = settings;
     return INLAY_OK;
 }
 
@@ -51,23 +51,23 @@ static const kit_provider provider = { .name = "prepost",
 
 static kit_plugin prepost = { .name = "prepost", .version = "1.0.0", .provider = &provider, .operators = operators };
 
-static void add(const pp_operator *o, const char *domain)
+static void add(const pp_operator *operator, const char * domain)
 {
     const uint32_t i = table.count++;
 
     operators[i] = (inlay_operator){ .struct_size = sizeof operators[i],
                                      .domain = domain,
-                                     .op_type = o->op_type,
-                                     .signature = o->signature,
-                                     .doc = o->doc,
+                                     .op_type = operator->op_type,
+                                     .signature = operator->signature,
+                                     .doc = operator->doc,
                                      .since_version = 1,
-                                     .infer = o->infer,
-                                     .examples = o->examples,
-                                     .example_count = o->example_count,
-                                     .example_stride = sizeof o->examples[0] };
-    kernels[i] = o->kernel;
+                                     .infer = operator->infer,
+                                     .examples = operator->examples,
+                                     .example_count = operator->example_count,
+                                     .example_stride = sizeof operator->examples[0] };
+    kernels[i] = operator->kernel;
     kernels[i].domain = domain;
-    kernels[i].op_type = o->op_type;
+    kernels[i].op_type = operator->op_type;
     kernels[i].since_max = 1;
 }
 

@@ -39,9 +39,9 @@ static inline inlay_dim pp_open(void)
 {
     return (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
 }
-static inline bool pp_knows_rank(const inlay_value_info *v)
+static inline bool pp_knows_rank(const inlay_value_info *value)
 {
-    return v != NULL && v->rank != INLAY_RANK_UNKNOWN;
+    return value != NULL && value->rank != INLAY_RANK_UNKNOWN;
 }
 /* Output `i` of the type that the schema gives. */
 static inline inlay_status pp_set(inlay_infer *in, uint32_t i, uint32_t rank, const inlay_dim *dims)

@@ -58,12 +58,12 @@ static void after_in_child(void)
                                      : pthread_rwlock_init(list[i].calls, NULL));
 }
 
-static void add(struct guarded g)
+static void add(struct guarded guarded)
 {
     if (count == 0)
         (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
     if (count < LOCKS_AT_FORK)
-        list[count++] = g;
+        list[count++] = guarded;
 }
 
 void lock_at_fork(pthread_mutex_t *lock)

@@ -31,11 +31,11 @@ void part_to_f64(double *dst, inlay_dtype from, const void *src, int64_t first, 
 void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
 void part_odd_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
 
-static bool is_number(inlay_dtype t)
+static bool is_number(inlay_dtype dtype)
 {
-    return t == INLAY_FLOAT || t == INLAY_DOUBLE || t == INLAY_BOOL || t == INLAY_UINT8 || t == INLAY_INT8 ||
-           t == INLAY_UINT16 || t == INLAY_INT16 || t == INLAY_INT32 || t == INLAY_INT64 || t == INLAY_UINT32 ||
-           t == INLAY_UINT64;
+    return dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_BOOL || dtype == INLAY_UINT8 ||
+           dtype == INLAY_INT8 || dtype == INLAY_UINT16 || dtype == INLAY_INT16 || dtype == INLAY_INT32 ||
+           dtype == INLAY_INT64 || dtype == INLAY_UINT32 || dtype == INLAY_UINT64;
 }
 
 void convert_to_f32(float *restrict dst, inlay_dtype from, const void *restrict src, int64_t first, int64_t count)

@@ -39,12 +39,12 @@ static inline double f64_from_bits(uint64_t u)
     return x;
 }
 
-/* x[i] * weight, 0 for i = -1: without branches, so that a loop over it becomes gathers. */
-static inline float convert_picked(const float *x, int32_t i, float weight)
+/* input[i] * weight, 0 for i = -1: without branches, so that a loop over it becomes gathers. */
+static inline float convert_picked(const float *input, int32_t i, float weight)
 {
     const uint32_t outside = (uint32_t)(i >> 31);
 
-    return f32_from_bits(f32_bits(x[i & (int32_t)~outside] * weight) & ~outside);
+    return f32_from_bits(f32_bits(input[i & (int32_t)~outside] * weight) & ~outside);
 }
 
 /* double to float, rounded to odd: what is lost stays visible in the lowest bit, so that a second rounding to a format

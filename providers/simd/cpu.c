@@ -31,9 +31,9 @@ static cpu_level level_below(const char *name)
 
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
         return most;
-    for (cpu_level l = 0; l < CPU_LEVEL_COUNT; l++)
-        if (strcmp(name, names[l]) == 0)
-            return l < most ? l : most;
+    for (cpu_level level = 0; level < CPU_LEVEL_COUNT; level++)
+        if (strcmp(name, names[level]) == 0)
+            return level < most ? level : most;
     return CPU_LEVEL_COUNT;
 }
 

@@ -6,10 +6,10 @@
 
 /* rows, columns >= 0. */
 typedef struct move_set {
-    /* y[r][c] = x[r][c]; rows are x_row and y_row words apart. */
-    void (*rows)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
-    /* y[c][r] = x[r][c]: rows of x are x_row words apart, those of y y_row. */
-    void (*turn)(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns);
+    /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. */
+    void (*rows)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
+    /* output[c][r] = input[r][c]: rows of input are x_row words apart, those of output y_row. */
+    void (*turn)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
     /* The same of elements of 1, 2 or 4 bytes ([log2 of that]) at any addresses; rows are x_row and y_row bytes apart.
      */
     void (*turn_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);

@@ -3,34 +3,35 @@
 #include "simd/vec.h"
 #include <stdbool.h>
 
-/* y[pixels][3] from three rows. */
-static void interleave(const float *x, int64_t step, int64_t pixels, float *y)
+/* output[pixels][3] from three rows. */
+static void interleave(const float *input, int64_t step, int64_t pixels, float *output)
 {
     int64_t w = 0;
 
     for (; w + VEC_LANES <= pixels; w += VEC_LANES)
-        vec_interleave_3(y + 3 * w, vec_load(x + w), vec_load(x + step + w), vec_load(x + 2 * step + w));
+        vec_interleave_3(output + 3 * w, vec_load(input + w), vec_load(input + step + w),
+                         vec_load(input + 2 * step + w));
     for (; w < pixels; w++)
         for (int64_t c = 0; c < 3; c++)
-            y[3 * w + c] = x[c * step + w];
+            output[3 * w + c] = input[c * step + w];
 }
 
-/* The other way: three rows from x[pixels][3]. */
-static void part(const float *x, float *y, int64_t step, int64_t pixels)
+/* The other way: three rows from input[pixels][3]. */
+static void part(const float *input, float *output, int64_t step, int64_t pixels)
 {
     int64_t w = 0;
 
     for (; w + VEC_LANES <= pixels; w += VEC_LANES) {
         vec a, b, c;
 
-        vec_part_3(x + 3 * w, &a, &b, &c);
-        vec_store(y + w, a);
-        vec_store(y + step + w, b);
-        vec_store(y + 2 * step + w, c);
+        vec_part_3(input + 3 * w, &a, &b, &c);
+        vec_store(output + w, a);
+        vec_store(output + step + w, b);
+        vec_store(output + 2 * step + w, c);
     }
     for (; w < pixels; w++)
         for (int64_t c = 0; c < 3; c++)
-            y[c * step + w] = x[3 * w + c];
+            output[c * step + w] = input[3 * w + c];
 }
 
 KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
@@ -46,25 +47,25 @@ KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_
     }
 }
 
-VEC_INLINE void turn_block(const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns,
-                           bool full)
+VEC_INLINE void turn_block(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
+                           int64_t columns, bool full)
 {
     const vmask in = vec_first(columns), out = vec_first(rows);
     vec v[VEC_LANES];
 
     for (int r = 0; r < VEC_LANES; r++)
-        v[r] = full ? vec_load(x + r * x_row) : r < rows ? vec_load_some(in, x + r * x_row) : vec_zero();
+        v[r] = full ? vec_load(input + r * x_row) : r < rows ? vec_load_some(in, input + r * x_row) : vec_zero();
     vec_transpose(v);
     for (int c = 0; c < VEC_LANES; c++)
         if (full)
-            vec_store(y + c * y_row, v[c]);
+            vec_store(output + c * y_row, v[c]);
         else if (c < columns)
-            vec_store_some(y + c * y_row, out, v[c]);
+            vec_store_some(output + c * y_row, out, v[c]);
 }
 
 /* Few rows whose columns follow each other without gaps, as pixels of few channels do: whole vectors are stored, and
  * what is too much is written over by the next. Returns how many columns were done; the last may not run over. */
-static int64_t turn_few(const float *x, int64_t x_row, float *y, int64_t rows, int64_t columns)
+static int64_t turn_few(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
 {
     int64_t c = 0;
 
@@ -72,10 +73,10 @@ static int64_t turn_few(const float *x, int64_t x_row, float *y, int64_t rows, i
         vec v[VEC_LANES];
 
         for (int r = 0; r < VEC_LANES; r++)
-            v[r] = r < rows ? vec_load(x + r * x_row + c) : vec_zero();
+            v[r] = r < rows ? vec_load(input + r * x_row + c) : vec_zero();
         vec_transpose(v);
         for (int i = 0; i < VEC_LANES; i++)
-            vec_store(y + (c + i) * rows, v[i]);
+            vec_store(output + (c + i) * rows, v[i]);
     }
     return c;
 }
@@ -196,19 +197,19 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
 }
 
 /* Bytes of pixels of few channels that follow each other without gaps, parted into planes. */
-VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict x, uint8_t *restrict y, int64_t step,
+VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output, int64_t step,
                            int64_t pixels)
 {
-    uint8_t *restrict y1 = y + step, *restrict y2 = y + (channels > 2 ? 2 : 0) * step;
+    uint8_t *restrict y1 = output + step, *restrict y2 = output + (channels > 2 ? 2 : 0) * step;
 
     for (int64_t i = 0; i < pixels; i++) {
-        y[i] = x[channels * i];
-        y1[i] = x[channels * i + 1];
+        output[i] = input[channels * i];
+        y1[i] = input[channels * i + 1];
         if (channels > 2)
-            y2[i] = x[channels * i + 2];
+            y2[i] = input[channels * i + 2];
     }
     for (int64_t i = 0; channels > 3 && i < pixels; i++)
-        y[3 * step + i] = x[channels * i + 3];
+        output[3 * step + i] = input[channels * i + 3];
 }
 
 KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)

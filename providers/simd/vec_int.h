@@ -35,17 +35,18 @@
 #include "simd/vec_int_avx2.h"
 #endif
 #if defined(__x86_64__)
-VEC_INLINE void int_interleave_4(uint8_t *y, const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d)
+VEC_INLINE void int_interleave_4(uint8_t *output, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                 const uint8_t *d)
 {
-    const __m128i w = _mm_loadu_si128((const void *)a), x = _mm_loadu_si128((const void *)b);
+    const __m128i m128i = _mm_loadu_si128((const void *)a), x = _mm_loadu_si128((const void *)b);
     const __m128i z = _mm_loadu_si128((const void *)c), v = _mm_loadu_si128((const void *)d);
-    const __m128i low[2] = { _mm_unpacklo_epi8(w, x), _mm_unpacklo_epi8(z, v) };
-    const __m128i high[2] = { _mm_unpackhi_epi8(w, x), _mm_unpackhi_epi8(z, v) };
+    const __m128i low[2] = { _mm_unpacklo_epi8(m128i, x), _mm_unpacklo_epi8(z, v) };
+    const __m128i high[2] = { _mm_unpackhi_epi8(m128i, x), _mm_unpackhi_epi8(z, v) };
 
-    _mm_storeu_si128((void *)y, _mm_unpacklo_epi16(low[0], low[1]));
-    _mm_storeu_si128((void *)(y + 16), _mm_unpackhi_epi16(low[0], low[1]));
-    _mm_storeu_si128((void *)(y + 32), _mm_unpacklo_epi16(high[0], high[1]));
-    _mm_storeu_si128((void *)(y + 48), _mm_unpackhi_epi16(high[0], high[1]));
+    _mm_storeu_si128((void *)output, _mm_unpacklo_epi16(low[0], low[1]));
+    _mm_storeu_si128((void *)(output + 16), _mm_unpackhi_epi16(low[0], low[1]));
+    _mm_storeu_si128((void *)(output + 32), _mm_unpacklo_epi16(high[0], high[1]));
+    _mm_storeu_si128((void *)(output + 48), _mm_unpackhi_epi16(high[0], high[1]));
 }
 #endif
 #endif

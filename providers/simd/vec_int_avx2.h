@@ -39,13 +39,13 @@ VEC_INLINE ivec int_up_16(ivec x)
 {
     return _mm256_slli_epi32(x, 16);
 }
-VEC_INLINE ivec int_widen(const uint8_t *x)
+VEC_INLINE ivec int_widen(const uint8_t *input)
 {
-    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)x));
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)input));
 }
-VEC_INLINE ivec int_widen_half(const uint8_t *x)
+VEC_INLINE ivec int_widen_half(const uint8_t *input)
 {
-    return _mm256_cvtepu8_epi16(_mm_loadl_epi64((const void *)x));
+    return _mm256_cvtepu8_epi16(_mm_loadl_epi64((const void *)input));
 }
 VEC_INLINE ivec int_zip_low(ivec x, ivec y)
 {
@@ -61,9 +61,9 @@ VEC_INLINE ivec int_dot_pairs(ivec sum, ivec x, ivec w)
 }
 #if defined(__AVXVNNI__)
 #define INT_QUADS 1
-VEC_INLINE ivec int_line(const int8_t *w)
+VEC_INLINE ivec int_line(const int8_t *weights)
 {
-    return int_load(w);
+    return int_load(weights);
 }
 VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {
@@ -71,9 +71,9 @@ VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 }
 #else
 #define INT_QUADS 0
-VEC_INLINE ivec int_line(const int8_t *w)
+VEC_INLINE ivec int_line(const int8_t *weights)
 {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w));
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)weights));
 }
 VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {
@@ -115,25 +115,25 @@ VEC_INLINE ivec int_in_pairs(ivec bytes)
 {
     return _mm256_permute4x64_epi64(bytes, 0xd8);
 }
-VEC_INLINE void int_store_part(uint8_t *y, ivec v, int part, int parts, int64_t count)
+VEC_INLINE void int_store_part(uint8_t *output, ivec v, int part, int parts, int64_t count)
 {
     const int64_t size = 32 / parts;
     uint8_t bytes[32];
 
     if (parts == 2 && count >= 16) {
-        _mm_storeu_si128((void *)y, part == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1));
+        _mm_storeu_si128((void *)output, part == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1));
     } else if (parts == 4 && count >= 8) {
         const __m128i half = part < 2 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
 
-        _mm_storel_epi64((void *)y, part % 2 == 0 ? half : _mm_unpackhi_epi64(half, half));
+        _mm_storel_epi64((void *)output, part % 2 == 0 ? half : _mm_unpackhi_epi64(half, half));
     } else {
         _mm256_storeu_si256((void *)bytes, v);
-        memcpy(y, bytes + part * size, (size_t)(count < size ? count : size));
+        memcpy(output, bytes + part * size, (size_t)(count < size ? count : size));
     }
 }
-VEC_INLINE vec int_from_bytes(const uint8_t *x, bool is_signed)
+VEC_INLINE vec int_from_bytes(const uint8_t *input, bool is_signed)
 {
-    const __m128i bytes = _mm_loadl_epi64((const void *)x);
+    const __m128i bytes = _mm_loadl_epi64((const void *)input);
 
     return _mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes));
 }

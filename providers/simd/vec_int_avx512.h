@@ -32,9 +32,9 @@ VEC_INLINE ivec int_xor(ivec x, ivec y)
 {
     return _mm512_xor_si512(x, y);
 }
-VEC_INLINE ivec int_line(const int8_t *w)
+VEC_INLINE ivec int_line(const int8_t *weights)
 {
-    return int_load(w);
+    return int_load(weights);
 }
 VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {
@@ -64,24 +64,24 @@ VEC_INLINE __mmask64 int_mask(int64_t count)
     return count >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
 }
 /* Stores with masks are slow, those of bytes very. */
-VEC_INLINE void int_store_part(uint8_t *y, ivec v, int part, int parts, int64_t count)
+VEC_INLINE void int_store_part(uint8_t *output, ivec v, int part, int parts, int64_t count)
 {
     if (parts == 1) {
         if (count >= 64)
-            _mm512_storeu_si512(y, v);
+            _mm512_storeu_si512(output, v);
         else if (count % 4 == 0)
-            _mm512_mask_storeu_epi32(y, (__mmask16)((1u << count / 4) - 1), v);
+            _mm512_mask_storeu_epi32(output, (__mmask16)((1u << count / 4) - 1), v);
         else
-            _mm512_mask_storeu_epi8(y, int_mask(count), v);
+            _mm512_mask_storeu_epi8(output, int_mask(count), v);
     } else if (parts == 2) {
         const __m256i half = part == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
 
         if (count >= 32)
-            _mm256_storeu_si256((void *)y, half);
+            _mm256_storeu_si256((void *)output, half);
         else if (count % 4 == 0)
-            _mm256_mask_storeu_epi32(y, (__mmask8)((1u << count / 4) - 1), half);
+            _mm256_mask_storeu_epi32(output, (__mmask8)((1u << count / 4) - 1), half);
         else
-            _mm256_mask_storeu_epi8(y, (__mmask32)int_mask(count), half);
+            _mm256_mask_storeu_epi8(output, (__mmask32)int_mask(count), half);
     } else {
         const __m128i quarter = part == 0   ? _mm512_castsi512_si128(v)
                                 : part == 1 ? _mm512_extracti32x4_epi32(v, 1)
@@ -89,14 +89,14 @@ VEC_INLINE void int_store_part(uint8_t *y, ivec v, int part, int parts, int64_t 
                                             : _mm512_extracti32x4_epi32(v, 3);
 
         if (count >= 16)
-            _mm_storeu_si128((void *)y, quarter);
+            _mm_storeu_si128((void *)output, quarter);
         else
-            _mm_mask_storeu_epi8(y, (__mmask16)int_mask(count), quarter);
+            _mm_mask_storeu_epi8(output, (__mmask16)int_mask(count), quarter);
     }
 }
-VEC_INLINE vec int_from_bytes(const uint8_t *x, bool is_signed)
+VEC_INLINE vec int_from_bytes(const uint8_t *input, bool is_signed)
 {
-    const __m128i bytes = _mm_loadu_si128((const void *)x);
+    const __m128i bytes = _mm_loadu_si128((const void *)input);
 
     return _mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
 }

@@ -7,9 +7,9 @@
 enum { MOST_ROWS_EACH = 4, MOST_LANES = 64 };
 
 /* How many rows of scores fit the shared memory; 0: none. */
-static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
+static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
 {
-    const uint64_t room = (f->most_shared - MOST_ROWS_EACH * MOST_LANES * sizeof(float)) / sizeof(float);
+    const uint64_t room = (facts->most_shared - MOST_ROWS_EACH * MOST_LANES * sizeof(float)) / sizeof(float);
     uint32_t rows = queries < MOST_ROWS_EACH ? (uint32_t)queries : MOST_ROWS_EACH;
 
     while (rows > 0 && rows * (uint64_t)keys > room)
@@ -17,109 +17,116 @@ static uint32_t rows_each(const gpu_facts *f, int64_t queries, int64_t keys)
     return rows;
 }
 
-static uint32_t lanes_of(const gpu_facts *f)
+static uint32_t lanes_of(const gpu_facts *facts)
 {
-    return !f->is_cpu ? MOST_LANES : f->subgroup > 0 ? f->subgroup : 8;
+    return !facts->is_cpu ? MOST_LANES : facts->subgroup > 0 ? facts->subgroup : 8;
 }
 
-static bool can_attend(const vr_build *b, const vr_attend *t)
+static bool can_attend(const vr_build *build, const vr_attend *attend)
 {
-    const int64_t keys = t->scores.n, depth = t->scores.k, lanes = lanes_of(&b->g->facts);
+    const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->g->facts);
 
-    return depth > 0 && rows_each(&b->g->facts, t->scores.line, keys) > 0 &&
-           vr_goes_round(b, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
-                                (t->width / lanes + 1) * (1 + keys / 8 + keys % 8));
+    return depth > 0 && rows_each(&build->g->facts, attend->scores.line, keys) > 0 &&
+           vr_goes_round(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
+                                    (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
-/* p makes the scores. */
-static inlay_status emit_attend(vr_build *b, const vr_attend *t, vr_program *p)
+/* program makes the scores. */
+static inlay_status emit_attend(vr_build *build, const vr_attend *attend, vr_program *program)
 {
-    const vr_product *x = &t->scores;
-    const gpu_facts *f = &b->g->facts;
-    const uint32_t rows = rows_each(f, x->line, x->n);
-    const int64_t batches = x->batch[0] * x->batch[1] * x->batch[2], items = (x->line + rows - 1) / rows * batches;
-    const int64_t *const lists[] = { x->batch, x->a_batch, x->b_batch, t->v_batch, x->out_batch };
-    vr_dispatch *d = vr_emit(b, SHADER_attend, 32);
+    const vr_product *product = &attend->scores;
+    const gpu_facts *facts = &build->g->facts;
+    const uint32_t rows = rows_each(facts, product->line, product->n);
+    const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
+                  items = (product->line + rows - 1) / rows * batches;
+    const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
+                                     product->out_batch };
+    vr_dispatch *dispatch = vr_emit(build, SHADER_attend, 32);
 
-    d->constants[ID_LOCAL] = lanes_of(f);
-    VR_OWN(d, rows, rows * (uint32_t)x->n, t->blank, x->k >= 8, x->k % 8 != 0);
-    vr_expect_flops(b, d, 2.0 * (double)(x->line * x->n) * (double)(x->k + t->width) * (double)batches);
-    VR_PUT(b, d, 0, x->line, x->n, x->k, t->width, x->a_row, x->a_step, x->b_step, x->b_column, t->v_row, t->v_column,
-           x->out_row, x->out_column, vr_bits(x->alpha), items);
+    dispatch->constants[ID_LOCAL] = lanes_of(facts);
+    VR_OWN(dispatch, rows, rows * (uint32_t)product->n, attend->blank, product->k >= 8, product->k % 8 != 0);
+    vr_expect_flops(build, dispatch,
+                    2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
+                        (double)batches);
+    VR_PUT(build, dispatch, 0, product->line, product->n, product->k, attend->width, product->a_row, product->a_step,
+           product->b_step, product->b_column, attend->v_row, attend->v_column, product->out_row, product->out_column,
+           vr_bits(product->alpha), items);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vr_put(b, d, 14 + 3 * i, 3, lists[i]);
-    vr_read_at(b, d, 0, &x->a);
-    vr_read_at(b, d, 1, &x->b);
-    vr_read_at(b, d, 2, &t->v);
-    p->result = t->result;
-    vr_finish(b, d, p);
-    return vr_grid_groups(b, d, (uint64_t)items);
+        vr_put(build, dispatch, 14 + 3 * i, 3, lists[i]);
+    vr_read_at(build, dispatch, 0, &product->a);
+    vr_read_at(build, dispatch, 1, &product->b);
+    vr_read_at(build, dispatch, 2, &attend->v);
+    program->result = attend->result;
+    vr_finish(build, dispatch, program);
+    return vr_grid_groups(build, dispatch, (uint64_t)items);
 }
 
 /* What lies where, turned or not: queries, keys, values (by values[]) and the result of end, whose last two dimensions
  * are rows and steps along them. keys_turned: [K, N] and not [N, K]. strides[] gets those of all dimensions. */
-static void place_all(vr_build *b, vr_attend *t, const uint32_t values[3], const vr_op *end, bool keys_turned,
+static void place_all(vr_build *build, vr_attend *attend, const uint32_t values[3], const vr_op *end, bool keys_turned,
                       int64_t strides[4][VR_RANK])
 {
-    vr_source *const sources[] = { &t->scores.a, &t->scores.b, &t->v };
-    vr_product *x = &t->scores;
-    const uint32_t row = vr_out(b, end, 0)->rank - 2, column = row + 1;
+    vr_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->v };
+    vr_product *product = &attend->scores;
+    const uint32_t row = vr_out(build, end, 0)->rank - 2, column = row + 1;
     vr_program last;
 
     for (uint32_t i = 0; i < 3; i++) {
-        vr_strides(b, values[i], strides[i]);
-        *sources[i] = vr_source_of(b, values[i]);
+        vr_strides(build, values[i], strides[i]);
+        *sources[i] = vr_source_of(build, values[i]);
     }
-    vr_program_start(b, &last, end->info.outputs[0], VR_SINGLE);
-    vr_follow_transpose(b, &last, strides[3]);
-    t->result = last.result;
-    x->a_row = strides[0][row], x->a_step = strides[0][column];
-    x->b_column = strides[1][keys_turned ? column : row], x->b_step = strides[1][keys_turned ? row : column];
-    t->v_row = strides[2][row], t->v_column = strides[2][column];
-    x->out_row = strides[3][row], x->out_column = strides[3][column];
+    vr_program_start(build, &last, end->info.outputs[0], VR_SINGLE);
+    vr_follow_transpose(build, &last, strides[3]);
+    attend->result = last.result;
+    product->a_row = strides[0][row], product->a_step = strides[0][column];
+    product->b_column = strides[1][keys_turned ? column : row],
+    product->b_step = strides[1][keys_turned ? row : column];
+    attend->v_row = strides[2][row], attend->v_column = strides[2][column];
+    product->out_row = strides[3][row], product->out_column = strides[3][column];
 }
 
 /* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
 
 /* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
-static bool goes_together(const vr_build *b, const uint32_t values[3], const vr_tensor *y)
+static bool goes_together(const vr_build *build, const uint32_t values[3], const vr_tensor *output)
 {
     for (uint32_t i = 0; i < 3; i++)
-        if (b->tensors[values[i]].rank != y->rank ||
-            memcmp(b->tensors[values[i]].dims, y->dims, (y->rank - 2) * sizeof y->dims[0]) != 0)
+        if (build->tensors[values[i]].rank != output->rank ||
+            memcmp(build->tensors[values[i]].dims, output->dims, (output->rank - 2) * sizeof output->dims[0]) != 0)
             return false;
     return true;
 }
 
-bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p)
+bool vr_try_attend(vr_build *build, const vr_op *op, const vr_product *product, vr_program *program)
 {
-    const vr_op *soft = vr_reader(b, p->result);
+    const vr_op *soft = vr_reader(build, program->result);
     const vr_op *next = soft != NULL && soft->row->family == &vr_softmax && soft->row->number == ROW_SOFTMAX
-                            ? vr_reader(b, soft->info.outputs[0])
+                            ? vr_reader(build, soft->info.outputs[0])
                             : NULL;
-    vr_attend t = { .scores = *x };
-    const vr_tensor *y;
+    vr_attend attend = { .scores = *product };
+    const vr_tensor *output;
     int64_t s[4][VR_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
     uint32_t values[3], axis;
 
     if (next == NULL || next->row->family != &vr_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
         return false;
-    y = vr_out(b, next, 0);
-    t.width = y->rank > 0 ? y->dims[y->rank - 1] : 0;
+    output = vr_out(build, next, 0);
+    attend.width = output->rank > 0 ? output->dims[output->rank - 1] : 0;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
-    if (p->rank != y->rank || y->rank < 2 || b->tensors[values[2]].place.buffer == INLAY_NONE ||
-        !goes_together(b, values, y) ||
-        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), y->rank, &axis) ||
-        axis + 1 != y->rank || !can_attend(b, &t))
+    if (program->rank != output->rank || output->rank < 2 || build->tensors[values[2]].place.buffer == INLAY_NONE ||
+        !goes_together(build, values, output) ||
+        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), output->rank, &axis) ||
+        axis + 1 != output->rank || !can_attend(build, &attend))
         return false;
-    b->done[vr_number_of(b, soft)] = true;
-    b->done[vr_number_of(b, next)] = true;
-    place_all(b, &t, values, next, true, s);
-    if (!vr_merge_batches(y->rank - 2, y->dims, 4, lists, t.scores.batch,
-                          (int64_t *const[]){ t.scores.a_batch, t.scores.b_batch, t.v_batch, t.scores.out_batch }))
-        (void)vr_decline(b, op, "its batches do not lie behind each other");
+    build->done[vr_number_of(build, soft)] = true;
+    build->done[vr_number_of(build, next)] = true;
+    place_all(build, &attend, values, next, true, s);
+    if (!vr_merge_batches(output->rank - 2, output->dims, 4, lists, attend.scores.batch,
+                          (int64_t *const[]){ attend.scores.a_batch, attend.scores.b_batch, attend.v_batch,
+                                              attend.scores.out_batch }))
+        (void)vr_decline(build, op, "its batches do not lie behind each other");
     else
-        (void)emit_attend(b, &t, p);
+        (void)emit_attend(build, &attend, program);
     return true;
 }
 
@@ -132,54 +139,57 @@ static bool is_own(const vr_operator *row)
 }
 
 /* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
-static void set_strides(const vr_attend *t, int64_t *out, const int64_t *strides, bool shared)
+static void set_strides(const vr_attend *attend, int64_t *out, const int64_t *strides, bool shared)
 {
     out[0] = strides[0];
-    out[1] = (shared ? 1 : t->scores.batch[2]) * strides[1];
+    out[1] = (shared ? 1 : attend->scores.batch[2]) * strides[1];
     out[2] = shared ? 0 : strides[1];
 }
 
-static inlay_status lower_attention(vr_build *b, const vr_op *op)
+static inlay_status lower_attention(vr_build *build, const vr_op *op)
 {
-    const vr_tensor *q = vr_in(b, op, 0), *k = vr_in(b, op, 1), *v = vr_in(b, op, 2);
-    const int64_t heads = q->dims[1], shared = k->dims[1], queries = q->dims[2], keys = k->dims[2], depth = q->dims[3];
+    const vr_tensor *tensor = vr_in(build, op, 0), *k = vr_in(build, op, 1), *v = vr_in(build, op, 2);
+    const int64_t heads = tensor->dims[1], shared = k->dims[1], queries = tensor->dims[2], keys = k->dims[2],
+                  depth = tensor->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
     const bool own = is_own(op->row);
-    vr_attend t = { .blank = !own                                         ? BLANK_ZERO
-                             : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
-                                                                          : BLANK_NAN,
-                    .scores = vr_product_of(queries, depth, keys),
-                    .width = v->dims[3] };
+    vr_attend attend = { .blank = !own                                         ? BLANK_ZERO
+                                  : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
+                                                                               : BLANK_NAN,
+                         .scores = vr_product_of(queries, depth, keys),
+                         .width = v->dims[3] };
     int64_t s[4][VR_RANK];
     uint32_t score = REG_ACC;
-    vr_program p;
+    vr_program program;
 
     if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
-        return vr_decline(b, op, "the heads of queries are no multiple of those of keys");
-    t.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
-    if (!can_attend(b, &t))
-        return vr_decline(b, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
-    place_all(b, &t, op->info.inputs, op, false, s);
-    vr_product_batches(&t.scores, (const int64_t[]){ q->dims[0], shared, heads / shared });
-    set_strides(&t, t.scores.a_batch, s[0], false);
-    set_strides(&t, t.scores.b_batch, s[1], true);
-    set_strides(&t, t.v_batch, s[2], true);
-    set_strides(&t, t.scores.out_batch, s[3], false);
-    vr_program_start(b, &p, vr_temporary(b, INLAY_FLOAT, 4, (const int64_t[]){ q->dims[0], heads, queries, keys }),
+        return vr_decline(build, op, "the heads of queries are no multiple of those of keys");
+    attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
+    if (!can_attend(build, &attend))
+        return vr_decline(build, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
+    place_all(build, &attend, op->info.inputs, op, false, s);
+    vr_product_batches(&attend.scores, (const int64_t[]){ tensor->dims[0], shared, heads / shared });
+    set_strides(&attend, attend.scores.a_batch, s[0], false);
+    set_strides(&attend, attend.scores.b_batch, s[1], true);
+    set_strides(&attend, attend.v_batch, s[2], true);
+    set_strides(&attend, attend.scores.out_batch, s[3], false);
+    vr_program_start(build, &program,
+                     vr_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ tensor->dims[0], heads, queries, keys }),
                      VR_SINGLE);
-    if (own && vr_in(b, op, 4) != NULL)
-        score = vr_slot(&p, OP_WHERE, vr_load_value(b, &p, op->info.inputs[4]), vr_number(&p, 0), REG_ACC);
-    if (vr_in(b, op, 3) != NULL)
-        score = vr_slot(&p, OP_ADD, score, vr_load_value(b, &p, op->info.inputs[3]), 0);
+    if (own && vr_in(build, op, 4) != NULL)
+        score = vr_slot(&program, OP_WHERE, vr_load_value(build, &program, op->info.inputs[4]), vr_number(&program, 0),
+                        REG_ACC);
+    if (vr_in(build, op, 3) != NULL)
+        score = vr_slot(&program, OP_ADD, score, vr_load_value(build, &program, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
-        const uint32_t ahead = vr_load_at(b, &p, INLAY_NONE, (const int64_t[VR_RANK]){ 0, 0, -1, 1 }, 0);
+        const uint32_t ahead = vr_load_at(build, &program, INLAY_NONE, (const int64_t[VR_RANK]){ 0, 0, -1, 1 }, 0);
 
-        (void)vr_slot(&p, OP_WHERE, vr_slot(&p, OP_LESS_EQUAL, ahead, vr_number(&p, 0), 0), score,
-                      vr_number(&p, -(double)INFINITY));
+        (void)vr_slot(&program, OP_WHERE, vr_slot(&program, OP_LESS_EQUAL, ahead, vr_number(&program, 0), 0), score,
+                      vr_number(&program, -(double)INFINITY));
     }
-    if (p.full)
-        return vr_decline(b, op, "its mask is not that of the scores");
-    return emit_attend(b, &t, &p);
+    if (program.full)
+        return vr_decline(build, op, "its mask is not that of the scores");
+    return emit_attend(build, &attend, &program);
 }
 
 static bool attention_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -203,47 +213,48 @@ static bool attention_supports(const kit_node *node, const vr_operator *row, kit
 /* ------------------------------------------------------------------ normalisation of a sum */
 
 /* sum = x + bias + skip */
-static void add_up(vr_build *b, const vr_op *op, uint32_t bias, uint32_t sum)
+static void add_up(vr_build *build, const vr_op *op, uint32_t bias, uint32_t sum)
 {
-    vr_program p;
+    vr_program program;
     uint32_t x;
 
-    vr_program_start(b, &p, sum, VR_SINGLE);
-    x = vr_load_value(b, &p, op->info.inputs[0]);
+    vr_program_start(build, &program, sum, VR_SINGLE);
+    x = vr_load_value(build, &program, op->info.inputs[0]);
     if (bias != INLAY_NONE)
-        x = vr_slot(&p, OP_ADD, x, vr_load_value(b, &p, bias), 0);
-    (void)vr_slot(&p, OP_ADD, x, vr_load_value(b, &p, op->info.inputs[1]), 0);
-    (void)(p.full ? vr_decline(b, op, "what it adds has other sizes") : vr_emit_elements(b, &p));
+        x = vr_slot(&program, OP_ADD, x, vr_load_value(build, &program, bias), 0);
+    (void)vr_slot(&program, OP_ADD, x, vr_load_value(build, &program, op->info.inputs[1]), 0);
+    (void)(program.full ? vr_decline(build, op, "what it adds has other sizes") : vr_emit_elements(build, &program));
 }
 
 /* Is a value of floats, as many as that? */
-static bool has_floats(const vr_build *b, uint32_t value, int64_t count)
+static bool has_floats(const vr_build *build, uint32_t value, int64_t count)
 {
-    return b->tensors[value].count == count && b->tensors[value].dtype == INLAY_FLOAT;
+    return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
 }
 
 /* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
-static inlay_status lower_skip_norm(vr_build *b, const vr_op *op)
+static inlay_status lower_skip_norm(vr_build *build, const vr_op *op)
 {
-    const vr_tensor *x = vr_in(b, op, 0);
+    const vr_tensor *input = vr_in(build, op, 0);
     const uint32_t skip = op->info.inputs[1];
     const bool simple = op->row->number == ROW_RMS;
     const uint32_t bias = vr_in_value(op, simple ? 3 : 4);
-    vr_rows r = vr_rows_of(b, op, op->row->number, x->rank - 1);
+    vr_rows rows = vr_rows_of(build, op, op->row->number, input->rank - 1);
     uint32_t sum = vr_out_value(op, 3);
 
-    r.scale = op->info.inputs[2];
-    r.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
-    r.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if (sum == INLAY_NONE && has_floats(b, skip, x->count) && (bias == INLAY_NONE || has_floats(b, bias, r.length))) {
-        r.skip = skip;
-        r.skip_bias = bias;
-        return vr_emit_rows(b, op, &r, op->info.inputs[0]);
+    rows.scale = op->info.inputs[2];
+    rows.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
+    rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
+    if (sum == INLAY_NONE && has_floats(build, skip, input->count) &&
+        (bias == INLAY_NONE || has_floats(build, bias, rows.length))) {
+        rows.skip = skip;
+        rows.skip_bias = bias;
+        return vr_emit_rows(build, op, &rows, op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)
-        sum = vr_temporary(b, x->dtype, x->rank, x->dims);
-    add_up(b, op, bias, sum);
-    return vr_emit_rows(b, op, &r, sum);
+        sum = vr_temporary(build, input->dtype, input->rank, input->dims);
+    add_up(build, op, bias, sum);
+    return vr_emit_rows(build, op, &rows, sum);
 }
 
 static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)

@@ -5,17 +5,18 @@
 
 /* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
  * pointer. */
-static bool grow(vr_build *b, void *array, uint32_t count, uint32_t *capacity, size_t element)
+static bool grow(vr_build *build, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     const uint32_t twice = *capacity < 32 ? 64 : *capacity * 2, more = twice > count ? twice : count;
     void *old, *fresh;
 
-    if (b->status != INLAY_OK || count <= *capacity)
-        return b->status == INLAY_OK;
+    if (build->status != INLAY_OK || count <= *capacity)
+        return build->status == INLAY_OK;
     memcpy(&old, array, sizeof old);
     fresh = realloc(old, more * element);
     if (fresh == NULL) {
-        b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", b->c->op_count);
+        build->status =
+            inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", build->c->op_count);
         return false;
     }
     memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
@@ -24,19 +25,19 @@ static bool grow(vr_build *b, void *array, uint32_t count, uint32_t *capacity, s
     return true;
 }
 
-inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...)
+inlay_status vr_decline(vr_build *build, const vr_op *op, const char *format, ...)
 {
     char text[256];
     va_list args;
 
-    if (b->status != INLAY_OK)
-        return b->status;
+    if (build->status != INLAY_OK)
+        return build->status;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    b->status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "node '%s': %s", op->info.name.data, text);
-    (void)snprintf(b->diag->node, sizeof b->diag->node, "%s", op->info.name.data);
-    return b->status;
+    build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': %s", op->info.name.data, text);
+    (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", op->info.name.data);
+    return build->status;
 }
 
 /* ------------------------------------------------------------------ what an op says */
@@ -59,16 +60,16 @@ bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out)
     return axis >= -(int64_t)rank && axis < (int64_t)rank;
 }
 
-bool vr_axis_named(vr_build *b, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out)
+bool vr_axis_named(vr_build *build, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out)
 {
     if (!vr_axis(axis, rank, out))
-        (void)vr_decline(b, op, "axis %lld is none of rank %u", (long long)axis, rank);
-    return b->status == INLAY_OK;
+        (void)vr_decline(build, op, "axis %lld is none of rank %u", (long long)axis, rank);
+    return build->status == INLAY_OK;
 }
 
-bool vr_axis_of(vr_build *b, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
+bool vr_axis_of(vr_build *build, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
 {
-    return vr_axis_named(b, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
+    return vr_axis_named(build, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
 }
 
 uint32_t vr_in_value(const vr_op *op, uint32_t input)
@@ -81,41 +82,42 @@ uint32_t vr_out_value(const vr_op *op, uint32_t output)
     return output < op->info.output_count ? op->info.outputs[output] : INLAY_NONE;
 }
 
-const vr_tensor *vr_in(const vr_build *b, const vr_op *op, uint32_t input)
+const vr_tensor *vr_in(const vr_build *build, const vr_op *op, uint32_t input)
 {
-    return vr_in_value(op, input) != INLAY_NONE ? &b->tensors[vr_in_value(op, input)] : NULL;
+    return vr_in_value(op, input) != INLAY_NONE ? &build->tensors[vr_in_value(op, input)] : NULL;
 }
 
-const vr_tensor *vr_out(const vr_build *b, const vr_op *op, uint32_t output)
+const vr_tensor *vr_out(const vr_build *build, const vr_op *op, uint32_t output)
 {
-    return vr_out_value(op, output) != INLAY_NONE ? &b->tensors[vr_out_value(op, output)] : NULL;
+    return vr_out_value(op, output) != INLAY_NONE ? &build->tensors[vr_out_value(op, output)] : NULL;
 }
 
-int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most)
+int64_t vr_ints(const vr_build *build, const vr_op *op, uint32_t input, int64_t *out, uint32_t most)
 {
-    const vr_tensor *t = vr_in(b, op, input);
+    const vr_tensor *tensor = vr_in(build, op, input);
 
-    if (t == NULL || t->data == NULL || t->count > most || (t->dtype != INLAY_INT64 && t->dtype != INLAY_INT32))
+    if (tensor == NULL || tensor->data == NULL || tensor->count > most ||
+        (tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32))
         return -1;
-    for (int64_t i = 0; i < t->count; i++) {
+    for (int64_t i = 0; i < tensor->count; i++) {
         int32_t narrow;
 
-        memcpy(&narrow, (const char *)t->data + i * 4, sizeof narrow);
+        memcpy(&narrow, (const char *)tensor->data + i * 4, sizeof narrow);
         out[i] = narrow;
-        if (t->dtype == INLAY_INT64)
-            memcpy(&out[i], (const char *)t->data + i * 8, sizeof out[i]);
+        if (tensor->dtype == INLAY_INT64)
+            memcpy(&out[i], (const char *)tensor->data + i * 8, sizeof out[i]);
     }
-    return t->count;
+    return tensor->count;
 }
 
-int64_t vr_attr_or_ints(const vr_build *b, const vr_op *op, const char *name, uint32_t input, int64_t *out,
+int64_t vr_attr_or_ints(const vr_build *build, const vr_op *op, const char *name, uint32_t input, int64_t *out,
                         uint32_t most)
 {
     uint32_t count = 0;
     const int64_t *attr = kit_attr_ints(&op->info, name, &count);
 
     if (attr == NULL || count > most)
-        return vr_ints(b, op, input, out, most);
+        return vr_ints(build, op, input, out, most);
     memcpy(out, attr, count * sizeof *out);
     return count;
 }
@@ -137,53 +139,55 @@ bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
 
 /* ------------------------------------------------------------------ places */
 
-vr_place vr_buffer_place(vr_build *b, vr_buffer buffer)
+vr_place vr_buffer_place(vr_build *build, vr_buffer buffer)
 {
-    inlay_instance *in = b->in;
+    inlay_instance *in = build->in;
 
-    if (!grow(b, &in->buffers, in->buffer_count + 1, &in->buffer_capacity, sizeof *in->buffers))
+    if (!grow(build, &in->buffers, in->buffer_count + 1, &in->buffer_capacity, sizeof *in->buffers))
         return (vr_place){ .buffer = INLAY_NONE };
     buffer.first = INLAY_NONE;
     in->buffers[in->buffer_count] = buffer;
     return (vr_place){ .buffer = in->buffer_count++ };
 }
 
-vr_place vr_constant_place(vr_build *b, const vr_constant *k)
+vr_place vr_constant_place(vr_build *build, const vr_constant *constant)
 {
-    return vr_buffer_place(b, (vr_buffer){ .kind = VR_CONSTANT, .bytes = k->bytes, .offset = k->offset });
+    return vr_buffer_place(build,
+                           (vr_buffer){ .kind = VR_CONSTANT, .bytes = constant->bytes, .offset = constant->offset });
 }
 
-bool vr_is_output(const vr_build *b, uint32_t value)
+bool vr_is_output(const vr_build *build, uint32_t value)
 {
-    return b->c->values[value].output != INLAY_NONE;
+    return build->c->values[value].output != INLAY_NONE;
 }
 
-void vr_make(vr_build *b, uint32_t value)
+void vr_make(vr_build *build, uint32_t value)
 {
-    const uint32_t output = b->c->values[value].output;
+    const uint32_t output = build->c->values[value].output;
 
-    if (b->tensors[value].place.buffer == INLAY_NONE)
-        b->tensors[value].place = vr_buffer_place(b, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
-                                                                  .index = output,
-                                                                  .bytes = vr_source_of(b, value).bytes });
+    if (build->tensors[value].place.buffer == INLAY_NONE)
+        build->tensors[value].place =
+            vr_buffer_place(build, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
+                                                .index = output,
+                                                .bytes = vr_source_of(build, value).bytes });
 }
 
-uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+uint32_t vr_temporary(vr_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
-    const uint32_t value = b->c->value_count + b->temporaries++;
-    vr_tensor *t = &b->tensors[value];
+    const uint32_t value = build->c->value_count + build->temporaries++;
+    vr_tensor *tensor = &build->tensors[value];
 
-    *t = (vr_tensor){ .rank = rank, .dtype = dtype, .known = true };
-    memcpy(t->dims, dims, rank * sizeof *dims);
-    t->count = vr_extent(t, 0, rank);
-    b->tensors[value].place.buffer = INLAY_NONE;
+    *tensor = (vr_tensor){ .rank = rank, .dtype = dtype, .known = true };
+    memcpy(tensor->dims, dims, rank * sizeof *dims);
+    tensor->count = vr_extent(tensor, 0, rank);
+    build->tensors[value].place.buffer = INLAY_NONE;
     return value;
 }
 
-void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset)
+void vr_alias(vr_build *build, uint32_t value, uint32_t of, uint64_t offset)
 {
-    b->tensors[value].place.buffer = b->tensors[of].place.buffer;
-    b->tensors[value].place.offset = b->tensors[of].place.offset + offset;
+    build->tensors[value].place.buffer = build->tensors[of].place.buffer;
+    build->tensors[value].place.offset = build->tensors[of].place.offset + offset;
 }
 
 /* ------------------------------------------------------------------ dispatches */
@@ -194,124 +198,126 @@ static bool is_bare(gpu_shader shader)
     return shader == SHADER_move;
 }
 
-vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words)
+vr_dispatch *vr_emit(vr_build *build, gpu_shader shader, uint32_t own_words)
 {
-    inlay_instance *in = b->in;
+    inlay_instance *in = build->in;
     const uint32_t words = (is_bare(shader) ? 0 : WORD_OWN) + own_words;
-    vr_dispatch *d = &b->spare;
+    vr_dispatch *dispatch = &build->spare;
 
-    if (grow(b, &in->dispatches, in->dispatch_count + 1, &in->dispatch_capacity, sizeof *in->dispatches) &&
-        grow(b, &in->words, in->word_count + words + 16, &in->word_capacity, sizeof *in->words))
-        d = &in->dispatches[in->dispatch_count++];
-    *d = (vr_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
-    d->constants[ID_LOCAL] = VR_LOCAL;
-    in->word_count += d != &b->spare ? (words + 15) / 16 * 16 : 0;
-    return d;
+    if (grow(build, &in->dispatches, in->dispatch_count + 1, &in->dispatch_capacity, sizeof *in->dispatches) &&
+        grow(build, &in->words, in->word_count + words + 16, &in->word_capacity, sizeof *in->words))
+        dispatch = &in->dispatches[in->dispatch_count++];
+    *dispatch = (vr_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
+    dispatch->constants[ID_LOCAL] = VR_LOCAL;
+    in->word_count += dispatch != &build->spare ? (words + 15) / 16 * 16 : 0;
+    return dispatch;
 }
 
-void vr_own(vr_dispatch *d, size_t count, const uint32_t *list)
+void vr_own(vr_dispatch *dispatch, size_t count, const uint32_t *list)
 {
-    memcpy(&d->constants[ID_OWN], list, count * sizeof *list);
+    memcpy(&dispatch->constants[ID_OWN], list, count * sizeof *list);
 }
 
-void vr_put(const vr_build *b, const vr_dispatch *d, uint32_t first, size_t count, const int64_t *list)
+void vr_put(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, size_t count, const int64_t *list)
 {
-    uint32_t *words = b->in->words + d->words + (is_bare(d->shader) ? 0 : WORD_OWN) + first;
+    uint32_t *words = build->in->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
 
-    for (size_t i = 0; i < count && b->status == INLAY_OK; i++)
+    for (size_t i = 0; i < count && build->status == INLAY_OK; i++)
         words[i] = (uint32_t)list[i];
 }
 
-vr_source vr_source_of(const vr_build *b, uint32_t value)
+vr_source vr_source_of(const vr_build *build, uint32_t value)
 {
-    const vr_tensor *t = &b->tensors[value];
+    const vr_tensor *tensor = &build->tensors[value];
 
-    return (vr_source){ b->tensors[value].place, (uint64_t)t->count * vr_size_of(t->dtype), t->dtype };
+    return (vr_source){ build->tensors[value].place, (uint64_t)tensor->count * vr_size_of(tensor->dtype),
+                        tensor->dtype };
 }
 
-void vr_touch(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write)
+void vr_touch(vr_build *build, vr_dispatch *dispatch, uint32_t push, vr_place place, uint64_t bytes, bool write)
 {
-    const uint32_t me = (uint32_t)(d - b->in->dispatches);
+    const uint32_t me = (uint32_t)(dispatch - build->in->dispatches);
     vr_buffer *buffer;
 
-    if (b->status != INLAY_OK)
+    if (build->status != INLAY_OK)
         return;
-    if (d->operand_count == VR_MOST_OPERANDS) {
-        b->status = inlay_fail(b->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VR_MOST_OPERANDS);
+    if (dispatch->operand_count == VR_MOST_OPERANDS) {
+        build->status =
+            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VR_MOST_OPERANDS);
         return;
     }
-    buffer = &b->in->buffers[place.buffer];
-    d->operands[d->operand_count++] =
+    buffer = &build->in->buffers[place.buffer];
+    dispatch->operands[dispatch->operand_count++] =
         (vr_operand){ .push = push, .buffer = place.buffer, .offset = place.offset, .bytes = bytes, .write = write };
     if (buffer->first == INLAY_NONE)
         buffer->first = me;
     buffer->last = me;
 }
 
-void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, bool write)
+void vr_touch_value(vr_build *build, vr_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
 {
-    const vr_source s = vr_source_of(b, value);
+    const vr_source source = vr_source_of(build, value);
 
-    vr_touch(b, d, push, s.place, s.bytes, write);
+    vr_touch(build, dispatch, push, source.place, source.bytes, write);
 }
 
-void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source)
+void vr_read_at(vr_build *build, vr_dispatch *dispatch, uint32_t k, const vr_source *source)
 {
-    d->constants[ID_LOAD + k] = vr_element(source->dtype);
-    vr_touch(b, d, PUSH_OWN + k, source->place, source->bytes, false);
+    dispatch->constants[ID_LOAD + k] = vr_element(source->dtype);
+    vr_touch(build, dispatch, PUSH_OWN + k, source->place, source->bytes, false);
 }
 
-void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value)
+void vr_read(vr_build *build, vr_dispatch *dispatch, uint32_t k, uint32_t value)
 {
-    const vr_source s = value != INLAY_NONE ? vr_source_of(b, value) : (vr_source){ .bytes = 0 };
+    const vr_source source = value != INLAY_NONE ? vr_source_of(build, value) : (vr_source){ .bytes = 0 };
 
     if (value != INLAY_NONE)
-        vr_read_at(b, d, k, &s);
+        vr_read_at(build, dispatch, k, &source);
 }
 
-bool vr_scalar_loads(const vr_build *b)
+bool vr_scalar_loads(const vr_build *build)
 {
-    return b->fixed && b->g->facts.scalar_loads;
+    return build->fixed && build->g->facts.scalar_loads;
 }
 
-bool vr_goes_round(const vr_build *b, int64_t rounds)
+bool vr_goes_round(const vr_build *build, int64_t rounds)
 {
-    return !b->g->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
+    return !build->g->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
 }
 
-void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds)
+void vr_expect_rounds(vr_build *build, const vr_op *op, int64_t rounds)
 {
-    if (!vr_goes_round(b, rounds))
-        (void)vr_decline(b, op, "its sums are longer than a CPU's driver goes round a loop");
+    if (!vr_goes_round(build, rounds))
+        (void)vr_decline(build, op, "its sums are longer than a CPU's driver goes round a loop");
 }
 
-void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes)
+void vr_expect_bytes(const vr_build *build, vr_dispatch *dispatch, double count, double bytes)
 {
-    d->ns = count * bytes / b->c->state->bytes_per_ns;
+    dispatch->ns = count * bytes / build->c->state->bytes_per_ns;
 }
 
-void vr_expect_flops(const vr_build *b, vr_dispatch *d, double flops)
+void vr_expect_flops(const vr_build *build, vr_dispatch *dispatch, double flops)
 {
-    d->ns = flops / b->c->state->flops_per_ns;
+    dispatch->ns = flops / build->c->state->flops_per_ns;
 }
 
-inlay_status vr_grid_groups(vr_build *b, vr_dispatch *d, uint64_t groups)
+inlay_status vr_grid_groups(vr_build *build, vr_dispatch *dispatch, uint64_t groups)
 {
-    const uint32_t *most = b->g->facts.most_groups;
+    const uint32_t *most = build->g->facts.most_groups;
 
-    d->groups[0] = (uint32_t)(groups < most[0] ? groups : most[0]);
-    d->groups[1] = (uint32_t)((groups + most[0] - 1) / most[0]);
-    if (b->status == INLAY_OK && groups > 0 && (groups + most[0] - 1) / most[0] > most[1])
-        b->status = inlay_fail(b->diag, INLAY_UNSUPPORTED, "%llu workgroups are more than %s takes",
-                               (unsigned long long)groups, b->g->facts.name);
-    return b->status;
+    dispatch->groups[0] = (uint32_t)(groups < most[0] ? groups : most[0]);
+    dispatch->groups[1] = (uint32_t)((groups + most[0] - 1) / most[0]);
+    if (build->status == INLAY_OK && groups > 0 && (groups + most[0] - 1) / most[0] > most[1])
+        build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups are more than %s takes",
+                                   (unsigned long long)groups, build->g->facts.name);
+    return build->status;
 }
 
-inlay_status vr_grid(vr_build *b, vr_dispatch *d, int64_t items)
+inlay_status vr_grid(vr_build *build, vr_dispatch *dispatch, int64_t items)
 {
-    const uint32_t local = d->constants[ID_LOCAL];
+    const uint32_t local = dispatch->constants[ID_LOCAL];
 
-    return vr_grid_groups(b, d, ((uint64_t)items + local - 1) / local);
+    return vr_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
 
 /* ------------------------------------------------------------------ strides */
@@ -324,20 +330,20 @@ void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
         strides[d] = step;
 }
 
-void vr_strides(const vr_build *b, uint32_t value, int64_t *strides)
+void vr_strides(const vr_build *build, uint32_t value, int64_t *strides)
 {
-    if (b->tensors[value].turned)
-        memcpy(strides, b->tensors[value].strides, sizeof b->tensors[value].strides);
+    if (build->tensors[value].turned)
+        memcpy(strides, build->tensors[value].strides, sizeof build->tensors[value].strides);
     else
-        vr_row_major(b->tensors[value].dims, b->tensors[value].rank, strides);
+        vr_row_major(build->tensors[value].dims, build->tensors[value].rank, strides);
 }
 
-int64_t vr_extent(const vr_tensor *t, uint32_t from, uint32_t to)
+int64_t vr_extent(const vr_tensor *tensor, uint32_t from, uint32_t to)
 {
     int64_t n = 1;
 
     for (uint32_t d = from; d < to; d++)
-        n *= t->dims[d];
+        n *= tensor->dims[d];
     return n;
 }
 
@@ -362,13 +368,13 @@ uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const
     return n;
 }
 
-const vr_op *vr_reader(const vr_build *b, uint32_t value)
+const vr_op *vr_reader(const vr_build *build, uint32_t value)
 {
-    if (value >= b->c->value_count || b->c->values[value].uses != 1 || vr_is_output(b, value))
+    if (value >= build->c->value_count || build->c->values[value].uses != 1 || vr_is_output(build, value))
         return NULL;
-    for (uint32_t o = 0; o < b->c->op_count; o++)
-        for (uint32_t i = 0; i < b->c->ops[o].info.input_count; i++)
-            if (b->c->ops[o].info.inputs[i] == value && !b->done[o])
-                return &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++)
+        for (uint32_t i = 0; i < build->c->ops[o].info.input_count; i++)
+            if (build->c->ops[o].info.inputs[i] == value && !build->done[o])
+                return &build->c->ops[o];
     return NULL;
 }

@@ -2,75 +2,76 @@
 #include "region.h"
 #include <stdlib.h>
 
-static inlay_status read_nodes(inlay_compiled *c, const inlay_compile_request *r, inlay_diag *diag)
+static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    inlay_status status = kit_region_keep(r, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * r->node_count, &c->region, diag);
+    inlay_status status =
+        kit_region_keep(request, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * request->node_count, &compiled->region, diag);
     uint32_t most = 0;
 
     if (status != INLAY_OK)
         return status;
-    for (uint32_t n = 0; n < r->node_count; n++)
-        most += c->region.nodes[n].input_count;
-    c->values = c->region.values;
-    c->value_count = c->region.value_count;
-    c->ops = kit_region_take(&c->region, r->node_count * sizeof *c->ops);
-    c->constants = kit_region_take(&c->region, most * sizeof *c->constants);
-    if (c->ops == NULL || c->constants == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        const kit_node node = { .host = c->state->host,
-                                .graph = r->graph,
-                                .info = inlay_graph_node(r->graph, r->nodes[n]) };
+    for (uint32_t node_index = 0; node_index < request->node_count; node_index++)
+        most += compiled->region.nodes[node_index].input_count;
+    compiled->values = compiled->region.values;
+    compiled->value_count = compiled->region.value_count;
+    compiled->ops = kit_region_take(&compiled->region, request->node_count * sizeof *compiled->ops);
+    compiled->constants = kit_region_take(&compiled->region, most * sizeof *compiled->constants);
+    if (compiled->ops == NULL || compiled->constants == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);
+    for (uint32_t node_index = 0; node_index < request->node_count; node_index++) {
+        const kit_node node = { .host = compiled->state->host,
+                                .graph = request->graph,
+                                .info = inlay_graph_node(request->graph, request->nodes[node_index]) };
         kit_refusal why = { 0, "", "" };
 
-        c->ops[n] = (vr_op){ vr_find(&node, &why), c->region.nodes[n] };
-        if (c->ops[n].row == NULL)
+        compiled->ops[node_index] = (vr_op){ vr_find(&node, &why), compiled->region.nodes[node_index] };
+        if (compiled->ops[node_index].row == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", node.info->name.data, why.text);
-        c->op_count++;
+        compiled->op_count++;
     }
     return INLAY_OK;
 }
 
-inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
-                           inlay_diag *diag)
+inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_compile_request *request,
+                           inlay_compiled **out, inlay_diag *diag)
 {
-    inlay_compiled *c = calloc(1, sizeof *c);
+    inlay_compiled *compiled = calloc(1, sizeof *compiled);
     uint64_t bytes = 0;
     inlay_status status = INLAY_OK;
 
-    if (c == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
-    c->state = s;
-    c->gpu = g;
-    INLAY_TRY(read_nodes(c, r, diag));
-    vr_list_constants(c, r->graph, &bytes);
-    if (r->resident_bytes != NULL)
-        *r->resident_bytes = bytes;
+    if (compiled == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);
+    compiled->state = state;
+    compiled->gpu = device;
+    INLAY_TRY(read_nodes(compiled, request, diag));
+    vr_list_constants(compiled, request->graph, &bytes);
+    if (request->resident_bytes != NULL)
+        *request->resident_bytes = bytes;
     if (bytes > 0)
-        INLAY_TRY(gpu_buffer_make(c->gpu, bytes, &c->memory, diag));
-    for (uint32_t i = 0; i < c->constant_count; i++) {
-        if (r->poll != NULL)
-            INLAY_TRY(r->poll(r->ctx));
-        INLAY_TRY(vr_upload(c, r, &c->constants[i], diag));
+        INLAY_TRY(gpu_buffer_make(compiled->gpu, bytes, &compiled->memory, diag));
+    for (uint32_t i = 0; i < compiled->constant_count; i++) {
+        if (request->poll != NULL)
+            INLAY_TRY(request->poll(request->ctx));
+        INLAY_TRY(vr_upload(compiled, request, &compiled->constants[i], diag));
     }
     /* What only this side reads was copied, if it is small; the rest was refused. */
-    for (uint32_t v = 0; v < c->value_count; v++)
-        if (c->values[v].constant && c->values[v].data != NULL)
-            r->constants[c->values[v].snapshot] = INLAY_CONST_COPIED;
-    *out = c;
-    c = NULL;
+    for (uint32_t value = 0; value < compiled->value_count; value++)
+        if (compiled->values[value].constant && compiled->values[value].data != NULL)
+            request->constants[compiled->values[value].snapshot] = INLAY_CONST_COPIED;
+    *out = compiled;
+    compiled = NULL;
 done:
-    vr_release_compiled(s, c);
+    vr_release_compiled(state, compiled);
     return status;
 }
 
-void vr_release_compiled(void *state, inlay_compiled *c)
+void vr_release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
-    if (c == NULL)
+    if (compiled == NULL)
         return;
-    if (c->gpu != NULL)
-        gpu_buffer_drop(c->gpu, &c->memory);
-    kit_region_free(&c->region);
-    free(c);
+    if (compiled->gpu != NULL)
+        gpu_buffer_drop(compiled->gpu, &compiled->memory);
+    kit_region_free(&compiled->region);
+    free(compiled);
 }

@@ -10,75 +10,78 @@ static VkDeviceAddress address_of(const inlay_buffer *buffer)
 }
 
 /* Address i of a run: of its inputs, then outputs, then of its workspace. */
-static VkDeviceAddress run_address(const inlay_compiled *c, const inlay_exec_args *args, uint32_t i)
+static VkDeviceAddress run_address(const inlay_compiled *compiled, const inlay_exec_args *args, uint32_t i)
 {
-    const uint32_t n = c->region.input_count, m = args->arg_stride;
+    const uint32_t n = compiled->region.input_count, m = args->arg_stride;
 
-    return i < n                            ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, m, i)->buffer)
-           : i < n + c->region.output_count ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, m, i - n)->buffer)
-                                            : address_of(&args->workspace);
+    return i < n ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, m, i)->buffer)
+           : i < n + compiled->region.output_count
+               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, m, i - n)->buffer)
+               : address_of(&args->workspace);
 }
 
-static bool has_addresses(const inlay_compiled *c, const inlay_exec_args *args, const vr_recording *r)
+static bool has_addresses(const inlay_compiled *compiled, const inlay_exec_args *args, const vr_recording *recording)
 {
-    bool same = r->recorded;
+    bool same = recording->recorded;
 
-    for (uint32_t i = 0; same && i <= c->region.input_count + c->region.output_count; i++)
-        same = r->addresses[i] == run_address(c, args, i);
+    for (uint32_t i = 0; same && i <= compiled->region.input_count + compiled->region.output_count; i++)
+        same = recording->addresses[i] == run_address(compiled, args, i);
     return same;
 }
 
 /* ------------------------------------------------------------------ recording */
 
-static VkDeviceAddress operand_address(const inlay_compiled *c, const inlay_instance *in, const vr_recording *r,
-                                       const vr_operand *o)
+static VkDeviceAddress operand_address(const inlay_compiled *compiled, const inlay_instance *in,
+                                       const vr_recording *recording, const vr_operand *operand)
 {
-    const vr_buffer *b = &in->buffers[o->buffer];
-    const uint32_t inputs = c->region.input_count;
-    const VkDeviceAddress base = b->kind == VR_INPUT      ? r->addresses[b->index]
-                                 : b->kind == VR_OUTPUT   ? r->addresses[inputs + b->index]
-                                 : b->kind == VR_CONSTANT ? c->memory.address + b->offset
-                                                          : r->addresses[inputs + c->region.output_count] + b->offset;
+    const vr_buffer *buffer = &in->buffers[operand->buffer];
+    const uint32_t inputs = compiled->region.input_count;
+    const VkDeviceAddress base = buffer->kind == VR_INPUT    ? recording->addresses[buffer->index]
+                                 : buffer->kind == VR_OUTPUT ? recording->addresses[inputs + buffer->index]
+                                 : buffer->kind == VR_CONSTANT
+                                     ? compiled->memory.address + buffer->offset
+                                     : recording->addresses[inputs + compiled->region.output_count] + buffer->offset;
 
-    return base + o->offset;
+    return base + operand->offset;
 }
 
-static void record_dispatch(const inlay_compiled *c, const inlay_instance *in, const vr_recording *r,
-                            const vr_dispatch *d, VkCommandBuffer commands)
+static void record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vr_recording *recording,
+                            const vr_dispatch *dispatch, VkCommandBuffer commands)
 {
-    const gpu_functions *vk = &c->gpu->vk;
+    const gpu_functions *vk = &compiled->gpu->vk;
     VkDeviceAddress push[PUSH_COUNT] = { 0 };
 
-    for (uint32_t i = 0; i < d->operand_count; i++)
-        push[d->operands[i].push] = operand_address(c, in, r, &d->operands[i]);
-    push[PUSH_PARAMS] = in->parameters.address + d->words * sizeof(uint32_t);
-    if (d->barrier)
-        gpu_barrier(c->gpu, commands);
-    vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline);
-    vk->CmdPushConstants(commands, c->gpu->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
-    vk->CmdDispatch(commands, d->groups[0], d->groups[1], d->groups[2]);
+    for (uint32_t i = 0; i < dispatch->operand_count; i++)
+        push[dispatch->operands[i].push] = operand_address(compiled, in, recording, &dispatch->operands[i]);
+    push[PUSH_PARAMS] = in->parameters.address + dispatch->words * sizeof(uint32_t);
+    if (dispatch->barrier)
+        gpu_barrier(compiled->gpu, commands);
+    vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+    vk->CmdPushConstants(commands, compiled->gpu->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
+    vk->CmdDispatch(commands, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
 }
 
-static inlay_status record(inlay_compiled *c, inlay_instance *in, vr_recording *r, const inlay_exec_args *args)
+static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vr_recording *recording,
+                           const inlay_exec_args *args)
 {
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    for (uint32_t i = 0; i <= c->region.input_count + c->region.output_count; i++)
-        r->addresses[i] = run_address(c, args, i);
-    if (r->segments[0] == VK_NULL_HANDLE)
-        status = gpu_commands_make(c->gpu, in->segment_count, r->segments, args->diag);
-    for (uint32_t s = 0; s < in->segment_count && status == INLAY_OK; s++) {
-        status = gpu_record_begin(c->gpu, r->segments[s], args->diag);
+    for (uint32_t i = 0; i <= compiled->region.input_count + compiled->region.output_count; i++)
+        recording->addresses[i] = run_address(compiled, args, i);
+    if (recording->segments[0] == VK_NULL_HANDLE)
+        status = gpu_commands_make(compiled->gpu, in->segment_count, recording->segments, args->diag);
+    for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
+        status = gpu_record_begin(compiled->gpu, recording->segments[segment], args->diag);
         if (status != INLAY_OK)
             break;
-        gpu_barrier(c->gpu, r->segments[s]);
-        for (; at < in->segment_ends[s]; at++)
-            record_dispatch(c, in, r, &in->dispatches[at], r->segments[s]);
-        gpu_barrier(c->gpu, r->segments[s]);
-        status = gpu_record_end(c->gpu, r->segments[s], args->diag);
+        gpu_barrier(compiled->gpu, recording->segments[segment]);
+        for (; at < in->segment_ends[segment]; at++)
+            record_dispatch(compiled, in, recording, &in->dispatches[at], recording->segments[segment]);
+        gpu_barrier(compiled->gpu, recording->segments[segment]);
+        status = gpu_record_end(compiled->gpu, recording->segments[segment], args->diag);
     }
-    r->recorded = status == INLAY_OK;
+    recording->recorded = status == INLAY_OK;
     return status;
 }
 
@@ -92,41 +95,43 @@ struct inlay_binding {
     VkDeviceAddress memory[]; /* of both: addresses, then command buffers */
 };
 
-inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const inlay_bind_args *args,
+inlay_status vr_bind(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_bind_args *args,
                      inlay_binding **out, inlay_diag *diag)
 {
-    const size_t addresses = c->region.input_count + c->region.output_count + 1;
-    inlay_binding *b = calloc(1, sizeof *b + 2 * addresses * sizeof(VkDeviceAddress) +
-                                     2 * in->segment_count * sizeof(VkCommandBuffer));
+    const size_t addresses = compiled->region.input_count + compiled->region.output_count + 1;
+    inlay_binding *binding = calloc(1, sizeof *binding + 2 * addresses * sizeof(VkDeviceAddress) +
+                                           2 * in->segment_count * sizeof(VkCommandBuffer));
 
     (void)state, (void)args;
-    *out = b;
-    if (b == NULL)
+    *out = binding;
+    if (binding == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for recordings");
     for (uint32_t i = 0; i < 2; i++) {
-        b->recordings[i].addresses = b->memory + i * addresses;
-        b->recordings[i].segments = (VkCommandBuffer *)(void *)(b->memory + 2 * addresses) + i * in->segment_count;
+        binding->recordings[i].addresses = binding->memory + i * addresses;
+        binding->recordings[i].segments =
+            (VkCommandBuffer *)(void *)(binding->memory + 2 * addresses) + i * in->segment_count;
     }
     return INLAY_OK;
 }
 
-void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inlay_binding *b)
+void vr_release_binding(void *state, inlay_compiled *compiled, inlay_instance *in, inlay_binding *binding)
 {
     (void)state;
-    for (uint32_t i = 0; b != NULL && i < 2; i++)
-        if (b->recordings[i].segments[0] != VK_NULL_HANDLE)
-            gpu_commands_drop(c->gpu, in->segment_count, b->recordings[i].segments);
-    free(b);
+    for (uint32_t i = 0; binding != NULL && i < 2; i++)
+        if (binding->recordings[i].segments[0] != VK_NULL_HANDLE)
+            gpu_commands_drop(compiled->gpu, in->segment_count, binding->recordings[i].segments);
+    free(binding);
 }
 
 /* The recording for a run's addresses, or the one that was not used last, to be made anew. */
-static vr_recording *find_recording(const inlay_compiled *c, inlay_binding *b, const inlay_exec_args *args)
+static vr_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding, const inlay_exec_args *args)
 {
-    if (!has_addresses(c, args, &b->recordings[b->latest])) {
-        b->latest ^= b->recordings[b->latest].recorded;
-        b->recordings[b->latest].recorded = has_addresses(c, args, &b->recordings[b->latest]);
+    if (!has_addresses(compiled, args, &binding->recordings[binding->latest])) {
+        binding->latest ^= binding->recordings[binding->latest].recorded;
+        binding->recordings[binding->latest].recorded =
+            has_addresses(compiled, args, &binding->recordings[binding->latest]);
     }
-    return &b->recordings[b->latest];
+    return &binding->recordings[binding->latest];
 }
 
 /* ------------------------------------------------------------------ running */
@@ -138,40 +143,41 @@ struct asker {
 
 static inlay_status ask(void *user)
 {
-    const struct asker *a = user;
+    const struct asker *asker = user;
 
-    return a->run != NULL ? a->host->poll(a->host->ctx, a->run) : INLAY_OK;
+    return asker->run != NULL ? asker->host->poll(asker->host->ctx, asker->run) : INLAY_OK;
 }
 
 /* A segment is submitted while the one before it is at work, so that the device never waits for the host, and a run
  * that is cancelled ends within two. */
-static inlay_status submit_all(inlay_compiled *c, inlay_instance *in, vr_recording *r, const inlay_exec_args *args)
+static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vr_recording *recording,
+                               const inlay_exec_args *args)
 {
-    struct asker a = { .host = c->state->host, .run = args->run };
+    struct asker asker = { .host = compiled->state->host, .run = args->run };
     uint64_t before = 0, last = 0;
     inlay_status status = INLAY_OK, ended;
 
-    for (uint32_t s = 0; s < in->segment_count && status == INLAY_OK; s++) {
+    for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
         if (before != 0)
-            status = gpu_wait(c->gpu, before, ask, &a, args->diag);
+            status = gpu_wait(compiled->gpu, before, ask, &asker, args->diag);
         before = last;
-        if (status == INLAY_OK && s > 0)
-            status = ask(&a);
+        if (status == INLAY_OK && segment > 0)
+            status = ask(&asker);
         if (status == INLAY_OK)
-            status = gpu_submit(c->gpu, r->segments[s], &last, args->diag);
+            status = gpu_submit(compiled->gpu, recording->segments[segment], &last, args->diag);
     }
     if (last == 0 || status == INLAY_DEVICE_LOST)
         return status;
-    ended = gpu_wait(c->gpu, last, status == INLAY_OK ? ask : NULL, &a, args->diag);
+    ended = gpu_wait(compiled->gpu, last, status == INLAY_OK ? ask : NULL, &asker, args->diag);
     return status != INLAY_OK ? status : ended;
 }
 
-inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args)
+inlay_status vr_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args)
 {
-    inlay_status status = gpu_alive(c->gpu, args->diag);
+    inlay_status status = gpu_alive(compiled->gpu, args->diag);
     inlay_binding *b = INLAY_HAS(args, binding) ? args->binding : NULL;
     const bool bound = b != NULL;
-    vr_recording *r;
+    vr_recording *recording;
 
     (void)state;
     if (status != INLAY_OK || in->dispatch_count == 0)
@@ -180,11 +186,11 @@ inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, cons
         (void)pthread_mutex_lock(&in->lock);
         b = in->own;
     }
-    r = find_recording(c, b, args);
-    if (!r->recorded)
-        status = record(c, in, r, args);
+    recording = find_recording(compiled, b, args);
+    if (!recording->recorded)
+        status = record(compiled, in, recording, args);
     if (status == INLAY_OK)
-        status = submit_all(c, in, r, args);
+        status = submit_all(compiled, in, recording, args);
     if (!bound)
         (void)pthread_mutex_unlock(&in->lock);
     return status;

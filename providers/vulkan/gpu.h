@@ -150,27 +150,27 @@ inlay_status gpu_present(inlay_diag *diag);
 bool gpu_is_likely(void);
 
 /* Calls found for each device, none of which is opened. */
-typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *f);
+typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *facts);
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
 
 /* INLAY_UNSUPPORTED: no libvulkan, no driver, no such device, or one that lacks something; diag has the list. */
 inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag);
-void gpu_close(gpu_device *g);
+void gpu_close(gpu_device *device);
 
 /* One line of what a device is like. */
-void gpu_describe(const gpu_facts *f, char *out, size_t bytes);
+void gpu_describe(const gpu_facts *facts, char *out, size_t bytes);
 
 /* INLAY_OK, or the status that a failing call of Vulkan means, with what was being done. Notes a loss. */
-inlay_status gpu_check(gpu_device *g, VkResult result, const char *what, inlay_diag *diag);
+inlay_status gpu_check(gpu_device *device, VkResult result, const char *what, inlay_diag *diag);
 /* Is it time for a planted fault? */
-bool gpu_strikes(gpu_device *g, gpu_fault fault);
+bool gpu_strikes(gpu_device *device, gpu_fault fault);
 /* INLAY_DEVICE_LOST once the device is. */
-inlay_status gpu_alive(gpu_device *g, inlay_diag *diag);
+inlay_status gpu_alive(gpu_device *device, inlay_diag *diag);
 
-inlay_status gpu_buffer_make(gpu_device *g, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
-void gpu_buffer_drop(gpu_device *g, gpu_buffer *b); /* of {0}: a no-op */
+inlay_status gpu_buffer_make(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
+void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer); /* of {0}: a no-op */
 /* Somebody else's buffer of this device, made to be read and written, and to have an address; it outlives *out. */
-void gpu_buffer_borrow(const gpu_device *g, VkBuffer buffer, uint64_t bytes, gpu_buffer *out);
+void gpu_buffer_borrow(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out);
 /* Copies of a list, between the host and buffers that no work in flight uses: where memory is not shared, all are one
  * submission, as far as 16 MiB of staging memory hold them. None reads what another writes. */
 typedef struct gpu_copy {
@@ -179,40 +179,40 @@ typedef struct gpu_copy {
     void *host;
     uint64_t bytes;
 } gpu_copy;
-inlay_status gpu_copies(gpu_device *g, const gpu_copy *list, uint32_t count, inlay_diag *diag);
-inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
+inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag);
+inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                        inlay_diag *diag);
 
 /* The pipeline of a recipe; made once. Any thread. */
-inlay_status gpu_pipeline_get(gpu_device *g, const gpu_recipe *r, VkPipeline *out, inlay_diag *diag);
+inlay_status gpu_pipeline_get(gpu_device *device, const gpu_recipe *recipe, VkPipeline *out, inlay_diag *diag);
 
 /* The name of a file in the cache folder about this device. */
-void gpu_kept_name(const gpu_device *g, const char *what, char name[64]);
+void gpu_kept_name(const gpu_device *device, const char *what, char name[64]);
 /* The driver's cache of pipelines: from the file of a process before, and back into it where it has grown. */
-inlay_status gpu_cache_open(gpu_device *g, inlay_diag *diag);
-void gpu_cache_keep(gpu_device *g);
+inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag);
+void gpu_cache_keep(gpu_device *device);
 
 /* Of all shaders as they were built. */
 uint64_t gpu_shaders_hash(void);
 /* A copy of a module in which the functions that constants name stand for those that the shader calls, and nothing else
  * is left. The caller frees *out. */
-inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag);
+inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_words, inlay_diag *diag);
 
 /* Command buffers, to be recorded by one thread at a time for all (gpu_record_begin takes the lock of the pool). */
-inlay_status gpu_commands_make(gpu_device *g, uint32_t count, VkCommandBuffer *out, inlay_diag *diag);
-void gpu_commands_drop(gpu_device *g, uint32_t count, VkCommandBuffer *commands);
-inlay_status gpu_record_begin(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag);
-inlay_status gpu_record_end(gpu_device *g, VkCommandBuffer commands, inlay_diag *diag);
+inlay_status gpu_commands_make(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag);
+void gpu_commands_drop(gpu_device *device, uint32_t count, VkCommandBuffer *commands);
+inlay_status gpu_record_begin(gpu_device *device, VkCommandBuffer commands, inlay_diag *diag);
+inlay_status gpu_record_end(gpu_device *device, VkCommandBuffer commands, inlay_diag *diag);
 /* Everything written before is seen by everything behind. */
-void gpu_barrier(gpu_device *g, VkCommandBuffer commands);
+void gpu_barrier(gpu_device *device, VkCommandBuffer commands);
 
 /* Submits; *out_value is what the timeline reaches when the work is done. */
-inlay_status gpu_submit(gpu_device *g, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag);
+inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag);
 /* Waits for a value. poll (may be NULL) is asked every few milliseconds: what it returns, unless INLAY_OK, is returned
  * once the work has ended. A device that does not get there in timeout_ms is lost. */
 typedef inlay_status (*gpu_poll_fn)(void *user);
-inlay_status gpu_wait(gpu_device *g, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag);
+inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag);
 /* Waits for all work; for that of a lost device some seconds: a process that ends while a driver on the CPU still
  * compiles takes its compiler from it. */
-void gpu_idle(gpu_device *g);
+void gpu_idle(gpu_device *device);
 #endif

@@ -24,8 +24,8 @@ static bool folder_has(const char *path, const char *start)
     DIR *folder = opendir(path);
     bool found = false;
 
-    for (struct dirent *e = NULL; folder != NULL && !found && (e = readdir(folder)) != NULL;)
-        found = e->d_name[0] != '.' && strncmp(e->d_name, start, strlen(start)) == 0;
+    for (struct dirent *dirent = NULL; folder != NULL && !found && (dirent = readdir(folder)) != NULL;)
+        found = dirent->d_name[0] != '.' && strncmp(dirent->d_name, start, strlen(start)) == 0;
     if (folder != NULL)
         (void)closedir(folder);
     return found;
@@ -92,14 +92,15 @@ static const struct {
     [VK_PHYSICAL_DEVICE_TYPE_CPU] = { "CPU", 0 },
 };
 
-void gpu_describe(const gpu_facts *f, char *out, size_t bytes)
+void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
 {
-    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", f->name, kinds[f->type].name,
-                   (double)f->memory_bytes / (1u << 30), f->unified ? " shared with the CPU" : "", f->subgroup,
-                   f->f16 ? ", f16" : "", VK_API_VERSION_MAJOR(f->api_version), VK_API_VERSION_MINOR(f->api_version));
+    (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", facts->name,
+                   kinds[facts->type].name, (double)facts->memory_bytes / (1u << 30),
+                   facts->unified ? " shared with the CPU" : "", facts->subgroup, facts->f16 ? ", f16" : "",
+                   VK_API_VERSION_MAJOR(facts->api_version), VK_API_VERSION_MINOR(facts->api_version));
 }
 
-static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
+static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *facts)
 {
     const VkMemoryPropertyFlags shared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                          VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
@@ -108,26 +109,26 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
     vk->GetPhysicalDeviceMemoryProperties(device, &memory);
     for (uint32_t h = 0; h < memory.memoryHeapCount; h++)
         if ((memory.memoryHeaps[h].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
-            memory.memoryHeaps[h].size > f->memory_bytes)
-            f->memory_bytes = memory.memoryHeaps[h].size;
+            memory.memoryHeaps[h].size > facts->memory_bytes)
+            facts->memory_bytes = memory.memoryHeaps[h].size;
     for (uint32_t t = 0; t < memory.memoryTypeCount; t++)
-        f->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
+        facts->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
 }
 
 /* Mesa's driver for CPUs: from 26 on it keeps what is the same for a subgroup in one register, before it loads lane by
  * lane. */
-static void note_cpu(gpu_facts *f, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can,
+static void note_cpu(gpu_facts *facts, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can,
                      bool one_size)
 {
-    const bool fixed = one_size && f->subgroup >= 4 && f->subgroup <= 16;
+    const bool fixed = one_size && facts->subgroup >= 4 && facts->subgroup <= 16;
 
-    f->is_cpu = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    f->shuffles = f->is_cpu && fixed && (can & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
-    f->scalar_loads =
-        f->shuffles && more->driverID == VK_DRIVER_ID_MESA_LLVMPIPE && VK_API_VERSION_MAJOR(f->driver_version) >= 26;
+    facts->is_cpu = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    facts->shuffles = facts->is_cpu && fixed && (can & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+    facts->scalar_loads = facts->shuffles && more->driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
+                          VK_API_VERSION_MAJOR(facts->driver_version) >= 26;
 }
 
-static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
+static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *facts)
 {
     VkPhysicalDeviceVulkan12Properties more = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
@@ -141,45 +142,45 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f)
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
-    *f = (gpu_facts){ .physical = device };
+    *facts = (gpu_facts){ .physical = device };
     vk->GetPhysicalDeviceProperties(device, &p.properties); /* an old device may not know the structs of 1.2 */
-    f->api_version = p.properties.apiVersion;
-    if (f->api_version >= VK_API_VERSION_1_2) {
+    facts->api_version = p.properties.apiVersion;
+    if (facts->api_version >= VK_API_VERSION_1_2) {
         vk->GetPhysicalDeviceProperties2(device, &p);
         vk->GetPhysicalDeviceFeatures2(device, &have);
     }
-    (void)snprintf(f->name, sizeof f->name, "%s", p.properties.deviceName);
-    f->type = p.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? p.properties.deviceType
-                                                                     : VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    f->vendor = p.properties.vendorID;
-    f->driver_version = p.properties.driverVersion;
-    memcpy(f->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof f->pipeline_uuid);
-    memcpy(f->most_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof f->most_groups);
-    f->most_shared = p.properties.limits.maxComputeSharedMemorySize;
-    f->subgroup = subgroup.subgroupSize;
-    note_cpu(f, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
-    f->f16 = have12.shaderFloat16 == VK_TRUE;
-    f->f64 = have.features.shaderFloat64 == VK_TRUE;
-    f->lacks = f->api_version < VK_API_VERSION_1_2                                   ? "Vulkan 1.2"
-               : !have12.timelineSemaphore                                           ? "timeline semaphores"
-               : !have12.bufferDeviceAddress                                         ? "buffer device addresses"
-               : !have.features.shaderInt64                                          ? "64-bit integers in shaders"
-               : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
-               : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
-                                                             : NULL;
-    read_memory(vk, device, f);
+    (void)snprintf(facts->name, sizeof facts->name, "%s", p.properties.deviceName);
+    facts->type = p.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? p.properties.deviceType
+                                                                         : VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    facts->vendor = p.properties.vendorID;
+    facts->driver_version = p.properties.driverVersion;
+    memcpy(facts->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
+    memcpy(facts->most_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof facts->most_groups);
+    facts->most_shared = p.properties.limits.maxComputeSharedMemorySize;
+    facts->subgroup = subgroup.subgroupSize;
+    note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
+    facts->f16 = have12.shaderFloat16 == VK_TRUE;
+    facts->f64 = have.features.shaderFloat64 == VK_TRUE;
+    facts->lacks = facts->api_version < VK_API_VERSION_1_2                               ? "Vulkan 1.2"
+                   : !have12.timelineSemaphore                                           ? "timeline semaphores"
+                   : !have12.bufferDeviceAddress                                         ? "buffer device addresses"
+                   : !have.features.shaderInt64                                          ? "64-bit integers in shaders"
+                   : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
+                   : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
+                                                                 : NULL;
+    read_memory(vk, device, facts);
 }
 
 /* ------------------------------------------------------------------ choosing */
 
 /* Does the user's word mean this device? */
-static bool is_meant(const char *word, const gpu_facts *f)
+static bool is_meant(const char *word, const gpu_facts *facts)
 {
     char number[16];
 
-    (void)snprintf(number, sizeof number, "%u", f->number);
-    return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(f->name, word) != NULL ||
-           (strcmp(word, "cpu") == 0 && f->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+    (void)snprintf(number, sizeof number, "%u", facts->number);
+    return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(facts->name, word) != NULL ||
+           (strcmp(word, "cpu") == 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
 }
 
 /* Calls found for each device of an instance. */
@@ -193,11 +194,11 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
                   "listing devices", diag);
 
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        gpu_facts f;
+        gpu_facts facts;
 
-        read_facts(&g->vk, all[i], &f);
-        f.number = i;
-        status = found(user, &f);
+        read_facts(&g->vk, all[i], &facts);
+        facts.number = i;
+        status = found(user, &facts);
     }
     return status;
 }
@@ -211,35 +212,37 @@ struct choice {
     char list[600];
 };
 
-static inlay_status consider(void *user, const gpu_facts *f)
+static inlay_status consider(void *user, const gpu_facts *facts)
 {
-    struct choice *c = user;
+    struct choice *choice = user;
     char line[GPU_NAME + 96];
 
-    gpu_describe(f, line, sizeof line);
-    c->used +=
-        (size_t)snprintf(c->list + c->used, sizeof c->list - c->used, "%s%u = %s%s%s", f->number > 0 ? "; " : "",
-                         f->number, line, f->lacks != NULL ? ", which lacks " : "", f->lacks != NULL ? f->lacks : "");
-    c->used = c->used < sizeof c->list ? c->used : sizeof c->list - 1;
-    if (is_meant(c->word, f) && (c->passed_over >> f->number & 1u) == 0 && f->lacks == NULL &&
-        kinds[f->type].rank > c->best) {
-        c->best = kinds[f->type].rank;
-        c->g->facts = *f;
+    gpu_describe(facts, line, sizeof line);
+    choice->used += (size_t)snprintf(
+        choice->list + choice->used, sizeof choice->list - choice->used, "%s%u = %s%s%s", facts->number > 0 ? "; " : "",
+        facts->number, line, facts->lacks != NULL ? ", which lacks " : "", facts->lacks != NULL ? facts->lacks : "");
+    choice->used = choice->used < sizeof choice->list ? choice->used : sizeof choice->list - 1;
+    if (is_meant(choice->word, facts) && (choice->passed_over >> facts->number & 1u) == 0 && facts->lacks == NULL &&
+        kinds[facts->type].rank > choice->best) {
+        choice->best = kinds[facts->type].rank;
+        choice->g->facts = *facts;
     }
     return INLAY_OK;
 }
 
-static inlay_status choose(gpu_device *g, const gpu_options *o, inlay_diag *diag)
+static inlay_status choose(gpu_device *g, const gpu_options *options, inlay_diag *diag)
 {
-    struct choice c = { .g = g, .word = o->device, .passed_over = o->passed_over, .best = -1, .list = "none" };
-    const inlay_status status = look_at_all(g, consider, &c, diag);
+    struct choice choice = {
+        .g = g, .word = options->device, .passed_over = options->passed_over, .best = -1, .list = "none"
+    };
+    const inlay_status status = look_at_all(g, consider, &choice, diag);
 
-    if (status != INLAY_OK || c.best >= 0)
+    if (status != INLAY_OK || choice.best >= 0)
         return status;
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "no Vulkan device '%s' that can be used; option device takes a number or a part of a name; "
                       "devices: %s",
-                      o->device, c.list);
+                      options->device, choice.list);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -408,8 +411,8 @@ static void drop_parts(gpu_device *g)
 {
     if (g->vk.DeviceWaitIdle != NULL)
         (void)g->vk.DeviceWaitIdle(g->device);
-    for (const gpu_pipeline *p = g->pipelines; p != NULL; p = p->next)
-        g->vk.DestroyPipeline(g->device, p->pipeline, NULL);
+    for (const gpu_pipeline *pipeline = g->pipelines; pipeline != NULL; pipeline = pipeline->next)
+        g->vk.DestroyPipeline(g->device, pipeline->pipeline, NULL);
     gpu_buffer_drop(g, &g->staging);
     gpu_cache_keep(g);
     g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
@@ -432,9 +435,9 @@ void gpu_close(gpu_device *g)
         g->vk.DestroyInstance(g->instance, NULL);
     if (!stays && g->library != NULL)
         (void)dlclose(g->library);
-    for (gpu_pipeline *p = g->pipelines, *next; p != NULL; p = next) {
-        next = p->next;
-        free(p);
+    for (gpu_pipeline *pipeline = g->pipelines, *next; pipeline != NULL; pipeline = next) {
+        next = pipeline->next;
+        free(pipeline);
     }
     (void)pthread_mutex_destroy(&g->queue_lock);
     (void)pthread_mutex_destroy(&g->pipeline_lock);

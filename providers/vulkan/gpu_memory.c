@@ -7,31 +7,31 @@ enum { STAGING_BYTES = 16 << 20, MOST_READS = 64 };
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
 /* The first type of memory among those allowed that has all of want; memoryTypeCount: none has. */
-static uint32_t find_type(const gpu_device *g, uint32_t allowed, VkMemoryPropertyFlags want)
+static uint32_t find_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
 {
     uint32_t t = 0;
 
-    while (t < g->memory.memoryTypeCount &&
-           ((allowed & 1u << t) == 0 || (g->memory.memoryTypes[t].propertyFlags & want) != want))
+    while (t < device->memory.memoryTypeCount &&
+           ((allowed & 1u << t) == 0 || (device->memory.memoryTypes[t].propertyFlags & want) != want))
         t++;
     return t;
 }
 
 /* Memory for tensors is local to the device, and the host's too where that costs nothing; that of staging the host's.
  */
-static uint32_t choose_type(const gpu_device *g, uint32_t allowed, bool staging)
+static uint32_t choose_type(const gpu_device *device, uint32_t allowed, bool staging)
 {
     const VkMemoryPropertyFlags cached = visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     const VkMemoryPropertyFlags orders[2][3] = { { local | cached, local, 0 }, { cached, visible, visible } };
-    uint32_t t = g->memory.memoryTypeCount;
+    uint32_t t = device->memory.memoryTypeCount;
 
-    for (uint32_t i = 0; i < 3 && t == g->memory.memoryTypeCount; i++)
-        t = find_type(g, allowed, orders[staging][i]);
+    for (uint32_t i = 0; i < 3 && t == device->memory.memoryTypeCount; i++)
+        t = find_type(device, allowed, orders[staging][i]);
     return t;
 }
 
-static inlay_status make(gpu_device *g, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
+static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
 {
     const VkBufferCreateInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                       .size = bytes > 0 ? bytes : GPU_ALIGNMENT,
@@ -44,69 +44,72 @@ static inlay_status make(gpu_device *g, uint64_t bytes, bool staging, gpu_buffer
     VkMemoryRequirements needs;
     VkMemoryPropertyFlags has;
     void *mapped = NULL;
-    gpu_buffer b = { .bytes = bytes }, seen;
-    inlay_status status = gpu_check(g, g->vk.CreateBuffer(g->device, &info, NULL, &b.buffer), "making a buffer", diag);
+    gpu_buffer buffer = { .bytes = bytes }, seen;
+    inlay_status status = gpu_check(device, device->vk.CreateBuffer(device->device, &info, NULL, &buffer.buffer),
+                                    "making a buffer", diag);
 
     if (status != INLAY_OK)
         return status;
-    g->vk.GetBufferMemoryRequirements(g->device, b.buffer, &needs);
+    device->vk.GetBufferMemoryRequirements(device->device, buffer.buffer, &needs);
     allocate.allocationSize = needs.size;
-    allocate.memoryTypeIndex = choose_type(g, needs.memoryTypeBits, staging);
-    if (allocate.memoryTypeIndex == g->memory.memoryTypeCount) {
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", g->facts.name);
+    allocate.memoryTypeIndex = choose_type(device, needs.memoryTypeBits, staging);
+    if (allocate.memoryTypeIndex == device->memory.memoryTypeCount) {
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", device->facts.name);
         goto done;
     }
-    if (gpu_strikes(g, GPU_MEMORY) || g->vk.AllocateMemory(g->device, &allocate, NULL, &b.memory) != VK_SUCCESS) {
-        b.memory = VK_NULL_HANDLE;
+    if (gpu_strikes(device, GPU_MEMORY) ||
+        device->vk.AllocateMemory(device->device, &allocate, NULL, &buffer.memory) != VK_SUCCESS) {
+        buffer.memory = VK_NULL_HANDLE;
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY,
                             "Vulkan device %s has no room for %llu bytes; a smaller batch "
                             "or memory_limit helps",
-                            g->facts.name, (unsigned long long)bytes);
+                            device->facts.name, (unsigned long long)bytes);
         goto done;
     }
-    INLAY_TRY(gpu_check(g, g->vk.BindBufferMemory(g->device, b.buffer, b.memory, 0), "binding memory", diag));
-    has = g->memory.memoryTypes[allocate.memoryTypeIndex].propertyFlags;
-    if ((has & visible) == visible && (staging || g->fault != GPU_APART)) {
-        INLAY_TRY(
-            gpu_check(g, g->vk.MapMemory(g->device, b.memory, 0, VK_WHOLE_SIZE, 0, &mapped), "mapping memory", diag));
-        b.mapped = mapped;
-        b.cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+    INLAY_TRY(gpu_check(device, device->vk.BindBufferMemory(device->device, buffer.buffer, buffer.memory, 0),
+                        "binding memory", diag));
+    has = device->memory.memoryTypes[allocate.memoryTypeIndex].propertyFlags;
+    if ((has & visible) == visible && (staging || device->fault != GPU_APART)) {
+        INLAY_TRY(gpu_check(device, device->vk.MapMemory(device->device, buffer.memory, 0, VK_WHOLE_SIZE, 0, &mapped),
+                            "mapping memory", diag));
+        buffer.mapped = mapped;
+        buffer.cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     }
-    gpu_buffer_borrow(g, b.buffer, bytes, &seen);
-    b.address = seen.address;
+    gpu_buffer_borrow(device, buffer.buffer, bytes, &seen);
+    buffer.address = seen.address;
 done:
     if (status != INLAY_OK)
-        gpu_buffer_drop(g, &b);
+        gpu_buffer_drop(device, &buffer);
     else
-        *out = b;
+        *out = buffer;
     return status;
 }
 
-inlay_status gpu_buffer_make(gpu_device *g, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
+inlay_status gpu_buffer_make(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = gpu_alive(g, diag);
+    inlay_status status = gpu_alive(device, diag);
 
     *out = (gpu_buffer){ .bytes = 0 };
-    return status == INLAY_OK ? make(g, bytes, false, out, diag) : status;
+    return status == INLAY_OK ? make(device, bytes, false, out, diag) : status;
 }
 
-void gpu_buffer_borrow(const gpu_device *g, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
+void gpu_buffer_borrow(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
 {
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer };
 
     *out = (gpu_buffer){ .buffer = buffer, .bytes = bytes, .borrowed = true };
-    out->address = g->vk.GetBufferDeviceAddress(g->device, &info);
+    out->address = device->vk.GetBufferDeviceAddress(device->device, &info);
 }
 
-void gpu_buffer_drop(gpu_device *g, gpu_buffer *b)
+void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer)
 {
-    if (__atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0)
+    if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
         return; /* the device may still write there */
-    if (!b->borrowed) {
-        g->vk.DestroyBuffer(g->device, b->buffer, NULL);
-        g->vk.FreeMemory(g->device, b->memory, NULL);
+    if (!buffer->borrowed) {
+        device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
+        device->vk.FreeMemory(device->device, buffer->memory, NULL);
     }
-    *b = (gpu_buffer){ .bytes = 0 };
+    *buffer = (gpu_buffer){ .bytes = 0 };
 }
 
 /* Copies that are recorded, to be submitted together. Those to and from the host go through staging memory; what is
@@ -122,98 +125,103 @@ struct batch {
     } reads[MOST_READS];
 };
 
-static inlay_status submit(struct batch *b, inlay_diag *diag)
+static inlay_status submit(struct batch *batch, inlay_diag *diag)
 {
-    gpu_device *g = b->g;
+    gpu_device *device = batch->g;
     uint64_t value;
     inlay_status status = INLAY_OK;
 
-    if (!b->recording)
+    if (!batch->recording)
         return INLAY_OK;
-    gpu_barrier(g, g->copy_commands);
-    b->recording = false;
-    INLAY_TRY(gpu_record_end(g, g->copy_commands, diag));
-    INLAY_TRY(gpu_submit(g, g->copy_commands, &value, diag));
-    INLAY_TRY(gpu_wait(g, value, NULL, NULL, diag));
-    for (uint32_t i = 0; i < b->read_count; i++)
-        memcpy(b->reads[i].to, g->staging.mapped + b->reads[i].at, b->reads[i].bytes);
+    gpu_barrier(device, device->copy_commands);
+    batch->recording = false;
+    INLAY_TRY(gpu_record_end(device, device->copy_commands, diag));
+    INLAY_TRY(gpu_submit(device, device->copy_commands, &value, diag));
+    INLAY_TRY(gpu_wait(device, value, NULL, NULL, diag));
+    for (uint32_t i = 0; i < batch->read_count; i++)
+        memcpy(batch->reads[i].to, device->staging.mapped + batch->reads[i].at, batch->reads[i].bytes);
 done:
-    b->used = b->read_count = 0;
+    batch->used = batch->read_count = 0;
     return status;
 }
 
-static inlay_status record(struct batch *b, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
+static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
 {
-    gpu_device *g = b->g;
+    gpu_device *device = batch->g;
 
-    if (!b->recording) {
-        const inlay_status status = gpu_record_begin(g, g->copy_commands, diag);
+    if (!batch->recording) {
+        const inlay_status status = gpu_record_begin(device, device->copy_commands, diag);
 
         if (status != INLAY_OK)
             return status;
-        gpu_barrier(g, g->copy_commands);
-        b->recording = true;
+        gpu_barrier(device, device->copy_commands);
+        batch->recording = true;
     }
-    g->vk.CmdCopyBuffer(g->copy_commands, from, to, 1, &region);
+    device->vk.CmdCopyBuffer(device->copy_commands, from, to, 1, &region);
     return INLAY_OK;
 }
 
 /* Through memory that both see, as much at a time as it has room for. */
-static inlay_status stage(struct batch *b, const gpu_copy *c, inlay_diag *diag)
+static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
-    gpu_device *g = b->g;
+    gpu_device *device = batch->g;
     inlay_status status = INLAY_OK;
 
-    if (g->staging.mapped == NULL)
-        status = make(g, STAGING_BYTES, true, &g->staging, diag);
-    for (uint64_t at = 0, n; at < c->bytes && status == INLAY_OK; at += n) {
-        n = c->bytes - at < STAGING_BYTES - b->used ? c->bytes - at : STAGING_BYTES - b->used;
-        if (n == 0 || b->read_count == MOST_READS) {
-            status = submit(b, diag);
+    if (device->staging.mapped == NULL)
+        status = make(device, STAGING_BYTES, true, &device->staging, diag);
+    for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
+        n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
+        if (n == 0 || batch->read_count == MOST_READS) {
+            status = submit(batch, diag);
             n = 0;
-        } else if (c->from == NULL) {
-            memcpy(g->staging.mapped + b->used, (const uint8_t *)c->host + at, n);
-            status = record(b, g->staging.buffer, c->to->buffer, (VkBufferCopy){ b->used, c->to_at + at, n }, diag);
+        } else if (copy->from == NULL) {
+            memcpy(device->staging.mapped + batch->used, (const uint8_t *)copy->host + at, n);
+            status = record(batch, device->staging.buffer, copy->to->buffer,
+                            (VkBufferCopy){ batch->used, copy->to_at + at, n }, diag);
         } else {
-            b->reads[b->read_count].to = (uint8_t *)c->host + at;
-            b->reads[b->read_count].at = b->used;
-            b->reads[b->read_count++].bytes = n;
-            status = record(b, c->from->buffer, g->staging.buffer, (VkBufferCopy){ c->from_at + at, b->used, n }, diag);
+            batch->reads[batch->read_count].to = (uint8_t *)copy->host + at;
+            batch->reads[batch->read_count].at = batch->used;
+            batch->reads[batch->read_count++].bytes = n;
+            status = record(batch, copy->from->buffer, device->staging.buffer,
+                            (VkBufferCopy){ copy->from_at + at, batch->used, n }, diag);
         }
-        b->used += n;
+        batch->used += n;
     }
     return status;
 }
 
-inlay_status gpu_copies(gpu_device *g, const gpu_copy *list, uint32_t count, inlay_diag *diag)
+inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
 {
-    struct batch b = { .g = g };
-    inlay_status status = gpu_alive(g, diag), ended;
+    struct batch batch = { .g = device };
+    inlay_status status = gpu_alive(device, diag), ended;
 
-    (void)pthread_mutex_lock(&g->staging_lock);
+    (void)pthread_mutex_lock(&device->staging_lock);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        const gpu_copy *c = &list[i];
-        const uint8_t *from = c->from == NULL ? c->host : c->from->cached ? c->from->mapped + c->from_at : NULL;
-        uint8_t *to = c->to == NULL ? c->host : c->to->mapped != NULL ? c->to->mapped + c->to_at : NULL;
+        const gpu_copy *copy = &list[i];
+        const uint8_t *from = copy->from == NULL   ? copy->host
+                              : copy->from->cached ? copy->from->mapped + copy->from_at
+                                                   : NULL;
+        uint8_t *to = copy->to == NULL ? copy->host : copy->to->mapped != NULL ? copy->to->mapped + copy->to_at : NULL;
 
-        if (c->bytes == 0)
+        if (copy->bytes == 0)
             continue;
         if (from != NULL && to != NULL)
-            memmove(to, from, c->bytes);
-        else if (c->from != NULL && c->to != NULL)
-            status = record(&b, c->from->buffer, c->to->buffer, (VkBufferCopy){ c->from_at, c->to_at, c->bytes }, diag);
+            memmove(to, from, copy->bytes);
+        else if (copy->from != NULL && copy->to != NULL)
+            status = record(&batch, copy->from->buffer, copy->to->buffer,
+                            (VkBufferCopy){ copy->from_at, copy->to_at, copy->bytes }, diag);
         else
-            status = stage(&b, c, diag);
+            status = stage(&batch, copy, diag);
     }
-    ended = submit(&b, diag);
-    (void)pthread_mutex_unlock(&g->staging_lock);
+    ended = submit(&batch, diag);
+    (void)pthread_mutex_unlock(&device->staging_lock);
     return status != INLAY_OK ? status : ended;
 }
 
-inlay_status gpu_write(gpu_device *g, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
+inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                        inlay_diag *diag)
 {
     const gpu_copy one = { .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes };
 
-    return gpu_copies(g, &one, 1, diag);
+    return gpu_copies(device, &one, 1, diag);
 }

@@ -57,40 +57,40 @@ struct module {
     uint32_t *known;      /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
 };
 
-static uint32_t opcode_at(const struct module *m, uint32_t at)
+static uint32_t opcode_at(const struct module *module, uint32_t at)
 {
-    return m->words[at] & 0xffffu;
+    return module->words[at] & 0xffffu;
 }
-static uint32_t length_at(const struct module *m, uint32_t at)
+static uint32_t length_at(const struct module *module, uint32_t at)
 {
-    return m->words[at] >> 16;
+    return module->words[at] >> 16;
 }
 
 /* The id of the function of that name, written in small letters or not; 0: there is none. */
-static uint32_t find(const struct module *m, const char *name)
+static uint32_t find(const struct module *module, const char *name)
 {
     const size_t n = strlen(name);
 
-    for (uint32_t at = SPV_HEADER; at < m->body; at += length_at(m, at))
-        if (opcode_at(m, at) == SPV_NAME) {
-            const char *text = (const char *)&m->words[at + 2];
+    for (uint32_t at = SPV_HEADER; at < module->body; at += length_at(module, at))
+        if (opcode_at(module, at) == SPV_NAME) {
+            const char *text = (const char *)&module->words[at + 2];
 
             if (strncasecmp(text, name, n) == 0 && text[n] == '(')
-                return m->words[at + 1];
+                return module->words[at + 1];
         }
     return 0;
 }
 
 /* false: the shader calls one of the names and lacks the other. */
-static bool redirect(struct module *m, const char *from, const char *to)
+static bool redirect(struct module *module, const char *from, const char *to)
 {
-    const uint32_t f = find(m, from), t = find(m, to);
+    const uint32_t f = find(module, from), t = find(module, to);
 
-    m->stands_for[f] = t;
+    module->stands_for[f] = t;
     return f == 0 || t != 0;
 }
 
-static bool redirect_all(struct module *m, const uint32_t *constants)
+static bool redirect_all(struct module *module, const uint32_t *constants)
 {
     char from[MOST_NAME];
     bool ok = true;
@@ -99,94 +99,95 @@ static bool redirect_all(struct module *m, const uint32_t *constants)
         const uint32_t op = constants[ID_SLOT + i] & 255u;
 
         (void)snprintf(from, sizeof from, "slot_%u", i);
-        ok &= redirect(m, from, op < sizeof operations / sizeof operations[0] ? operations[op] : "");
+        ok &= redirect(module, from, op < sizeof operations / sizeof operations[0] ? operations[op] : "");
     }
     for (uint32_t i = 0; i < MOST_INPUTS; i++) {
         (void)snprintf(from, sizeof from, "input_%u", i);
-        ok &= redirect(m, from, loads[constants[ID_INPUT + i] & 15u]);
+        ok &= redirect(module, from, loads[constants[ID_INPUT + i] & 15u]);
     }
     for (uint32_t i = 0; i < 3; i++) {
         (void)snprintf(from, sizeof from, "load_%c", 'a' + (int)i);
-        ok &= redirect(m, from, loads[constants[ID_LOAD + i] & 15u]);
+        ok &= redirect(module, from, loads[constants[ID_LOAD + i] & 15u]);
     }
-    return redirect(m, "store_out", stores[constants[ID_OUT] & 15u]) && ok;
+    return redirect(module, "store_out", stores[constants[ID_OUT] & 15u]) && ok;
 }
 
 /* Finds where functions begin, and the literals. */
-static void read_module(struct module *m)
+static void read_module(struct module *module)
 {
     uint32_t at = SPV_HEADER;
 
-    for (; at < m->count && opcode_at(m, at) != SPV_FUNCTION; at += length_at(m, at))
-        if (opcode_at(m, at) == SPV_CONSTANT && length_at(m, at) == 4)
-            m->literal_at[m->words[at + 2]] = at;
-    m->body = at;
+    for (; at < module->count && opcode_at(module, at) != SPV_FUNCTION; at += length_at(module, at))
+        if (opcode_at(module, at) == SPV_CONSTANT && length_at(module, at) == 4)
+            module->literal_at[module->words[at + 2]] = at;
+    module->body = at;
 }
 
 /* Calls go to what stands for a function, and those of word() with a literal become constants, which are written to
  * out; how many words that are is returned. */
-static uint32_t change_calls(struct module *m, const gpu_recipe *r, uint32_t *out)
+static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, uint32_t *out)
 {
-    const uint32_t word = r->words != NULL ? find(m, "word") : 0;
+    const uint32_t word = recipe->words != NULL ? find(module, "word") : 0;
     uint32_t n = 0;
 
-    for (uint32_t at = m->body, length; at < m->count; at += length) {
-        uint32_t *call = &m->words[at], literal;
+    for (uint32_t at = module->body, length; at < module->count; at += length) {
+        uint32_t *call = &module->words[at], literal;
 
-        length = length_at(m, at);
-        if (opcode_at(m, at) != SPV_FUNCTION_CALL)
+        length = length_at(module, at);
+        if (opcode_at(module, at) != SPV_FUNCTION_CALL)
             continue;
-        literal = call[3] == word && word != 0 ? m->literal_at[call[4]] : 0;
-        if (m->stands_for[call[3]] != 0)
-            call[3] = m->stands_for[call[3]];
+        literal = call[3] == word && word != 0 ? module->literal_at[call[4]] : 0;
+        if (module->stands_for[call[3]] != 0)
+            call[3] = module->stands_for[call[3]];
         if (literal == 0)
             continue;
-        if (m->known[call[4]] == 0) {
-            const uint32_t k = m->words[literal + 3];
+        if (module->known[call[4]] == 0) {
+            const uint32_t k = module->words[literal + 3];
 
-            m->known[call[4]] = m->words[3]++; /* the bound */
+            module->known[call[4]] = module->words[3]++; /* the bound */
             out[n++] = 4u << 16 | SPV_CONSTANT;
             out[n++] = call[1];
-            out[n++] = m->known[call[4]];
-            out[n++] = k < r->word_count ? r->words[k] : 0;
+            out[n++] = module->known[call[4]];
+            out[n++] = k < recipe->word_count ? recipe->words[k] : 0;
         }
         call[0] = 4u << 16 | SPV_COPY_OBJECT;
-        call[3] = m->known[call[4]];
+        call[3] = module->known[call[4]];
         call[4] = 1u << 16 | SPV_NOP;
     }
     return n;
 }
 
-inlay_status gpu_patch(const gpu_recipe *r, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
+inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    const uint32_t *from = shaders[r->shader].words, bound = from[3];
-    struct module m = { .count = (uint32_t)(shaders[r->shader].bytes / 4) };
-    const size_t most = m.count + 4 * (size_t)bound; /* a constant a literal */
+    const uint32_t *from = shaders[recipe->shader].words, bound = from[3];
+    struct module module = { .count = (uint32_t)(shaders[recipe->shader].bytes / 4) };
+    const size_t most = module.count + 4 * (size_t)bound; /* a constant a literal */
     uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;
 
-    *out = m.words = malloc(most * sizeof *m.words);
-    if (tables == NULL || constants == NULL || m.words == NULL) {
+    *out = module.words = malloc(most * sizeof *module.words);
+    if (tables == NULL || constants == NULL || module.words == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    memcpy(m.words, from, shaders[r->shader].bytes);
-    m.stands_for = tables;
-    m.literal_at = tables + bound;
-    m.known = tables + 2 * (size_t)bound;
-    read_module(&m);
-    if (redirect_all(&m, r->constants)) {
-        const uint32_t n = change_calls(&m, r, constants);
+    memcpy(module.words, from, shaders[recipe->shader].bytes);
+    module.stands_for = tables;
+    module.literal_at = tables + bound;
+    module.known = tables + 2 * (size_t)bound;
+    read_module(&module);
+    if (redirect_all(&module, recipe->constants)) {
+        const uint32_t n = change_calls(&module, recipe, constants);
 
-        memmove(m.words + m.body + n, m.words + m.body, (m.count - m.body) * sizeof *m.words);
-        memcpy(m.words + m.body, constants, n * sizeof *constants);
-        *out_words = m.count + n;
+        memmove(module.words + module.body + n, module.words + module.body,
+                (module.count - module.body) * sizeof *module.words);
+        memcpy(module.words + module.body, constants, n * sizeof *constants);
+        *out_words = module.count + n;
     } else {
         status = inlay_fail(diag, INLAY_INTERNAL, "a shader lacks an operation of its program");
     }
 done:
     if (status != INLAY_OK)
-        free(m.words);
+        free(module.words);
     free(tables);
     free(constants);
     return status;

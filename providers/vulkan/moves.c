@@ -1,57 +1,58 @@
 /* What only moves elements. A reshape is the same memory under another shape. */
 #include "region.h"
 
-vr_box vr_whole_box(const vr_tensor *t)
+vr_box vr_whole_box(const vr_tensor *tensor)
 {
-    vr_box box = { .rank = t->rank, .pad = PAD_NONE, .fill = INLAY_NONE, .indexes = INLAY_NONE };
+    vr_box box = { .rank = tensor->rank, .pad = PAD_NONE, .fill = INLAY_NONE, .indexes = INLAY_NONE };
 
-    memcpy(box.dims, t->dims, t->rank * sizeof t->dims[0]);
-    vr_row_major(t->dims, t->rank, box.to);
+    memcpy(box.dims, tensor->dims, tensor->rank * sizeof tensor->dims[0]);
+    vr_row_major(tensor->dims, tensor->rank, box.to);
     memcpy(box.from, box.to, sizeof box.from);
     return box;
 }
 
-inlay_status vr_move(vr_build *b, vr_box *x, uint32_t from, uint32_t to)
+inlay_status vr_move(vr_build *build, vr_box *box, uint32_t from, uint32_t to)
 {
-    const uint32_t size = vr_size_of(b->tensors[to].dtype);
-    const int64_t *const lists[] = { x->dims, x->from, x->to, x->begin, x->extent, x->index };
+    const uint32_t size = vr_size_of(build->tensors[to].dtype);
+    const int64_t *const lists[] = { box->dims, box->from, box->to, box->begin, box->extent, box->index };
     int64_t count = 1;
-    vr_dispatch *d;
+    vr_dispatch *dispatch;
 
-    vr_make(b, to);
-    for (uint32_t i = 0; i < x->rank; i++)
-        count *= x->dims[i];
+    vr_make(build, to);
+    for (uint32_t i = 0; i < box->rank; i++)
+        count *= box->dims[i];
     if (count == 0)
-        return b->status;
-    if (x->pad == PAD_NONE)
-        x->rank = vr_merge(x->rank, x->dims, 3, (int64_t *const[]){ x->from, x->to, x->index });
-    if (x->rank > VR_RANK)
-        return b->status =
-                   inlay_fail(b->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d", x->rank, VR_RANK);
-    d = vr_emit(b, SHADER_move, 72);
-    d->constants[ID_RANK] = x->rank;
-    VR_OWN(d, size, x->pad, x->indexes != INLAY_NONE ? vr_size_of(b->tensors[x->indexes].dtype) : 0, x->scatters);
-    vr_expect_bytes(b, d, (double)count, 2 * size);
-    VR_PUT(b, d, 0, count, x->from_base, x->to_base, 0, x->index_count);
+        return build->status;
+    if (box->pad == PAD_NONE)
+        box->rank = vr_merge(box->rank, box->dims, 3, (int64_t *const[]){ box->from, box->to, box->index });
+    if (box->rank > VR_RANK)
+        return build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d",
+                                          box->rank, VR_RANK);
+    dispatch = vr_emit(build, SHADER_move, 72);
+    dispatch->constants[ID_RANK] = box->rank;
+    VR_OWN(dispatch, size, box->pad, box->indexes != INLAY_NONE ? vr_size_of(build->tensors[box->indexes].dtype) : 0,
+           box->scatters);
+    vr_expect_bytes(build, dispatch, (double)count, 2 * size);
+    VR_PUT(build, dispatch, 0, count, box->from_base, box->to_base, 0, box->index_count);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vr_put(b, d, 8 + 8 * i, x->rank, lists[i]);
-    vr_touch_value(b, d, PUSH_OUT, to, true);
-    vr_touch_value(b, d, PUSH_INPUT, from, false);
-    if (x->pad == PAD_CONSTANT)
-        vr_touch_value(b, d, PUSH_INPUT + 1, x->fill, false);
-    if (x->indexes != INLAY_NONE) {
-        vr_touch_value(b, d, PUSH_INPUT + 2, x->indexes, false);
-        vr_put(b, d, 56, x->index_count, x->axis_size);
-        vr_put(b, d, 64, x->index_count, x->axis_stride);
+        vr_put(build, dispatch, 8 + 8 * i, box->rank, lists[i]);
+    vr_touch_value(build, dispatch, PUSH_OUT, to, true);
+    vr_touch_value(build, dispatch, PUSH_INPUT, from, false);
+    if (box->pad == PAD_CONSTANT)
+        vr_touch_value(build, dispatch, PUSH_INPUT + 1, box->fill, false);
+    if (box->indexes != INLAY_NONE) {
+        vr_touch_value(build, dispatch, PUSH_INPUT + 2, box->indexes, false);
+        vr_put(build, dispatch, 56, box->index_count, box->axis_size);
+        vr_put(build, dispatch, 64, box->index_count, box->axis_stride);
     }
-    return vr_grid(b, d, count);
+    return vr_grid(build, dispatch, count);
 }
 
-inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to)
+inlay_status vr_copy_flat(vr_build *build, uint32_t from, uint32_t to)
 {
-    vr_box box = vr_whole_box(&b->tensors[from]);
+    vr_box box = vr_whole_box(&build->tensors[from]);
 
-    return vr_move(b, &box, from, to);
+    return vr_move(build, &box, from, to);
 }
 
 /* ------------------------------------------------------------------ views */
@@ -61,64 +62,64 @@ static bool view_supports(const kit_node *node, const vr_operator *row, kit_refu
     return row->number != 1 || vr_is_known(node, 2, why);
 }
 
-static inlay_status lower_view(vr_build *b, const vr_op *op)
+static inlay_status lower_view(vr_build *build, const vr_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    const vr_tensor *training = op->row->number == 1 ? vr_in(b, op, 2) : NULL;
+    const vr_tensor *training = op->row->number == 1 ? vr_in(build, op, 2) : NULL;
 
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
-        return vr_decline(b, op, "it may be told to train, and drops elements by chance then");
-    if (vr_out(b, op, 1) != NULL)
-        vr_fill(b, op->info.outputs[1], 1); /* the mask: nothing is dropped */
-    if (vr_is_output(b, y))
-        return vr_copy_flat(b, x, y);
-    vr_alias(b, y, x, 0);
-    return b->status;
+        return vr_decline(build, op, "it may be told to train, and drops elements by chance then");
+    if (vr_out(build, op, 1) != NULL)
+        vr_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
+    if (vr_is_output(build, y))
+        return vr_copy_flat(build, x, y);
+    vr_alias(build, y, x, 0);
+    return build->status;
 }
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
 /* Does nobody read a value but those that go by strides? */
-static bool is_read_by_strides(const vr_build *b, uint32_t value)
+static bool is_read_by_strides(const vr_build *build, uint32_t value)
 {
-    for (uint32_t o = 0; o < b->c->op_count; o++) {
-        const vr_op *op = &b->c->ops[o];
+    for (uint32_t o = 0; o < build->c->op_count; o++) {
+        const vr_op *op = &build->c->ops[o];
         const vr_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)
             if (op->info.inputs[i] == value && family->slots == NULL && family != &vr_transpose &&
                 (family != &vr_attention || i > 2) &&
-                (family != &vr_mat_mul || b->tensors[op->info.outputs[0]].rank > 5))
+                (family != &vr_mat_mul || build->tensors[op->info.outputs[0]].rank > 5))
                 return false;
     }
-    return !vr_is_output(b, value);
+    return !vr_is_output(build, value);
 }
 
-static inlay_status lower_transpose(vr_build *b, const vr_op *op)
+static inlay_status lower_transpose(vr_build *build, const vr_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    vr_box box = vr_whole_box(vr_out(b, op, 0));
+    vr_box box = vr_whole_box(vr_out(build, op, 0));
     int64_t strides[VR_RANK];
     uint32_t from[VR_RANK];
 
-    if (!vr_permutation(op, b->tensors[x].rank, from))
-        return vr_decline(b, op, "perm is no permutation");
-    vr_strides(b, x, strides);
+    if (!vr_permutation(op, build->tensors[x].rank, from))
+        return vr_decline(build, op, "perm is no permutation");
+    vr_strides(build, x, strides);
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
-    if (!is_read_by_strides(b, y))
-        return vr_move(b, &box, x, y);
-    vr_alias(b, y, x, 0);
-    b->tensors[y].turned = true;
-    memcpy(b->tensors[y].strides, box.from, sizeof b->tensors[y].strides);
-    return b->status;
+    if (!is_read_by_strides(build, y))
+        return vr_move(build, &box, x, y);
+    vr_alias(build, y, x, 0);
+    build->tensors[y].turned = true;
+    memcpy(build->tensors[y].strides, box.from, sizeof build->tensors[y].strides);
+    return build->status;
 }
 
-/* number 1: SpaceToDepth. Both are a transpose of [N, a, b, C, H, W] in some order. */
-static inlay_status lower_space_depth(vr_build *b, const vr_op *op)
+/* number 1: SpaceToDepth. Both are a transpose of [N, a, build, C, H, W] in some order. */
+static inlay_status lower_space_depth(vr_build *build, const vr_op *op)
 {
     const bool to_depth = op->row->number != 0;
-    const vr_tensor *small = to_depth ? vr_out(b, op, 0) : vr_in(b, op, 0); /* the one of many channels */
+    const vr_tensor *small = to_depth ? vr_out(build, op, 0) : vr_in(build, op, 0); /* the one of many channels */
     const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
     const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
@@ -131,129 +132,130 @@ static inlay_status lower_space_depth(vr_build *b, const vr_op *op)
 
     memcpy(box.from, to_depth ? wide : deep, sizeof deep);
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);
-    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 /* ------------------------------------------------------------------ Concat, Split, Slice */
 
-static inlay_status lower_concat(vr_build *b, const vr_op *op)
+static inlay_status lower_concat(vr_build *build, const vr_op *op)
 {
-    const vr_tensor *y = vr_out(b, op, 0);
+    const vr_tensor *output = vr_out(build, op, 0);
     int64_t strides[VR_RANK], at = 0;
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, 1, y->rank, &axis))
-        return b->status;
-    vr_row_major(y->dims, y->rank, strides);
+    if (!vr_axis_of(build, op, 1, output->rank, &axis))
+        return build->status;
+    vr_row_major(output->dims, output->rank, strides);
     for (uint32_t i = 0; i < op->info.input_count; i++) {
-        const vr_tensor *x = vr_in(b, op, i);
-        vr_box box = vr_whole_box(x);
+        const vr_tensor *input = vr_in(build, op, i);
+        vr_box box = vr_whole_box(input);
 
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
-        at += x->dims[axis];
-        (void)vr_move(b, &box, op->info.inputs[i], op->info.outputs[0]);
+        at += input->dims[axis];
+        (void)vr_move(build, &box, op->info.inputs[i], op->info.outputs[0]);
     }
-    return b->status;
+    return build->status;
 }
 
 /* A part of a tensor: where it lies within, unless its elements have gaps between them. */
-static void take_part(vr_build *b, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
+static void take_part(vr_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
-    const vr_tensor *x = &b->tensors[from], *y = &b->tensors[to];
-    vr_box box = vr_whole_box(y);
+    const vr_tensor *input = &build->tensors[from], *output = &build->tensors[to];
+    vr_box box = vr_whole_box(output);
     int64_t strides[VR_RANK];
     bool dense = true;
 
-    vr_row_major(x->dims, x->rank, strides);
-    for (uint32_t d = 0; d < x->rank; d++) {
+    vr_row_major(input->dims, input->rank, strides);
+    for (uint32_t d = 0; d < input->rank; d++) {
         box.from[d] = strides[d] * step[d];
         box.from_base += strides[d] * start[d];
-        dense &= y->dims[d] == 1 || box.from[d] == box.to[d];
+        dense &= output->dims[d] == 1 || box.from[d] == box.to[d];
     }
-    if (dense && !vr_is_output(b, to))
-        vr_alias(b, to, from, (uint64_t)box.from_base * vr_size_of(y->dtype));
+    if (dense && !vr_is_output(build, to))
+        vr_alias(build, to, from, (uint64_t)box.from_base * vr_size_of(output->dtype));
     else
-        (void)vr_move(b, &box, from, to);
+        (void)vr_move(build, &box, from, to);
 }
 
-static inlay_status lower_split(vr_build *b, const vr_op *op)
+static inlay_status lower_split(vr_build *build, const vr_op *op)
 {
     const int64_t step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     int64_t start[VR_RANK] = { 0 };
     uint32_t axis;
 
-    if (!vr_axis_of(b, op, 0, vr_in(b, op, 0)->rank, &axis))
-        return b->status;
+    if (!vr_axis_of(build, op, 0, vr_in(build, op, 0)->rank, &axis))
+        return build->status;
     for (uint32_t i = 0; i < op->info.output_count; i++) {
-        if (vr_out(b, op, i) == NULL)
-            return vr_decline(b, op, "an output is omitted");
-        take_part(b, op->info.inputs[0], op->info.outputs[i], start, step);
-        start[axis] += vr_out(b, op, i)->dims[axis];
+        if (vr_out(build, op, i) == NULL)
+            return vr_decline(build, op, "an output is omitted");
+        take_part(build, op->info.inputs[0], op->info.outputs[i], start, step);
+        start[axis] += vr_out(build, op, i)->dims[axis];
     }
-    return b->status;
+    return build->status;
 }
 
-static inlay_status lower_slice(vr_build *b, const vr_op *op)
+static inlay_status lower_slice(vr_build *build, const vr_op *op)
 {
-    const vr_tensor *x = vr_in(b, op, 0);
+    const vr_tensor *input = vr_in(build, op, 0);
     int64_t start[VR_RANK] = { 0 }, step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     int64_t starts[VR_RANK], axes[VR_RANK], steps[VR_RANK];
-    const int64_t count = vr_attr_or_ints(b, op, "starts", 1, starts, VR_RANK);
-    const int64_t axis_count = vr_attr_or_ints(b, op, "axes", 3, axes, VR_RANK);
-    const int64_t step_count = vr_ints(b, op, 4, steps, VR_RANK);
+    const int64_t count = vr_attr_or_ints(build, op, "starts", 1, starts, VR_RANK);
+    const int64_t axis_count = vr_attr_or_ints(build, op, "axes", 3, axes, VR_RANK);
+    const int64_t step_count = vr_ints(build, op, 4, steps, VR_RANK);
 
-    if (count < 0 || (vr_in(b, op, 3) != NULL && axis_count != count) ||
-        (vr_in(b, op, 4) != NULL && step_count != count))
-        return vr_decline(b, op, "its bounds are not known before the run");
+    if (count < 0 || (vr_in(build, op, 3) != NULL && axis_count != count) ||
+        (vr_in(build, op, 4) != NULL && step_count != count))
+        return vr_decline(build, op, "its bounds are not known before the run");
     for (int64_t i = 0; i < count; i++) {
         const int64_t named = i < axis_count ? axes[i] : i, stride = i < step_count ? steps[i] : 1;
         int64_t size, at = starts[i];
         uint32_t axis;
 
-        if (!vr_axis_named(b, op, named, x->rank, &axis))
-            return b->status;
-        size = x->dims[axis];
+        if (!vr_axis_named(build, op, named, input->rank, &axis))
+            return build->status;
+        size = input->dims[axis];
         at += at < 0 ? size : 0;
         at = at < 0 ? 0 : at > size ? size : at;
         start[axis] = stride < 0 && at > size - 1 ? size - 1 : at;
         step[axis] = stride;
     }
-    take_part(b, op->info.inputs[0], op->info.outputs[0], start, step);
-    return b->status;
+    take_part(build, op->info.inputs[0], op->info.outputs[0], start, step);
+    return build->status;
 }
 
 /* ------------------------------------------------------------------ Pad */
 
-static inlay_status lower_pad(vr_build *b, const vr_op *op)
+static inlay_status lower_pad(vr_build *build, const vr_op *op)
 {
     static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
-    const vr_tensor *x = vr_in(b, op, 0);
+    const vr_tensor *input = vr_in(build, op, 0);
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
-    vr_box box = vr_whole_box(vr_out(b, op, 0));
+    vr_box box = vr_whole_box(vr_out(build, op, 0));
     int64_t pads[2 * VR_RANK], axes[VR_RANK];
-    const int64_t n = vr_attr_or_ints(b, op, "pads", 1, pads, 2 * VR_RANK);
-    const int64_t given = vr_ints(b, op, 3, axes, VR_RANK), axis_count = vr_in(b, op, 3) != NULL ? given : x->rank;
+    const int64_t n = vr_attr_or_ints(build, op, "pads", 1, pads, 2 * VR_RANK);
+    const int64_t given = vr_ints(build, op, 3, axes, VR_RANK),
+                  axis_count = vr_in(build, op, 3) != NULL ? given : input->rank;
 
     if (axis_count < 0 || n != 2 * axis_count)
-        return vr_decline(b, op, "its pads are not known before the run");
-    if (x->count == 0)
-        return vr_decline(b, op, "it pads nothing");
-    vr_row_major(x->dims, x->rank, box.from);
-    memcpy(box.extent, x->dims, x->rank * sizeof x->dims[0]);
+        return vr_decline(build, op, "its pads are not known before the run");
+    if (input->count == 0)
+        return vr_decline(build, op, "it pads nothing");
+    vr_row_major(input->dims, input->rank, box.from);
+    memcpy(box.extent, input->dims, input->rank * sizeof input->dims[0]);
     for (int64_t i = 0; i < axis_count; i++) {
         const int64_t named = i < given ? axes[i] : i;
         uint32_t axis;
 
-        if (!vr_axis_named(b, op, named, x->rank, &axis))
-            return b->status;
+        if (!vr_axis_named(build, op, named, input->rank, &axis))
+            return build->status;
         box.begin[axis] = pads[i];
     }
     box.fill = vr_in_value(op, 2);
     box.pad = box.fill != INLAY_NONE ? PAD_CONSTANT : PAD_ZERO;
     for (uint32_t k = PAD_EDGE; k < KIT_COUNT(modes); k++)
         box.pad = strcmp(mode, modes[k]) == 0 ? k : box.pad;
-    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
@@ -266,27 +268,27 @@ static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refus
 /* ------------------------------------------------------------------ Expand, Tile */
 
 /* The result is the input again and again: along each dimension as often as it fits. */
-static inlay_status lower_tile(vr_build *b, const vr_op *op)
+static inlay_status lower_tile(vr_build *build, const vr_op *op)
 {
-    const vr_tensor *x = vr_in(b, op, 0), *y = vr_out(b, op, 0);
-    const uint32_t first = y->rank - x->rank;
+    const vr_tensor *input = vr_in(build, op, 0), *output = vr_out(build, op, 0);
+    const uint32_t first = output->rank - input->rank;
     int64_t from[VR_RANK], to[VR_RANK];
-    vr_box box = { .rank = 2 * y->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
+    vr_box box = { .rank = 2 * output->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
 
-    vr_row_major(x->dims, x->rank, from);
-    vr_row_major(y->dims, y->rank, to);
-    for (uint32_t d = 0; d < y->rank; d++) {
-        const int64_t size = d >= first ? x->dims[d - first] : 1;
+    vr_row_major(input->dims, input->rank, from);
+    vr_row_major(output->dims, output->rank, to);
+    for (uint32_t d = 0; d < output->rank; d++) {
+        const int64_t size = d >= first ? input->dims[d - first] : 1;
 
-        if (size == 0 || y->dims[d] % size != 0)
-            return vr_decline(b, op, "its repeats do not fit");
-        box.dims[2 * d] = y->dims[d] / size;
+        if (size == 0 || output->dims[d] % size != 0)
+            return vr_decline(build, op, "its repeats do not fit");
+        box.dims[2 * d] = output->dims[d] / size;
         box.to[2 * d] = to[d] * size;
         box.dims[2 * d + 1] = size;
         box.from[2 * d + 1] = d >= first ? from[d - first] : 0;
         box.to[2 * d + 1] = to[d];
     }
-    return vr_move(b, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 const vr_family vr_view = { .supports = view_supports, .lower = lower_view, .several = true };

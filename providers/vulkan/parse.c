@@ -28,21 +28,21 @@ bool vr_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
 
 bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
 {
-    const inlay_value_info *v = kit_input(node, input), *y = kit_output(node, 0);
-    bool later = y->rank == INLAY_RANK_UNKNOWN;
+    const inlay_value_info *value = kit_input(node, input), *output = kit_output(node, 0);
+    bool later = output->rank == INLAY_RANK_UNKNOWN;
 
-    for (uint32_t d = 0; !later && d < y->rank; d++)
-        later = y->dims[d].kind == INLAY_DIM_UNKNOWN;
-    return v == NULL || v->data != NULL || later ||
+    for (uint32_t d = 0; !later && d < output->rank; d++)
+        later = output->dims[d].kind == INLAY_DIM_UNKNOWN;
+    return value == NULL || value->data != NULL || later ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u has to be known before the run", input);
 }
 
 /* Sizes may be open: they are known before the run, or when the region is reached. */
-static bool tensor_fits(const inlay_value_info *v, const char *what, uint32_t i, bool ranked, kit_refusal *why)
+static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool ranked, kit_refusal *why)
 {
-    if (v->kind != INLAY_VALUE_TENSOR)
+    if (value->kind != INLAY_VALUE_TENSOR)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
-    if ((ranked || v->rank != INLAY_RANK_UNKNOWN) && (v->rank == INLAY_RANK_UNKNOWN || v->rank > VR_RANK))
+    if ((ranked || value->rank != INLAY_RANK_UNKNOWN) && (value->rank == INLAY_RANK_UNKNOWN || value->rank > VR_RANK))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
                           what, i, VR_RANK);
     return true;
@@ -54,30 +54,30 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
     const vr_family *family = row->family;
 
     for (uint32_t i = 0; i < info->input_count; i++) {
-        const inlay_value_info *v = kit_input(node, i);
+        const inlay_value_info *value = kit_input(node, i);
         const bool skipped = vr_is_hosts(row, i);
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
-        if (!tensor_fits(v, "input", i, !skipped, why))
+        if (!tensor_fits(value, "input", i, !skipped, why))
             return false;
         if (!skipped && !family->own_types && row->types != 0 && !vr_has_types(node, i, row->types, why))
             return false;
         if (skipped && family->known && !vr_is_known(node, i, why))
             return false;
-        if (i == 0 && (v->rank < family->least_rank || (family->most_rank > 0 && v->rank > family->most_rank)))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", v->rank);
+        if (i == 0 && (value->rank < family->least_rank || (family->most_rank > 0 && value->rank > family->most_rank)))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", value->rank);
     }
     for (uint32_t i = 0; i < info->output_count; i++) {
-        const inlay_value_info *v = kit_output(node, i);
+        const inlay_value_info *value = kit_output(node, i);
 
-        if (v == NULL)
+        if (value == NULL)
             continue;
         if (i > 0 && !family->several)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
-        if (!tensor_fits(v, "output", i, false, why))
+        if (!tensor_fits(value, "output", i, false, why))
             return false;
-        if (v->elements != NULL)
+        if (value->elements != NULL)
             return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
     }
     if (family->makes && !vr_makes_types(node, row->types, why))

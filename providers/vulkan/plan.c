@@ -3,19 +3,20 @@
 #include "spans.h"
 #include <stdlib.h>
 
-static inlay_status place_buffers(vr_build *b)
+static inlay_status place_buffers(vr_build *build)
 {
-    inlay_instance *in = b->in;
+    inlay_instance *in = build->in;
     struct span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
+                          build->c->op_count);
     for (uint32_t k = 0; k < in->buffer_count; k++) {
-        const vr_buffer *x = &in->buffers[k];
+        const vr_buffer *buffer = &in->buffers[k];
 
-        if (x->kind == VR_WORK && x->first != INLAY_NONE)
-            list[count++] = (struct span){ x->bytes, x->first, x->last, k, 0 };
+        if (buffer->kind == VR_WORK && buffer->first != INLAY_NONE)
+            list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
     in->workspace_bytes = spans_place(list, count, GPU_ALIGNMENT);
     for (uint32_t k = 0; k < count; k++)
@@ -26,15 +27,15 @@ static inlay_status place_buffers(vr_build *b)
 
 /* Do two operands touch a byte that one of them writes? Inputs and outputs of the region may share memory only with
  * themselves. */
-static bool collide(const inlay_instance *in, const vr_operand *x, const vr_operand *y)
+static bool collide(const inlay_instance *in, const vr_operand *input, const vr_operand *output)
 {
-    const vr_buffer *bx = &in->buffers[x->buffer], *by = &in->buffers[y->buffer];
-    const uint64_t from_x = (bx->kind == VR_WORK ? bx->offset : 0) + x->offset;
-    const uint64_t from_y = (by->kind == VR_WORK ? by->offset : 0) + y->offset;
+    const vr_buffer *bx = &in->buffers[input->buffer], *by = &in->buffers[output->buffer];
+    const uint64_t from_x = (bx->kind == VR_WORK ? bx->offset : 0) + input->offset;
+    const uint64_t from_y = (by->kind == VR_WORK ? by->offset : 0) + output->offset;
 
-    if ((!x->write && !y->write) || bx->kind != by->kind || (bx->kind != VR_WORK && bx->index != by->index))
+    if ((!input->write && !output->write) || bx->kind != by->kind || (bx->kind != VR_WORK && bx->index != by->index))
         return false;
-    return from_x < from_y + y->bytes && from_y < from_x + x->bytes;
+    return from_x < from_y + output->bytes && from_y < from_x + input->bytes;
 }
 
 /* A dispatch that touches what one since the last barrier wrote, or writes what it touched, waits. */
@@ -43,28 +44,29 @@ static void place_barriers(inlay_instance *in)
     uint32_t since = 0;
 
     for (uint32_t i = 0; i < in->dispatch_count; i++) {
-        vr_dispatch *d = &in->dispatches[i];
+        vr_dispatch *dispatch = &in->dispatches[i];
 
-        for (uint32_t j = since; j < i && !d->barrier; j++)
-            for (uint32_t x = 0; x < d->operand_count && !d->barrier; x++)
-                for (uint32_t y = 0; y < in->dispatches[j].operand_count && !d->barrier; y++)
-                    d->barrier = collide(in, &d->operands[x], &in->dispatches[j].operands[y]);
-        if (d->barrier)
+        for (uint32_t j = since; j < i && !dispatch->barrier; j++)
+            for (uint32_t x = 0; x < dispatch->operand_count && !dispatch->barrier; x++)
+                for (uint32_t y = 0; y < in->dispatches[j].operand_count && !dispatch->barrier; y++)
+                    dispatch->barrier = collide(in, &dispatch->operands[x], &in->dispatches[j].operands[y]);
+        if (dispatch->barrier)
             since = i;
     }
 }
 
 /* No submission is expected to take longer than this, so that watchdogs of drivers stay quiet and a run can be
  * cancelled. */
-static inlay_status cut_segments(vr_build *b)
+static inlay_status cut_segments(vr_build *build)
 {
-    const double most_ns = b->g->fault != GPU_SOUND ? 0 : 2e8;
-    inlay_instance *in = b->in;
+    const double most_ns = build->g->fault != GPU_SOUND ? 0 : 2e8;
+    inlay_instance *in = build->in;
     double ns = 0;
 
     in->segment_ends = calloc(in->dispatch_count + 1, sizeof *in->segment_ends);
     if (in->segment_ends == NULL)
-        return inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes", b->c->op_count);
+        return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
+                          build->c->op_count);
     for (uint32_t i = 0; i < in->dispatch_count; i++) {
         if (i > 0 && ns + in->dispatches[i].ns > most_ns) {
             in->segment_ends[in->segment_count++] = i;
@@ -76,11 +78,11 @@ static inlay_status cut_segments(vr_build *b)
     return INLAY_OK;
 }
 
-inlay_status vr_plan(vr_build *b)
+inlay_status vr_plan(vr_build *build)
 {
-    inlay_status status = place_buffers(b);
+    inlay_status status = place_buffers(build);
 
     if (status == INLAY_OK)
-        place_barriers(b->in);
-    return status == INLAY_OK ? cut_segments(b) : status;
+        place_barriers(build->in);
+    return status == INLAY_OK ? cut_segments(build) : status;
 }

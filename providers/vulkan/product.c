@@ -5,17 +5,17 @@
 
 enum { MOST_TILE_ROWS = 12 };
 
-static bool shuffles(const vr_build *b)
+static bool shuffles(const vr_build *build)
 {
-    return b->g->facts.shuffles && !vr_scalar_loads(b);
+    return build->g->facts.shuffles && !vr_scalar_loads(build);
 }
 
 /* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
  */
-static uint32_t rows_each(const vr_build *b, int64_t line)
+static uint32_t rows_each(const vr_build *build, int64_t line)
 {
-    const gpu_facts *f = &b->g->facts;
-    const uint32_t most = shuffles(b) ? f->subgroup : f->is_cpu ? MOST_TILE_ROWS : 8;
+    const gpu_facts *facts = &build->g->facts;
+    const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MOST_TILE_ROWS : 8;
     uint32_t best = 1;
     double best_cost = 1e300;
 
@@ -49,13 +49,13 @@ vr_product vr_product_of(int64_t rows, int64_t k, int64_t n)
                          .alpha = 1 };
 }
 
-void vr_product_batches(vr_product *x, const int64_t batch[3])
+void vr_product_batches(vr_product *product, const int64_t batch[3])
 {
-    int64_t step = x->line * x->lines * x->n;
+    int64_t step = product->line * product->lines * product->n;
 
     for (uint32_t i = 3; i-- > 0; step *= batch[i]) {
-        x->batch[i] = batch[i];
-        x->out_batch[i] = step;
+        product->batch[i] = batch[i];
+        product->out_batch[i] = step;
     }
 }
 
@@ -80,120 +80,126 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 }
 
 /* B is a constant in panels. */
-static void use_panels(vr_build *b, vr_product *x, const vr_constant *k)
+static void use_panels(vr_build *build, vr_product *product, const vr_constant *constant)
 {
-    const int64_t width = vr_panel(&b->g->facts), panels = (k->panels.columns + width - 1) / width;
+    const int64_t width = vr_panel(&build->g->facts), panels = (constant->panels.columns + width - 1) / width;
 
-    x->packed = true;
-    x->b.bytes = k->bytes;
-    x->b.place = vr_constant_place(b, k);
-    x->b_step = width;
-    x->b_column = 1;
-    x->b_tap = k->panels.k * width;
-    x->b_panel = k->panels.taps * x->b_tap;
-    x->b_batch[2] = k->panels.groups > 1 ? panels * x->b_panel : 0;
+    product->packed = true;
+    product->b.bytes = constant->bytes;
+    product->b.place = vr_constant_place(build, constant);
+    product->b_step = width;
+    product->b_column = 1;
+    product->b_tap = constant->panels.k * width;
+    product->b_panel = constant->panels.taps * product->b_tap;
+    product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
 }
 
-static uint32_t how_to(const vr_build *b, const vr_product *x, const vr_program *p, uint32_t width)
+static uint32_t how_to(const vr_build *build, const vr_product *product, const vr_program *program, uint32_t width)
 {
-    const gpu_facts *f = &b->g->facts;
-    const bool by_lane =
-        vr_scalar_loads(b) && x->b.dtype == INLAY_FLOAT && x->b_column == 1 && (x->packed || x->n >= width);
+    const gpu_facts *facts = &build->g->facts;
+    const bool by_lane = vr_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
+                         (product->packed || product->n >= width);
 
-    return (x->windows ? PRODUCT_WINDOWS : 0) | (x->padded ? PRODUCT_PADDED : 0) | (x->packed ? PRODUCT_PACKED : 0) |
-           (by_lane ? PRODUCT_LANE_BY_LANE : 0) | (f->shuffles ? PRODUCT_SUBGROUPS : 0) |
-           (x->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) | (x->b.bytes < x->a.bytes ? PRODUCT_STRIPS_LAST : 0) |
-           (x->n % width != 0 && (x->packed || !by_lane) ? PRODUCT_TAIL : 0) |
-           (p->slot_count > 4 && b->tensors[p->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
+    return (product->windows ? PRODUCT_WINDOWS : 0) | (product->padded ? PRODUCT_PADDED : 0) |
+           (product->packed ? PRODUCT_PACKED : 0) | (by_lane ? PRODUCT_LANE_BY_LANE : 0) |
+           (facts->shuffles ? PRODUCT_SUBGROUPS : 0) | (product->sibling_count > 0 ? PRODUCT_SIBLINGS : 0) |
+           (product->b.bytes < product->a.bytes ? PRODUCT_STRIPS_LAST : 0) |
+           (product->n % width != 0 && (product->packed || !by_lane) ? PRODUCT_TAIL : 0) |
+           (program->slot_count > 4 && build->tensors[program->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
 /* panels, items: of columns, and workgroups. */
-static void put_words(const vr_build *b, const vr_dispatch *d, const vr_product *x, uint64_t panels, uint64_t items)
+static void put_words(const vr_build *build, const vr_dispatch *dispatch, const vr_product *product, uint64_t panels,
+                      uint64_t items)
 {
-    const int64_t *const batches[] = { x->batch, x->a_batch, x->b_batch, x->out_batch };
+    const int64_t *const batches[] = { product->batch, product->a_batch, product->b_batch, product->out_batch };
 
-    VR_PUT(b, d, 0, x->line, x->lines, x->n, x->k, x->taps, x->a_row, x->a_step, x->b_step, x->b_column, x->b_tap,
-           x->b_panel, x->out_row, x->out_column, vr_bits(x->alpha), (int64_t)panels, (int64_t)items);
+    VR_PUT(build, dispatch, 0, product->line, product->lines, product->n, product->k, product->taps, product->a_row,
+           product->a_step, product->b_step, product->b_column, product->b_tap, product->b_panel, product->out_row,
+           product->out_column, vr_bits(product->alpha), (int64_t)panels, (int64_t)items);
     for (uint32_t i = 0; i < KIT_COUNT(batches); i++)
-        vr_put(b, d, 16 + 3 * i, 3, batches[i]);
-    vr_put_window(b, d, 28, &x->window);
-    VR_PUT(b, d, 46, x->sibling_count > 0 ? x->siblings[0].p->load_count : 0, x->group);
+        vr_put(build, dispatch, 16 + 3 * i, 3, batches[i]);
+    vr_put_window(build, dispatch, 28, &product->window);
+    VR_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].p->load_count : 0, product->group);
 }
 
 /* The smaller operand is what stays in a cache. */
-static inlay_status set_grid(vr_build *b, vr_dispatch *d, const vr_product *x, uint32_t width)
+static inlay_status set_grid(vr_build *build, vr_dispatch *dispatch, const vr_product *product, uint32_t width)
 {
-    const uint32_t rows = d->constants[ID_OWN], lanes = d->constants[ID_OWN + 2];
-    const uint64_t strips = (uint64_t)((x->line + rows - 1) / rows * x->lines);
-    const uint32_t together = b->g->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
-    const uint64_t panels = (uint64_t)(x->n + width - 1) / width;
-    const uint64_t items =
-        (strips + together - 1) / together * panels * (uint64_t)(x->batch[0] * x->batch[1] * x->batch[2]);
+    const uint32_t rows = dispatch->constants[ID_OWN], lanes = dispatch->constants[ID_OWN + 2];
+    const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
+    const uint32_t together = build->g->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
+    const uint64_t panels = (uint64_t)(product->n + width - 1) / width;
+    const uint64_t items = (strips + together - 1) / together * panels *
+                           (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
 
-    d->constants[ID_LOCAL] = lanes * together;
-    put_words(b, d, x, panels, items);
-    return vr_grid_groups(b, d, items);
+    dispatch->constants[ID_LOCAL] = lanes * together;
+    put_words(build, dispatch, product, panels, items);
+    return vr_grid_groups(build, dispatch, items);
 }
 
-static inlay_status emit_product(vr_build *b, const vr_product *x, const vr_program *p)
+static inlay_status emit_product(vr_build *build, const vr_product *product, const vr_program *program)
 {
-    const gpu_facts *f = &b->g->facts;
-    const uint32_t width = vr_panel(f);
-    const double terms = (double)x->line * (double)x->lines * (double)x->n * (double)x->k * (double)x->taps;
-    vr_dispatch *d = vr_emit(b, shuffles(b) ? SHADER_product_shuffled : SHADER_product, 48);
+    const gpu_facts *facts = &build->g->facts;
+    const uint32_t width = vr_panel(facts);
+    const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
+                         (double)product->taps;
+    vr_dispatch *dispatch = vr_emit(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    VR_OWN(d, rows_each(b, x->line), vr_panel_columns(f), vr_panel_lanes(f), how_to(b, x, p, width),
-           vr_size_of(x->a.dtype), vr_size_of(x->b.dtype));
-    vr_expect_flops(b, d, 2 * terms * (double)(x->batch[0] * x->batch[1] * x->batch[2]));
-    vr_read_at(b, d, 0, &x->a);
-    vr_read_at(b, d, 1, &x->b);
-    vr_finish(b, d, p);
-    for (uint32_t i = 0; i < x->sibling_count; i++) {
-        const vr_program *other = x->siblings[i].p;
+    VR_OWN(dispatch, rows_each(build, product->line), vr_panel_columns(facts), vr_panel_lanes(facts),
+           how_to(build, product, program, width), vr_size_of(product->a.dtype), vr_size_of(product->b.dtype));
+    vr_expect_flops(build, dispatch, 2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
+    vr_read_at(build, dispatch, 0, &product->a);
+    vr_read_at(build, dispatch, 1, &product->b);
+    vr_finish(build, dispatch, program);
+    for (uint32_t i = 0; i < product->sibling_count; i++) {
+        const vr_program *other = product->siblings[i].p;
 
-        vr_make(b, other->result);
-        vr_touch(b, d, PUSH_OWN + 2 + i, x->siblings[i].b, x->b.bytes, false);
-        vr_touch_value(b, d, PUSH_OWN + 4 + i, other->result, true);
+        vr_make(build, other->result);
+        vr_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].b, product->b.bytes, false);
+        vr_touch_value(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
         for (uint32_t k = 0; k < other->load_count; k++)
-            vr_touch_value(b, d, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
+            vr_touch_value(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
     }
-    return set_grid(b, d, x, width);
+    return set_grid(build, dispatch, product, width);
 }
 
 /* One column: columns are what neighbours have, so the vector becomes the row that all read. */
-static void turn_column(vr_product *x, vr_program *p)
+static void turn_column(vr_product *product, vr_program *program)
 {
-    vr_product y = *x;
+    vr_product y = *product;
 
-    if (x->n != 1 || x->line == 1 || x->windows || x->packed)
+    if (product->n != 1 || product->line == 1 || product->windows || product->packed)
         return;
-    p->has_columns = false;
-    y.line = 1, y.n = x->line;
-    y.a = x->b, y.a_row = 0, y.a_step = x->b_step;
-    y.b = x->a, y.b_step = x->a_step, y.b_column = x->a_row;
-    y.out_row = x->out_column, y.out_column = x->out_row;
-    memcpy(y.a_batch, x->b_batch, sizeof y.a_batch);
-    memcpy(y.b_batch, x->a_batch, sizeof y.b_batch);
-    *x = y;
+    program->has_columns = false;
+    y.line = 1, y.n = product->line;
+    y.a = product->b, y.a_row = 0, y.a_step = product->b_step;
+    y.b = product->a, y.b_step = product->a_step, y.b_column = product->a_row;
+    y.out_row = product->out_column, y.out_column = product->out_row;
+    memcpy(y.a_batch, product->b_batch, sizeof y.a_batch);
+    memcpy(y.b_batch, product->a_batch, sizeof y.b_batch);
+    *product = y;
 }
 
-const vr_constant *vr_panels_of(const vr_build *b, const vr_op *op)
+const vr_constant *vr_panels_of(const vr_build *build, const vr_op *op)
 {
-    const vr_tensor *w = vr_in(b, op, 1);
-    vr_panels p;
+    const vr_tensor *weights = vr_in(build, op, 1);
+    vr_panels panels;
 
-    return vr_wants_panels(op, 1, w->rank, w->dims, &p) ? vr_find_constant(b->c, op->info.inputs[1], &p) : NULL;
+    return vr_wants_panels(op, 1, weights->rank, weights->dims, &panels)
+               ? vr_find_constant(build->c, op->info.inputs[1], &panels)
+               : NULL;
 }
 
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p)
+inlay_status vr_finish_product(vr_build *build, const vr_op *op, uint32_t a, vr_product *product, vr_program *program)
 {
-    const vr_constant *k = vr_panels_of(b, op);
+    const vr_constant *constant = vr_panels_of(build, op);
 
-    x->a = vr_source_of(b, a);
-    x->b = vr_source_of(b, op->info.inputs[1]);
-    if (k != NULL)
-        use_panels(b, x, k);
-    turn_column(x, p);
-    vr_expect_rounds(b, op, x->taps * (1 + x->k / 8 + x->k % 8));
-    return emit_product(b, x, p);
+    product->a = vr_source_of(build, a);
+    product->b = vr_source_of(build, op->info.inputs[1]);
+    if (constant != NULL)
+        use_panels(build, product, constant);
+    turn_column(product, program);
+    vr_expect_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
+    return emit_product(build, product, program);
 }

@@ -36,10 +36,10 @@ typedef struct vr_state {
 } vr_state;
 
 /* The device, opened and tried by the first who asks. */
-inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag);
+inlay_status vr_open(vr_state *state, gpu_device **out, inlay_diag *diag);
 /* Does the device compute what the shaders say? INLAY_UNSUPPORTED, with the check that it fails. Asked once for a
  * device and a driver's version: the verdict is kept. */
-inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag);
+inlay_status vr_try(vr_state *state, gpu_device *device, inlay_diag *diag);
 
 typedef struct vr_build vr_build;
 typedef struct vr_op vr_op;
@@ -50,9 +50,9 @@ typedef struct vr_program vr_program;
 /* What operators of one kind have in common. */
 typedef struct vr_family {
     bool (*supports)(const kit_node *node, const vr_operator *row, kit_refusal *why); /* NULL: the row says it all */
-    inlay_status (*lower)(vr_build *b, const vr_op *op);
+    inlay_status (*lower)(vr_build *build, const vr_op *op);
     /* Elementwise operators alone: adds what op does to a program. The result is the last slot. */
-    uint32_t (*slots)(const vr_build *b, vr_program *p, const vr_op *op);
+    uint32_t (*slots)(const vr_build *build, vr_program *program, const vr_op *op);
     bool own_types;                /* supports looks at the types of inputs itself */
     bool several;                  /* more outputs than the first are made */
     bool makes;                    /* the row's types are those of the result, too */
@@ -119,17 +119,18 @@ struct inlay_compiled {
 };
 
 /* Columns of a panel: those that an invocation has, times the invocations that share a strip of rows. */
-uint32_t vr_panel_columns(const gpu_facts *f);
-uint32_t vr_panel_lanes(const gpu_facts *f);
-uint32_t vr_panel(const gpu_facts *f);
+uint32_t vr_panel_columns(const gpu_facts *facts);
+uint32_t vr_panel_lanes(const gpu_facts *facts);
+uint32_t vr_panel(const gpu_facts *facts);
 /* Does op want its constant input of these sizes in panels? */
 bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out);
 /* Which constants the device reads, and how; *out_bytes is what they take. */
-void vr_list_constants(inlay_compiled *c, const inlay_graph *graph, uint64_t *out_bytes);
+void vr_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes);
 /* One of them goes to the region's buffer. */
-inlay_status vr_upload(inlay_compiled *c, const inlay_compile_request *r, const vr_constant *k, inlay_diag *diag);
+inlay_status vr_upload(inlay_compiled *compiled, const inlay_compile_request *request, const vr_constant *constant,
+                       inlay_diag *diag);
 /* In panels, or as it is (NULL). */
-const vr_constant *vr_find_constant(const inlay_compiled *c, uint32_t value, const vr_panels *panels);
+const vr_constant *vr_find_constant(const inlay_compiled *compiled, uint32_t value, const vr_panels *panels);
 
 /* ------------------------------------------------------------------ instances */
 
@@ -250,16 +251,18 @@ struct vr_program {
 };
 
 /* Registers; once the program is full they mean nothing. */
-uint32_t vr_slot(vr_program *p, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
-uint32_t vr_number(vr_program *p, double x);
-uint32_t vr_number_bits(vr_program *p, uint64_t bits); /* as the type that the program computes with has them */
-uint32_t vr_load_value(const vr_build *b, vr_program *p, uint32_t value); /* broadcast to the result */
-bool vr_in_register(const vr_program *p, uint32_t value, uint32_t *out);
-uint32_t vr_get(const vr_build *b, vr_program *p, uint32_t value); /* the same, if it is in no register already */
-uint32_t vr_load_axis(const vr_build *b, vr_program *p, uint32_t value, uint32_t axis); /* one element a coordinate */
+uint32_t vr_slot(vr_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
+uint32_t vr_number(vr_program *program, double x);
+uint32_t vr_number_bits(vr_program *program, uint64_t bits); /* as the type that the program computes with has them */
+uint32_t vr_load_value(const vr_build *build, vr_program *program, uint32_t value); /* broadcast to the result */
+bool vr_in_register(const vr_program *program, uint32_t value, uint32_t *out);
+uint32_t vr_get(const vr_build *build, vr_program *program,
+                uint32_t value); /* the same, if it is in no register already */
+uint32_t vr_load_axis(const vr_build *build, vr_program *program, uint32_t value,
+                      uint32_t axis); /* one element a coordinate */
 /* From element `first` on, by strides over the result's dimensions (NULL: one element for all). */
-uint32_t vr_load_at(const vr_build *b, vr_program *p, uint32_t value, const int64_t *strides, uint32_t first);
-void vr_program_start(const vr_build *b, vr_program *p, uint32_t result, vr_arithmetic in);
+uint32_t vr_load_at(const vr_build *build, vr_program *program, uint32_t value, const int64_t *strides, uint32_t first);
+void vr_program_start(const vr_build *build, vr_program *program, uint32_t result, vr_arithmetic in);
 
 /* Operations of programs. */
 enum {
@@ -272,33 +275,33 @@ enum {
 enum { GREATER = 128, GREATER_EQUAL, CLIP, MOD, SHIFT };
 
 /* Can op be computed in a program of this kind (arithmetic.c)? */
-bool vr_computes_in(const vr_build *b, const vr_op *op, vr_arithmetic in);
+bool vr_computes_in(const vr_build *build, const vr_op *op, vr_arithmetic in);
 vr_arithmetic vr_arithmetic_of(inlay_dtype dtype); /* VR_INTEGER or VR_SINGLE */
 bool vr_is_float(inlay_dtype dtype);
 
 /* Adds to a program that makes the result of op what can be done right behind it. The program's result is then another
  * value, and ops are done. */
-void vr_grow(vr_build *b, const vr_op *op, vr_program *p);
+void vr_grow(vr_build *build, const vr_op *op, vr_program *program);
 /* The only op that reads a value, if it was not lowered yet and the value is no output; or NULL. */
-const vr_op *vr_reader(const vr_build *b, uint32_t value);
-static inline uint32_t vr_number_of(const vr_build *b, const vr_op *op)
+const vr_op *vr_reader(const vr_build *build, uint32_t value);
+static inline uint32_t vr_number_of(const vr_build *build, const vr_op *op)
 {
-    return (uint32_t)(op - b->c->ops);
+    return (uint32_t)(op - build->c->ops);
 }
 /* Where a Transpose alone reads what a program makes, that becomes the result. strides: of the result's elements over
  * the dimensions that the program had. */
-void vr_follow_transpose(vr_build *b, vr_program *p, int64_t *strides);
+void vr_follow_transpose(vr_build *build, vr_program *program, int64_t *strides);
 /* The permutation of a Transpose; false: it is none. */
 bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out);
 
 /* A new dispatch with room for own_words parameters behind those of a program (own only: without a program). */
-vr_dispatch *vr_emit(vr_build *b, gpu_shader shader, uint32_t own_words);
-/* The same for op's skeleton, the elementwise ops behind it in p. */
-vr_dispatch *vr_skeleton(vr_build *b, const vr_op *op, vr_program *p, gpu_shader shader, uint32_t own_words);
+vr_dispatch *vr_emit(vr_build *build, gpu_shader shader, uint32_t own_words);
+/* The same for op's skeleton, the elementwise ops behind it in program. */
+vr_dispatch *vr_skeleton(vr_build *build, const vr_op *op, vr_program *program, gpu_shader shader, uint32_t own_words);
 /* A dispatch of the elementwise skeleton alone; the same with what is behind op. */
-inlay_status vr_emit_elements(vr_build *b, const vr_program *p);
-inlay_status vr_emit_program(vr_build *b, const vr_op *op, vr_program *p);
-void vr_fill(vr_build *b, uint32_t value, double x); /* all elements are x */
+inlay_status vr_emit_elements(vr_build *build, const vr_program *program);
+inlay_status vr_emit_program(vr_build *build, const vr_op *op, vr_program *program);
+void vr_fill(vr_build *build, uint32_t value, double x); /* all elements are x */
 
 /* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vr_bits. */
 #define VR_LIST(type, ...)                                                                                             \
@@ -308,8 +311,8 @@ void vr_fill(vr_build *b, uint32_t value, double x); /* all elements are x */
     }
 #define VR_OWN(d, ...) vr_own(d, VR_LIST(uint32_t, __VA_ARGS__))
 #define VR_PUT(b, d, first, ...) vr_put(b, d, first, VR_LIST(int64_t, __VA_ARGS__))
-void vr_own(vr_dispatch *d, size_t count, const uint32_t *list);
-void vr_put(const vr_build *b, const vr_dispatch *d, uint32_t first, size_t count, const int64_t *list);
+void vr_own(vr_dispatch *dispatch, size_t count, const uint32_t *list);
+void vr_put(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, size_t count, const int64_t *list);
 static inline int64_t vr_bits(float x)
 {
     uint32_t bits;
@@ -325,38 +328,38 @@ typedef struct vr_source {
     uint64_t bytes;
     inlay_dtype dtype;
 } vr_source;
-vr_source vr_source_of(const vr_build *b, uint32_t value);
-void vr_touch(vr_build *b, vr_dispatch *d, uint32_t push, vr_place place, uint64_t bytes, bool write);
-void vr_touch_value(vr_build *b, vr_dispatch *d, uint32_t push, uint32_t value, bool write);
-void vr_read(vr_build *b, vr_dispatch *d, uint32_t k, uint32_t value);
-void vr_read_at(vr_build *b, vr_dispatch *d, uint32_t k, const vr_source *source);
+vr_source vr_source_of(const vr_build *build, uint32_t value);
+void vr_touch(vr_build *build, vr_dispatch *dispatch, uint32_t push, vr_place place, uint64_t bytes, bool write);
+void vr_touch_value(vr_build *build, vr_dispatch *dispatch, uint32_t push, uint32_t value, bool write);
+void vr_read(vr_build *build, vr_dispatch *dispatch, uint32_t k, uint32_t value);
+void vr_read_at(vr_build *build, vr_dispatch *dispatch, uint32_t k, const vr_source *source);
 
 /* Is what is the same for a subgroup loaded once? Loops whose ends the compiler does not know may load beyond them. */
-bool vr_scalar_loads(const vr_build *b);
+bool vr_scalar_loads(const vr_build *build);
 /* Mesa's driver for CPUs leaves the loops of an invocation after 65,535 rounds of all of them, and says nothing. Do so
  * many go? The same, where op is declined if not. */
-bool vr_goes_round(const vr_build *b, int64_t rounds);
-void vr_expect_rounds(vr_build *b, const vr_op *op, int64_t rounds);
+bool vr_goes_round(const vr_build *build, int64_t rounds);
+void vr_expect_rounds(vr_build *build, const vr_op *op, int64_t rounds);
 
 /* What a dispatch is expected to take, by the bytes or the operations of each of count elements. */
-void vr_expect_bytes(const vr_build *b, vr_dispatch *d, double count, double bytes);
-void vr_expect_flops(const vr_build *b, vr_dispatch *d, double flops);
+void vr_expect_bytes(const vr_build *build, vr_dispatch *dispatch, double count, double bytes);
+void vr_expect_flops(const vr_build *build, vr_dispatch *dispatch, double flops);
 
 /* The end of a dispatch: what its program reads and the place of the result, */
-void vr_finish(vr_build *b, vr_dispatch *d, const vr_program *p);
+void vr_finish(vr_build *build, vr_dispatch *dispatch, const vr_program *program);
 /* and so many workgroups, or one invocation an item. */
-inlay_status vr_grid_groups(vr_build *b, vr_dispatch *d, uint64_t groups);
-inlay_status vr_grid(vr_build *b, vr_dispatch *d, int64_t items);
-inlay_status vr_finish_each(vr_build *b, vr_dispatch *d, const vr_program *p, int64_t items);
+inlay_status vr_grid_groups(vr_build *build, vr_dispatch *dispatch, uint64_t groups);
+inlay_status vr_grid(vr_build *build, vr_dispatch *dispatch, int64_t items);
+inlay_status vr_finish_each(vr_build *build, vr_dispatch *dispatch, const vr_program *program, int64_t items);
 
 /* Places. */
-void vr_make(vr_build *b, uint32_t value); /* memory for a result */
-uint32_t vr_temporary(vr_build *b, inlay_dtype dtype, uint32_t rank,
-                      const int64_t *dims);                               /* a value of the region's own */
-void vr_alias(vr_build *b, uint32_t value, uint32_t of, uint64_t offset); /* result lies in another value */
-vr_place vr_buffer_place(vr_build *b, vr_buffer buffer);
-vr_place vr_constant_place(vr_build *b, const vr_constant *k);
-bool vr_is_output(const vr_build *b, uint32_t value);
+void vr_make(vr_build *build, uint32_t value); /* memory for a result */
+uint32_t vr_temporary(vr_build *build, inlay_dtype dtype, uint32_t rank,
+                      const int64_t *dims);                                   /* a value of the region's own */
+void vr_alias(vr_build *build, uint32_t value, uint32_t of, uint64_t offset); /* result lies in another value */
+vr_place vr_buffer_place(vr_build *build, vr_buffer buffer);
+vr_place vr_constant_place(vr_build *build, const vr_constant *constant);
+bool vr_is_output(const vr_build *build, uint32_t value);
 
 /* A box of elements of any type that changes places. Strides in elements. */
 typedef struct vr_box {
@@ -372,33 +375,33 @@ typedef struct vr_box {
     bool scatters;
     int64_t index[2 * VR_RANK], axis_size[VR_RANK], axis_stride[VR_RANK];
 } vr_box;
-vr_box vr_whole_box(const vr_tensor *t);                                    /* all of t, to a tensor of that shape */
-inlay_status vr_move(vr_build *b, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
-inlay_status vr_copy_flat(vr_build *b, uint32_t from, uint32_t to);
+vr_box vr_whole_box(const vr_tensor *tensor); /* all of t, to a tensor of that shape */
+inlay_status vr_move(vr_build *build, vr_box *box, uint32_t from, uint32_t to); /* to is made where it is not yet */
+inlay_status vr_copy_flat(vr_build *build, uint32_t from, uint32_t to);
 void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
-void vr_strides(const vr_build *b, uint32_t value, int64_t *strides); /* of a value, turned or not */
-int64_t vr_extent(const vr_tensor *t, uint32_t from, uint32_t to);    /* product of dims[from] to dims[to - 1] */
+void vr_strides(const vr_build *build, uint32_t value, int64_t *strides); /* of a value, turned or not */
+int64_t vr_extent(const vr_tensor *tensor, uint32_t from, uint32_t to);   /* product of dims[from] to dims[to - 1] */
 /* Fewer dimensions for the same elements: those of size 1 go, and neighbours that lie behind each other in all tensors
  * become one. Returns how many are left. */
 uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides);
 
 /* Sets the status to what the shapes of an op do not allow. */
 INLAY_PRINTF(3, 4)
-inlay_status vr_decline(vr_build *b, const vr_op *op, const char *format, ...);
+inlay_status vr_decline(vr_build *build, const vr_op *op, const char *format, ...);
 
 /* An axis of rank dimensions, where that may be negative; the same, and attribute `axis`, of an op: false: declined. */
 bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out);
-bool vr_axis_named(vr_build *b, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out);
-bool vr_axis_of(vr_build *b, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
+bool vr_axis_named(vr_build *build, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out);
+bool vr_axis_of(vr_build *build, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
 /* Elements of an op's input as integers, known before the run; count -1: not known. */
-int64_t vr_ints(const vr_build *b, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
+int64_t vr_ints(const vr_build *build, const vr_op *op, uint32_t input, int64_t *out, uint32_t most);
 /* The same for what early versions have in an attribute. */
-int64_t vr_attr_or_ints(const vr_build *b, const vr_op *op, const char *name, uint32_t input, int64_t *out,
+int64_t vr_attr_or_ints(const vr_build *build, const vr_op *op, const char *name, uint32_t input, int64_t *out,
                         uint32_t most);
 uint32_t vr_in_value(const vr_op *op, uint32_t input); /* INLAY_NONE: omitted */
 uint32_t vr_out_value(const vr_op *op, uint32_t output);
-const vr_tensor *vr_in(const vr_build *b, const vr_op *op, uint32_t input); /* NULL: omitted */
-const vr_tensor *vr_out(const vr_build *b, const vr_op *op, uint32_t output);
+const vr_tensor *vr_in(const vr_build *build, const vr_op *op, uint32_t input); /* NULL: omitted */
+const vr_tensor *vr_out(const vr_build *build, const vr_op *op, uint32_t output);
 static inline uint32_t vr_size_of(inlay_dtype dtype)
 {
     return inlay_dtype_bits(dtype) / 8;
@@ -414,10 +417,11 @@ typedef struct vr_window {
 } vr_window;
 /* Sizes are the operator's, of its input 0, and those that the host inferred for the result. weights NULL: the window
  * is attribute kernel_shape. false: they do not fit, which is declined. */
-bool vr_window_read(vr_build *b, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
-void vr_put_window(const vr_build *b, const vr_dispatch *d, uint32_t first, const vr_window *v);
+bool vr_window_read(vr_build *build, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *out);
+void vr_put_window(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, const vr_window *window);
 /* POOL_: what is made of each window of one plane of op's first input (reduce.c). */
-inlay_status vr_emit_windows(vr_build *b, const vr_op *op, vr_program *p, uint32_t kind, const vr_window *v);
+inlay_status vr_emit_windows(vr_build *build, const vr_op *op, vr_program *program, uint32_t kind,
+                             const vr_window *window);
 
 /* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
 typedef struct vr_product {
@@ -442,11 +446,11 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
                       int64_t *const *out);
 /* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
 vr_product vr_product_of(int64_t rows, int64_t k, int64_t n);
-void vr_product_batches(vr_product *x, const int64_t batch[3]);
+void vr_product_batches(vr_product *product, const int64_t batch[3]);
 /* B of op in panels, where it is a constant that the region keeps so; or NULL. */
-const vr_constant *vr_panels_of(const vr_build *b, const vr_op *op);
+const vr_constant *vr_panels_of(const vr_build *build, const vr_op *op);
 /* Of value a and op's second input, from panels where the region has it so. */
-inlay_status vr_finish_product(vr_build *b, const vr_op *op, uint32_t a, vr_product *x, vr_program *p);
+inlay_status vr_finish_product(vr_build *build, const vr_op *op, uint32_t a, vr_product *product, vr_program *program);
 
 enum { ATTENTION_ONNX, ATTENTION_OWN };        /* numbers of rows of operators.def */
 enum { BLANK_NAN, BLANK_ZERO, BLANK_GUARDED }; /* see shaders/attend.comp */
@@ -458,9 +462,9 @@ typedef struct vr_attend {
     uint32_t blank; /* BLANK_*: what becomes of rows that see nothing */
     uint32_t result;
 } vr_attend;
-/* Is what p makes of a product's result read by a Softmax and a product alone? Those are done then, and so is this:
- * true, whatever the status. */
-bool vr_try_attend(vr_build *b, const vr_op *op, const vr_product *x, vr_program *p);
+/* Is what program makes of a product's result read by a Softmax and a product alone? Those are done then, and so is
+ * this: true, whatever the status. */
+bool vr_try_attend(vr_build *build, const vr_op *op, const vr_product *product, vr_program *program);
 
 /* Rows that are divided by what they sum up to (reduce.c). Values may be INLAY_NONE. */
 typedef struct vr_rows {
@@ -473,28 +477,28 @@ typedef struct vr_rows {
     uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation */
 } vr_rows;
 /* Rows along the dimensions from axis on, by the attribute epsilon. */
-vr_rows vr_rows_of(const vr_build *b, const vr_op *op, uint32_t kind, uint32_t axis);
-inlay_status vr_emit_rows(vr_build *b, const vr_op *op, const vr_rows *r, uint32_t from);
+vr_rows vr_rows_of(const vr_build *build, const vr_op *op, uint32_t kind, uint32_t axis);
+inlay_status vr_emit_rows(vr_build *build, const vr_op *op, const vr_rows *rows, uint32_t from);
 
 extern const vr_family vr_pointwise, vr_batch_norm, vr_cast, vr_quantize, vr_dequantize, vr_variadic, vr_mat_mul,
     vr_gemm, vr_conv, vr_conv_transpose, vr_pool, vr_global_pool, vr_reduce, vr_softmax, vr_layer_norm,
     vr_instance_norm, vr_lp_norm, vr_view, vr_transpose, vr_concat, vr_split, vr_slice, vr_pad, vr_tile, vr_space_depth,
     vr_gather, vr_elements, vr_tuples, vr_resize, vr_made, vr_constant_of_shape, vr_lrn, vr_attention, vr_skip_norm;
 
-inlay_status vr_plan(vr_build *b);
+inlay_status vr_plan(vr_build *build);
 
 /* The provider's entries. */
 inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                        inlay_diag *diag);
-inlay_status vr_cost(void *state, const inlay_cost_request *r, inlay_cost *out);
-inlay_status vr_compile_on(vr_state *s, gpu_device *g, const inlay_compile_request *r, inlay_compiled **out,
-                           inlay_diag *diag);
-void vr_release_compiled(void *state, inlay_compiled *c);
-inlay_status vr_specialize(void *state, inlay_compiled *c, inlay_specialize_request *request, inlay_instance **out,
-                           inlay_diag *diag);
-void vr_release_instance(void *state, inlay_compiled *c, inlay_instance *in);
-inlay_status vr_bind(void *state, inlay_compiled *c, inlay_instance *in, const inlay_bind_args *args,
+inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *out);
+inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_compile_request *request,
+                           inlay_compiled **out, inlay_diag *diag);
+void vr_release_compiled(void *state, inlay_compiled *compiled);
+inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                           inlay_instance **out, inlay_diag *diag);
+void vr_release_instance(void *state, inlay_compiled *compiled, inlay_instance *in);
+inlay_status vr_bind(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_bind_args *args,
                      inlay_binding **out, inlay_diag *diag);
-void vr_release_binding(void *state, inlay_compiled *c, inlay_instance *in, inlay_binding *binding);
-inlay_status vr_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args);
+void vr_release_binding(void *state, inlay_compiled *compiled, inlay_instance *in, inlay_binding *binding);
+inlay_status vr_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args);
 #endif

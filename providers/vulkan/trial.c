@@ -125,209 +125,212 @@ static inlay_str text_of(const char *text)
     return (inlay_str){ text, (uint32_t)strlen(text) };
 }
 
-static uint64_t bytes_of(const struct sample *x)
+static uint64_t bytes_of(const struct sample *sample)
 {
-    return (uint64_t)x->count * vr_size_of(x->dtype);
+    return (uint64_t)sample->count * vr_size_of(sample->dtype);
 }
 
 /* A value of the graph; *at becomes what lies behind it, of those whose elements are on the device. */
-static uint32_t add_value(struct trial *t, const struct sample *x, uint32_t flags, uint64_t *at, inlay_tensor_arg *arg)
+static uint32_t add_value(struct trial *trial, const struct sample *sample, uint32_t flags, uint64_t *at,
+                          inlay_tensor_arg *arg)
 {
-    const uint32_t v = t->value_count++, rank = x->rows > 0 ? 2 : 1;
+    const uint32_t value = trial->value_count++, rank = sample->rows > 0 ? 2 : 1;
 
     for (uint32_t d = 0; d < rank; d++) {
-        t->sizes[v][d] = rank == 1 ? x->count : d == 0 ? x->rows : x->count / x->rows;
-        t->dims[v][d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = t->sizes[v][d] };
+        trial->sizes[value][d] = rank == 1 ? sample->count : d == 0 ? sample->rows : sample->count / sample->rows;
+        trial->dims[value][d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = trial->sizes[value][d] };
     }
-    t->values[v] = (inlay_value_info){ .name = text_of("value"),
-                                       .kind = INLAY_VALUE_TENSOR,
-                                       .flags = flags,
-                                       .dtype = x->dtype,
-                                       .rank = rank,
-                                       .dims = t->dims[v],
-                                       .data = x->known ? x->data : NULL,
-                                       .data_bytes = x->known ? bytes_of(x) : 0,
-                                       .producer = INLAY_NONE };
-    t->states[v] = (inlay_value_state){ .dims = t->sizes[v],
-                                        .data = t->values[v].data,
-                                        .data_bytes = t->values[v].data_bytes,
-                                        .rank = rank,
-                                        .dtype = x->dtype };
-    *arg = (inlay_tensor_arg){
-        .buffer = { .offset = *at, .bytes = bytes_of(x) }, .dims = t->sizes[v], .rank = rank, .dtype = x->dtype
-    };
-    if (!x->known)
-        *at += (bytes_of(x) + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
-    return v;
+    trial->values[value] = (inlay_value_info){ .name = text_of("value"),
+                                               .kind = INLAY_VALUE_TENSOR,
+                                               .flags = flags,
+                                               .dtype = sample->dtype,
+                                               .rank = rank,
+                                               .dims = trial->dims[value],
+                                               .data = sample->known ? sample->data : NULL,
+                                               .data_bytes = sample->known ? bytes_of(sample) : 0,
+                                               .producer = INLAY_NONE };
+    trial->states[value] = (inlay_value_state){ .dims = trial->sizes[value],
+                                                .data = trial->values[value].data,
+                                                .data_bytes = trial->values[value].data_bytes,
+                                                .rank = rank,
+                                                .dtype = sample->dtype };
+    *arg = (inlay_tensor_arg){ .buffer = { .offset = *at, .bytes = bytes_of(sample) },
+                               .dims = trial->sizes[value],
+                               .rank = rank,
+                               .dtype = sample->dtype };
+    if (!sample->known)
+        *at += (bytes_of(sample) + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
+    return value;
 }
 
-static void add_check(struct trial *t, uint32_t n)
+static void add_check(struct trial *trial, uint32_t number)
 {
-    const struct check *c = &checks[n];
+    const struct check *check = &checks[number];
     uint32_t count = 0;
 
-    for (; count < MOST_IN && c->in[count].count > 0; count++) {
-        const struct sample *x = &c->in[count];
+    for (; count < MOST_IN && check->in[count].count > 0; count++) {
+        const struct sample *sample = &check->in[count];
 
-        if (count == 0 && c->goes_on) {
-            t->lists[n][0] = t->outputs[n - 1];
+        if (count == 0 && check->goes_on) {
+            trial->lists[number][0] = trial->outputs[number - 1];
             continue;
         }
-        t->lists[n][count] = add_value(t, x, x->known ? INLAY_VALUE_CONSTANT : INLAY_VALUE_GRAPH_INPUT, &t->in_bytes,
-                                       &t->input_args[t->input_count]);
-        if (!x->known)
-            t->inputs[t->input_count++] = t->lists[n][count];
+        trial->lists[number][count] =
+            add_value(trial, sample, sample->known ? INLAY_VALUE_CONSTANT : INLAY_VALUE_GRAPH_INPUT, &trial->in_bytes,
+                      &trial->input_args[trial->input_count]);
+        if (!sample->known)
+            trial->inputs[trial->input_count++] = trial->lists[number][count];
     }
-    t->outputs[n] = t->lists[n][MOST_IN] =
-        add_value(t, &c->want, INLAY_VALUE_GRAPH_OUTPUT, &t->out_bytes, &t->output_args[n]);
-    t->values[t->outputs[n]].producer = t->numbers[n] = n;
-    t->attrs[n] = (inlay_attr_info){ .name = text_of("direction"),
-                                     .kind = INLAY_ATTR_STRING,
-                                     .s = text_of(c->direction != NULL ? c->direction : "") };
-    t->nodes[n] = (inlay_node_info){ .name = text_of(c->what),
-                                     .domain = text_of("ai.onnx"),
-                                     .op_type = text_of(c->op),
-                                     .since_version = c->version,
-                                     .inputs = t->lists[n],
-                                     .outputs = &t->lists[n][MOST_IN],
-                                     .input_count = count,
-                                     .output_count = 1,
-                                     .attrs = &t->attrs[n],
-                                     .attr_count = c->direction != NULL,
-                                     .attr_stride = sizeof t->attrs[0] };
+    trial->outputs[number] = trial->lists[number][MOST_IN] =
+        add_value(trial, &check->want, INLAY_VALUE_GRAPH_OUTPUT, &trial->out_bytes, &trial->output_args[number]);
+    trial->values[trial->outputs[number]].producer = trial->numbers[number] = number;
+    trial->attrs[number] = (inlay_attr_info){ .name = text_of("direction"),
+                                              .kind = INLAY_ATTR_STRING,
+                                              .s = text_of(check->direction != NULL ? check->direction : "") };
+    trial->nodes[number] = (inlay_node_info){ .name = text_of(check->what),
+                                              .domain = text_of("ai.onnx"),
+                                              .op_type = text_of(check->op),
+                                              .since_version = check->version,
+                                              .inputs = trial->lists[number],
+                                              .outputs = &trial->lists[number][MOST_IN],
+                                              .input_count = count,
+                                              .output_count = 1,
+                                              .attrs = &trial->attrs[number],
+                                              .attr_count = check->direction != NULL,
+                                              .attr_stride = sizeof trial->attrs[0] };
 }
 
-static void fill(uint8_t *to, const struct sample *x, bool counts)
+static void fill(uint8_t *to, const struct sample *sample, bool counts)
 {
-    for (uint32_t i = 0; x->data == NULL && i < x->count; i++) {
+    for (uint32_t i = 0; sample->data == NULL && i < sample->count; i++) {
         const int32_t whole = counts ? (int32_t)i + 1 : 1;
         const float real = (float)whole;
 
-        memcpy(to + 4 * (size_t)i, x->dtype == INLAY_FLOAT ? (const void *)&real : &whole, 4);
+        memcpy(to + 4 * (size_t)i, sample->dtype == INLAY_FLOAT ? (const void *)&real : &whole, 4);
     }
-    if (x->data != NULL)
-        memcpy(to, x->data, bytes_of(x));
+    if (sample->data != NULL)
+        memcpy(to, sample->data, bytes_of(sample));
 }
 
-static inlay_status give_memory(struct trial *t, inlay_diag *diag)
+static inlay_status give_memory(struct trial *trial, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    t->in = calloc(1, t->in_bytes);
-    t->out = calloc(1, t->out_bytes);
-    if (t->in == NULL || t->out == NULL)
+    trial->in = calloc(1, trial->in_bytes);
+    trial->out = calloc(1, trial->out_bytes);
+    if (trial->in == NULL || trial->out == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to try a Vulkan device");
-    INLAY_TRY(gpu_buffer_make(t->g, t->in_bytes, &t->memory[0], diag));
-    INLAY_TRY(gpu_buffer_make(t->g, t->out_bytes, &t->memory[1], diag));
-    for (uint32_t n = 0; n < CHECKS; n++)
-        for (uint32_t i = 0; i < t->nodes[n].input_count; i++)
-            if (!checks[n].in[i].known && (i > 0 || !checks[n].goes_on))
-                fill(t->in + t->input_args[at++].buffer.offset, &checks[n].in[i], false);
-    for (uint32_t i = 0; i < t->input_count; i++)
-        t->input_args[i].buffer.handle = (uintptr_t)&t->memory[0];
+    INLAY_TRY(gpu_buffer_make(trial->g, trial->in_bytes, &trial->memory[0], diag));
+    INLAY_TRY(gpu_buffer_make(trial->g, trial->out_bytes, &trial->memory[1], diag));
+    for (uint32_t node = 0; node < CHECKS; node++)
+        for (uint32_t i = 0; i < trial->nodes[node].input_count; i++)
+            if (!checks[node].in[i].known && (i > 0 || !checks[node].goes_on))
+                fill(trial->in + trial->input_args[at++].buffer.offset, &checks[node].in[i], false);
+    for (uint32_t i = 0; i < trial->input_count; i++)
+        trial->input_args[i].buffer.handle = (uintptr_t)&trial->memory[0];
     for (uint32_t i = 0; i < CHECKS; i++)
-        t->output_args[i].buffer.handle = (uintptr_t)&t->memory[1];
-    status = gpu_write(t->g, &t->memory[0], 0, t->in, t->in_bytes, diag);
+        trial->output_args[i].buffer.handle = (uintptr_t)&trial->memory[1];
+    status = gpu_write(trial->g, &trial->memory[0], 0, trial->in, trial->in_bytes, diag);
 done:
     return status;
 }
 
-static inlay_status run(vr_state *s, struct trial *t, inlay_diag *diag)
+static inlay_status run(vr_state *state, struct trial *trial, inlay_diag *diag)
 {
     const inlay_compile_request compile = { .struct_size = sizeof compile,
-                                            .graph = &t->graph,
-                                            .nodes = t->numbers,
-                                            .cookies = t->cookies,
-                                            .inputs = t->inputs,
-                                            .outputs = t->outputs,
+                                            .graph = &trial->graph,
+                                            .nodes = trial->numbers,
+                                            .cookies = trial->cookies,
+                                            .inputs = trial->inputs,
+                                            .outputs = trial->outputs,
                                             .node_count = CHECKS,
                                             .offer_count = CHECKS,
-                                            .input_count = t->input_count,
+                                            .input_count = trial->input_count,
                                             .output_count = CHECKS,
-                                            .placements = t->places,
-                                            .placement_stride = sizeof t->places[0],
-                                            .constants = t->fates,
+                                            .placements = trial->places,
+                                            .placement_stride = sizeof trial->places[0],
+                                            .constants = trial->fates,
                                             .max_threads = 1 };
     inlay_specialize_request specialize = { .struct_size = sizeof specialize,
-                                            .values = t->states,
-                                            .value_count = t->value_count,
-                                            .value_stride = sizeof t->states[0],
+                                            .values = trial->states,
+                                            .value_count = trial->value_count,
+                                            .value_stride = sizeof trial->states[0],
                                             .max_threads = 1 };
     inlay_exec_args args = { .struct_size = sizeof args,
-                             .inputs = t->input_args,
-                             .outputs = t->output_args,
-                             .input_count = t->input_count,
+                             .inputs = trial->input_args,
+                             .outputs = trial->output_args,
+                             .input_count = trial->input_count,
                              .output_count = CHECKS,
-                             .arg_stride = sizeof t->input_args[0],
+                             .arg_stride = sizeof trial->input_args[0],
                              .diag = diag };
-    const gpu_copy home = { .from = &t->memory[1], .host = t->out, .bytes = t->out_bytes };
-    inlay_compiled *c = NULL;
+    const gpu_copy home = { .from = &trial->memory[1], .host = trial->out, .bytes = trial->out_bytes };
+    inlay_compiled *compiled = NULL;
     inlay_instance *in = NULL;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(vr_compile_on(s, t->g, &compile, &c, diag));
-    INLAY_TRY(vr_specialize(s, c, &specialize, &in, diag));
-    INLAY_TRY(gpu_buffer_make(t->g, specialize.workspace_bytes + 1, &t->memory[2], diag));
-    args.workspace = (inlay_buffer){ .handle = (uintptr_t)&t->memory[2], .bytes = specialize.workspace_bytes };
-    INLAY_TRY(vr_execute(s, c, in, &args));
-    INLAY_TRY(gpu_copies(t->g, &home, 1, diag));
+    INLAY_TRY(vr_compile_on(state, trial->g, &compile, &compiled, diag));
+    INLAY_TRY(vr_specialize(state, compiled, &specialize, &in, diag));
+    INLAY_TRY(gpu_buffer_make(trial->g, specialize.workspace_bytes + 1, &trial->memory[2], diag));
+    args.workspace = (inlay_buffer){ .handle = (uintptr_t)&trial->memory[2], .bytes = specialize.workspace_bytes };
+    INLAY_TRY(vr_execute(state, compiled, in, &args));
+    INLAY_TRY(gpu_copies(trial->g, &home, 1, diag));
 done:
-    if (c != NULL)
-        vr_release_instance(s, c, in);
-    vr_release_compiled(s, c);
+    if (compiled != NULL)
+        vr_release_instance(state, compiled, in);
+    vr_release_compiled(state, compiled);
     return status;
 }
 
 /* The first element that is wrong, or -1. */
-static int64_t find_wrong(const struct check *c, const uint8_t *got, uint8_t *want)
+static int64_t find_wrong(const struct check *check, const uint8_t *got, uint8_t *want)
 {
-    const size_t size = vr_size_of(c->want.dtype);
+    const size_t size = vr_size_of(check->want.dtype);
 
-    fill(want, &c->want, true);
-    for (uint32_t i = 0; i < c->want.count; i++)
+    fill(want, &check->want, true);
+    for (uint32_t i = 0; i < check->want.count; i++)
         if (memcmp(got + i * size, want + i * size, size) != 0 &&
-            (c->also == NULL || memcmp(got + i * size, (const uint8_t *)c->also + i * size, size) != 0))
+            (check->also == NULL || memcmp(got + i * size, (const uint8_t *)check->also + i * size, size) != 0))
             return i;
     return -1;
 }
 
 /* The number of the check that fails, CHECKS where none does; other statuses than INLAY_OK: the device does not even
  * run them. */
-static inlay_status try_device(vr_state *s, gpu_device *g, uint32_t *out_failed, inlay_diag *diag)
+static inlay_status try_device(vr_state *state, gpu_device *device, uint32_t *out_failed, inlay_diag *diag)
 {
-    struct trial *t = calloc(1, sizeof *t);
+    struct trial *trial = calloc(1, sizeof *trial);
     inlay_status status = INLAY_OK;
 
-    if (t == NULL)
+    if (trial == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to try a Vulkan device");
-    t->g = g;
+    trial->g = device;
     for (uint32_t n = 0; n < CHECKS; n++)
-        add_check(t, n);
-    t->graph = (inlay_graph){ .struct_size = sizeof t->graph,
-                              .name = text_of("trial"),
-                              .nodes = t->nodes,
-                              .values = t->values,
-                              .inputs = t->inputs,
-                              .outputs = t->outputs,
-                              .node_count = CHECKS,
-                              .node_stride = sizeof t->nodes[0],
-                              .value_count = t->value_count,
-                              .value_stride = sizeof t->values[0],
-                              .input_count = t->input_count,
-                              .output_count = CHECKS };
-    INLAY_TRY(give_memory(t, diag));
-    INLAY_TRY(run(s, t, diag));
+        add_check(trial, n);
+    trial->graph = (inlay_graph){ .struct_size = sizeof trial->graph,
+                                  .name = text_of("trial"),
+                                  .nodes = trial->nodes,
+                                  .values = trial->values,
+                                  .inputs = trial->inputs,
+                                  .outputs = trial->outputs,
+                                  .node_count = CHECKS,
+                                  .node_stride = sizeof trial->nodes[0],
+                                  .value_count = trial->value_count,
+                                  .value_stride = sizeof trial->values[0],
+                                  .input_count = trial->input_count,
+                                  .output_count = CHECKS };
+    INLAY_TRY(give_memory(trial, diag));
+    INLAY_TRY(run(state, trial, diag));
     *out_failed = CHECKS;
     for (uint32_t n = CHECKS; n-- > 0;)
-        if (find_wrong(&checks[n], t->out + t->output_args[n].buffer.offset, t->in) >= 0)
+        if (find_wrong(&checks[n], trial->out + trial->output_args[n].buffer.offset, trial->in) >= 0)
             *out_failed = n;
 done:
-    for (uint32_t i = 0; i < KIT_COUNT(t->memory); i++)
-        gpu_buffer_drop(g, &t->memory[i]);
-    free(t->in);
-    free(t->out);
-    free(t);
+    for (uint32_t i = 0; i < KIT_COUNT(trial->memory); i++)
+        gpu_buffer_drop(device, &trial->memory[i]);
+    free(trial->in);
+    free(trial->out);
+    free(trial);
     return status;
 }
 
@@ -359,48 +362,51 @@ static struct verdict *find_verdict(const struct subject *of)
     return &verdicts[i];
 }
 
-static inlay_status judge(vr_state *s, gpu_device *g, struct verdict *v, inlay_diag *diag)
+static inlay_status judge(vr_state *state, gpu_device *device, struct verdict *verdict, inlay_diag *diag)
 {
     char name[64];
     size_t bytes;
     uint32_t *kept;
     inlay_status status = INLAY_OK;
 
-    gpu_kept_name(g, "trial", name);
-    kept = kit_kept_load(s->cache_dir, name, &v->of, sizeof v->of, &bytes);
-    if (kept != NULL && bytes == sizeof v->failed) {
-        v->failed = *kept;
+    gpu_kept_name(device, "trial", name);
+    kept = kit_kept_load(state->cache_dir, name, &verdict->of, sizeof verdict->of, &bytes);
+    if (kept != NULL && bytes == sizeof verdict->failed) {
+        verdict->failed = *kept;
     } else {
-        status = try_device(s, g, &v->failed, diag);
+        status = try_device(state, device, &verdict->failed, diag);
         if (status == INLAY_OK)
-            kit_kept_save(s->cache_dir, name, &v->of, sizeof v->of, &v->failed, sizeof v->failed);
+            kit_kept_save(state->cache_dir, name, &verdict->of, sizeof verdict->of, &verdict->failed,
+                          sizeof verdict->failed);
     }
     free(kept);
-    v->known = status == INLAY_OK;
+    verdict->known = status == INLAY_OK;
     return status;
 }
 
-inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag)
+inlay_status vr_try(vr_state *state, gpu_device *device, inlay_diag *diag)
 {
-    const gpu_facts *f = &g->facts;
-    struct subject of = { .shaders = gpu_shaders_hash(), .vendor = f->vendor, .driver_version = f->driver_version };
+    const gpu_facts *facts = &device->facts;
+    struct subject of = { .shaders = gpu_shaders_hash(),
+                          .vendor = facts->vendor,
+                          .driver_version = facts->driver_version };
     uint32_t failed = CHECKS;
     inlay_status status = INLAY_OK;
 
-    memcpy(of.uuid, f->pipeline_uuid, sizeof of.uuid);
-    (void)snprintf(of.name, sizeof of.name, "%s", f->name);
-    if (g->fault == GPU_WRONG) {
-        failed = g->fault_left < CHECKS ? g->fault_left : CHECKS - 1;
-    } else if (g->fault == GPU_SOUND) {
-        struct verdict *v;
+    memcpy(of.uuid, facts->pipeline_uuid, sizeof of.uuid);
+    (void)snprintf(of.name, sizeof of.name, "%s", facts->name);
+    if (device->fault == GPU_WRONG) {
+        failed = device->fault_left < CHECKS ? device->fault_left : CHECKS - 1;
+    } else if (device->fault == GPU_SOUND) {
+        struct verdict *verdict;
 
         (void)pthread_mutex_lock(&verdicts_lock);
-        v = find_verdict(&of);
-        if (!v->known || memcmp(&v->of, &of, sizeof of) != 0) {
-            *v = (struct verdict){ .of = of };
-            status = judge(s, g, v, diag);
+        verdict = find_verdict(&of);
+        if (!verdict->known || memcmp(&verdict->of, &of, sizeof of) != 0) {
+            *verdict = (struct verdict){ .of = of };
+            status = judge(state, device, verdict, diag);
         }
-        failed = status == INLAY_OK ? v->failed : failed;
+        failed = status == INLAY_OK ? verdict->failed : failed;
         (void)pthread_mutex_unlock(&verdicts_lock);
     }
     if (status != INLAY_OK || failed >= CHECKS)
@@ -408,6 +414,7 @@ inlay_status vr_try(vr_state *s, gpu_device *g, inlay_diag *diag)
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "Vulkan device %s (driver %u.%u.%u) is not used: it fails the check of %s, operator %s; update "
                       "its driver, or choose another by option device",
-                      f->name, VK_API_VERSION_MAJOR(f->driver_version), VK_API_VERSION_MINOR(f->driver_version),
-                      VK_API_VERSION_PATCH(f->driver_version), checks[failed].what, checks[failed].op);
+                      facts->name, VK_API_VERSION_MAJOR(facts->driver_version),
+                      VK_API_VERSION_MINOR(facts->driver_version), VK_API_VERSION_PATCH(facts->driver_version),
+                      checks[failed].what, checks[failed].op);
 }

@@ -24,9 +24,9 @@ static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth
                        uint32_t run_count, uint32_t width, int16_t *to)
 {
     for (int64_t k = 0; k < depth; k += 2, to += 2 * width) {
-        const int16_t *x = base + offset[k], *y = k + 1 < depth ? base + offset[k + 1] : NULL;
+        const int16_t *x = base + offset[k], *output = k + 1 < depth ? base + offset[k + 1] : NULL;
         for (uint32_t r = 0; r < run_count; r++) {
-            const int16_t *a = x + runs[r].from, *b = y != NULL ? y + runs[r].from : NULL;
+            const int16_t *a = x + runs[r].from, *b = output != NULL ? output + runs[r].from : NULL;
             int16_t *out = to + 2 * runs[r].to;
             for (int32_t i = 0; i < runs[r].count; i++) {
                 out[2 * i] = a[i];

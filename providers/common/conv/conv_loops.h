@@ -20,11 +20,11 @@ typedef struct conv_loops {
     /* Pairs of k side by side, as GEMM_S16 wants them. */
     void (*copy_pairs)(const int16_t *base, const int64_t *offset, int64_t depth, const run_of_positions *runs,
                        uint32_t run_count, uint32_t width, int16_t *to);
-    /* y[i] = bias + the sum of weights[k] * x[offset[k] + i]; x is read past the last of them. */
-    void (*f32_row)(const float *x, const int64_t *offset, const float *weights, int64_t taps, float bias,
-                    int64_t count, float *y);
-    void (*f64_row)(const double *x, const int64_t *offset, const double *weights, int64_t taps, double bias,
-                    int64_t count, double *y);
+    /* output[i] = bias + the sum of weights[k] * input[offset[k] + i]; input is read past the last of them. */
+    void (*f32_row)(const float *input, const int64_t *offset, const float *weights, int64_t taps, float bias,
+                    int64_t count, float *output);
+    void (*f64_row)(const double *input, const int64_t *offset, const double *weights, int64_t taps, double bias,
+                    int64_t count, double *output);
 } conv_loops;
 
 KERNEL_INSTANCES(conv_loops, conv_loops)

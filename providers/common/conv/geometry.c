@@ -28,11 +28,11 @@ done:
 
 bool conv_supports(const kit_node *node, kit_refusal *why)
 {
-    const inlay_value_info *x = kit_input(node, 0);
+    const inlay_value_info *input = kit_input(node, 0);
 
-    if (x != NULL && x->rank != INLAY_RANK_UNKNOWN && (x->rank < 3 || x->rank > 2 + CONV_MAX_SPATIAL))
+    if (input != NULL && input->rank != INLAY_RANK_UNKNOWN && (input->rank < 3 || input->rank > 2 + CONV_MAX_SPATIAL))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "give the input 1 to 3 spatial dims",
-                          "the input has rank %u; convolutions take 3 to 5", x->rank);
+                          "the input has rank %u; convolutions take 3 to 5", input->rank);
     return true;
 }
 
@@ -89,70 +89,72 @@ static inlay_status check_counts(const conv_attrs *attrs, uint32_t spatial, inla
     return INLAY_OK;
 }
 
-inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *x, const kit_tensor *w, conv_geometry *out,
-                          inlay_diag *diag)
+inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, const kit_tensor *weights,
+                          conv_geometry *out, inlay_diag *diag)
 {
-    uint32_t spatial = x->rank - 2;
+    uint32_t spatial = input->rank - 2;
     inlay_status status;
-    conv_geometry *g = out;
+    conv_geometry *geometry = out;
 
-    if (x->rank < 3 || x->rank > 2 + CONV_MAX_SPATIAL || w->rank != x->rank)
+    if (input->rank < 3 || input->rank > 2 + CONV_MAX_SPATIAL || weights->rank != input->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "the input has rank %u and the weights %u; a convolution takes two of rank 3 to 5", x->rank,
-                          w->rank);
+                          "the input has rank %u and the weights %u; a convolution takes two of rank 3 to 5",
+                          input->rank, weights->rank);
     INLAY_TRY(check_counts(attrs, spatial, diag));
-    *g = (conv_geometry){ .images = x->dims[0],
-                          .group = attrs->group,
-                          .channels = x->dims[1],
-                          .filters = w->dims[0],
-                          .taps = 1,
-                          .positions = 1,
-                          .in_positions = 1 };
-    if (g->channels % g->group != 0 || g->filters % g->group != 0 || w->dims[1] != g->channels / g->group)
+    *geometry = (conv_geometry){ .images = input->dims[0],
+                                 .group = attrs->group,
+                                 .channels = input->dims[1],
+                                 .filters = weights->dims[0],
+                                 .taps = 1,
+                                 .positions = 1,
+                                 .in_positions = 1 };
+    if (geometry->channels % geometry->group != 0 || geometry->filters % geometry->group != 0 ||
+        weights->dims[1] != geometry->channels / geometry->group)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "%lld channels, %lld filters over %lld channels and %lld groups do not go together",
-                          (long long)g->channels, (long long)g->filters, (long long)w->dims[1], (long long)g->group);
+                          (long long)geometry->channels, (long long)geometry->filters, (long long)weights->dims[1],
+                          (long long)geometry->group);
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t missing = 3 - spatial, d = i - missing;
-        g->in[i] = g->out[i] = g->kernel[i] = g->stride[i] = g->dilation[i] = 1;
+        geometry->in[i] = geometry->out[i] = geometry->kernel[i] = geometry->stride[i] = geometry->dilation[i] = 1;
         if (i < missing)
             continue;
-        g->in[i] = x->dims[2 + d];
-        g->kernel[i] = w->dims[2 + d];
-        if (attrs->kernel_count >= 0 && attrs->kernel[d] != g->kernel[i])
+        geometry->in[i] = input->dims[2 + d];
+        geometry->kernel[i] = weights->dims[2 + d];
+        if (attrs->kernel_count >= 0 && attrs->kernel[d] != geometry->kernel[i])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "kernel_shape[%u] is %lld but the weights have %lld", d,
-                              (long long)attrs->kernel[d], (long long)g->kernel[i]);
+                              (long long)attrs->kernel[d], (long long)geometry->kernel[i]);
         if (attrs->strides_count >= 0)
-            g->stride[i] = attrs->strides[d];
+            geometry->stride[i] = attrs->strides[d];
         if (attrs->dilations_count >= 0)
-            g->dilation[i] = attrs->dilations[d];
-        INLAY_TRY(resolve_dim(attrs, spatial, d, g->in[i], g->kernel[i], g->stride[i], g->dilation[i], &g->begin[i],
-                              &g->out[i], diag));
-        g->taps *= g->kernel[i];
-        g->in_positions *= g->in[i];
-        if (__builtin_mul_overflow(g->positions, g->out[i], &g->positions))
+            geometry->dilation[i] = attrs->dilations[d];
+        INLAY_TRY(resolve_dim(attrs, spatial, d, geometry->in[i], geometry->kernel[i], geometry->stride[i],
+                              geometry->dilation[i], &geometry->begin[i], &geometry->out[i], diag));
+        geometry->taps *= geometry->kernel[i];
+        geometry->in_positions *= geometry->in[i];
+        if (__builtin_mul_overflow(geometry->positions, geometry->out[i], &geometry->positions))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the output has more elements than can be counted");
     }
 done:
     return status;
 }
 
-inlay_status conv_check_output(const conv_geometry *g, const kit_tensor *y, inlay_diag *diag)
+inlay_status conv_check_output(const conv_geometry *geometry, const kit_tensor *output, inlay_diag *diag)
 {
-    int64_t dims[5] = { g->images, g->filters, g->out[0], g->out[1], g->out[2] };
-    uint32_t skip = 5 - (y->rank < 3 ? 3 : y->rank > 5 ? 5 : y->rank);
+    int64_t dims[5] = { geometry->images, geometry->filters, geometry->out[0], geometry->out[1], geometry->out[2] };
+    uint32_t skip = 5 - (output->rank < 3 ? 3 : output->rank > 5 ? 5 : output->rank);
 
     for (uint32_t i = 2; i < 5 - skip; i++)
         dims[i] = dims[i + skip];
-    return arg_expect_dims(diag, y, 5 - skip, dims);
+    return arg_expect_dims(diag, output, 5 - skip, dims);
 }
 
-void conv_cost(const conv_geometry *g, const kit_plan *shapes, inlay_cost *cost)
+void conv_cost(const conv_geometry *geometry, const kit_plan *shapes, inlay_cost *cost)
 {
-    cost->flops = 2.0 * (double)g->images * (double)g->filters * (double)g->positions *
-                  (double)(g->channels / g->group) * (double)g->taps;
+    cost->flops = 2.0 * (double)geometry->images * (double)geometry->filters * (double)geometry->positions *
+                  (double)(geometry->channels / geometry->group) * (double)geometry->taps;
     for (uint32_t i = 0; i < shapes->in_count; i++)
         if (shapes->in[i].dtype != INLAY_UNDEFINED && shapes->in[i].count > 0)
             cost->bytes_read += kit_bytes(shapes->in[i].dtype, shapes->in[i].count);
-    cost->bytes_written = kit_bytes(shapes->out[0].dtype, g->images * g->filters * g->positions);
+    cost->bytes_written = kit_bytes(shapes->out[0].dtype, geometry->images * geometry->filters * geometry->positions);
 }

@@ -16,23 +16,25 @@ enum {
  * one tap its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
  * overwritten by the next run or the next k, and the buffer has slack at its end. */
 
-static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run_of_positions *runs)
+static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, run_of_positions *runs)
 {
-    const conv_geometry *g = &p->g;
-    int64_t w = position % g->out[2], h = position / g->out[2] % g->out[1], d = position / g->out[2] / g->out[1];
+    const conv_geometry *geometry = &plan->g;
+    int64_t w = position % geometry->out[2], h = position / geometry->out[2] % geometry->out[1],
+            d = position / geometry->out[2] / geometry->out[1];
     uint32_t count = 0;
     int32_t to = 0;
 
     while (position < end) {
-        int64_t n = g->out[2] - w < end - position ? g->out[2] - w : end - position;
-        runs[count++] =
-            (run_of_positions){ .from = (d * g->stride[0] * p->stage.padded[1] + h * g->stride[1]) * p->stage.row + w,
-                                .to = to,
-                                .count = (int32_t)n };
+        int64_t n = geometry->out[2] - w < end - position ? geometry->out[2] - w : end - position;
+        runs[count++] = (run_of_positions){
+            .from = (d * geometry->stride[0] * plan->stage.padded[1] + h * geometry->stride[1]) * plan->stage.row + w,
+            .to = to,
+            .count = (int32_t)n
+        };
         to += (int32_t)n;
         position += n;
         w = 0;
-        if (++h == g->out[1]) {
+        if (++h == geometry->out[1]) {
             h = 0;
             d++;
         }
@@ -43,68 +45,70 @@ static uint32_t find_runs(const conv_plan *p, int64_t position, int64_t end, run
 static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0,
                            int64_t k1, uint32_t width, void *out)
 {
-    const conv_plan *p = self->user;
-    int64_t channels = p->g.channels / p->g.group, depth = k1 - k0, rounded = depth + depth % p->job.kernel->k_step;
-    const char *base = (const char *)self->data + batch * channels * p->stage.channel * p->stage.bytes;
+    const conv_plan *plan = self->user;
+    int64_t channels = plan->g.channels / plan->g.group, depth = k1 - k0,
+            rounded = depth + depth % plan->job.kernel->k_step;
+    const char *base = (const char *)self->data + batch * channels * plan->stage.channel * plan->stage.bytes;
     char *to = out;
     run_of_positions runs[GEMM_MAX_WIDTH];
     const conv_loops *const loops = KERNEL_BEST(conv_loops);
 
     for (int64_t l = line; l < line_end; l += width) {
-        uint32_t count = find_runs(p, l, line_end - l < width ? line_end : l + width, runs);
-        if (p->stage.bytes == 4)
-            loops->copy_32((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
-        else if (p->stage.bytes == 8)
-            loops->copy_64((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
+        uint32_t count = find_runs(plan, l, line_end - l < width ? line_end : l + width, runs);
+        if (plan->stage.bytes == 4)
+            loops->copy_32((const void *)base, plan->offset + k0, depth, runs, count, width, (void *)to);
+        else if (plan->stage.bytes == 8)
+            loops->copy_64((const void *)base, plan->offset + k0, depth, runs, count, width, (void *)to);
         else
-            loops->copy_pairs((const void *)base, p->offset + k0, depth, runs, count, width, (void *)to);
-        to += rounded * width * p->stage.bytes;
+            loops->copy_pairs((const void *)base, plan->offset + k0, depth, runs, count, width, (void *)to);
+        to += rounded * width * plan->stage.bytes;
     }
 }
 
 /* ------------------------------------------------------------------ plan */
 
-static bool is_direct(const conv_geometry *g)
+static bool is_direct(const conv_geometry *geometry)
 {
     for (uint32_t i = 0; i < 3; i++)
-        if (g->kernel[i] != 1 || g->stride[i] != 1 || g->begin[i] != 0 || g->out[i] != g->in[i])
+        if (geometry->kernel[i] != 1 || geometry->stride[i] != 1 || geometry->begin[i] != 0 ||
+            geometry->out[i] != geometry->in[i])
             return false;
     return true;
 }
 
 /* Images staged at a time, and the bytes for them. */
-static bool stage_size(conv_plan *p)
+static bool stage_size(conv_plan *plan)
 {
     uint64_t image;
 
-    if (__builtin_mul_overflow((uint64_t)p->stage.channel, (uint64_t)p->g.channels * p->stage.bytes, &image) ||
+    if (__builtin_mul_overflow((uint64_t)plan->stage.channel, (uint64_t)plan->g.channels * plan->stage.bytes, &image) ||
         image > UINT64_MAX / 4)
         return false;
-    p->chunk = image < STAGE_LIMIT ? (int64_t)(STAGE_LIMIT / (image > 0 ? image : 1)) : 1;
-    p->chunk = p->chunk < p->g.images ? p->chunk : p->g.images;
-    p->chunk = p->chunk > 0 ? p->chunk : 1;
-    p->stage_bytes = ((uint64_t)p->chunk * image + SLACK + 63) & ~UINT64_C(63);
+    plan->chunk = image < STAGE_LIMIT ? (int64_t)(STAGE_LIMIT / (image > 0 ? image : 1)) : 1;
+    plan->chunk = plan->chunk < plan->g.images ? plan->chunk : plan->g.images;
+    plan->chunk = plan->chunk > 0 ? plan->chunk : 1;
+    plan->stage_bytes = ((uint64_t)plan->chunk * image + SLACK + 63) & ~UINT64_C(63);
     return true;
 }
 
-static void describe_job(conv_plan *p, const gemm_kernel *kernel, const gemm_operand *weights, inlay_dtype in_dtype,
+static void describe_job(conv_plan *plan, const gemm_kernel *kernel, const gemm_operand *weights, inlay_dtype in_dtype,
                          uint32_t type)
 {
-    const conv_geometry *g = &p->g;
-    gemm_job *job = &p->job;
-    int64_t channels = g->channels / g->group;
+    const conv_geometry *geometry = &plan->g;
+    gemm_job *job = &plan->job;
+    int64_t channels = geometry->channels / geometry->group;
 
     job->kernel = kernel;
-    job->batch = p->chunk * g->group;
-    job->m = g->filters / g->group;
-    job->n = g->positions;
-    job->k = channels * g->taps;
+    job->batch = plan->chunk * geometry->group;
+    job->m = geometry->filters / geometry->group;
+    job->n = geometry->positions;
+    job->k = channels * geometry->taps;
     job->a = *weights;
     job->a.line_stride = job->k;
     job->a.k_stride = 1;
     job->a.matrix_stride = job->m * job->k;
-    job->a.which = p->which;
-    if (p->direct) {
+    job->a.which = plan->which;
+    if (plan->direct) {
         job->b.pack = gemm_strided_pack(type, in_dtype);
         job->b.line_stride = 1;
         job->b.k_stride = job->n;
@@ -115,51 +119,53 @@ static void describe_job(conv_plan *p, const gemm_kernel *kernel, const gemm_ope
     }
 }
 
-inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel, const gemm_operand *weights,
+inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *kernel, const gemm_operand *weights,
                               inlay_dtype in_dtype, inlay_dtype out_dtype, bool in_workspace, uint32_t threads,
                               conv_plan **out_plan, uint64_t *out_workspace, inlay_diag *diag)
 {
     uint32_t type = gemm_type_of(in_dtype);
-    int64_t channels = g->channels / g->group, k = channels * g->taps, batch;
-    conv_plan *p, start = { .g = *g };
+    int64_t channels = geometry->channels / geometry->group, k = channels * geometry->taps, batch;
+    conv_plan *plan, start = { .g = *geometry };
     gemm_half_output half;
     uint64_t bytes;
 
     *out_plan = NULL;
-    start.direct = is_direct(g);
-    start.depthwise = channels == 1 && g->filters / g->group <= 2 && type != GEMM_S16 && g->taps <= 1024;
-    start.chunk = g->images;
+    start.direct = is_direct(geometry);
+    start.depthwise =
+        channels == 1 && geometry->filters / geometry->group <= 2 && type != GEMM_S16 && geometry->taps <= 1024;
+    start.chunk = geometry->images;
     if (!conv_stage_init(&start.stage, &start.g, in_dtype, kernel->in_bytes) ||
         (!start.direct && !start.depthwise && !stage_size(&start)) ||
-        __builtin_mul_overflow(start.chunk, g->group, &batch) || batch > INT32_MAX || k > INT32_MAX)
+        __builtin_mul_overflow(start.chunk, geometry->group, &batch) || batch > INT32_MAX || k > INT32_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
-    bytes = sizeof *p + (size_t)(k + batch) * sizeof(int64_t);
-    p = malloc(bytes);
-    if (p == NULL)
+    bytes = sizeof *plan + (size_t)(k + batch) * sizeof(int64_t);
+    plan = malloc(bytes);
+    if (plan == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a convolution");
-    *p = start;
-    p->offset = (int64_t *)(void *)(p + 1);
-    p->which = p->offset + k;
+    *plan = start;
+    plan->offset = (int64_t *)(void *)(plan + 1);
+    plan->which = plan->offset + k;
     for (int64_t c = 0; c < channels; c++)
-        for (int64_t t = 0; t < g->taps; t++)
-            p->offset[c * g->taps + t] = c * p->stage.channel + conv_tap_offset(&p->stage, &p->g, t);
+        for (int64_t t = 0; t < geometry->taps; t++)
+            plan->offset[c * geometry->taps + t] = c * plan->stage.channel + conv_tap_offset(&plan->stage, &plan->g, t);
     for (int64_t b = 0; b < batch; b++)
-        p->which[b] = b % g->group;
-    *out_plan = p;
-    if (p->depthwise) {
-        p->thread_bytes = ((uint64_t)p->stage.channel + (uint64_t)g->taps) * p->stage.bytes + 2 * SLACK + 63;
-        p->thread_bytes &= ~UINT64_C(63);
-        if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)(threads > 0 ? threads : 1), out_workspace))
+        plan->which[b] = b % geometry->group;
+    *out_plan = plan;
+    if (plan->depthwise) {
+        plan->thread_bytes =
+            ((uint64_t)plan->stage.channel + (uint64_t)geometry->taps) * plan->stage.bytes + 2 * SLACK + 63;
+        plan->thread_bytes &= ~UINT64_C(63);
+        if (__builtin_mul_overflow(plan->thread_bytes, (uint64_t)(threads > 0 ? threads : 1), out_workspace))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                               "the workspace of this convolution exceeds the address space");
         return INLAY_OK;
     }
-    describe_job(p, kernel, weights, in_dtype, type);
-    gemm_set_output(&p->job, &half, out_dtype, NULL);
-    p->job.c_in_workspace |= in_workspace;
-    gemm_plan(&p->job, threads);
-    if (!gemm_workspace(&p->job, threads, out_workspace) ||
-        __builtin_add_overflow(*out_workspace, p->stage_bytes, out_workspace))
+    describe_job(plan, kernel, weights, in_dtype, type);
+    gemm_set_output(&plan->job, &half, out_dtype, NULL);
+    plan->job.c_in_workspace |= in_workspace;
+    gemm_plan(&plan->job, threads);
+    if (!gemm_workspace(&plan->job, threads, out_workspace) ||
+        __builtin_add_overflow(*out_workspace, plan->stage_bytes, out_workspace))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
     return INLAY_OK;
 }
@@ -167,16 +173,16 @@ inlay_status conv_plan_create(const conv_geometry *g, const gemm_kernel *kernel,
 inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_attrs *attrs, const gemm_kernel *kernel,
                                gemm_operand *operand, kit_pack *out_pack, inlay_diag *diag)
 {
-    const inlay_value_info *w = kit_input(node, input);
+    const inlay_value_info *weights = kit_input(node, input);
     int64_t filters, depth = 1;
 
-    if ((kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, input) || w->rank == INLAY_RANK_UNKNOWN ||
-        w->rank < 3)
+    if ((kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, input) || weights->rank == INLAY_RANK_UNKNOWN ||
+        weights->rank < 3)
         return INLAY_OK;
-    filters = w->dims[0].value / attrs->group;
-    for (uint32_t d = 1; d < w->rank; d++)
-        depth *= w->dims[d].value;
-    if (filters == 0 || depth == 0 || w->dims[0].value % attrs->group != 0)
+    filters = weights->dims[0].value / attrs->group;
+    for (uint32_t d = 1; d < weights->rank; d++)
+        depth *= weights->dims[d].value;
+    if (filters == 0 || depth == 0 || weights->dims[0].value % attrs->group != 0)
         return INLAY_OK; /* shape says what is wrong, if anything is */
     operand->line_stride = depth;
     operand->k_stride = 1;
@@ -212,23 +218,24 @@ typedef struct stage_task {
 
 static inlay_status stage_channels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const stage_task *t = user;
-    const conv_geometry *g = &t->run->plan->g;
+    const stage_task *task = user;
+    const conv_geometry *geometry = &task->run->plan->g;
 
     (void)worker;
     for (int64_t c = begin; c < end; c++)
-        conv_stage_channel(&t->stage, g, t->run->x, (t->run->first_image * g->channels + c) * g->in_positions,
-                           t->to + c * t->stage.channel * t->stage.bytes);
+        conv_stage_channel(&task->stage, geometry, task->run->x,
+                           (task->run->first_image * geometry->channels + c) * geometry->in_positions,
+                           task->to + c * task->stage.channel * task->stage.bytes);
     return INLAY_OK;
 }
 
 inlay_status conv_execute(conv_run *run)
 {
-    const conv_plan *p = run->plan;
-    const conv_geometry *g = &p->g;
+    const conv_plan *plan = run->plan;
+    const conv_geometry *geometry = &plan->g;
     gemm_job *job = &run->job;
-    stage_task task = { .run = run, .stage = p->stage, .to = run->call->workspace };
-    size_t in = inlay_dtype_bits(p->stage.dtype) / 8, out = inlay_dtype_bits(run->y_dtype) / 8;
+    stage_task task = { .run = run, .stage = plan->stage, .to = run->call->workspace };
+    size_t in = inlay_dtype_bits(plan->stage.dtype) / 8, out = inlay_dtype_bits(run->y_dtype) / 8;
     gemm_half_output half;
     inlay_status status = INLAY_OK;
 
@@ -237,21 +244,24 @@ inlay_status conv_execute(conv_run *run)
         job->init = fill_bias;
         job->init_user = run;
     }
-    for (run->first_image = 0; run->first_image < g->images; run->first_image += p->chunk) {
-        int64_t images = g->images - run->first_image < p->chunk ? g->images - run->first_image : p->chunk;
-        job->batch = images * g->group;
+    for (run->first_image = 0; run->first_image < geometry->images; run->first_image += plan->chunk) {
+        int64_t images =
+            geometry->images - run->first_image < plan->chunk ? geometry->images - run->first_image : plan->chunk;
+        job->batch = images * geometry->group;
         if (!run->own_store)
             gemm_set_output(job, &half, run->y_dtype,
-                            (char *)run->y + (size_t)(run->first_image * g->filters * g->positions) * out);
-        if (p->direct) {
-            job->b.data = (const char *)run->x + (size_t)(run->first_image * g->channels * g->in_positions) * in;
+                            (char *)run->y +
+                                (size_t)(run->first_image * geometry->filters * geometry->positions) * out);
+        if (plan->direct) {
+            job->b.data =
+                (const char *)run->x + (size_t)(run->first_image * geometry->channels * geometry->in_positions) * in;
         } else {
-            int64_t grain = p->stage.channel > 0 ? 32768 / p->stage.channel + 1 : 1;
-            INLAY_TRY(kit_parallel(run->call, images * g->channels, grain, stage_channels, &task));
+            int64_t grain = plan->stage.channel > 0 ? 32768 / plan->stage.channel + 1 : 1;
+            INLAY_TRY(kit_parallel(run->call, images * geometry->channels, grain, stage_channels, &task));
             job->b.data = task.to;
-            job->b.user = p;
+            job->b.user = plan;
         }
-        INLAY_TRY(gemm_run(run->call, job, (char *)run->call->workspace + p->stage_bytes));
+        INLAY_TRY(gemm_run(run->call, job, (char *)run->call->workspace + plan->stage_bytes));
     }
 done:
     return status;

@@ -3,46 +3,49 @@
 #include "conv.h"
 
 /* Staged as it is, the dim would be mostly padding, or gaps that no tap meets. */
-static bool is_wide(const conv_geometry *g, uint32_t i)
+static bool is_wide(const conv_geometry *geometry, uint32_t i)
 {
     int64_t plain, met;
 
-    return !__builtin_mul_overflow(g->out[i], g->kernel[i], &met) && met < INT64_MAX / 4 &&
-           (__builtin_mul_overflow(g->out[i] - 1, g->stride[i], &plain) ||
-            __builtin_add_overflow(plain, (g->kernel[i] - 1) * g->dilation[i], &plain) ||
-            __builtin_add_overflow(g->stride[i], plain, &plain) || plain > 64 + 2 * (g->in[i] + met));
+    return !__builtin_mul_overflow(geometry->out[i], geometry->kernel[i], &met) && met < INT64_MAX / 4 &&
+           (__builtin_mul_overflow(geometry->out[i] - 1, geometry->stride[i], &plain) ||
+            __builtin_add_overflow(plain, (geometry->kernel[i] - 1) * geometry->dilation[i], &plain) ||
+            __builtin_add_overflow(geometry->stride[i], plain, &plain) || plain > 64 + 2 * (geometry->in[i] + met));
 }
 
-bool conv_stage_init(conv_stage *stage, conv_geometry *g, inlay_dtype dtype, uint32_t bytes)
+bool conv_stage_init(conv_stage *stage, conv_geometry *geometry, inlay_dtype dtype, uint32_t bytes)
 {
     *stage = (conv_stage){ .dtype = dtype, .bytes = bytes };
-    if (g->out[0] == 0 || g->out[1] == 0 || g->out[2] == 0) /* nobody reads anything */
+    if (geometry->out[0] == 0 || geometry->out[1] == 0 || geometry->out[2] == 0) /* nobody reads anything */
         return true;
     for (uint32_t i = 0; i < 3; i++) {
-        stage->stride[i] = g->stride[i];
-        stage->dilation[i] = g->dilation[i];
-        stage->begin[i] = g->begin[i];
-        stage->listed[i] = is_wide(g, i);
+        stage->stride[i] = geometry->stride[i];
+        stage->dilation[i] = geometry->dilation[i];
+        stage->begin[i] = geometry->begin[i];
+        stage->listed[i] = is_wide(geometry, i);
         if (!stage->listed[i])
             continue;
-        g->stride[i] = g->kernel[i];
-        g->dilation[i] = 1;
-        g->begin[i] = 0;
+        geometry->stride[i] = geometry->kernel[i];
+        geometry->dilation[i] = 1;
+        geometry->begin[i] = 0;
     }
     for (uint32_t i = 0; i < 2; i++)
-        stage->padded[i] = (g->out[i] - 1) * g->stride[i] + (g->kernel[i] - 1) * g->dilation[i] + 1;
-    stage->padded[2] = g->out[2] + (g->kernel[2] - 1) * g->dilation[2] / g->stride[2];
-    return !__builtin_mul_overflow(stage->padded[2], g->stride[2], &stage->row) &&
+        stage->padded[i] =
+            (geometry->out[i] - 1) * geometry->stride[i] + (geometry->kernel[i] - 1) * geometry->dilation[i] + 1;
+    stage->padded[2] = geometry->out[2] + (geometry->kernel[2] - 1) * geometry->dilation[2] / geometry->stride[2];
+    return !__builtin_mul_overflow(stage->padded[2], geometry->stride[2], &stage->row) &&
            !__builtin_mul_overflow(stage->row, stage->padded[1], &stage->channel) &&
            !__builtin_mul_overflow(stage->channel, stage->padded[0], &stage->channel);
 }
 
-int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *g, int64_t tap)
+int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, int64_t tap)
 {
-    int64_t w = tap % g->kernel[2] * g->dilation[2], h = tap / g->kernel[2] % g->kernel[1] * g->dilation[1];
-    int64_t d = tap / g->kernel[2] / g->kernel[1] * g->dilation[0];
+    int64_t w = tap % geometry->kernel[2] * geometry->dilation[2],
+            h = tap / geometry->kernel[2] % geometry->kernel[1] * geometry->dilation[1];
+    int64_t d = tap / geometry->kernel[2] / geometry->kernel[1] * geometry->dilation[0];
 
-    return (d * stage->padded[1] + h) * stage->row + w % g->stride[2] * stage->padded[2] + w / g->stride[2];
+    return (d * stage->padded[1] + h) * stage->row + w % geometry->stride[2] * stage->padded[2] +
+           w / geometry->stride[2];
 }
 
 /* Does any output meet index i of a padded dim, or the i-th set of columns? */
@@ -104,17 +107,17 @@ static void copy_row(const conv_stage *stage, const char *from, int64_t step, in
 }
 
 /* One row of the input, or of padding (from NULL), into its sets of columns. */
-static void stage_row(const conv_stage *stage, const conv_geometry *g, const char *from, size_t width, char *to)
+static void stage_row(const conv_stage *stage, const conv_geometry *geometry, const char *from, size_t width, char *to)
 {
-    int64_t stride = g->stride[2], columns = stage->padded[2];
+    int64_t stride = geometry->stride[2], columns = stage->padded[2];
 
     for (int64_t set = 0; set < stride; set++, to += columns * stage->bytes) {
         int64_t first, last;
-        if (!is_met(set, g->kernel[2], stride, g->dilation[2]))
+        if (!is_met(set, geometry->kernel[2], stride, geometry->dilation[2]))
             continue;
         /* Columns t of this set with 0 <= t * stride + set - begin < in. */
-        first = g->begin[2] > set ? (g->begin[2] - set + stride - 1) / stride : 0;
-        last = g->in[2] + g->begin[2] - set;
+        first = geometry->begin[2] > set ? (geometry->begin[2] - set + stride - 1) / stride : 0;
+        last = geometry->in[2] + geometry->begin[2] - set;
         last = last > 0 ? (last + stride - 1) / stride : 0;
         last = last < columns ? last : columns;
         if (from == NULL || first >= last) {
@@ -122,52 +125,54 @@ static void stage_row(const conv_stage *stage, const conv_geometry *g, const cha
             continue;
         }
         memset(to, 0, (size_t)first * stage->bytes);
-        copy_row(stage, from + (size_t)(first * stride + set - g->begin[2]) * width, stride, last - first,
+        copy_row(stage, from + (size_t)(first * stride + set - geometry->begin[2]) * width, stride, last - first,
                  to + first * stage->bytes);
         memset(to + last * stage->bytes, 0, (size_t)(columns - last) * stage->bytes);
     }
 }
 
 /* The same where the columns are listed. */
-static void stage_listed_row(const conv_stage *stage, const conv_geometry *g, const char *from, size_t width, char *to)
+static void stage_listed_row(const conv_stage *stage, const conv_geometry *geometry, const char *from, size_t width,
+                             char *to)
 {
     memset(to, 0, (size_t)(stage->row * stage->bytes));
-    for (int64_t k = 0; k < g->kernel[2] && from != NULL; k++)
-        for (int64_t t = 0; t < g->out[2]; t++) {
+    for (int64_t k = 0; k < geometry->kernel[2] && from != NULL; k++)
+        for (int64_t t = 0; t < geometry->out[2]; t++) {
             const int64_t i = t * stage->stride[2] + k * stage->dilation[2] - stage->begin[2];
 
-            if (i >= 0 && i < g->in[2])
+            if (i >= 0 && i < geometry->in[2])
                 copy_row(stage, from + (size_t)i * width, 1, 1, to + (k * stage->padded[2] + t) * stage->bytes);
         }
 }
 
 /* Where row or plane i of the staged input lies in the input. */
-static int64_t source_of(const conv_stage *stage, const conv_geometry *g, uint32_t dim, int64_t i)
+static int64_t source_of(const conv_stage *stage, const conv_geometry *geometry, uint32_t dim, int64_t i)
 {
-    return !stage->listed[dim] ? i - g->begin[dim]
-                               : i / g->kernel[dim] * stage->stride[dim] + i % g->kernel[dim] * stage->dilation[dim] -
-                                     stage->begin[dim];
+    return !stage->listed[dim] ? i - geometry->begin[dim]
+                               : i / geometry->kernel[dim] * stage->stride[dim] +
+                                     i % geometry->kernel[dim] * stage->dilation[dim] - stage->begin[dim];
 }
 
-void conv_stage_channel(const conv_stage *stage, const conv_geometry *g, const void *x, int64_t first, void *out)
+void conv_stage_channel(const conv_stage *stage, const conv_geometry *geometry, const void *input, int64_t first,
+                        void *out)
 {
     size_t width = inlay_dtype_bits(stage->dtype) / 8;
-    const char *plane = (const char *)x + (size_t)first * width;
+    const char *plane = (const char *)input + (size_t)first * width;
     char *to = out;
 
     for (int64_t d = 0; d < stage->padded[0]; d++) {
         for (int64_t h = 0; h < stage->padded[1]; h++, to += stage->row * stage->bytes) {
-            const int64_t z = source_of(stage, g, 0, d), y = source_of(stage, g, 1, h);
-            const bool inside = z >= 0 && z < g->in[0] && y >= 0 && y < g->in[1];
-            const char *row = inside ? plane + (size_t)((z * g->in[1] + y) * g->in[2]) * width : NULL;
+            const int64_t z = source_of(stage, geometry, 0, d), y = source_of(stage, geometry, 1, h);
+            const bool inside = z >= 0 && z < geometry->in[0] && y >= 0 && y < geometry->in[1];
+            const char *row = inside ? plane + (size_t)((z * geometry->in[1] + y) * geometry->in[2]) * width : NULL;
 
-            if (!is_met(d, g->kernel[0], g->stride[0], g->dilation[0]) ||
-                !is_met(h, g->kernel[1], g->stride[1], g->dilation[1]))
+            if (!is_met(d, geometry->kernel[0], geometry->stride[0], geometry->dilation[0]) ||
+                !is_met(h, geometry->kernel[1], geometry->stride[1], geometry->dilation[1]))
                 continue;
             if (stage->listed[2])
-                stage_listed_row(stage, g, row, width, to);
+                stage_listed_row(stage, geometry, row, width, to);
             else
-                stage_row(stage, g, row, width, to);
+                stage_row(stage, geometry, row, width, to);
         }
     }
 }

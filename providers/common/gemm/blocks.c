@@ -100,20 +100,21 @@ uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
  * third of that without a fused multiply-add; fewer than four rows wait for their own sums. Packing what is not
  * constant costs 0.4 ns an element when it is turned around, 0.1 otherwise, once for each stripe of tiles. B in place
  * is read by rows, which memory likes less. */
-double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *p)
+double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
 {
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
-    double columns = p->n <= lanes ? lanes : lanes * (double)gemm_ceil_div((int64_t)p->n, (int64_t)lanes);
-    double rows = p->m < 4 ? 4 : p->m, rate = lanes * (lanes > 4 ? 15 : 5) * kernel->k_step;
-    double ns = (p->a_constant || p->b_constant ? 40 : 55) + 2 * rows * columns * p->k / rate;
-    double memory = product_memory_ns((p->m * p->k + p->n * p->k) * kernel->in_bytes + p->m * p->n * kernel->acc_bytes);
+    double columns = size->n <= lanes ? lanes : lanes * (double)gemm_ceil_div((int64_t)size->n, (int64_t)lanes);
+    double rows = size->m < 4 ? 4 : size->m, rate = lanes * (lanes > 4 ? 15 : 5) * kernel->k_step;
+    double ns = (size->a_constant || size->b_constant ? 40 : 55) + 2 * rows * columns * size->k / rate;
+    double memory = product_memory_ns((size->m * size->k + size->n * size->k) * kernel->in_bytes +
+                                      size->m * size->n * kernel->acc_bytes);
 
-    if (!p->a_constant)
-        ns += p->m * p->k * (p->a_across ? 0.1 : 0.4) * (double)(int64_t)(1 + p->n * line / TILE_B_BYTES);
-    if (!p->b_constant && !p->b_along && !p->b_windows && p->m <= 3 * kernel->mr)
+    if (!size->a_constant)
+        ns += size->m * size->k * (size->a_across ? 0.1 : 0.4) * (double)(int64_t)(1 + size->n * line / TILE_B_BYTES);
+    if (!size->b_constant && !size->b_along && !size->b_windows && size->m <= 3 * kernel->mr)
         memory *= 1.7;
-    if (!p->b_constant && (p->b_along || p->b_windows || p->m > 3 * kernel->mr))
-        ns += p->n * p->k * (p->b_along ? 0.4 : 0.1) * (double)(int64_t)(1 + p->m * line / TILE_A_BYTES);
+    if (!size->b_constant && (size->b_along || size->b_windows || size->m > 3 * kernel->mr))
+        ns += size->n * size->k * (size->b_along ? 0.4 : 0.1) * (double)(int64_t)(1 + size->m * line / TILE_A_BYTES);
     return ns > memory ? ns : memory;
 }
 
@@ -196,13 +197,13 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
         if (job->b.packed != NULL) {
             block.b = packed_at(job, &job->b, kernel->nr, job->n, tile->batch, tile->j0, k0, rounded);
         } else if (in_place) {
-            const gemm_operand *b = &job->b;
+            const gemm_operand *operand = &job->b;
             int64_t whole = (tile->j1 - tile->j0) / kernel->nr * kernel->nr;
-            int64_t at = gemm_which(b, tile->batch) * b->matrix_stride;
-            block.b_plain = (const char *)b->data + (at + k0 * b->k_stride + tile->j0) * kernel->in_bytes;
-            block.b_plain_stride = b->k_stride;
+            int64_t at = gemm_which(operand, tile->batch) * operand->matrix_stride;
+            block.b_plain = (const char *)operand->data + (at + k0 * operand->k_stride + tile->j0) * kernel->in_bytes;
+            block.b_plain_stride = operand->k_stride;
             if (tile->j0 + whole < tile->j1)
-                b->pack(b, tile->batch, tile->j0 + whole, tile->j1, k0, k1, kernel->nr, b_room);
+                operand->pack(operand, tile->batch, tile->j0 + whole, tile->j1, k0, k1, kernel->nr, b_room);
         } else {
             job->b.pack(&job->b, tile->batch, tile->j0, tile->j1, k0, k1, kernel->nr, b_room);
         }

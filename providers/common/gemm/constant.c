@@ -18,80 +18,84 @@ struct packing {
 };
 
 /* Copies lines [l0, l1) and k [k0, k1) of a matrix to the room: as it lies, without what is between. */
-static gemm_operand gather(const struct packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1)
+static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
+                           int64_t k1)
 {
-    const gemm_operand *s = p->source;
-    const bool along = s->k_stride == 1;
+    const gemm_operand *operand = packing->source;
+    const bool along = operand->k_stride == 1;
     const int64_t runs = along ? l1 - l0 : k1 - k0, run = along ? k1 - k0 : l1 - l0;
-    const int64_t stride = along ? s->line_stride : s->k_stride;
-    const char *from = (const char *)s->data +
-                       (size_t)(matrix * s->matrix_stride + l0 * s->line_stride + k0 * s->k_stride) * p->element;
-    gemm_operand piece = *s;
+    const int64_t stride = along ? operand->line_stride : operand->k_stride;
+    const char *from = (const char *)operand->data +
+                       (size_t)(matrix * operand->matrix_stride + l0 * operand->line_stride + k0 * operand->k_stride) *
+                           packing->element;
+    gemm_operand piece = *operand;
 
     for (int64_t i = 0; i < runs; i++)
-        memcpy(p->room + (size_t)(i * run) * p->element, from + (size_t)(i * stride) * p->element,
-               (size_t)run * p->element);
-    piece.data = p->room;
+        memcpy(packing->room + (size_t)(i * run) * packing->element, from + (size_t)(i * stride) * packing->element,
+               (size_t)run * packing->element);
+    piece.data = packing->room;
     piece.which = NULL;
     piece.matrix_stride = piece.zero_matrix_stride = 0;
     piece.line_stride = along ? run : 1;
     piece.k_stride = along ? 1 : run;
-    if (s->zero != NULL)
-        piece.zero =
-            (const char *)s->zero + (size_t)(matrix * s->zero_matrix_stride + l0 * s->zero_stride) * p->element;
+    if (operand->zero != NULL)
+        piece.zero = (const char *)operand->zero +
+                     (size_t)(matrix * operand->zero_matrix_stride + l0 * operand->zero_stride) * packing->element;
     return piece;
 }
 
 /* Packs a piece to its place in the matrix at out. */
-static void pack_piece(struct packing *p, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1, char *out)
+static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1,
+                       char *out)
 {
-    const gemm_operand piece = gather(p, matrix, l0, l1, k0, k1);
-    const int64_t rows = gemm_round_up(k1 - k0, p->kernel->k_step), bytes = p->kernel->in_bytes;
-    char *to = out + (k0 * gemm_round_up(p->lines, p->width) + l0 * rows) * bytes;
-    char *end = to + gemm_round_up(l1 - l0, p->width) * rows * bytes, behind[SLACK];
+    const gemm_operand piece = gather(packing, matrix, l0, l1, k0, k1);
+    const int64_t rows = gemm_round_up(k1 - k0, packing->kernel->k_step), bytes = packing->kernel->in_bytes;
+    char *to = out + (k0 * gemm_round_up(packing->lines, packing->width) + l0 * rows) * bytes;
+    char *end = to + gemm_round_up(l1 - l0, packing->width) * rows * bytes, behind[SLACK];
 
     memcpy(behind, end, sizeof behind);
-    piece.pack(&piece, 0, 0, l1 - l0, 0, k1 - k0, p->width, to);
+    piece.pack(&piece, 0, 0, l1 - l0, 0, k1 - k0, packing->width, to);
     memcpy(end, behind, sizeof behind);
-    p->unread += (uint64_t)((l1 - l0) * (k1 - k0)) * p->element;
-    if (p->unread >= RELEASE_BYTES) {
-        kit_release_constant(p->node, p->input);
-        p->unread = 0;
+    packing->unread += (uint64_t)((l1 - l0) * (k1 - k0)) * packing->element;
+    if (packing->unread >= RELEASE_BYTES) {
+        kit_release_constant(packing->node, packing->input);
+        packing->unread = 0;
     }
 }
 
-static inlay_status pack_matrices(struct packing *p, int64_t matrices, uint64_t each, char *out, inlay_diag *diag)
+static inlay_status pack_matrices(struct packing *packing, int64_t matrices, uint64_t each, char *out, inlay_diag *diag)
 {
-    const int64_t depth = gemm_min(gemm_depth(p->kernel, p->k), p->k);
-    const int64_t most = PIECE_BYTES / (depth * (int64_t)p->element) / p->width * p->width;
-    const int64_t chunk = gemm_min(most < p->width ? p->width : most, gemm_round_up(p->lines, p->width));
-    const bool by_lines = p->source->k_stride == 1;
+    const int64_t depth = gemm_min(gemm_depth(packing->kernel, packing->k), packing->k);
+    const int64_t most = PIECE_BYTES / (depth * (int64_t)packing->element) / packing->width * packing->width;
+    const int64_t chunk =
+        gemm_min(most < packing->width ? packing->width : most, gemm_round_up(packing->lines, packing->width));
+    const bool by_lines = packing->source->k_stride == 1;
 
-    p->room = aligned_alloc(64, gemm_align((uint64_t)(chunk * depth) * p->element));
-    if (p->room == NULL)
+    packing->room = aligned_alloc(64, gemm_align((uint64_t)(chunk * depth) * packing->element));
+    if (packing->room == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack weights");
     memset(out + (uint64_t)matrices * each, 0, SLACK);
     for (int64_t m = 0; m < matrices; m++, out += each) {
-        for (int64_t l = 0; by_lines && l < p->lines; l += chunk)
-            for (int64_t k = 0; k < p->k; k += depth)
-                pack_piece(p, m, l, gemm_min(l + chunk, p->lines), k, gemm_min(k + depth, p->k), out);
-        for (int64_t k = 0; !by_lines && k < p->k; k += depth)
-            for (int64_t l = 0; l < p->lines; l += chunk)
-                pack_piece(p, m, l, gemm_min(l + chunk, p->lines), k, gemm_min(k + depth, p->k), out);
+        for (int64_t l = 0; by_lines && l < packing->lines; l += chunk)
+            for (int64_t k = 0; k < packing->k; k += depth)
+                pack_piece(packing, m, l, gemm_min(l + chunk, packing->lines), k, gemm_min(k + depth, packing->k), out);
+        for (int64_t k = 0; !by_lines && k < packing->k; k += depth)
+            for (int64_t l = 0; l < packing->lines; l += chunk)
+                pack_piece(packing, m, l, gemm_min(l + chunk, packing->lines), k, gemm_min(k + depth, packing->k), out);
     }
-    free(p->room);
+    free(packing->room);
     return INLAY_OK;
 }
 
 /* A number for the zero points, which are few; FNV-1a. */
-static uint64_t hash_zeros(const gemm_operand *o, int64_t matrices, int64_t lines, size_t element)
+static uint64_t hash_zeros(const gemm_operand *operand, int64_t matrices, int64_t lines, size_t element)
 {
     uint64_t count =
-        (uint64_t)(o->zero_stride != 0 ? lines : 1) * (uint64_t)(o->zero_matrix_stride != 0 ? matrices : 1);
+        (uint64_t)(operand->zero_stride != 0 ? lines : 1) * (uint64_t)(operand->zero_matrix_stride != 0 ? matrices : 1);
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
-    for (uint64_t i = 0; o->zero != NULL && i < count * element; i++)
-        h = (h ^ ((const unsigned char *)o->zero)[i]) * UINT64_C(0x100000001b3);
+    for (uint64_t i = 0; operand->zero != NULL && i < count * element; i++)
+        h = (h ^ ((const unsigned char *)operand->zero)[i]) * UINT64_C(0x100000001b3);
     return h;
 }
 
@@ -116,14 +120,14 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
                              (uint64_t)matrices,
                              (uint64_t)lines,
                              (uint64_t)k };
-    struct packing p = { .node = node,
-                         .input = input,
-                         .width = width,
-                         .kernel = kernel,
-                         .source = operand,
-                         .lines = lines,
-                         .k = k,
-                         .element = element };
+    struct packing packing = { .node = node,
+                               .input = input,
+                               .width = width,
+                               .kernel = kernel,
+                               .source = operand,
+                               .lines = lines,
+                               .k = k,
+                               .element = element };
     inlay_status status = INLAY_OK;
     uint64_t each, all;
 
@@ -135,7 +139,7 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
     INLAY_TRY(kit_pack_take(node, key, operand->scale == 0 && info->content_hash != 0 ? sizeof key : 0, all + SLACK,
                             out_pack, diag));
     if (!out_pack->filled)
-        INLAY_TRY(pack_matrices(&p, matrices, each, out_pack->data, diag));
+        INLAY_TRY(pack_matrices(&packing, matrices, each, out_pack->data, diag));
     kit_pack_keep(node, out_pack);
     operand->packed = out_pack->data;
     operand->packed_stride = matrices > 1 ? (int64_t)each : 0;

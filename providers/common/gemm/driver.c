@@ -85,15 +85,15 @@ static void store_half(void *user, const gemm_tile *tile)
                          from, 0);
 }
 
-void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *y)
+void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, void *output)
 {
     job->c_in_workspace = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
     if (job->c_in_workspace) {
-        *out = (gemm_half_output){ y, dtype, job->m, job->n };
+        *out = (gemm_half_output){ output, dtype, job->m, job->n };
         job->finish = store_half;
         job->finish_user = out;
     }
-    job->c = y;
+    job->c = output;
     job->c_stride = job->n;
     job->c_batch_stride = job->m * job->n;
 }
@@ -134,10 +134,10 @@ typedef struct parallel_job {
 
 static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const parallel_job *p = user;
+    const parallel_job *job = user;
 
     for (int64_t i = begin; i < end; i++)
-        run_tile(p->job, i / p->tiles, i % p->tiles, p->workspace + worker * p->job->thread_bytes);
+        run_tile(job->job, i / job->tiles, i % job->tiles, job->workspace + worker * job->job->thread_bytes);
     return INLAY_OK;
 }
 

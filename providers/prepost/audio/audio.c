@@ -27,13 +27,13 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    audio_state *s = malloc(sizeof *s);
+    audio_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "AudioDecoder");
-    *s = (audio_state){ kit_attr_int(node->info, "downsampling_rate", 0),
-                        kit_attr_int(node->info, "stereo_to_mono", 0) != 0 };
-    *out_state = s;
+    *state = (audio_state){ kit_attr_int(node->info, "downsampling_rate", 0),
+                            kit_attr_int(node->info, "stereo_to_mono", 0) != 0 };
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -47,23 +47,23 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 
 static inlay_status run(const kit_call *call)
 {
-    const audio_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
+    const audio_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
     struct sound made;
     int64_t dims[2] = { 1, 0 };
     inlay_status status;
 
-    INLAY_TRY(sound_decode(x->data, (size_t)x->count, &made, call->diag));
-    if (s->mix)
+    INLAY_TRY(sound_decode(input->data, (size_t)input->count, &made, call->diag));
+    if (state->mix)
         sound_mix(&made);
-    if (s->rate > 0 && s->rate != made.rate) {
+    if (state->rate > 0 && state->rate != made.rate) {
         if (made.channels > 1) {
             status =
                 inlay_fail(call->diag, INLAY_UNSUPPORTED,
                            "AudioDecoder: %lld channels at another rate; set stereo_to_mono", (long long)made.channels);
             goto done;
         }
-        INLAY_TRY(sound_resample(&made, s->rate, call->diag));
+        INLAY_TRY(sound_resample(&made, state->rate, call->diag));
     }
     dims[1] = made.frames * made.channels;
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));

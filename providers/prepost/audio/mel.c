@@ -66,35 +66,35 @@ static double hz_of(double mel, bool htk)
 }
 
 /* Triangles over the bins, of the height 1 or (Slaney's norm) of the area 1. */
-static bool make_filters(mel_state *s, double rate, double low, double high, bool htk, bool slaney)
+static bool make_filters(mel_state *state, double rate, double low, double high, bool htk, bool slaney)
 {
-    const double from = mel_of(low, htk), step = (mel_of(high, htk) - from) / (double)(s->mels + 1);
+    const double from = mel_of(low, htk), step = (mel_of(high, htk) - from) / (double)(state->mels + 1);
     double *at;
 
-    s->filters = calloc((size_t)s->mels, sizeof *s->filters);
-    s->weights = calloc((size_t)(s->mels * s->bins), sizeof *s->weights);
-    if (s->filters == NULL || s->weights == NULL)
+    state->filters = calloc((size_t)state->mels, sizeof *state->filters);
+    state->weights = calloc((size_t)(state->mels * state->bins), sizeof *state->weights);
+    if (state->filters == NULL || state->weights == NULL)
         return false;
-    at = s->weights;
-    for (int64_t m = 0; m < s->mels; m++) {
+    at = state->weights;
+    for (int64_t m = 0; m < state->mels; m++) {
         const double left = hz_of(from + step * (double)m, htk), middle = hz_of(from + step * (double)(m + 1), htk);
         const double right = hz_of(from + step * (double)(m + 2), htk), height = slaney ? 2 / (right - left) : 1;
-        struct filter *f = &s->filters[m];
+        struct filter *filter = &state->filters[m];
 
-        f->weights = at;
-        for (int64_t k = 0; k < s->bins; k++) {
-            const double hz = (double)k * rate / (double)s->n_fft;
+        filter->weights = at;
+        for (int64_t k = 0; k < state->bins; k++) {
+            const double hz = (double)k * rate / (double)state->n_fft;
             const double up = (hz - left) / (middle - left), down = (right - hz) / (right - middle);
             const double w = (up < down ? up : down) * height;
 
             if (!(w > 0))
                 continue;
-            if (f->count == 0)
-                f->first = k;
-            for (; f->first + f->count < k; f->count++) /* none in between: triangles have no holes */
+            if (filter->count == 0)
+                filter->first = k;
+            for (; filter->first + filter->count < k; filter->count++) /* none in between: triangles have no holes */
                 *at++ = 0;
             *at++ = w;
-            f->count++;
+            filter->count++;
         }
     }
     return true;
@@ -114,62 +114,63 @@ struct job {
 
 static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct job *j = user;
-    const mel_state *s = j->s;
-    double *data = j->scratch + worker * j->scratch_count, *powers = data + 2 * s->n_fft, *inner = powers + s->bins;
+    const struct job *job = user;
+    const mel_state *state = job->s;
+    double *data = job->scratch + worker * job->scratch_count, *powers = data + 2 * state->n_fft,
+           *inner = powers + state->bins;
 
     for (int64_t t = begin; t < end; t++) {
-        const int64_t start = t * s->hop - (s->centre ? s->n_fft / 2 : 0);
+        const int64_t start = t * state->hop - (state->centre ? state->n_fft / 2 : 0);
 
-        for (int64_t i = 0; i < s->n_fft; i++) {
+        for (int64_t i = 0; i < state->n_fft; i++) {
             int64_t at = start + i;
 
             /* What is behind the last sample is zeros up to the whole, and what is around the whole is its mirror. */
-            if (s->reflect && j->whole > 1 && (at < 0 || at >= j->whole)) {
-                at %= 2 * (j->whole - 1);
-                at = at < 0 ? at + 2 * (j->whole - 1) : at;
-                at = at < j->whole ? at : 2 * (j->whole - 1) - at;
+            if (state->reflect && job->whole > 1 && (at < 0 || at >= job->whole)) {
+                at %= 2 * (job->whole - 1);
+                at = at < 0 ? at + 2 * (job->whole - 1) : at;
+                at = at < job->whole ? at : 2 * (job->whole - 1) - at;
             }
-            data[2 * i] = at >= 0 && at < j->count ? (double)j->x[at] * s->window[i] : 0;
+            data[2 * i] = at >= 0 && at < job->count ? (double)job->x[at] * state->window[i] : 0;
             data[2 * i + 1] = 0;
         }
-        fft_run(&s->f, false, data, inner);
-        for (int64_t k = 0; k < s->bins; k++) {
+        fft_run(&state->f, false, data, inner);
+        for (int64_t k = 0; k < state->bins; k++) {
             const double square = data[2 * k] * data[2 * k] + data[2 * k + 1] * data[2 * k + 1];
 
-            powers[k] = s->power == 2 ? square : s->power == 1 ? sqrt(square) : pow(square, s->power / 2);
+            powers[k] = state->power == 2 ? square : state->power == 1 ? sqrt(square) : pow(square, state->power / 2);
         }
-        for (int64_t m = 0; m < s->mels; m++) {
-            const struct filter *f = &s->filters[m];
+        for (int64_t m = 0; m < state->mels; m++) {
+            const struct filter *filter = &state->filters[m];
             double sum = 0;
 
-            for (int64_t k = 0; k < f->count; k++)
-                sum += f->weights[k] * powers[f->first + k];
-            j->to[m * j->frames + t] = (float)sum;
+            for (int64_t k = 0; k < filter->count; k++)
+                sum += filter->weights[k] * powers[filter->first + k];
+            job->to[m * job->frames + t] = (float)sum;
         }
     }
     return INLAY_OK;
 }
 
 /* Logarithms of a spectrogram, in place. */
-static void take_logs(const mel_state *s, float *x, int64_t count)
+static void take_logs(const mel_state *state, float *input, int64_t count)
 {
     float most = -INFINITY;
 
-    for (int64_t i = 0; i < count && s->log != LOG_NONE; i++) {
-        const double v = x[i] > 1e-10f ? (double)x[i] : 1e-10;
+    for (int64_t i = 0; i < count && state->log != LOG_NONE; i++) {
+        const double v = input[i] > 1e-10f ? (double)input[i] : 1e-10;
 
-        x[i] = (float)(s->log == LOG_LN ? log(v) : s->log == LOG_DB ? 10 * log10(v) : log10(v));
-        most = x[i] > most ? x[i] : most;
+        input[i] = (float)(state->log == LOG_LN ? log(v) : state->log == LOG_DB ? 10 * log10(v) : log10(v));
+        most = input[i] > most ? input[i] : most;
     }
-    if (s->log != LOG_WHISPER && s->log != LOG_DB)
+    if (state->log != LOG_WHISPER && state->log != LOG_DB)
         return;
     for (int64_t i = 0; i < count; i++) {
-        const float least = most - (s->log == LOG_DB ? 80 : 8);
+        const float least = most - (state->log == LOG_DB ? 80 : 8);
 
-        x[i] = x[i] > least ? x[i] : least;
-        if (s->log == LOG_WHISPER)
-            x[i] = (x[i] + 4) / 4;
+        input[i] = input[i] > least ? input[i] : least;
+        if (state->log == LOG_WHISPER)
+            input[i] = (input[i] + 4) / 4;
     }
 }
 
@@ -190,7 +191,7 @@ static bool drops_last(const inlay_node_info *node)
 
 static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const int64_t samples = kit_attr_int(in->node, "samples", 0), fft_size = kit_attr_int(in->node, "n_fft", 400);
     const int64_t hop = kit_attr_int(in->node, "hop", 160);
     int64_t known = samples;
@@ -204,12 +205,12 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64, MAX_FFT,
                           MAX_SAMPLES);
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         dims[0] = pp_open();
-    else if (x->rank == 2)
-        dims[0] = x->dims[0];
-    if (known == 0 && pp_knows_rank(x) && x->dims[x->rank - 1].kind == INLAY_DIM_FIXED)
-        known = x->dims[x->rank - 1].value;
+    else if (input->rank == 2)
+        dims[0] = input->dims[0];
+    if (known == 0 && pp_knows_rank(input) && input->dims[input->rank - 1].kind == INLAY_DIM_FIXED)
+        known = input->dims[input->rank - 1].value;
     if (known > 0)
         dims[2] =
             pp_fixed(frames_of(known, fft_size, hop, kit_attr_int(in->node, "center", 1) != 0, drops_last(in->node)));
@@ -230,15 +231,15 @@ static bool supports_mel(const kit_node *node, kit_refusal *why)
            pp_one_of(node, "norm", "slaney", norms, 2, why);
 }
 
-static bool make_window(mel_state *s)
+static bool make_window(mel_state *state)
 {
-    s->tables = calloc(fft_table_count(s->n_fft) + 1, sizeof *s->tables);
-    s->window = calloc((size_t)s->n_fft, sizeof *s->window);
-    if (s->tables == NULL || s->window == NULL)
+    state->tables = calloc(fft_table_count(state->n_fft) + 1, sizeof *state->tables);
+    state->window = calloc((size_t)state->n_fft, sizeof *state->window);
+    if (state->tables == NULL || state->window == NULL)
         return false;
-    fft_init(&s->f, s->n_fft, s->tables);
-    for (int64_t i = 0; i < s->n_fft; i++)
-        s->window[i] = 0.5 - 0.5 * cos(2 * acos(-1.0) * (double)i / (double)s->n_fft);
+    fft_init(&state->f, state->n_fft, state->tables);
+    for (int64_t i = 0; i < state->n_fft; i++)
+        state->window[i] = 0.5 - 0.5 * cos(2 * acos(-1.0) * (double)i / (double)state->n_fft);
     return true;
 }
 
@@ -246,27 +247,27 @@ static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_di
 {
     const inlay_node_info *n = node->info;
     const double rate = (double)kit_attr_int(n, "sample_rate", 16000), high = kit_attr_float(n, "f_max", 0);
-    mel_state *s = calloc(1, sizeof *s);
+    mel_state *state = calloc(1, sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram");
-    s->n_fft = kit_attr_int(n, "n_fft", 400);
-    s->bins = s->n_fft / 2 + 1;
-    s->hop = kit_attr_int(n, "hop", 160);
-    s->mels = kit_attr_int(n, "mels", 80);
-    s->samples = kit_attr_int(n, "samples", 0);
-    s->centre = kit_attr_int(n, "center", 1) != 0;
-    s->reflect = strcmp(kit_attr_string(n, "pad", "reflect"), "reflect") == 0;
-    s->drop_last = drops_last(n);
-    s->log = pp_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
-    s->power = kit_attr_float(n, "power", 2);
-    if (!make_window(s) || !make_filters(s, rate, kit_attr_float(n, "f_min", 0), high > 0 ? high : rate / 2,
-                                         strcmp(kit_attr_string(n, "scale", "slaney"), "htk") == 0,
-                                         strcmp(kit_attr_string(n, "norm", "slaney"), "slaney") == 0)) {
-        release(s);
+    state->n_fft = kit_attr_int(n, "n_fft", 400);
+    state->bins = state->n_fft / 2 + 1;
+    state->hop = kit_attr_int(n, "hop", 160);
+    state->mels = kit_attr_int(n, "mels", 80);
+    state->samples = kit_attr_int(n, "samples", 0);
+    state->centre = kit_attr_int(n, "center", 1) != 0;
+    state->reflect = strcmp(kit_attr_string(n, "pad", "reflect"), "reflect") == 0;
+    state->drop_last = drops_last(n);
+    state->log = pp_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
+    state->power = kit_attr_float(n, "power", 2);
+    if (!make_window(state) || !make_filters(state, rate, kit_attr_float(n, "f_min", 0), high > 0 ? high : rate / 2,
+                                             strcmp(kit_attr_string(n, "scale", "slaney"), "htk") == 0,
+                                             strcmp(kit_attr_string(n, "norm", "slaney"), "slaney") == 0)) {
+        release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram: no memory for the filters");
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -280,17 +281,17 @@ static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     pp_cost(cost, count >= 0, 5000 + all / hop * n * log2(n) * 12);
 }
 
-static size_t scratch_of(const mel_state *s)
+static size_t scratch_of(const mel_state *state)
 {
-    return (size_t)(2 * s->n_fft + s->bins) + fft_scratch_count(&s->f);
+    return (size_t)(2 * state->n_fft + state->bins) + fft_scratch_count(&state->f);
 }
 
 static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const mel_state *s = state;
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
 
-    if (x->count < 0 || (x->rank != 1 && x->rank != 2))
+    if (input->count < 0 || (input->rank != 1 && input->rank != 2))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "MelSpectrogram: sound is [samples] or [N, samples]");
     plan->workspace_bytes = scratch_of(s) * sizeof(double) * plan->max_threads;
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
@@ -299,26 +300,26 @@ static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *dia
 
 static inlay_status run_mel(const kit_call *call)
 {
-    const mel_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t rows = x->rank == 2 ? x->dims[0] : 1, width = x->dims[x->rank - 1];
-    const int64_t whole = s->samples > 0 ? s->samples : width;
-    struct job j = { .s = s,
-                     .count = width < whole ? width : whole,
-                     .whole = whole,
-                     .scratch = call->workspace,
-                     .scratch_count = scratch_of(s) };
-    int64_t dims[3] = { rows, s->mels, 0 };
+    const mel_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t rows = input->rank == 2 ? input->dims[0] : 1, width = input->dims[input->rank - 1];
+    const int64_t whole = state->samples > 0 ? state->samples : width;
+    struct job job = { .s = state,
+                       .count = width < whole ? width : whole,
+                       .whole = whole,
+                       .scratch = call->workspace,
+                       .scratch_count = scratch_of(state) };
+    int64_t dims[3] = { rows, state->mels, 0 };
     inlay_status status = INLAY_OK;
 
-    j.frames = dims[2] = frames_of(whole, s->n_fft, s->hop, s->centre, s->drop_last);
+    job.frames = dims[2] = frames_of(whole, state->n_fft, state->hop, state->centre, state->drop_last);
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, 3, dims);
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
-        j.x = (const float *)x->data + r * width;
-        j.to = (float *)call->out[0].data + r * s->mels * j.frames;
-        status = kit_parallel(call, j.frames, 16, do_frames, &j);
-        take_logs(s, j.to, s->mels * j.frames);
+        job.x = (const float *)input->data + r * width;
+        job.to = (float *)call->out[0].data + r * state->mels * job.frames;
+        status = kit_parallel(call, job.frames, 16, do_frames, &job);
+        take_logs(state, job.to, state->mels * job.frames);
     }
     return status;
 }

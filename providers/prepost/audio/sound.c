@@ -33,22 +33,22 @@ static bool starts(const uint8_t *b, size_t n, const char *magic)
 }
 
 /* Chunks up to the data, which may end where the file does, as in streams. */
-static bool read_chunks(const uint8_t *b, size_t n, struct wav *w)
+static bool read_chunks(const uint8_t *b, size_t n, struct wav *wav)
 {
     for (size_t at = 12; at + 8 <= n;) {
         const size_t left = n - at - 8, bytes = dword(b + at + 4) < left ? dword(b + at + 4) : left;
 
         if (starts(b + at, n - at, "fmt ") && bytes >= 16) {
-            w->format = word(b + at + 8);
-            w->channels = word(b + at + 10);
-            w->rate = dword(b + at + 12);
-            w->bits = word(b + at + 22);
-            if (w->format == EXTENSIBLE && bytes >= 26)
-                w->format = word(b + at + 32);
+            wav->format = word(b + at + 8);
+            wav->channels = word(b + at + 10);
+            wav->rate = dword(b + at + 12);
+            wav->bits = word(b + at + 22);
+            if (wav->format == EXTENSIBLE && bytes >= 26)
+                wav->format = word(b + at + 32);
         } else if (starts(b + at, n - at, "data")) {
-            w->data = b + at + 8;
-            w->bytes = bytes;
-            return w->channels > 0 && w->rate > 0;
+            wav->data = b + at + 8;
+            wav->bytes = bytes;
+            return wav->channels > 0 && wav->rate > 0;
         }
         at += 8 + bytes + (bytes & 1);
     }
@@ -70,64 +70,64 @@ static float mu_law(uint8_t v)
     return (float)((x & 0x80) != 0 ? 0x84 - size : size - 0x84) / 32768;
 }
 
-static float sample_at(const struct wav *w, const uint8_t *b)
+static float sample_at(const struct wav *wav, const uint8_t *b)
 {
     uint64_t bits = 0;
     double d;
     float f;
 
-    for (uint32_t i = 0; i < w->bits / 8; i++)
+    for (uint32_t i = 0; i < wav->bits / 8; i++)
         bits |= (uint64_t)b[i] << (8 * i);
-    if (w->format == A_LAW)
+    if (wav->format == A_LAW)
         return a_law(b[0]);
-    if (w->format == MU_LAW)
+    if (wav->format == MU_LAW)
         return mu_law(b[0]);
-    if (w->format == FLOATS && w->bits == 32) {
+    if (wav->format == FLOATS && wav->bits == 32) {
         const uint32_t half = (uint32_t)bits;
 
         memcpy(&f, &half, sizeof f);
         return f;
     }
-    if (w->format == FLOATS) {
+    if (wav->format == FLOATS) {
         memcpy(&d, &bits, sizeof d);
         return (float)d;
     }
-    if (w->bits == 8)
+    if (wav->bits == 8)
         return ((float)bits - 128) / 128;
-    bits <<= 64 - w->bits;
+    bits <<= 64 - wav->bits;
     return (float)((double)(int64_t)bits / 9223372036854775808.0);
 }
 
-static bool is_known(const struct wav *w)
+static bool is_known(const struct wav *wav)
 {
-    if (w->format == PCM)
-        return w->bits == 8 || w->bits == 16 || w->bits == 24 || w->bits == 32;
-    return w->format == FLOATS ? w->bits == 32 || w->bits == 64
-                               : (w->format == A_LAW || w->format == MU_LAW) && w->bits == 8;
+    if (wav->format == PCM)
+        return wav->bits == 8 || wav->bits == 16 || wav->bits == 24 || wav->bits == 32;
+    return wav->format == FLOATS ? wav->bits == 32 || wav->bits == 64
+                                 : (wav->format == A_LAW || wav->format == MU_LAW) && wav->bits == 8;
 }
 
 static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
-    struct wav w = { 0 };
+    struct wav wav = { 0 };
     size_t samples;
 
-    if (!read_chunks(bytes, count, &w))
+    if (!read_chunks(bytes, count, &wav))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "WAV: the file is cut off or damaged");
-    if (!is_known(&w) || w.channels > 64)
+    if (!is_known(&wav) || wav.channels > 64)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "WAV: format %u with %u bits and %u channels is not supported",
-                          w.format, w.bits, w.channels);
-    samples = w.bytes / (w.bits / 8) / w.channels * w.channels;
+                          wav.format, wav.bits, wav.channels);
+    samples = wav.bytes / (wav.bits / 8) / wav.channels * wav.channels;
     if (samples > SOUND_MOST)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "WAV: %llu samples; at most %d are allowed",
                           (unsigned long long)samples, SOUND_MOST);
     *out = (struct sound){ .samples = malloc((samples + 1) * sizeof(float)),
-                           .frames = (int64_t)(samples / w.channels),
-                           .channels = w.channels,
-                           .rate = w.rate };
+                           .frames = (int64_t)(samples / wav.channels),
+                           .channels = wav.channels,
+                           .rate = wav.rate };
     if (out->samples == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WAV: no memory for %llu samples", (unsigned long long)samples);
     for (size_t i = 0; i < samples; i++)
-        out->samples[i] = sample_at(&w, w.data + i * (w.bits / 8));
+        out->samples[i] = sample_at(&wav, wav.data + i * (wav.bits / 8));
     return INLAY_OK;
 }
 
@@ -146,24 +146,26 @@ static sf_count_t on_size(void *user)
 
 static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 {
-    struct reader *r = user;
-    const sf_count_t to = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
+    struct reader *reader = user;
+    const sf_count_t to = whence == SEEK_SET   ? offset
+                          : whence == SEEK_CUR ? reader->at + offset
+                                               : reader->count + offset;
 
-    if (to < 0 || to > r->count)
+    if (to < 0 || to > reader->count)
         return -1;
-    return r->at = to;
+    return reader->at = to;
 }
 
 static sf_count_t on_read(void *to, sf_count_t count, void *user)
 {
-    struct reader *r = user;
-    const sf_count_t n = count < r->count - r->at ? count : r->count - r->at;
+    struct reader *reader = user;
+    const sf_count_t count_t = count < reader->count - reader->at ? count : reader->count - reader->at;
 
-    if (n <= 0)
+    if (count_t <= 0)
         return 0;
-    memcpy(to, r->bytes + r->at, (size_t)n);
-    r->at += n;
-    return n;
+    memcpy(to, reader->bytes + reader->at, (size_t)count_t);
+    reader->at += count_t;
+    return count_t;
 }
 
 static sf_count_t on_write(const void *from, sf_count_t count, void *user)
@@ -186,7 +188,7 @@ static inlay_status read_all(SNDFILE *f, struct sound *out, inlay_diag *diag)
     int64_t room = 0;
 
     for (;;) {
-        sf_count_t n;
+        sf_count_t count_t;
 
         if (out->frames + PIECE > room) {
             float *more;
@@ -199,19 +201,19 @@ static inlay_status read_all(SNDFILE *f, struct sound *out, inlay_diag *diag)
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
             out->samples = more;
         }
-        n = sf_readf_float(f, out->samples + out->frames * out->channels, PIECE);
-        if (n <= 0)
+        count_t = sf_readf_float(f, out->samples + out->frames * out->channels, PIECE);
+        if (count_t <= 0)
             return INLAY_OK;
-        out->frames += n;
+        out->frames += count_t;
     }
 }
 
 static inlay_status decode_other(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
 {
     SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
-    struct reader r = { bytes, (sf_count_t)count, 0 };
+    struct reader reader = { bytes, (sf_count_t)count, 0 };
     SF_INFO info = { 0 };
-    SNDFILE *f = sf_open_virtual(&io, SFM_READ, &info, &r);
+    SNDFILE *f = sf_open_virtual(&io, SFM_READ, &info, &reader);
     inlay_status status;
 
     if (f == NULL)
@@ -256,16 +258,16 @@ inlay_status sound_decode(const uint8_t *bytes, size_t count, struct sound *out,
 
 /* ------------------------------------------------------------------ channels and rates */
 
-void sound_mix(struct sound *s)
+void sound_mix(struct sound *sound)
 {
-    for (int64_t i = 0; i < s->frames && s->channels > 1; i++) {
+    for (int64_t i = 0; i < sound->frames && sound->channels > 1; i++) {
         double sum = 0;
 
-        for (int64_t c = 0; c < s->channels; c++)
-            sum += (double)s->samples[i * s->channels + c];
-        s->samples[i] = (float)(sum / (double)s->channels);
+        for (int64_t c = 0; c < sound->channels; c++)
+            sum += (double)sound->samples[i * sound->channels + c];
+        sound->samples[i] = (float)(sum / (double)sound->channels);
     }
-    s->channels = s->channels > 1 ? 1 : s->channels;
+    sound->channels = sound->channels > 1 ? 1 : sound->channels;
 }
 
 /* The modified Bessel function of order 0. */
@@ -291,12 +293,12 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
-inlay_status sound_resample(struct sound *s, int64_t rate, inlay_diag *diag)
+inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag)
 {
     enum { ZEROS = 32, PHASES = 512 };
-    const int64_t common = divisor(s->rate, rate), up = rate / common, down = s->rate / common;
+    const int64_t common = divisor(sound->rate, rate), up = rate / common, down = sound->rate / common;
     const double cut = up < down ? (double)up / (double)down : 1, reach = ZEROS / cut, beta = 9;
-    const int64_t taps = (int64_t)ceil(reach) * 2, frames = (s->frames * up + down - 1) / down;
+    const int64_t taps = (int64_t)ceil(reach) * 2, frames = (sound->frames * up + down - 1) / down;
     const int64_t phases = up < PHASES ? up : PHASES;
     double *table = NULL;
     float *to = NULL;
@@ -304,9 +306,9 @@ inlay_status sound_resample(struct sound *s, int64_t rate, inlay_diag *diag)
 
     if (up == down)
         return status;
-    if (s->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > 1 << 20)
+    if (sound->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > 1 << 20)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "from %lld to %lld samples a second: too large a step",
-                          (long long)s->rate, (long long)rate);
+                          (long long)sound->rate, (long long)rate);
     table = malloc((size_t)(taps * phases) * sizeof *table);
     to = malloc((size_t)(frames + 1) * sizeof *to);
     if (table == NULL || to == NULL) {
@@ -325,21 +327,21 @@ inlay_status sound_resample(struct sound *s, int64_t rate, inlay_diag *diag)
     }
     for (int64_t i = 0; i < frames; i++) {
         const int64_t at = i * down / up, phase = (i * down % up) * phases / up;
-        const double *w = table + phase * taps;
+        const double *weights = table + phase * taps;
         double sum = 0;
 
         for (int64_t k = 0; k < taps; k++) {
             const int64_t from = at + k - taps / 2 + 1;
 
-            if (from >= 0 && from < s->frames)
-                sum += (double)s->samples[from] * w[k];
+            if (from >= 0 && from < sound->frames)
+                sum += (double)sound->samples[from] * weights[k];
         }
         to[i] = (float)sum;
     }
-    free(s->samples);
-    s->samples = to;
-    s->frames = frames;
-    s->rate = rate;
+    free(sound->samples);
+    sound->samples = to;
+    sound->frames = frames;
+    sound->rate = rate;
     to = NULL;
 done:
     free(table);

@@ -29,12 +29,12 @@ struct predictions {
     int64_t count, width, row, column; /* steps from one prediction, and one number of it, to the next */
 };
 
-static struct predictions view_of(const kit_tensor *x, int layout)
+static struct predictions view_of(const kit_tensor *input, int layout)
 {
-    const int64_t *d = x->dims + (x->rank - 2);
+    const int64_t *d = input->dims + (input->rank - 2);
 
-    return layout == V8 ? (struct predictions){ x->data, d[1], d[0], 1, d[1] }
-                        : (struct predictions){ x->data, d[0], d[1], d[1], 1 };
+    return layout == V8 ? (struct predictions){ input->data, d[1], d[0], 1, d[1] }
+                        : (struct predictions){ input->data, d[0], d[1], d[1], 1 };
 }
 
 static bool is_worse(const struct box *a, const struct box *b)
@@ -66,41 +66,42 @@ static void raise(struct box *heap, int64_t at)
     heap[at] = moved;
 }
 
-static void add(struct box *heap, int64_t *count, int64_t room, const struct box *b)
+static void add(struct box *heap, int64_t *count, int64_t room, const struct box *box)
 {
     if (*count < room) {
-        heap[(*count)++] = *b;
+        heap[(*count)++] = *box;
         raise(heap, *count - 1);
-    } else if (is_worse(&heap[0], b)) {
-        heap[0] = *b;
+    } else if (is_worse(&heap[0], box)) {
+        heap[0] = *box;
         sift(heap, room, 0);
     }
 }
 
 /* The predictions above the score, best first; their number. */
-static int64_t collect(const boxes_state *s, const struct predictions *p, struct box *list)
+static int64_t collect(const boxes_state *state, const struct predictions *predictions, struct box *list)
 {
-    const int64_t first = s->layout == V8 ? 4 : 5;
+    const int64_t first = state->layout == V8 ? 4 : 5;
     int64_t count = 0;
 
-    for (int64_t i = 0; i < p->count; i++) {
-        const float *at = p->data + i * p->row;
-        const float sure = s->layout == V8 ? 1 : at[4 * p->column];
-        const float x = at[0], y = at[p->column], w = at[2 * p->column] / 2, h = at[3 * p->column] / 2;
-        struct box b = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
+    for (int64_t i = 0; i < predictions->count; i++) {
+        const float *at = predictions->data + i * predictions->row;
+        const float sure = state->layout == V8 ? 1 : at[4 * predictions->column];
+        const float x = at[0], y = at[predictions->column], w = at[2 * predictions->column] / 2,
+                    h = at[3 * predictions->column] / 2;
+        struct box box = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
 
-        if (!(sure > s->score) && s->layout == V5)
+        if (!(sure > state->score) && state->layout == V5)
             continue;
-        for (int64_t k = first; k < p->width; k++) {
-            const float score = at[k * p->column] * sure;
+        for (int64_t k = first; k < predictions->width; k++) {
+            const float score = at[k * predictions->column] * sure;
 
-            if (score > b.score) {
-                b.score = score;
-                b.class = (int32_t)(k - first);
+            if (score > box.score) {
+                box.score = score;
+                box.class = (int32_t)(k - first);
             }
         }
-        if (b.score > s->score)
-            add(list, &count, MAX_CANDIDATES, &b);
+        if (box.score > state->score)
+            add(list, &count, MAX_CANDIDATES, &box);
     }
     for (int64_t left = count; left > 1;) { /* the worst goes to the end, again and again */
         const struct box worst = list[0];
@@ -114,9 +115,9 @@ static int64_t collect(const boxes_state *s, const struct predictions *p, struct
 
 /* ------------------------------------------------------------------ suppression */
 
-static float area(const struct box *b)
+static float area(const struct box *box)
 {
-    const float w = b->x1 - b->x0, h = b->y1 - b->y0;
+    const float w = box->x1 - box->x0, h = box->y1 - box->y0;
 
     return w > 0 && h > 0 ? w * h : 0;
 }
@@ -136,15 +137,15 @@ static float overlap(const struct box *a, const struct box *b)
 }
 
 /* Keeps what does not overlap a better one of its class, at the beginning of the list; how many. */
-static int64_t suppress(const boxes_state *s, struct box *list, int64_t count)
+static int64_t suppress(const boxes_state *state, struct box *list, int64_t count)
 {
     int64_t kept = 0;
 
-    for (int64_t i = 0; i < count && kept < s->most; i++) {
+    for (int64_t i = 0; i < count && kept < state->most; i++) {
         bool good = true;
 
         for (int64_t k = 0; good && k < kept; k++)
-            good = (!s->agnostic && list[k].class != list[i].class) || !(overlap(&list[k], &list[i]) > s->iou);
+            good = (!state->agnostic && list[k].class != list[i].class) || !(overlap(&list[k], &list[i]) > state->iou);
         if (good)
             list[kept++] = list[i];
     }
@@ -157,12 +158,12 @@ static float within(float v, float most)
 }
 
 /* Back from the frame of a letterbox: scale, left, top, width, height. */
-static void unframe(struct box *b, const float *place)
+static void unframe(struct box *box, const float *place)
 {
-    b->x0 = within((b->x0 - place[1]) / place[0], place[3]);
-    b->x1 = within((b->x1 - place[1]) / place[0], place[3]);
-    b->y0 = within((b->y0 - place[2]) / place[0], place[4]);
-    b->y1 = within((b->y1 - place[2]) / place[0], place[4]);
+    box->x0 = within((box->x0 - place[1]) / place[0], place[3]);
+    box->x1 = within((box->x1 - place[1]) / place[0], place[3]);
+    box->y0 = within((box->y0 - place[2]) / place[0], place[4]);
+    box->y1 = within((box->y1 - place[2]) / place[0], place[4]);
 }
 
 /* ------------------------------------------------------------------ the operator */
@@ -192,18 +193,18 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    struct lines *l = lines_create(node->info, "labels", offsetof(boxes_state, labels));
-    boxes_state *s;
+    struct lines *lines = lines_create(node->info, "labels", offsetof(boxes_state, labels));
+    boxes_state *state;
 
-    if (l == NULL)
+    if (lines == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "YoloBoxes");
-    s = (boxes_state *)(void *)((char *)l - offsetof(boxes_state, labels));
-    s->layout = pp_word(kit_attr_string(node->info, "layout", "v8"), layouts, 2);
-    s->agnostic = kit_attr_int(node->info, "agnostic", 0) != 0;
-    s->score = (float)kit_attr_float(node->info, "score", 0.25);
-    s->iou = (float)kit_attr_float(node->info, "iou", 0.45);
-    s->most = kit_attr_int(node->info, "most", 300);
-    *out_state = s;
+    state = (boxes_state *)(void *)((char *)lines - offsetof(boxes_state, labels));
+    state->layout = pp_word(kit_attr_string(node->info, "layout", "v8"), layouts, 2);
+    state->agnostic = kit_attr_int(node->info, "agnostic", 0) != 0;
+    state->score = (float)kit_attr_float(node->info, "score", 0.25);
+    state->iou = (float)kit_attr_float(node->info, "iou", 0.45);
+    state->most = kit_attr_int(node->info, "most", 300);
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -218,39 +219,40 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const boxes_state *s = state;
-    const kit_tensor *x = &plan->in[0];
-    struct predictions p;
+    const kit_tensor *input = &plan->in[0];
+    struct predictions predictions;
 
-    if (x->count < 0 || (x->rank != 2 && x->rank != 3) || (x->rank == 3 && x->dims[0] != 1))
+    if (input->count < 0 || (input->rank != 2 && input->rank != 3) || (input->rank == 3 && input->dims[0] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "YoloBoxes: predictions are of one picture: [1, 4 + classes, "
                           "predictions], or of v5 [1, predictions, 5 + classes]");
-    p = view_of(x, s->layout);
-    if (p.width < (s->layout == V8 ? 5 : 6) || p.count > INT32_MAX)
+    predictions = view_of(input, s->layout);
+    if (predictions.width < (s->layout == V8 ? 5 : 6) || predictions.count > INT32_MAX)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "YoloBoxes: %lld numbers a prediction; layout %s has a box%s and the classes, so 5 or more",
-                          (long long)p.width, layouts[s->layout], s->layout == V8 ? "" : ", how sure it is,");
+                          (long long)predictions.width, layouts[s->layout], s->layout == V8 ? "" : ", how sure it is,");
     if (plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED && plan->in[1].count != 5)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "YoloBoxes: place has 5 numbers, as Letterbox gives them");
-    plan->workspace_bytes = (uint64_t)(p.count < MAX_CANDIDATES ? p.count : MAX_CANDIDATES) * sizeof(struct box);
+    plan->workspace_bytes =
+        (uint64_t)(predictions.count < MAX_CANDIDATES ? predictions.count : MAX_CANDIDATES) * sizeof(struct box);
     return INLAY_OK;
 }
 
-static inlay_status put_class(const kit_call *call, const boxes_state *s, int32_t class, inlay_str *to)
+static inlay_status put_class(const kit_call *call, const boxes_state *state, int32_t class, inlay_str *to)
 {
     char number[16];
 
-    if ((uint32_t) class < s->labels.count)
-        return pp_put_string(call, to, s->labels.list[class].data, s->labels.list[class].bytes);
+    if ((uint32_t) class < state->labels.count)
+        return pp_put_string(call, to, state->labels.list[class].data, state->labels.list[class].bytes);
     return pp_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%d", class));
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const boxes_state *s = call->state;
-    const struct predictions p = view_of(&call->in[0], s->layout);
+    const boxes_state *state = call->state;
+    const struct predictions predictions = view_of(&call->in[0], state->layout);
     struct box *list = call->workspace;
-    const int64_t count = suppress(s, list, collect(s, &p, list)), dims[2] = { count, 6 };
+    const int64_t count = suppress(state, list, collect(state, &predictions, list)), dims[2] = { count, 6 };
     inlay_status status = INLAY_OK;
 
     for (int64_t i = 0; i < count && kit_has_input(call, 1); i++)
@@ -258,13 +260,13 @@ static inlay_status run(const kit_call *call)
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
     INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
     for (int64_t i = 0; i < count; i++) {
-        const struct box *b = &list[i];
-        const float row[6] = { b->x0, b->y0, b->x1, b->y1, b->score, (float)b->class };
+        const struct box *box = &list[i];
+        const float row[6] = { box->x0, box->y0, box->x1, box->y1, box->score, (float)box->class };
 
         if (kit_has_output(call, 0))
             memcpy((float *)call->out[0].data + 6 * i, row, sizeof row);
         if (kit_has_output(call, 1))
-            INLAY_TRY(put_class(call, s, b->class, (inlay_str *)call->out[1].data + i));
+            INLAY_TRY(put_class(call, state, box->class, (inlay_str *)call->out[1].data + i));
     }
 done:
     return status;

@@ -37,49 +37,49 @@ static inlay_status damaged(const picture_sink *sink, const char *what)
 }
 
 /* The palette behind the headers: entries of 3 bytes in the oldest version, of 4 since. */
-static void read_palette(struct bmp *b, size_t at, uint32_t entry, uint32_t wanted)
+static void read_palette(struct bmp *bmp, size_t at, uint32_t entry, uint32_t wanted)
 {
-    const uint32_t most = b->bits <= 8 ? 1u << b->bits : 0;
+    const uint32_t most = bmp->bits <= 8 ? 1u << bmp->bits : 0;
 
-    b->colours = wanted == 0 || wanted > most ? most : wanted;
-    for (uint32_t i = 0; i < b->colours && at + 3 <= b->count && at + 3 <= b->pixels; i++, at += entry) {
-        b->palette[i][0] = b->bytes[at + 2];
-        b->palette[i][1] = b->bytes[at + 1];
-        b->palette[i][2] = b->bytes[at];
+    bmp->colours = wanted == 0 || wanted > most ? most : wanted;
+    for (uint32_t i = 0; i < bmp->colours && at + 3 <= bmp->count && at + 3 <= bmp->pixels; i++, at += entry) {
+        bmp->palette[i][0] = bmp->bytes[at + 2];
+        bmp->palette[i][1] = bmp->bytes[at + 1];
+        bmp->palette[i][2] = bmp->bytes[at];
     }
 }
 
-static inlay_status read_header(struct bmp *b, const picture_sink *sink)
+static inlay_status read_header(struct bmp *bmp, const picture_sink *sink)
 {
-    const uint32_t header = dword(b->bytes + 14), mask_at = 14 + 40;
+    const uint32_t header = dword(bmp->bytes + 14), mask_at = 14 + 40;
     size_t palette = 14 + (size_t)header;
     int64_t height;
 
-    b->pixels = dword(b->bytes + 10);
+    bmp->pixels = dword(bmp->bytes + 10);
     if (header == 12) {
-        b->width = word(b->bytes + 18);
-        height = word(b->bytes + 20);
-        b->bits = word(b->bytes + 24);
-        read_palette(b, palette, 3, 0);
-    } else if (header >= 40 && header < 4096 && b->count >= 14 + (size_t)header) {
-        b->width = (int32_t)dword(b->bytes + 18);
-        height = (int32_t)dword(b->bytes + 22);
-        b->bits = word(b->bytes + 28);
-        b->compression = dword(b->bytes + 30);
-        if (b->compression == MASKS || b->compression == ALPHA_MASKS) {
-            if (b->count < mask_at + 12)
+        bmp->width = word(bmp->bytes + 18);
+        height = word(bmp->bytes + 20);
+        bmp->bits = word(bmp->bytes + 24);
+        read_palette(bmp, palette, 3, 0);
+    } else if (header >= 40 && header < 4096 && bmp->count >= 14 + (size_t)header) {
+        bmp->width = (int32_t)dword(bmp->bytes + 18);
+        height = (int32_t)dword(bmp->bytes + 22);
+        bmp->bits = word(bmp->bytes + 28);
+        bmp->compression = dword(bmp->bytes + 30);
+        if (bmp->compression == MASKS || bmp->compression == ALPHA_MASKS) {
+            if (bmp->count < mask_at + 12)
                 return damaged(sink, "the file ends within its header");
             for (uint32_t i = 0; i < 3; i++)
-                b->mask[i] = dword(b->bytes + mask_at + 4 * i);
+                bmp->mask[i] = dword(bmp->bytes + mask_at + 4 * i);
             palette += header == 40 ? 12 : 0;
         }
-        read_palette(b, palette, 4, dword(b->bytes + 46));
+        read_palette(bmp, palette, 4, dword(bmp->bytes + 46));
     } else {
         return damaged(sink, "the header is of no known version, or the file ends within it");
     }
-    b->top_down = height < 0;
-    b->height = height < 0 ? -height : height;
-    if (b->width < 1 || b->height < 1 || b->pixels >= b->count)
+    bmp->top_down = height < 0;
+    bmp->height = height < 0 ? -height : height;
+    if (bmp->width < 1 || bmp->height < 1 || bmp->pixels >= bmp->count)
         return damaged(sink, "the header is damaged");
     return INLAY_OK;
 }
@@ -97,23 +97,23 @@ static uint8_t masked(uint32_t v, uint32_t mask)
     return (uint8_t)((uint64_t)((v & mask) >> shift) * 255 / top);
 }
 
-static void pixel_row(const struct bmp *b, const uint8_t *from, uint8_t *rgb)
+static void pixel_row(const struct bmp *bmp, const uint8_t *from, uint8_t *rgb)
 {
     static const uint32_t mask16[3] = { 0x7c00, 0x3e0, 0x1f }, mask32[3] = { 0xff0000, 0xff00, 0xff };
-    const uint32_t *mask = b->compression == PLAIN ? (b->bits == 16 ? mask16 : mask32) : b->mask;
+    const uint32_t *mask = bmp->compression == PLAIN ? (bmp->bits == 16 ? mask16 : mask32) : bmp->mask;
 
-    for (int64_t x = 0; x < b->width; x++, rgb += 3) {
-        if (b->bits <= 8) {
-            const uint64_t bit = (uint64_t)x * b->bits;
-            const uint32_t index = from[bit / 8] >> (8 - b->bits - bit % 8) & ((1u << b->bits) - 1);
+    for (int64_t x = 0; x < bmp->width; x++, rgb += 3) {
+        if (bmp->bits <= 8) {
+            const uint64_t bit = (uint64_t)x * bmp->bits;
+            const uint32_t index = from[bit / 8] >> (8 - bmp->bits - bit % 8) & ((1u << bmp->bits) - 1);
 
-            memcpy(rgb, b->palette[index], 3);
-        } else if (b->bits == 24) {
+            memcpy(rgb, bmp->palette[index], 3);
+        } else if (bmp->bits == 24) {
             rgb[0] = from[3 * x + 2];
             rgb[1] = from[3 * x + 1];
             rgb[2] = from[3 * x];
         } else {
-            const uint32_t v = b->bits == 16 ? word(from + 2 * x) : dword(from + 4 * x);
+            const uint32_t v = bmp->bits == 16 ? word(from + 2 * x) : dword(from + 4 * x);
 
             for (int k = 0; k < 3; k++)
                 rgb[k] = masked(v, mask[k]);
@@ -121,28 +121,29 @@ static void pixel_row(const struct bmp *b, const uint8_t *from, uint8_t *rgb)
     }
 }
 
-static inlay_status read_plain(const struct bmp *b, picture_sink *sink, uint8_t *row)
+static inlay_status read_plain(const struct bmp *bmp, picture_sink *sink, uint8_t *row)
 {
-    const uint64_t stride = ((uint64_t)b->width * b->bits + 31) / 32 * 4, need = stride * (uint64_t)b->height;
+    const uint64_t stride = ((uint64_t)bmp->width * bmp->bits + 31) / 32 * 4, need = stride * (uint64_t)bmp->height;
 
-    if (need > b->count - b->pixels && need - stride + ((uint64_t)b->width * b->bits + 7) / 8 > b->count - b->pixels)
+    if (need > bmp->count - bmp->pixels &&
+        need - stride + ((uint64_t)bmp->width * bmp->bits + 7) / 8 > bmp->count - bmp->pixels)
         return damaged(sink, "the file ends before its pixels do");
-    for (int64_t y = 0; y < b->height; y++) {
-        pixel_row(b, b->bytes + b->pixels + stride * (uint64_t)y, row);
-        picture_row(sink, b->top_down ? y : b->height - 1 - y, row);
+    for (int64_t y = 0; y < bmp->height; y++) {
+        pixel_row(bmp, bmp->bytes + bmp->pixels + stride * (uint64_t)y, row);
+        picture_row(sink, bmp->top_down ? y : bmp->height - 1 - y, row);
     }
     return INLAY_OK;
 }
 
 /* Runs of equal pixels, literal ones, and moves; index takes a byte per pixel. What no run reaches is colour 0. */
-static inlay_status read_runs(const struct bmp *b, picture_sink *sink, uint8_t *index, uint8_t *row)
+static inlay_status read_runs(const struct bmp *bmp, picture_sink *sink, uint8_t *index, uint8_t *row)
 {
-    const bool four = b->compression == RLE4;
-    size_t at = b->pixels;
+    const bool four = bmp->compression == RLE4;
+    size_t at = bmp->pixels;
     int64_t x = 0, y = 0;
 
-    while (at + 2 <= b->count && y < b->height) {
-        const uint32_t n = b->bytes[at], v = b->bytes[at + 1];
+    while (at + 2 <= bmp->count && y < bmp->height) {
+        const uint32_t n = bmp->bytes[at], v = bmp->bytes[at + 1];
 
         at += 2;
         if (n == 0 && v == 1)
@@ -151,45 +152,46 @@ static inlay_status read_runs(const struct bmp *b, picture_sink *sink, uint8_t *
             x = 0;
             y++;
         } else if (n == 0 && v == 2) {
-            if (at + 2 > b->count)
+            if (at + 2 > bmp->count)
                 break;
-            x += b->bytes[at];
-            y += b->bytes[at + 1];
+            x += bmp->bytes[at];
+            y += bmp->bytes[at + 1];
             at += 2;
         } else {
             const uint32_t run = n > 0 ? n : v;
             const size_t bytes = n > 0 ? 0 : four ? (run + 1) / 2 : run;
 
-            if (at + bytes > b->count)
+            if (at + bytes > bmp->count)
                 break;
-            for (uint32_t i = 0; i < run && x < b->width; i++, x++) {
-                const uint32_t byte = n > 0 ? v : b->bytes[at + (four ? i / 2 : i)];
+            for (uint32_t i = 0; i < run && x < bmp->width; i++, x++) {
+                const uint32_t byte = n > 0 ? v : bmp->bytes[at + (four ? i / 2 : i)];
 
-                index[y * b->width + x] = (uint8_t)(four ? (i % 2 == 0 ? byte >> 4 : byte & 15) : byte);
+                index[y * bmp->width + x] = (uint8_t)(four ? (i % 2 == 0 ? byte >> 4 : byte & 15) : byte);
             }
             at += (bytes + 1) / 2 * 2;
         }
     }
-    for (y = 0; y < b->height; y++) {
-        for (x = 0; x < b->width; x++)
-            memcpy(row + 3 * x, b->palette[index[y * b->width + x]], 3);
-        picture_row(sink, b->top_down ? y : b->height - 1 - y, row);
+    for (y = 0; y < bmp->height; y++) {
+        for (x = 0; x < bmp->width; x++)
+            memcpy(row + 3 * x, bmp->palette[index[y * bmp->width + x]], 3);
+        picture_row(sink, bmp->top_down ? y : bmp->height - 1 - y, row);
     }
     return INLAY_OK;
 }
 
-static bool is_known(const struct bmp *b)
+static bool is_known(const struct bmp *bmp)
 {
-    switch (b->compression) {
+    switch (bmp->compression) {
     case PLAIN:
-        return b->bits == 1 || b->bits == 4 || b->bits == 8 || b->bits == 16 || b->bits == 24 || b->bits == 32;
+        return bmp->bits == 1 || bmp->bits == 4 || bmp->bits == 8 || bmp->bits == 16 || bmp->bits == 24 ||
+               bmp->bits == 32;
     case RLE8:
-        return b->bits == 8;
+        return bmp->bits == 8;
     case RLE4:
-        return b->bits == 4;
+        return bmp->bits == 4;
     case MASKS:
     case ALPHA_MASKS:
-        return b->bits == 16 || b->bits == 32;
+        return bmp->bits == 16 || bmp->bits == 32;
     default:
         return false;
     }
@@ -197,29 +199,29 @@ static bool is_known(const struct bmp *b)
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    struct bmp b = { .bytes = bytes, .count = count };
+    struct bmp bmp = { .bytes = bytes, .count = count };
     uint8_t *row = NULL, *index = NULL;
     bool runs;
     uint64_t most;
     inlay_status status;
 
-    INLAY_TRY(read_header(&b, sink));
-    if (!is_known(&b)) {
+    INLAY_TRY(read_header(&bmp, sink));
+    if (!is_known(&bmp)) {
         status = inlay_fail(sink->diag, INLAY_UNSUPPORTED, "BMP: %u bits a pixel with compression %u are not supported",
-                            b.bits, b.compression);
+                            bmp.bits, bmp.compression);
         goto done;
     }
-    runs = b.compression == RLE8 || b.compression == RLE4;
+    runs = bmp.compression == RLE8 || bmp.compression == RLE4;
     /* A move of 4 bytes skips at most 255 rows of the widest picture: of runs the pixels alone set no bound. */
-    most = runs ? 0 : (uint64_t)count * 8 / b.bits + 8;
-    INLAY_TRY(picture_begin(sink, "BMP", (uint64_t)b.height, (uint64_t)b.width, most));
-    row = malloc((size_t)b.width * 3);
-    index = runs ? calloc((size_t)b.width, (size_t)b.height) : NULL;
+    most = runs ? 0 : (uint64_t)count * 8 / bmp.bits + 8;
+    INLAY_TRY(picture_begin(sink, "BMP", (uint64_t)bmp.height, (uint64_t)bmp.width, most));
+    row = malloc((size_t)bmp.width * 3);
+    index = runs ? calloc((size_t)bmp.width, (size_t)bmp.height) : NULL;
     if (row == NULL || (runs && index == NULL)) {
         status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "BMP: no memory for rows");
         goto done;
     }
-    status = runs ? read_runs(&b, sink, index, row) : read_plain(&b, sink, row);
+    status = runs ? read_runs(&bmp, sink, index, row) : read_plain(&bmp, sink, row);
 done:
     free(row);
     free(index);

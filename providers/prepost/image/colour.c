@@ -13,35 +13,35 @@ static uint8_t clip(double v)
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(v + 0.5);
 }
 
-static void from_ycbcr(const uint8_t *x, uint8_t rgb[3])
+static void from_ycbcr(const uint8_t *input, uint8_t rgb[3])
 {
-    const double y = x[0], cb = x[1] - 128.0, cr = x[2] - 128.0;
+    const double y = input[0], cb = input[1] - 128.0, cr = input[2] - 128.0;
 
     rgb[0] = clip(y + 1.402 * cr);
     rgb[1] = clip(y - 0.344136286 * cb - 0.714136286 * cr);
     rgb[2] = clip(y + 1.772 * cb);
 }
 
-static void to_ycbcr(const uint8_t rgb[3], uint8_t *y)
+static void to_ycbcr(const uint8_t rgb[3], uint8_t *output)
 {
     const double r = rgb[0], g = rgb[1], b = rgb[2];
 
-    y[0] = clip(0.299 * r + 0.587 * g + 0.114 * b);
-    y[1] = clip(-0.168735892 * r - 0.331264108 * g + 0.5 * b + 128);
-    y[2] = clip(0.5 * r - 0.418687589 * g - 0.081312411 * b + 128);
+    output[0] = clip(0.299 * r + 0.587 * g + 0.114 * b);
+    output[1] = clip(-0.168735892 * r - 0.331264108 * g + 0.5 * b + 128);
+    output[2] = clip(0.5 * r - 0.418687589 * g - 0.081312411 * b + 128);
 }
 
 /* Hue, saturation and value, each 0 to 255. */
-static void to_hsv(const uint8_t rgb[3], uint8_t *y)
+static void to_hsv(const uint8_t rgb[3], uint8_t *output)
 {
     const int r = rgb[0], g = rgb[1], b = rgb[2];
     const int most = r > g ? (r > b ? r : b) : (g > b ? g : b), least = r < g ? (r < b ? r : b) : (g < b ? g : b);
     const double range = most - least;
     double hue;
 
-    y[2] = (uint8_t)most;
+    output[2] = (uint8_t)most;
     if (most == least) {
-        y[0] = y[1] = 0;
+        output[0] = output[1] = 0;
         return;
     }
     if (r == most)
@@ -51,70 +51,70 @@ static void to_hsv(const uint8_t rgb[3], uint8_t *y)
     else
         hue = 4 + (r - g) / range;
     hue = fmod(hue / 6 + 1, 1.0);
-    y[0] = (uint8_t)(hue * 255);
-    y[1] = (uint8_t)(range / most * 255);
+    output[0] = (uint8_t)(hue * 255);
+    output[1] = (uint8_t)(range / most * 255);
 }
 
-static void from_hsv(const uint8_t *x, uint8_t rgb[3])
+static void from_hsv(const uint8_t *input, uint8_t rgb[3])
 {
-    const double hue = x[0] * 6.0 / 255, s = x[1] / 255.0;
+    const double hue = input[0] * 6.0 / 255, s = input[1] / 255.0;
     const int sector = (int)hue;
     const double f = hue - sector;
-    const uint8_t v = x[2], p = clip(v * (1 - s)), q = clip(v * (1 - s * f)), t = clip(v * (1 - s * (1 - f)));
+    const uint8_t v = input[2], p = clip(v * (1 - s)), q = clip(v * (1 - s * f)), t = clip(v * (1 - s * (1 - f)));
     const uint8_t of[6][3] = { { v, t, p }, { q, v, p }, { p, v, t }, { p, q, v }, { t, p, v }, { v, p, q } };
 
     memcpy(rgb, of[sector % 6], 3);
 }
 
-static void read_pixel(int space, const uint8_t *x, uint8_t rgba[4])
+static void read_pixel(int space, const uint8_t *input, uint8_t rgba[4])
 {
     rgba[3] = 255;
     switch (space) {
     case BGR:
     case BGRA:
-        rgba[0] = x[2];
-        rgba[1] = x[1];
-        rgba[2] = x[0];
+        rgba[0] = input[2];
+        rgba[1] = input[1];
+        rgba[2] = input[0];
         break;
     case GREY:
-        rgba[0] = rgba[1] = rgba[2] = x[0];
+        rgba[0] = rgba[1] = rgba[2] = input[0];
         break;
     case YCBCR:
-        from_ycbcr(x, rgba);
+        from_ycbcr(input, rgba);
         break;
     case HSV:
-        from_hsv(x, rgba);
+        from_hsv(input, rgba);
         break;
     default:
-        memcpy(rgba, x, 3);
+        memcpy(rgba, input, 3);
     }
     if (space == RGBA || space == BGRA)
-        rgba[3] = x[3];
+        rgba[3] = input[3];
 }
 
-static void write_pixel(int space, const uint8_t rgba[4], uint8_t *y)
+static void write_pixel(int space, const uint8_t rgba[4], uint8_t *output)
 {
     switch (space) {
     case BGR:
     case BGRA:
-        y[0] = rgba[2];
-        y[1] = rgba[1];
-        y[2] = rgba[0];
+        output[0] = rgba[2];
+        output[1] = rgba[1];
+        output[2] = rgba[0];
         break;
     case GREY:
-        y[0] = (uint8_t)((rgba[0] * 19595u + rgba[1] * 38470u + rgba[2] * 7471u + 0x8000u) >> 16);
+        output[0] = (uint8_t)((rgba[0] * 19595u + rgba[1] * 38470u + rgba[2] * 7471u + 0x8000u) >> 16);
         break;
     case YCBCR:
-        to_ycbcr(rgba, y);
+        to_ycbcr(rgba, output);
         break;
     case HSV:
-        to_hsv(rgba, y);
+        to_hsv(rgba, output);
         break;
     default:
-        memcpy(y, rgba, 3);
+        memcpy(output, rgba, 3);
     }
     if (space == RGBA || space == BGRA)
-        y[3] = rgba[3];
+        output[3] = rgba[3];
 }
 
 /* ------------------------------------------------------------------ the operator */
@@ -130,21 +130,21 @@ static int space_of(const inlay_node_info *node, const char *attr)
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const int from = space_of(in->node, "from"), to = space_of(in->node, "to");
     inlay_dim dims[4];
     const inlay_status status =
         pp_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
 
     (void)ctx;
-    if (status != INLAY_OK || !pp_knows_rank(x) || from < 0 || to < 0)
+    if (status != INLAY_OK || !pp_knows_rank(input) || from < 0 || to < 0)
         return status;
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
-    if (dims[x->rank - 1].kind == INLAY_DIM_FIXED && dims[x->rank - 1].value != channels_of[from])
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
+    if (dims[input->rank - 1].kind == INLAY_DIM_FIXED && dims[input->rank - 1].value != channels_of[from])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the picture has %lld",
-                          spaces[from], (long long)channels_of[from], (long long)dims[x->rank - 1].value);
-    dims[x->rank - 1] = pp_fixed(channels_of[to]);
-    return pp_set(in, 0, x->rank, dims);
+                          spaces[from], (long long)channels_of[from], (long long)dims[input->rank - 1].value);
+    dims[input->rank - 1] = pp_fixed(channels_of[to]);
+    return pp_set(in, 0, input->rank, dims);
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
@@ -155,12 +155,12 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    colour_state *s = malloc(sizeof *s);
+    colour_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ConvertColor");
-    *s = (colour_state){ space_of(node->info, "from"), space_of(node->info, "to") };
-    *out_state = s;
+    *state = (colour_state){ space_of(node->info, "from"), space_of(node->info, "to") };
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -174,12 +174,12 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     const colour_state *s = state;
 
-    if (x->count >= 0 && x->dims[x->rank - 1] != channels_of[s->from])
+    if (input->count >= 0 && input->dims[input->rank - 1] != channels_of[s->from])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the picture has %lld",
-                          spaces[s->from], (long long)channels_of[s->from], (long long)x->dims[x->rank - 1]);
+                          spaces[s->from], (long long)channels_of[s->from], (long long)input->dims[input->rank - 1]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
@@ -187,34 +187,34 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 static inlay_status convert(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const colour_state *s = call->state;
-    const uint8_t *x = (const uint8_t *)call->in[0].data + begin * channels_of[s->from];
-    uint8_t *y = (uint8_t *)call->out[0].data + begin * channels_of[s->to];
+    const colour_state *state = call->state;
+    const uint8_t *input = (const uint8_t *)call->in[0].data + begin * channels_of[state->from];
+    uint8_t *output = (uint8_t *)call->out[0].data + begin * channels_of[state->to];
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++, x += channels_of[s->from], y += channels_of[s->to]) {
+    for (int64_t i = begin; i < end; i++, input += channels_of[state->from], output += channels_of[state->to]) {
         uint8_t rgba[4];
 
-        read_pixel(s->from, x, rgba);
-        write_pixel(s->to, rgba, y);
+        read_pixel(state->from, input, rgba);
+        write_pixel(state->to, rgba, output);
     }
     return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const colour_state *s = call->state;
+    const kit_tensor *input = &call->in[0];
+    const colour_state *state = call->state;
     int64_t dims[4];
     inlay_status status = INLAY_OK;
 
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
-    dims[x->rank - 1] = channels_of[s->to];
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
+    dims[input->rank - 1] = channels_of[state->to];
     if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, x->rank, dims);
+        status = kit_alloc_output(call, 0, input->rank, dims);
     return status != INLAY_OK
                ? status
-               : kit_parallel(call, x->count / channels_of[s->from], 4096, convert, (void *)(uintptr_t)call);
+               : kit_parallel(call, input->count / channels_of[state->from], 4096, convert, (void *)(uintptr_t)call);
 }
 
 static const int64_t colour_dims[] = { 1, 3, 3 }, grey_dims[] = { 1, 3, 1 };

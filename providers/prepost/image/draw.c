@@ -73,18 +73,18 @@ static int64_t give_colours(struct ranked *list, int64_t count, bool by_class)
     int64_t kept = 0;
 
     for (int64_t i = 0; i < count; i++) {
-        int c = 0;
+        int class = 0;
 
-        while (by_class && c < used && classes[c] != list[i].class)
-            c++;
+        while (by_class && class < used && classes[class] != list[i].class)
+            class ++;
         if (!by_class)
-            c = used;
-        if (c == COLOURS)
+            class = used;
+        if (class == COLOURS)
             continue;
-        if (c == used)
+        if (class == used)
             classes[used++] = list[i].class;
         list[kept] = list[i];
-        list[kept++].colour = c;
+        list[kept++].colour = class;
     }
     return kept;
 }
@@ -97,31 +97,32 @@ typedef struct draw_state {
 
 static inlay_status prepare_draw(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    draw_state *s = malloc(sizeof *s);
+    draw_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
-    *s = (draw_state){ kit_attr_int(node->info, "colour_by_classes", 1) > 0, kit_attr_int(node->info, "thickness", 4),
-                       pp_word(kit_attr_string(node->info, "mode", "XYXY"), modes, KIT_COUNT(modes)) };
-    *out_state = s;
+    *state =
+        (draw_state){ kit_attr_int(node->info, "colour_by_classes", 1) > 0, kit_attr_int(node->info, "thickness", 4),
+                      pp_word(kit_attr_string(node->info, "mode", "XYXY"), modes, KIT_COUNT(modes)) };
+    *out_state = state;
     return INLAY_OK;
 }
 
 static inlay_status run_draw(const kit_call *call)
 {
-    const draw_state *s = call->state;
-    const kit_tensor *x = &call->in[0], *boxes = &call->in[1];
+    const draw_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *boxes = &call->in[1];
     const int64_t count = boxes->rank == 2 ? boxes->dims[0] : 0;
     struct ranked *list = NULL;
     int64_t kept;
     inlay_status status;
 
-    if (x->rank != 3 || x->dims[2] != 3 || boxes->rank != 2 || boxes->dims[1] != BOX)
+    if (input->rank != 3 || input->dims[2] != 3 || boxes->rank != 2 || boxes->dims[1] != BOX)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "DrawBoundingBoxes: a picture is [height, width, 3], and boxes [n, 6]");
-    INLAY_TRY(kit_alloc_output(call, 0, 3, x->dims));
-    if (x->count > 0)
-        memcpy(call->out[0].data, x->data, (size_t)x->count);
+    INLAY_TRY(kit_alloc_output(call, 0, 3, input->dims));
+    if (input->count > 0)
+        memcpy(call->out[0].data, input->data, (size_t)input->count);
     list = calloc((size_t)count + 1, sizeof *list);
     if (list == NULL) {
         status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
@@ -133,11 +134,11 @@ static inlay_status run_draw(const kit_call *call)
         list[i] = (struct ranked){ isnan(box[SCORE]) ? -INFINITY : box[SCORE], box[CLASS], i, 0 };
     }
     qsort(list, (size_t)count, sizeof *list, by_score);
-    kept = give_colours(list, count, s->by_class);
+    kept = give_colours(list, count, state->by_class);
     qsort(list, (size_t)kept, sizeof *list, by_colour);
     for (int64_t i = kept; i-- > 0;) /* the best on top */
-        draw(call->out[0].data, x->dims[0], x->dims[1], (const float *)boxes->data + list[i].at * BOX, s->mode,
-             s->thick, bgr[list[i].colour]);
+        draw(call->out[0].data, input->dims[0], input->dims[1], (const float *)boxes->data + list[i].at * BOX,
+             state->mode, state->thick, bgr[list[i].colour]);
 done:
     free(list);
     return status;
@@ -155,11 +156,11 @@ static bool supports_draw(const kit_node *node, kit_refusal *why)
 
 static inlay_status infer_draw(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
 
     (void)ctx;
-    return status == INLAY_OK && pp_knows_rank(x) ? pp_set(in, 0, 3, x->dims) : status;
+    return status == INLAY_OK && pp_knows_rank(input) ? pp_set(in, 0, 3, input->dims) : status;
 }
 
 static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)

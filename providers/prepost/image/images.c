@@ -121,15 +121,16 @@ static void cost_encode(const kit_node *node, const kit_plan *shapes, inlay_cost
 
 static inlay_status run_encode(const kit_call *call)
 {
-    const encode_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
+    const encode_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
     picture_file file = { .data = NULL };
     int64_t dims[1];
     inlay_status status;
 
-    if (x->rank != 3 || x->dims[2] != 3)
+    if (input->rank != 3 || input->dims[2] != 3)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "EncodeImage: the picture is [height, width, 3]");
-    INLAY_TRY(picture_encode(s->format, x->data, x->dims[0], x->dims[1], s->order, s->quality, &file, call->diag));
+    INLAY_TRY(picture_encode(state->format, input->data, input->dims[0], input->dims[1], state->order, state->quality,
+                             &file, call->diag));
     dims[0] = (int64_t)file.count;
     INLAY_TRY(kit_alloc_output(call, 0, 1, dims));
     memcpy(call->out[0].data, file.data, file.count);

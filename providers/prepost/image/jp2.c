@@ -22,10 +22,10 @@ static bool is(const uint8_t *b, size_t n)
 
 static void on_error(const char *text, void *user)
 {
-    struct reader *r = user;
+    struct reader *reader = user;
 
-    strncpy(r->why, text, sizeof r->why - 1);
-    r->why[strcspn(r->why, "\n")] = '\0';
+    strncpy(reader->why, text, sizeof reader->why - 1);
+    reader->why[strcspn(reader->why, "\n")] = '\0';
 }
 
 static void on_message(const char *text, void *user)
@@ -36,46 +36,49 @@ static void on_message(const char *text, void *user)
 
 static OPJ_SIZE_T on_read(void *to, OPJ_SIZE_T count, void *user)
 {
-    struct reader *r = user;
-    const uint64_t left = r->count - r->at, n = count < left ? count : left;
+    struct reader *reader = user;
+    const uint64_t left = reader->count - reader->at, n = count < left ? count : left;
 
     if (n == 0)
         return (OPJ_SIZE_T)-1;
-    memcpy(to, r->bytes + r->at, n);
-    r->at += n;
+    memcpy(to, reader->bytes + reader->at, n);
+    reader->at += n;
     return n;
 }
 
 static OPJ_OFF_T on_skip(OPJ_OFF_T count, void *user)
 {
-    struct reader *r = user;
-    const uint64_t left = r->count - r->at;
+    struct reader *reader = user;
+    const uint64_t left = reader->count - reader->at;
 
     if (count < 0 || left == 0)
         return -1;
-    r->at += (uint64_t)count < left ? (uint64_t)count : left;
+    reader->at += (uint64_t)count < left ? (uint64_t)count : left;
     return count;
 }
 
 static OPJ_BOOL on_seek(OPJ_OFF_T to, void *user)
 {
-    struct reader *r = user;
+    struct reader *reader = user;
 
-    if (to < 0 || (uint64_t)to > r->count)
+    if (to < 0 || (uint64_t)to > reader->count)
         return OPJ_FALSE;
-    r->at = (uint64_t)to;
+    reader->at = (uint64_t)to;
     return OPJ_TRUE;
 }
 
 /* The sample of a component at a pixel of the picture as 8 bits; components may be coarser than the picture. */
-static int sample(const opj_image_comp_t *c, uint32_t x, uint32_t y)
+static int sample(const opj_image_comp_t *comp_t, uint32_t x, uint32_t y)
 {
-    const uint32_t cx = x / c->dx < c->w ? x / c->dx : c->w - 1, cy = y / c->dy < c->h ? y / c->dy : c->h - 1;
-    int64_t v = c->data[(size_t)cy * c->w + cx];
+    const uint32_t cx = x / comp_t->dx < comp_t->w ? x / comp_t->dx : comp_t->w - 1,
+                   cy = y / comp_t->dy < comp_t->h ? y / comp_t->dy : comp_t->h - 1;
+    int64_t v = comp_t->data[(size_t)cy * comp_t->w + cx];
 
-    if (c->sgnd)
-        v += (int64_t)1 << (c->prec - 1);
-    v = c->prec > 8 ? v >> (c->prec - 8) : c->prec < 8 ? v * 255 / (((int64_t)1 << c->prec) - 1) : v;
+    if (comp_t->sgnd)
+        v += (int64_t)1 << (comp_t->prec - 1);
+    v = comp_t->prec > 8   ? v >> (comp_t->prec - 8)
+        : comp_t->prec < 8 ? v * 255 / (((int64_t)1 << comp_t->prec) - 1)
+                           : v;
     return v < 0 ? 0 : v > 255 ? 255 : (int)v;
 }
 
@@ -120,16 +123,17 @@ static bool is_sound(const opj_image_t *image, bool read)
     if (image->numcomps == 0 || image->x1 <= image->x0 || image->y1 <= image->y0)
         return false;
     for (uint32_t i = 0; i < image->numcomps && i < 3; i++) {
-        const opj_image_comp_t *c = &image->comps[i];
+        const opj_image_comp_t *comp_t = &image->comps[i];
 
-        if (c->prec < 1 || c->prec > 31 || c->dx < 1 || c->dy < 1 || c->w < 1 || c->h < 1 || (read && c->data == NULL))
+        if (comp_t->prec < 1 || comp_t->prec > 31 || comp_t->dx < 1 || comp_t->dy < 1 || comp_t->w < 1 ||
+            comp_t->h < 1 || (read && comp_t->data == NULL))
             return false;
     }
     return true;
 }
 
-static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_image_t **image, const struct reader *r,
-                             picture_sink *sink)
+static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_image_t **image,
+                             const struct reader *reader, picture_sink *sink)
 {
     opj_dparameters_t parameters;
     inlay_status status;
@@ -138,20 +142,20 @@ static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_ima
     if (!opj_setup_decoder(decoder, &parameters) || !opj_read_header(stream, decoder, image) ||
         !is_sound(*image, false))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
-                          r->why[0] != '\0' ? r->why : "the header is damaged");
+                          reader->why[0] != '\0' ? reader->why : "the header is damaged");
     status = picture_begin(sink, "JPEG 2000", (uint64_t)(*image)->y1 - (*image)->y0,
                            (uint64_t)(*image)->x1 - (*image)->x0, 0);
     if (status != INLAY_OK)
         return status;
     if (!opj_decode(decoder, stream, *image) || !opj_end_decompress(decoder, stream) || !is_sound(*image, true))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
-                          r->why[0] != '\0' ? r->why : "the picture is damaged");
+                          reader->why[0] != '\0' ? reader->why : "the picture is damaged");
     return put_rows(*image, sink);
 }
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    struct reader r = { .bytes = bytes, .count = count };
+    struct reader reader = { .bytes = bytes, .count = count };
     opj_codec_t *decoder = opj_create_decompress(is_boxed(bytes, count) ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
     opj_image_t *image = NULL;
@@ -161,15 +165,15 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
         status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "JPEG 2000: no memory");
         goto done;
     }
-    (void)opj_set_error_handler(decoder, on_error, &r);
+    (void)opj_set_error_handler(decoder, on_error, &reader);
     (void)opj_set_warning_handler(decoder, on_message, NULL);
     (void)opj_set_info_handler(decoder, on_message, NULL);
-    opj_stream_set_user_data(stream, &r, NULL);
+    opj_stream_set_user_data(stream, &reader, NULL);
     opj_stream_set_user_data_length(stream, count);
     opj_stream_set_read_function(stream, on_read);
     opj_stream_set_skip_function(stream, on_skip);
     opj_stream_set_seek_function(stream, on_seek);
-    status = read_all(decoder, stream, &image, &r, sink);
+    status = read_all(decoder, stream, &image, &reader, sink);
 done:
     if (stream != NULL)
         opj_stream_destroy(stream);

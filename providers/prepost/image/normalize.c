@@ -18,16 +18,16 @@ typedef struct normalize_state {
 
 static uint32_t floats_of(const inlay_node_info *node, const char *name, const float **out)
 {
-    const inlay_attr_info *a = kit_attr(node, name);
-    const bool has = a != NULL && a->kind == INLAY_ATTR_FLOATS;
+    const inlay_attr_info *attribute = kit_attr(node, name);
+    const bool has = attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS;
 
-    *out = has ? a->floats : NULL;
-    return has ? a->count : 0;
+    *out = has ? attribute->floats : NULL;
+    return has ? attribute->count : 0;
 }
 
 static inlay_status infer_normalize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
     const uint32_t batch = kit_attr_int(in->node, "batch", 1) != 0;
     inlay_dim dims[4] = { pp_fixed(1), pp_open(), pp_open(), pp_open() };
@@ -36,10 +36,10 @@ static inlay_status infer_normalize(void *ctx, inlay_infer *in, inlay_diag *diag
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (pp_knows_rank(x)) {
-        dims[1] = x->dims[planes ? 2 : 0];
-        dims[2] = x->dims[planes ? 0 : 1];
-        dims[3] = x->dims[planes ? 1 : 2];
+    if (pp_knows_rank(input)) {
+        dims[1] = input->dims[planes ? 2 : 0];
+        dims[2] = input->dims[planes ? 0 : 1];
+        dims[3] = input->dims[planes ? 1 : 2];
     }
     return pp_set(in, 0, 3 + batch, dims + 1 - batch);
 }
@@ -62,21 +62,21 @@ static inlay_status prepare_normalize(const kit_node *node, void **out_state, in
 {
     const float *mean, *deviation, scale = (float)kit_attr_float(node->info, "scale", 1.0 / 255);
     const uint32_t n = floats_of(node->info, "mean", &mean), m = floats_of(node->info, "std", &deviation);
-    normalize_state *s = calloc(1, sizeof *s);
+    normalize_state *state = calloc(1, sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "NormalizeImage");
-    s->planes = strcmp(kit_attr_string(node->info, "layout", "nchw"), "nchw") == 0;
-    s->batch = kit_attr_int(node->info, "batch", 1) != 0;
-    s->channels = n > m ? n : m > 0 ? m : 1;
-    s->scale = scale;
-    for (uint32_t c = 0; c < s->channels; c++) {
-        s->mean[c] = n == 0 ? 0 : mean[n > 1 ? c : 0];
-        s->deviation[c] = m == 0 ? 1 : deviation[m > 1 ? c : 0];
+    state->planes = strcmp(kit_attr_string(node->info, "layout", "nchw"), "nchw") == 0;
+    state->batch = kit_attr_int(node->info, "batch", 1) != 0;
+    state->channels = n > m ? n : m > 0 ? m : 1;
+    state->scale = scale;
+    for (uint32_t c = 0; c < state->channels; c++) {
+        state->mean[c] = n == 0 ? 0 : mean[n > 1 ? c : 0];
+        state->deviation[c] = m == 0 ? 1 : deviation[m > 1 ? c : 0];
         for (int v = 0; v < 256; v++)
-            s->table[c][v] = ((float)v * scale - s->mean[c]) / s->deviation[c];
+            state->table[c][v] = ((float)v * scale - state->mean[c]) / state->deviation[c];
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -91,40 +91,41 @@ static void cost_normalize(const kit_node *node, const kit_plan *shapes, inlay_c
 static inlay_status shape_normalize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const normalize_state *s = state;
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
 
-    if (x->count >= 0 && x->rank == 3 && s->channels > 1 && x->dims[2] != s->channels)
+    if (input->count >= 0 && input->rank == 3 && s->channels > 1 && input->dims[2] != s->channels)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "NormalizeImage: mean and std are of %u channels, but the picture has %lld", s->channels,
-                          (long long)x->dims[2]);
+                          (long long)input->dims[2]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
 
-static float normal(const normalize_state *s, const kit_tensor *x, int64_t i, uint32_t c)
+static float normal(const normalize_state *state, const kit_tensor *input, int64_t i, uint32_t c)
 {
-    return x->dtype == INLAY_UINT8 ? s->table[c][((const uint8_t *)x->data)[i]]
-                                   : (((const float *)x->data)[i] * s->scale - s->mean[c]) / s->deviation[c];
+    return input->dtype == INLAY_UINT8
+               ? state->table[c][((const uint8_t *)input->data)[i]]
+               : (((const float *)input->data)[i] * state->scale - state->mean[c]) / state->deviation[c];
 }
 
 static inlay_status normalize_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const normalize_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t width = x->dims[1], channels = x->dims[2], plane = x->dims[0] * width;
-    float *y = call->out[0].data;
+    const normalize_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t width = input->dims[1], channels = input->dims[2], plane = input->dims[0] * width;
+    float *output = call->out[0].data;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         for (int64_t c = 0; c < channels; c++) {
-            const uint32_t which = s->channels > 1 ? (uint32_t)c : 0;
+            const uint32_t which = state->channels > 1 ? (uint32_t)c : 0;
             const int64_t from = row * width * channels + c;
-            float *to = s->planes ? y + c * plane + row * width : y + from;
-            const int64_t step = s->planes ? 1 : channels;
+            float *to = state->planes ? output + c * plane + row * width : output + from;
+            const int64_t step = state->planes ? 1 : channels;
 
             for (int64_t i = 0; i < width; i++)
-                to[i * step] = normal(s, x, from + i * channels, which);
+                to[i * step] = normal(state, input, from + i * channels, which);
         }
     }
     return INLAY_OK;
@@ -132,20 +133,22 @@ static inlay_status normalize_rows(void *user, int64_t begin, int64_t end, uint3
 
 static inlay_status run_normalize(const kit_call *call)
 {
-    const normalize_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t dims[4] = { 1, s->planes ? x->dims[2] : x->dims[0], s->planes ? x->dims[0] : x->dims[1],
-                              s->planes ? x->dims[1] : x->dims[2] };
+    const normalize_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t dims[4] = { 1, state->planes ? input->dims[2] : input->dims[0],
+                              state->planes ? input->dims[0] : input->dims[1],
+                              state->planes ? input->dims[1] : input->dims[2] };
     inlay_status status = INLAY_OK;
 
-    if (s->channels > 1 && x->dims[2] != s->channels)
+    if (state->channels > 1 && input->dims[2] != state->channels)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "NormalizeImage: mean and std are of %u channels, but the "
                           "picture has %lld",
-                          s->channels, (long long)x->dims[2]);
+                          state->channels, (long long)input->dims[2]);
     if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, s->batch ? 4 : 3, s->batch ? dims : dims + 1);
-    return status != INLAY_OK ? status : kit_parallel(call, x->dims[0], 16, normalize_rows, (void *)(uintptr_t)call);
+        status = kit_alloc_output(call, 0, state->batch ? 4 : 3, state->batch ? dims : dims + 1);
+    return status != INLAY_OK ? status
+                              : kit_parallel(call, input->dims[0], 16, normalize_rows, (void *)(uintptr_t)call);
 }
 
 static const int64_t pixel_dims[] = { 1, 2, 3 }, planes_dims[] = { 1, 3, 1, 2 };
@@ -184,7 +187,7 @@ const pp_operator pp_normalize_image = {
 
 static inlay_status infer_planes(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
     inlay_dim dims[3] = { pp_open(), pp_open(), pp_open() };
     const inlay_status status = pp_want_rank(in, 0, 3, 4, "[1, channels, height, width], or without the 1", diag);
@@ -192,12 +195,12 @@ static inlay_status infer_planes(void *ctx, inlay_infer *in, inlay_diag *diag)
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (pp_knows_rank(x)) {
-        const inlay_dim *d = x->dims + (x->rank - 3);
+    if (pp_knows_rank(input)) {
+        const inlay_dim *dim = input->dims + (input->rank - 3);
 
-        dims[0] = d[planes ? 1 : 0];
-        dims[1] = d[planes ? 2 : 1];
-        dims[2] = d[planes ? 0 : 2];
+        dims[0] = dim[planes ? 1 : 0];
+        dims[1] = dim[planes ? 2 : 1];
+        dims[2] = dim[planes ? 0 : 2];
     }
     return pp_set(in, 0, 3, dims);
 }
@@ -209,24 +212,24 @@ static bool supports_planes(const kit_node *node, kit_refusal *why)
 
 static inlay_status shape_planes(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
 
     (void)state;
-    if (x->count >= 0 && x->rank == 4 && x->dims[0] != 1)
+    if (input->count >= 0 && input->rank == 4 && input->dims[0] != 1)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ImageFromPlanes: a batch of %lld; only one picture is taken",
-                          (long long)x->dims[0]);
+                          (long long)input->dims[0]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
 
 static inlay_status run_planes(const kit_call *call)
 {
-    const normalize_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t *d = x->dims + (x->rank - 3);
-    const int64_t dims[3] = { d[s->planes ? 1 : 0], d[s->planes ? 2 : 1], d[s->planes ? 0 : 2] };
+    const normalize_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t *d = input->dims + (input->rank - 3);
+    const int64_t dims[3] = { d[state->planes ? 1 : 0], d[state->planes ? 2 : 1], d[state->planes ? 0 : 2] };
     const int64_t plane = dims[0] * dims[1];
-    const float *from = x->data;
+    const float *from = input->data;
     uint8_t *to;
 
     if (call->out[0].data == NULL) {
@@ -238,9 +241,10 @@ static inlay_status run_planes(const kit_call *call)
     to = call->out[0].data;
     for (int64_t i = 0; i < plane; i++) {
         for (int64_t c = 0; c < dims[2]; c++) {
-            const uint32_t which = s->channels > 1 && c < s->channels ? (uint32_t)c : 0;
+            const uint32_t which = state->channels > 1 && c < state->channels ? (uint32_t)c : 0;
             const float v =
-                (from[s->planes ? c * plane + i : i * dims[2] + c] * s->deviation[which] + s->mean[which]) / s->scale;
+                (from[state->planes ? c * plane + i : i * dims[2] + c] * state->deviation[which] + state->mean[which]) /
+                state->scale;
 
             *to++ = v > 0 ? (v < 255 ? (uint8_t)lrintf(v) : 255) : 0;
         }
@@ -311,10 +315,10 @@ static int64_t offset_of(int64_t in, int64_t out)
 static inlay_status run_crop(const kit_call *call)
 {
     const int64_t *size = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t channels = x->dims[2], dims[3] = { size[0], size[1], channels };
-    const int64_t top = offset_of(x->dims[0], size[0]), left = offset_of(x->dims[1], size[1]);
-    const int64_t from = left < 0 ? 0 : left, end = left + size[1] < x->dims[1] ? left + size[1] : x->dims[1];
+    const kit_tensor *input = &call->in[0];
+    const int64_t channels = input->dims[2], dims[3] = { size[0], size[1], channels };
+    const int64_t top = offset_of(input->dims[0], size[0]), left = offset_of(input->dims[1], size[1]);
+    const int64_t from = left < 0 ? 0 : left, end = left + size[1] < input->dims[1] ? left + size[1] : input->dims[1];
     uint8_t *to;
 
     if (call->out[0].data == NULL) {
@@ -326,9 +330,9 @@ static inlay_status run_crop(const kit_call *call)
     to = call->out[0].data;
     memset(to, 0, (size_t)(size[0] * size[1] * channels));
     for (int64_t y = 0; y < size[0]; y++)
-        if (y + top >= 0 && y + top < x->dims[0] && end > from)
+        if (y + top >= 0 && y + top < input->dims[0] && end > from)
             memcpy(to + (y * size[1] + from - left) * channels,
-                   (const uint8_t *)x->data + ((y + top) * x->dims[1] + from) * channels,
+                   (const uint8_t *)input->data + ((y + top) * input->dims[1] + from) * channels,
                    (size_t)((end - from) * channels));
     return INLAY_OK;
 }

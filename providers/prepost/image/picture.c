@@ -101,21 +101,21 @@ bool picture_encodes(const char *format)
 inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t height, int64_t width,
                             picture_order order, int quality, picture_file *out, inlay_diag *diag)
 {
-    const struct codec *c = encoder(format);
+    const struct codec *codec = encoder(format);
     uint8_t *turned = NULL;
     inlay_status status;
 
-    if (c == NULL)
+    if (codec == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "this plugin was built without an encoder for '%s'", format);
     if (height < 1 || width < 1 || height > PICTURE_MAX_SIDE || width > PICTURE_MAX_SIDE)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: %lld x %lld pixels; each side is from 1 to %d", c->name,
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: %lld x %lld pixels; each side is from 1 to %d", codec->name,
                           (long long)width, (long long)height, PICTURE_MAX_SIDE);
     if (order == PICTURE_BGR) {
         const size_t count = (size_t)(height * width);
 
         turned = malloc(count * 3);
         if (turned == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory", c->name);
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory", codec->name);
         for (size_t i = 0; i < count * 3; i += 3) {
             turned[i] = pixels[i + 2];
             turned[i + 1] = pixels[i + 1];
@@ -123,7 +123,7 @@ inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t h
         }
         pixels = turned;
     }
-    status = c->encode(pixels, height, width, quality, out, diag);
+    status = codec->encode(pixels, height, width, quality, out, diag);
     free(turned);
     return status;
 }

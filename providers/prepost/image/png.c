@@ -20,9 +20,9 @@ static bool is(const uint8_t *bytes, size_t count)
 
 static void on_error(png_structp png, png_const_charp text)
 {
-    struct reader *r = png_get_error_ptr(png);
+    struct reader *reader = png_get_error_ptr(png);
 
-    strncpy(r->why, text, sizeof r->why - 1);
+    strncpy(reader->why, text, sizeof reader->why - 1);
     longjmp(png_jmpbuf(png), 1);
 }
 
@@ -34,12 +34,12 @@ static void on_warning(png_structp png, png_const_charp text)
 
 static void on_read(png_structp png, png_bytep to, size_t count)
 {
-    struct reader *r = png_get_io_ptr(png);
+    struct reader *reader = png_get_io_ptr(png);
 
-    if (count > r->count - r->at)
+    if (count > reader->count - reader->at)
         png_error(png, "the file ends too early");
-    memcpy(to, r->bytes + r->at, count);
-    r->at += count;
+    memcpy(to, reader->bytes + reader->at, count);
+    reader->at += count;
 }
 
 /* All depths and colour types as 8-bit RGB. */
@@ -67,65 +67,65 @@ static uint64_t most_pixels(png_structp png, png_infop info, size_t count)
     return (uint64_t)count * 1032 * 8 / (bits > 0 ? bits : 1) + 8;
 }
 
-static void read_rows(png_structp png, struct reader *r, picture_sink *sink, int passes)
+static void read_rows(png_structp png, struct reader *reader, picture_sink *sink, int passes)
 {
     const size_t row = (size_t)sink->width * 3;
 
     if (passes == 1) {
         for (int64_t y = 0; y < sink->height; y++) {
-            png_read_row(png, r->rows, NULL);
-            picture_row(sink, y, r->rows);
+            png_read_row(png, reader->rows, NULL);
+            picture_row(sink, y, reader->rows);
         }
         return;
     }
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < sink->height; y++)
-            png_read_row(png, r->rows + (size_t)y * row, NULL);
+            png_read_row(png, reader->rows + (size_t)y * row, NULL);
     for (int64_t y = 0; y < sink->height; y++)
-        picture_row(sink, y, r->rows + (size_t)y * row);
+        picture_row(sink, y, reader->rows + (size_t)y * row);
 }
 
-static inlay_status read_all(png_structp png, png_infop info, struct reader *r, picture_sink *sink)
+static inlay_status read_all(png_structp png, png_infop info, struct reader *reader, picture_sink *sink)
 {
     inlay_status status;
     uint64_t most;
     int passes;
 
     if (setjmp(png_jmpbuf(png)) != 0)
-        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNG: %s", r->why);
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNG: %s", reader->why);
     png_set_user_limits(png, PICTURE_MAX_SIDE, PICTURE_MAX_SIDE);
     png_set_chunk_malloc_max(png, 8u << 20);
     png_set_chunk_cache_max(png, 64);
-    png_set_read_fn(png, r, on_read);
+    png_set_read_fn(png, reader, on_read);
     png_read_info(png, info);
-    most = most_pixels(png, info, r->count);
+    most = most_pixels(png, info, reader->count);
     passes = transform(png, info);
     if (png_get_rowbytes(png, info) != (size_t)png_get_image_width(png, info) * 3)
         png_error(png, "the colour type is not understood");
     status = picture_begin(sink, "PNG", png_get_image_height(png, info), png_get_image_width(png, info), most);
     if (status != INLAY_OK)
         return status;
-    r->rows = malloc((size_t)sink->width * 3 * (passes > 1 ? (size_t)sink->height : 1));
-    if (r->rows == NULL)
+    reader->rows = malloc((size_t)sink->width * 3 * (passes > 1 ? (size_t)sink->height : 1));
+    if (reader->rows == NULL)
         return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "PNG: no memory for rows");
-    read_rows(png, r, sink, passes);
+    read_rows(png, reader, sink, passes);
     png_read_end(png, NULL);
     return INLAY_OK;
 }
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    struct reader r = { .bytes = bytes, .count = count };
-    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning);
+    struct reader reader = { .bytes = bytes, .count = count };
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
     inlay_status status = INLAY_OUT_OF_MEMORY;
 
     if (info != NULL)
-        status = read_all(png, info, &r, sink);
+        status = read_all(png, info, &reader, sink);
     else
         status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "PNG: no memory");
     png_destroy_read_struct(&png, &info, NULL);
-    free(r.rows);
+    free(reader.rows);
     return status;
 }
 
@@ -138,9 +138,9 @@ struct writer {
 
 static void on_write(png_structp png, png_bytep bytes, size_t count)
 {
-    const struct writer *w = png_get_io_ptr(png);
+    const struct writer *writer = png_get_io_ptr(png);
 
-    if (picture_append(w->out, bytes, count, w->diag) != INLAY_OK)
+    if (picture_append(writer->out, bytes, count, writer->diag) != INLAY_OK)
         png_error(png, "no memory");
 }
 
@@ -153,7 +153,7 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
                            inlay_diag *diag)
 {
     struct reader errors = { .bytes = NULL };
-    struct writer w = { out, diag };
+    struct writer writer = { out, diag };
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
 
@@ -166,7 +166,7 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
         png_destroy_write_struct(&png, &info);
         return inlay_fail(diag, INLAY_INTERNAL, "PNG: %s", errors.why);
     }
-    png_set_write_fn(png, &w, on_write, on_flush);
+    png_set_write_fn(png, &writer, on_write, on_flush);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);

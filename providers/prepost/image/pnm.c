@@ -19,32 +19,33 @@ static bool is_space(uint8_t c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static void skip(struct reader *r)
+static void skip(struct reader *reader)
 {
-    while (r->at < r->count && (is_space(r->bytes[r->at]) || r->bytes[r->at] == '#')) {
-        if (r->bytes[r->at] == '#')
-            while (r->at < r->count && r->bytes[r->at] != '\n')
-                r->at++;
+    while (reader->at < reader->count && (is_space(reader->bytes[reader->at]) || reader->bytes[reader->at] == '#')) {
+        if (reader->bytes[reader->at] == '#')
+            while (reader->at < reader->count && reader->bytes[reader->at] != '\n')
+                reader->at++;
         else
-            r->at++;
+            reader->at++;
     }
 }
 
 /* The next number, or one digit of a bitmap; false: there is none. */
-static bool number(struct reader *r, bool digit, uint32_t *out)
+static bool number(struct reader *reader, bool digit, uint32_t *out)
 {
     uint32_t v = 0;
     size_t from;
 
-    skip(r);
-    from = r->at;
-    while (r->at < r->count && r->bytes[r->at] >= '0' && r->bytes[r->at] <= '9' && v < 100000000) {
-        v = v * 10 + (uint32_t)(r->bytes[r->at++] - '0');
+    skip(reader);
+    from = reader->at;
+    while (reader->at < reader->count && reader->bytes[reader->at] >= '0' && reader->bytes[reader->at] <= '9' &&
+           v < 100000000) {
+        v = v * 10 + (uint32_t)(reader->bytes[reader->at++] - '0');
         if (digit)
             break;
     }
     *out = v;
-    return r->at > from;
+    return reader->at > from;
 }
 
 static uint8_t scaled(uint32_t v, uint32_t most)
@@ -55,7 +56,7 @@ static uint8_t scaled(uint32_t v, uint32_t most)
 }
 
 /* One row of samples as bytes. */
-static bool read_row(struct reader *r, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
+static bool read_row(struct reader *reader, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
 {
     const bool text = kind <= '3', bits = kind == '1' || kind == '4', colour = kind == '3' || kind == '6';
     const int channels = colour ? 3 : 1;
@@ -65,14 +66,14 @@ static bool read_row(struct reader *r, uint8_t kind, int64_t width, uint32_t mos
             uint32_t v = 0;
 
             if (text) {
-                if (!number(r, bits, &v))
+                if (!number(reader, bits, &v))
                     return false;
             } else if (bits) {
-                v = r->bytes[r->at + (size_t)x / 8] >> (7 - x % 8) & 1;
+                v = reader->bytes[reader->at + (size_t)x / 8] >> (7 - x % 8) & 1;
             } else {
-                v = r->bytes[r->at++];
+                v = reader->bytes[reader->at++];
                 if (most > 255)
-                    v = v << 8 | r->bytes[r->at++];
+                    v = v << 8 | reader->bytes[reader->at++];
             }
             rgb[3 * x + k] = bits ? (v ? 0 : 255) : scaled(v, most);
         }
@@ -80,24 +81,24 @@ static bool read_row(struct reader *r, uint8_t kind, int64_t width, uint32_t mos
             rgb[3 * x + k] = rgb[3 * x];
     }
     if (kind == '4')
-        r->at += ((size_t)width + 7) / 8;
+        reader->at += ((size_t)width + 7) / 8;
     return true;
 }
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    struct reader r = { bytes, count, 2 };
+    struct reader reader = { bytes, count, 2 };
     const uint8_t kind = bytes[1];
     uint32_t width = 0, height = 0, most = 1;
     uint64_t row_bytes, left;
     uint8_t *row;
     inlay_status status;
 
-    if (!number(&r, false, &width) || !number(&r, false, &height) ||
-        (kind != '1' && kind != '4' && !number(&r, false, &most)) || most < 1 || most > 65535)
+    if (!number(&reader, false, &width) || !number(&reader, false, &height) ||
+        (kind != '1' && kind != '4' && !number(&reader, false, &most)) || most < 1 || most > 65535)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the header is damaged");
-    r.at += kind > '3' ? 1 : 0; /* the one white space behind the header */
-    left = r.at < count ? count - r.at : 0;
+    reader.at += kind > '3' ? 1 : 0; /* the one white space behind the header */
+    left = reader.at < count ? count - reader.at : 0;
     row_bytes =
         kind == '4' ? ((uint64_t)width + 7) / 8 : (uint64_t)width * (kind == '6' ? 3 : 1) * (most > 255 ? 2 : 1);
     if (kind <= '3')
@@ -114,13 +115,13 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     if (row == NULL)
         return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "PNM: no memory for rows");
     for (int64_t y = 0; status == INLAY_OK && y < sink->height; y++) {
-        if (read_row(&r, kind, sink->width, most, row))
+        if (read_row(&reader, kind, sink->width, most, row))
             picture_row(sink, y, row);
         else
             status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT,
                                 "PNM: the file ends before its pixels do, or has "
                                 "something else than numbers at byte %llu",
-                                (unsigned long long)r.at);
+                                (unsigned long long)reader.at);
     }
     free(row);
     return status;

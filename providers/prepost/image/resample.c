@@ -51,98 +51,100 @@ static int64_t taps_of(int filter, int64_t in, int64_t out)
 }
 
 /* Nearest: the position is summed up, as Pillow does, not multiplied. */
-static void fill_nearest(resample_axis *a)
+static void fill_nearest(resample_axis *axis)
 {
-    const double scale = (double)a->in / (double)a->out;
+    const double scale = (double)axis->in / (double)axis->out;
     double at = scale * 0.5;
 
-    for (int64_t i = 0; i < a->out; i++, at += scale) {
-        a->first[i] = at < (double)a->in ? (int32_t)at : (int32_t)a->in - 1;
-        a->count[i] = 1;
-        a->weights[i] = 1;
-        a->fixed[i] = 1 << BITS;
+    for (int64_t i = 0; i < axis->out; i++, at += scale) {
+        axis->first[i] = at < (double)axis->in ? (int32_t)at : (int32_t)axis->in - 1;
+        axis->count[i] = 1;
+        axis->weights[i] = 1;
+        axis->fixed[i] = 1 << BITS;
     }
 }
 
-static void fill_axis(resample_axis *a, int filter)
+static void fill_axis(resample_axis *axis, int filter)
 {
-    const double scale = (double)a->in / (double)a->out, wide = scale > 1 ? scale : 1;
+    const double scale = (double)axis->in / (double)axis->out, wide = scale > 1 ? scale : 1;
     const double reach = reach_of(filter) * wide, narrow = 1 / wide;
 
-    for (int64_t i = 0; i < a->out; i++) {
+    for (int64_t i = 0; i < axis->out; i++) {
         const double centre = ((double)i + 0.5) * scale;
         int64_t first = (int64_t)(centre - reach + 0.5), end = (int64_t)(centre + reach + 0.5);
-        double *w = a->weights + i * a->taps, sum = 0;
-        int32_t *fixed = a->fixed + i * a->taps;
+        double *weights = axis->weights + i * axis->taps, sum = 0;
+        int32_t *fixed = axis->fixed + i * axis->taps;
 
         first = first < 0 ? 0 : first;
-        end = end > a->in ? a->in : end;
+        end = end > axis->in ? axis->in : end;
         for (int64_t k = 0; k < end - first; k++) {
-            w[k] = value_of(filter, ((double)(k + first) - centre + 0.5) * narrow);
-            sum += w[k];
+            weights[k] = value_of(filter, ((double)(k + first) - centre + 0.5) * narrow);
+            sum += weights[k];
         }
         for (int64_t k = 0; k < end - first; k++) {
             if (sum != 0)
-                w[k] /= sum;
-            fixed[k] = (int32_t)(w[k] * (1 << BITS) + (w[k] < 0 ? -0.5 : 0.5));
+                weights[k] /= sum;
+            fixed[k] = (int32_t)(weights[k] * (1 << BITS) + (weights[k] < 0 ? -0.5 : 0.5));
         }
-        a->first[i] = (int32_t)first;
-        a->count[i] = (int32_t)(end - first);
+        axis->first[i] = (int32_t)first;
+        axis->count[i] = (int32_t)(end - first);
     }
 }
 
-static size_t axis_bytes(const resample_axis *a)
+static size_t axis_bytes(const resample_axis *axis)
 {
-    return a->taps == 0 ? 0 : (size_t)a->out * (8 + (size_t)a->taps * 12);
+    return axis->taps == 0 ? 0 : (size_t)axis->out * (8 + (size_t)axis->taps * 12);
 }
 
-static char *place(resample_axis *a, char *at)
+static char *place(resample_axis *axis, char *at)
 {
-    if (a->taps == 0)
+    if (axis->taps == 0)
         return at;
-    a->weights = (double *)(void *)at;
-    at += (size_t)(a->out * a->taps) * sizeof(double);
-    a->fixed = (int32_t *)(void *)at;
-    a->first = a->fixed + a->out * a->taps;
-    a->count = a->first + a->out;
-    at = (char *)(a->count + a->out);
+    axis->weights = (double *)(void *)at;
+    at += (size_t)(axis->out * axis->taps) * sizeof(double);
+    axis->fixed = (int32_t *)(void *)at;
+    axis->first = axis->fixed + axis->out * axis->taps;
+    axis->count = axis->first + axis->out;
+    at = (char *)(axis->count + axis->out);
     return at + (uintptr_t)at % 8;
 }
 
 struct resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64_t out_height, int64_t out_width,
                                  int64_t channels)
 {
-    struct resample r = { .y = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
-                          .x = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
-                          .channels = channels,
-                          .filter = filter };
-    struct resample *made = calloc(1, sizeof r + axis_bytes(&r.y) + axis_bytes(&r.x) + 32);
+    struct resample resample = {
+        .y = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
+        .x = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
+        .channels = channels,
+        .filter = filter
+    };
+    struct resample *made = calloc(1, sizeof resample + axis_bytes(&resample.y) + axis_bytes(&resample.x) + 32);
     char *at;
 
     if (made == NULL)
         return NULL;
-    *made = r;
+    *made = resample;
     at = (char *)(made + 1);
     at = place(&made->y, at);
     (void)place(&made->x, at);
     for (int i = 0; i < 2; i++) {
-        resample_axis *a = i == 0 ? &made->y : &made->x;
+        resample_axis *axis = i == 0 ? &made->y : &made->x;
 
-        if (a->taps == 0)
+        if (axis->taps == 0)
             continue;
         if (filter == RESAMPLE_NEAREST)
-            fill_nearest(a);
+            fill_nearest(axis);
         else
-            fill_axis(a, filter);
+            fill_axis(axis, filter);
     }
     return made;
 }
 
-uint64_t resample_scratch(const struct resample *r, inlay_dtype dtype)
+uint64_t resample_scratch(const struct resample *resample, inlay_dtype dtype)
 {
-    const bool both = r->x.taps > 0 && r->y.taps > 0;
+    const bool both = resample->x.taps > 0 && resample->y.taps > 0;
 
-    return both ? kit_bytes(dtype, r->y.in * r->x.out * r->channels) : 0;
+    return both ? kit_bytes(dtype, resample->y.in * resample->x.out * resample->channels) : 0;
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -161,39 +163,39 @@ static uint8_t byte_of(int32_t sum)
     return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
 }
 
-static void row_of_bytes(const struct resample *r, const uint8_t *from, uint8_t *to)
+static void row_of_bytes(const struct resample *resample, const uint8_t *from, uint8_t *to)
 {
-    const resample_axis *a = &r->x;
-    const int64_t channels = r->channels;
+    const resample_axis *axis = &resample->x;
+    const int64_t channels = resample->channels;
 
-    for (int64_t i = 0; i < a->out; i++) {
-        const int32_t *w = a->fixed + i * a->taps;
-        const uint8_t *at = from + a->first[i] * channels;
+    for (int64_t i = 0; i < axis->out; i++) {
+        const int32_t *w = axis->fixed + i * axis->taps;
+        const uint8_t *at = from + axis->first[i] * channels;
 
         for (int64_t c = 0; c < channels; c++) {
             int32_t sum = 1 << (BITS - 1);
 
-            for (int32_t k = 0; k < a->count[i]; k++)
+            for (int32_t k = 0; k < axis->count[i]; k++)
                 sum += at[k * channels + c] * w[k];
             *to++ = byte_of(sum);
         }
     }
 }
 
-static void row_of_floats(const struct resample *r, const float *from, float *to)
+static void row_of_floats(const struct resample *resample, const float *from, float *to)
 {
-    const resample_axis *a = &r->x;
-    const int64_t channels = r->channels;
+    const resample_axis *axis = &resample->x;
+    const int64_t channels = resample->channels;
 
-    for (int64_t i = 0; i < a->out; i++) {
-        const double *w = a->weights + i * a->taps;
-        const float *at = from + a->first[i] * channels;
+    for (int64_t i = 0; i < axis->out; i++) {
+        const double *weights = axis->weights + i * axis->taps;
+        const float *at = from + axis->first[i] * channels;
 
         for (int64_t c = 0; c < channels; c++) {
             double sum = 0;
 
-            for (int32_t k = 0; k < a->count[i]; k++)
-                sum += (double)at[k * channels + c] * w[k];
+            for (int32_t k = 0; k < axis->count[i]; k++)
+                sum += (double)at[k * channels + c] * weights[k];
             *to++ = (float)sum;
         }
     }
@@ -201,24 +203,24 @@ static void row_of_floats(const struct resample *r, const float *from, float *to
 
 static inlay_status across(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct job *j = user;
-    const int64_t in = j->r->x.in * j->r->channels, out = j->stride;
+    const struct job *job = user;
+    const int64_t in = job->r->x.in * job->r->channels, out = job->stride;
 
     (void)worker;
     for (int64_t y = begin; y < end; y++) {
-        if (j->floats)
-            row_of_floats(j->r, (const float *)j->from + y * in, (float *)j->to + y * out);
+        if (job->floats)
+            row_of_floats(job->r, (const float *)job->from + y * in, (float *)job->to + y * out);
         else
-            row_of_bytes(j->r, (const uint8_t *)j->from + y * in, (uint8_t *)j->to + y * out);
+            row_of_bytes(job->r, (const uint8_t *)job->from + y * in, (uint8_t *)job->to + y * out);
     }
     return INLAY_OK;
 }
 
 /* Columns of a row together: sums of many rows, element by element. */
-static void column_of_bytes(const resample_axis *a, int64_t i, const uint8_t *from, int64_t width, uint8_t *to)
+static void column_of_bytes(const resample_axis *axis, int64_t i, const uint8_t *from, int64_t width, uint8_t *to)
 {
     enum { TILE = 256 };
-    const int32_t *w = a->fixed + i * a->taps;
+    const int32_t *w = axis->fixed + i * axis->taps;
     int32_t sums[TILE];
 
     for (int64_t x = 0; x < width; x += TILE) {
@@ -226,8 +228,8 @@ static void column_of_bytes(const resample_axis *a, int64_t i, const uint8_t *fr
 
         for (int64_t k = 0; k < n; k++)
             sums[k] = 1 << (BITS - 1);
-        for (int32_t t = 0; t < a->count[i]; t++) {
-            const uint8_t *row = from + (a->first[i] + t) * width + x;
+        for (int32_t t = 0; t < axis->count[i]; t++) {
+            const uint8_t *row = from + (axis->first[i] + t) * width + x;
 
             for (int64_t k = 0; k < n; k++)
                 sums[k] += row[k] * w[t];
@@ -237,58 +239,60 @@ static void column_of_bytes(const resample_axis *a, int64_t i, const uint8_t *fr
     }
 }
 
-static void column_of_floats(const resample_axis *a, int64_t i, const float *from, int64_t width, float *to)
+static void column_of_floats(const resample_axis *axis, int64_t i, const float *from, int64_t width, float *to)
 {
-    const double *w = a->weights + i * a->taps;
+    const double *weights = axis->weights + i * axis->taps;
 
     for (int64_t x = 0; x < width; x++) {
         double sum = 0;
 
-        for (int32_t t = 0; t < a->count[i]; t++)
-            sum += (double)from[(a->first[i] + t) * width + x] * w[t];
+        for (int32_t t = 0; t < axis->count[i]; t++)
+            sum += (double)from[(axis->first[i] + t) * width + x] * weights[t];
         to[x] = (float)sum;
     }
 }
 
 static inlay_status down(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct job *j = user;
-    const int64_t width = j->r->x.out * j->r->channels;
+    const struct job *job = user;
+    const int64_t width = job->r->x.out * job->r->channels;
 
     (void)worker;
     for (int64_t y = begin; y < end; y++) {
-        if (j->floats)
-            column_of_floats(&j->r->y, y, j->from, width, (float *)j->to + y * j->stride);
+        if (job->floats)
+            column_of_floats(&job->r->y, y, job->from, width, (float *)job->to + y * job->stride);
         else
-            column_of_bytes(&j->r->y, y, j->from, width, (uint8_t *)j->to + y * j->stride);
+            column_of_bytes(&job->r->y, y, job->from, width, (uint8_t *)job->to + y * job->stride);
     }
     return INLAY_OK;
 }
 
-inlay_status resample_run(const struct resample *r, const kit_call *call, inlay_dtype dtype, const void *from, void *to,
-                          int64_t stride, void *scratch)
+inlay_status resample_run(const struct resample *resample, const kit_call *call, inlay_dtype dtype, const void *from,
+                          void *to, int64_t stride, void *scratch)
 {
     const size_t size = dtype == INLAY_FLOAT ? sizeof(float) : 1;
-    const int64_t width = r->x.out * r->channels;
-    struct job j = { .r = r, .from = from, .to = to, .stride = stride * r->channels, .floats = dtype == INLAY_FLOAT };
+    const int64_t width = resample->x.out * resample->channels;
+    struct job job = {
+        .r = resample, .from = from, .to = to, .stride = stride * resample->channels, .floats = dtype == INLAY_FLOAT
+    };
     inlay_status status = INLAY_OK;
 
-    if (r->x.taps > 0) {
-        if (r->y.taps > 0) {
-            j.to = scratch;
-            j.stride = width;
+    if (resample->x.taps > 0) {
+        if (resample->y.taps > 0) {
+            job.to = scratch;
+            job.stride = width;
         }
-        status = kit_parallel(call, r->y.in, 8, across, &j);
-        j.from = scratch;
-        j.to = to;
-        j.stride = stride * r->channels;
+        status = kit_parallel(call, resample->y.in, 8, across, &job);
+        job.from = scratch;
+        job.to = to;
+        job.stride = stride * resample->channels;
     }
     if (status != INLAY_OK)
         return status;
-    if (r->y.taps > 0)
-        return kit_parallel(call, r->y.out, 8, down, &j);
-    for (int64_t y = 0; r->x.taps == 0 && y < r->y.in; y++)
-        memcpy((char *)to + (size_t)(y * j.stride) * size, (const char *)from + (size_t)(y * width) * size,
+    if (resample->y.taps > 0)
+        return kit_parallel(call, resample->y.out, 8, down, &job);
+    for (int64_t y = 0; resample->x.taps == 0 && y < resample->y.in; y++)
+        memcpy((char *)to + (size_t)(y * job.stride) * size, (const char *)from + (size_t)(y * width) * size,
                (size_t)width * size);
     return INLAY_OK;
 }

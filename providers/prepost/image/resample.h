@@ -33,8 +33,8 @@ struct resample {
 struct resample *resample_create(int filter, int64_t in_height, int64_t in_width, int64_t out_height, int64_t out_width,
                                  int64_t channels);
 /* Bytes of scratch for a picture. */
-uint64_t resample_scratch(const struct resample *r, inlay_dtype dtype);
+uint64_t resample_scratch(const struct resample *resample, inlay_dtype dtype);
 /* Bytes or floats; stride: pixels from one row of `to` to the next. The loops are shared among the threads. */
-inlay_status resample_run(const struct resample *r, const kit_call *call, inlay_dtype dtype, const void *from, void *to,
-                          int64_t stride, void *scratch);
+inlay_status resample_run(const struct resample *resample, const kit_call *call, inlay_dtype dtype, const void *from,
+                          void *to, int64_t stride, void *scratch);
 #endif

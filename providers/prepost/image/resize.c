@@ -64,12 +64,12 @@ static bool supports_size(const kit_node *node, kit_refusal *why, bool both)
 }
 
 /* The dims of one picture of [H, W, C] or [N, H, W, C]; false: a side is not known, or is 0. */
-static bool picture_dims(const kit_tensor *x, const int64_t **out_dims, int64_t *out_count)
+static bool picture_dims(const kit_tensor *input, const int64_t **out_dims, int64_t *out_count)
 {
-    if (x->count < 0 || (x->rank != 3 && x->rank != 4))
+    if (input->count < 0 || (input->rank != 3 && input->rank != 4))
         return false;
-    *out_dims = x->dims + (x->rank - 3);
-    *out_count = x->rank == 4 ? x->dims[0] : 1;
+    *out_dims = input->dims + (input->rank - 3);
+    *out_count = input->rank == 4 ? input->dims[0] : 1;
     return (*out_dims)[0] > 0 && (*out_dims)[1] > 0 && (*out_dims)[0] <= MAX_SIDE && (*out_dims)[1] <= MAX_SIDE;
 }
 
@@ -81,11 +81,11 @@ static inlay_status bad_picture(inlay_diag *diag, const char *op)
 
 static void cost_resize(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *x = &shapes->in[0];
+    const kit_tensor *input = &shapes->in[0];
     const int64_t *dims;
     int64_t out[2], count;
     double samples = 1e6;
-    const bool known = picture_dims(x, &dims, &count);
+    const bool known = picture_dims(input, &dims, &count);
 
     if (known) {
         target_size(node->info, dims[0], dims[1], out);
@@ -113,38 +113,38 @@ typedef struct resize_state {
 static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     static const char *const names[] = { "height", "width", "multiple", "shrink_only" };
-    resize_state *s = calloc(1, sizeof *s);
+    resize_state *state = calloc(1, sizeof *state);
     const int fit = pp_word(kit_attr_string(node->info, "fit", "stretch"), fits, KIT_COUNT(fits));
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ResizeImage");
     for (uint32_t i = 0; i < KIT_COUNT(names); i++)
-        s->attrs[i] = (inlay_attr_info){ .name = { names[i], strlen(names[i]) },
-                                         .kind = INLAY_ATTR_INT,
-                                         .i = kit_attr_int(node->info, names[i], i == 2) };
-    s->attrs[4] = (inlay_attr_info){ .name = PP_STR("fit"),
-                                     .kind = INLAY_ATTR_STRING,
-                                     .s = { fits[fit < 0 ? 0 : fit], strlen(fits[fit < 0 ? 0 : fit]) } };
-    s->node = (inlay_node_info){ .attr_count = 5, .attr_stride = sizeof s->attrs[0] };
-    s->height = s->attrs[0].i;
-    s->width = s->attrs[1].i;
-    s->filter = filter_of(node->info);
-    s->fill = (uint8_t)kit_attr_int(node->info, "fill", 114);
-    *out_state = s;
+        state->attrs[i] = (inlay_attr_info){ .name = { names[i], strlen(names[i]) },
+                                             .kind = INLAY_ATTR_INT,
+                                             .i = kit_attr_int(node->info, names[i], i == 2) };
+    state->attrs[4] = (inlay_attr_info){ .name = PP_STR("fit"),
+                                         .kind = INLAY_ATTR_STRING,
+                                         .s = { fits[fit < 0 ? 0 : fit], strlen(fits[fit < 0 ? 0 : fit]) } };
+    state->node = (inlay_node_info){ .attr_count = 5, .attr_stride = sizeof state->attrs[0] };
+    state->height = state->attrs[0].i;
+    state->width = state->attrs[1].i;
+    state->filter = filter_of(node->info);
+    state->fill = (uint8_t)kit_attr_int(node->info, "fill", 114);
+    *out_state = state;
     return INLAY_OK;
 }
 
-static void size_of(const resize_state *s, const int64_t *dims, int64_t out[2])
+static void size_of(const resize_state *state, const int64_t *dims, int64_t out[2])
 {
-    inlay_node_info node = s->node;
+    inlay_node_info node = state->node;
 
-    node.attrs = s->attrs;
+    node.attrs = state->attrs;
     target_size(&node, dims[0], dims[1], out);
 }
 
 static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const int64_t h = kit_attr_int(in->node, "height", 0), w = kit_attr_int(in->node, "width", 0);
     const bool stretch = strcmp(kit_attr_string(in->node, "fit", "stretch"), "stretch") == 0 &&
                          kit_attr_int(in->node, "multiple", 1) == 1 && kit_attr_int(in->node, "shrink_only", 0) == 0;
@@ -155,10 +155,10 @@ static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
         pp_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
 
     (void)ctx;
-    if (status != INLAY_OK || !pp_knows_rank(x))
+    if (status != INLAY_OK || !pp_knows_rank(input))
         return status;
-    at = x->rank - 3;
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    at = input->rank - 3;
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
     if (dims[at].kind == INLAY_DIM_FIXED && dims[at + 1].kind == INLAY_DIM_FIXED && dims[at].value > 0 &&
         dims[at + 1].value > 0 && dims[at].value <= MAX_SIDE && dims[at + 1].value <= MAX_SIDE && h >= 0 && w >= 0 &&
         h <= MAX_SIDE && w <= MAX_SIDE && kit_attr_int(in->node, "multiple", 1) > 0 && (h > 0 || w > 0)) {
@@ -169,7 +169,7 @@ static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
         dims[at] = stretch && h > 0 ? pp_fixed(h) : pp_open();
         dims[at + 1] = stretch && w > 0 ? pp_fixed(w) : pp_open();
     }
-    return pp_set(in, 0, x->rank, dims);
+    return pp_set(in, 0, input->rank, dims);
 }
 
 static bool supports_resize(const kit_node *node, kit_refusal *why)
@@ -179,38 +179,38 @@ static bool supports_resize(const kit_node *node, kit_refusal *why)
 
 static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
     const int64_t *dims;
     int64_t out[2], count;
-    struct resample *r;
+    struct resample *resample;
 
-    if (!picture_dims(x, &dims, &count))
+    if (!picture_dims(input, &dims, &count))
         return bad_picture(diag, "ResizeImage");
     size_of(state, dims, out);
-    r = resample_create(((const resize_state *)state)->filter, dims[0], dims[1], out[0], out[1], dims[2]);
-    if (r == NULL)
+    resample = resample_create(((const resize_state *)state)->filter, dims[0], dims[1], out[0], out[1], dims[2]);
+    if (resample == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ResizeImage: no memory for the weights");
-    plan->workspace_bytes = resample_scratch(r, x->dtype);
-    plan->plan = r;
+    plan->workspace_bytes = resample_scratch(resample, input->dtype);
+    plan->plan = resample;
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
 
 static inlay_status run_resize(const kit_call *call)
 {
-    const struct resample *r = call->plan;
-    const kit_tensor *x = &call->in[0];
-    const int64_t count = x->rank == 4 ? x->dims[0] : 1;
-    int64_t dims[4] = { count, r->y.out, r->x.out, r->channels };
-    const uint64_t in_bytes = kit_bytes(x->dtype, r->y.in * r->x.in * r->channels),
-                   out_bytes = kit_bytes(x->dtype, r->y.out * r->x.out * r->channels);
+    const struct resample *resample = call->plan;
+    const kit_tensor *input = &call->in[0];
+    const int64_t count = input->rank == 4 ? input->dims[0] : 1;
+    int64_t dims[4] = { count, resample->y.out, resample->x.out, resample->channels };
+    const uint64_t in_bytes = kit_bytes(input->dtype, resample->y.in * resample->x.in * resample->channels),
+                   out_bytes = kit_bytes(input->dtype, resample->y.out * resample->x.out * resample->channels);
     inlay_status status = INLAY_OK;
 
     if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, x->rank, x->rank == 4 ? dims : dims + 1);
+        status = kit_alloc_output(call, 0, input->rank, input->rank == 4 ? dims : dims + 1);
     for (int64_t i = 0; status == INLAY_OK && i < count; i++)
-        status = resample_run(r, call, x->dtype, (const char *)x->data + (uint64_t)i * in_bytes,
-                              (char *)call->out[0].data + (uint64_t)i * out_bytes, r->x.out, call->workspace);
+        status = resample_run(resample, call, input->dtype, (const char *)input->data + (uint64_t)i * in_bytes,
+                              (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->x.out, call->workspace);
     return status;
 }
 
@@ -258,15 +258,15 @@ struct frame {
 static struct frame frame_of(const int64_t *dims, int64_t height, int64_t width)
 {
     const double by_height = (double)height / (double)dims[0], by_width = (double)width / (double)dims[1];
-    struct frame f = { .scale = by_height < by_width ? by_height : by_width };
+    struct frame frame = { .scale = by_height < by_width ? by_height : by_width };
 
-    f.height = (int64_t)((double)dims[0] * f.scale + 0.5);
-    f.width = (int64_t)((double)dims[1] * f.scale + 0.5);
-    f.height = f.height < 1 ? 1 : f.height > height ? height : f.height;
-    f.width = f.width < 1 ? 1 : f.width > width ? width : f.width;
-    f.top = (height - f.height) / 2;
-    f.left = (width - f.width) / 2;
-    return f;
+    frame.height = (int64_t)((double)dims[0] * frame.scale + 0.5);
+    frame.width = (int64_t)((double)dims[1] * frame.scale + 0.5);
+    frame.height = frame.height < 1 ? 1 : frame.height > height ? height : frame.height;
+    frame.width = frame.width < 1 ? 1 : frame.width > width ? width : frame.width;
+    frame.top = (height - frame.height) / 2;
+    frame.left = (width - frame.width) / 2;
+    return frame;
 }
 
 static inlay_status infer_letterbox(void *ctx, inlay_infer *in, inlay_diag *diag)
@@ -299,28 +299,28 @@ static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_dia
     const resize_state *s = state;
     const int64_t *dims;
     int64_t count;
-    struct resample *r;
-    struct frame f;
+    struct resample *resample;
+    struct frame frame;
 
     if (!picture_dims(&plan->in[0], &dims, &count))
         return bad_picture(diag, "Letterbox");
-    f = frame_of(dims, s->height, s->width);
-    r = resample_create(s->filter, dims[0], dims[1], f.height, f.width, dims[2]);
-    if (r == NULL)
+    frame = frame_of(dims, s->height, s->width);
+    resample = resample_create(s->filter, dims[0], dims[1], frame.height, frame.width, dims[2]);
+    if (resample == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "Letterbox: no memory for the weights");
-    plan->workspace_bytes = resample_scratch(r, INLAY_UINT8);
-    plan->plan = r;
+    plan->workspace_bytes = resample_scratch(resample, INLAY_UINT8);
+    plan->plan = resample;
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
 
 static inlay_status run_letterbox(const kit_call *call)
 {
-    const resize_state *s = call->state;
-    const struct resample *r = call->plan;
-    const kit_tensor *x = &call->in[0];
-    const int64_t dims[3] = { s->height, s->width, r->channels };
-    const struct frame f = frame_of(x->dims, s->height, s->width);
+    const resize_state *state = call->state;
+    const struct resample *resample = call->plan;
+    const kit_tensor *input = &call->in[0];
+    const int64_t dims[3] = { state->height, state->width, resample->channels };
+    const struct frame frame = frame_of(input->dims, state->height, state->width);
     uint8_t *to;
 
     if (call->out[0].data == NULL) {
@@ -330,13 +330,15 @@ static inlay_status run_letterbox(const kit_call *call)
             return status;
     }
     to = call->out[0].data;
-    memset(to, s->fill, (size_t)(dims[0] * dims[1] * dims[2]));
+    memset(to, state->fill, (size_t)(dims[0] * dims[1] * dims[2]));
     if (kit_has_output(call, 1)) {
-        const float place[5] = { (float)f.scale, (float)f.left, (float)f.top, (float)x->dims[1], (float)x->dims[0] };
+        const float place[5] = { (float)frame.scale, (float)frame.left, (float)frame.top, (float)input->dims[1],
+                                 (float)input->dims[0] };
 
         memcpy(call->out[1].data, place, sizeof place);
     }
-    return resample_run(r, call, INLAY_UINT8, x->data, to + (f.top * s->width + f.left) * r->channels, s->width,
+    return resample_run(resample, call, INLAY_UINT8, input->data,
+                        to + (frame.top * state->width + frame.left) * resample->channels, state->width,
                         call->workspace);
 }
 

@@ -17,10 +17,10 @@ inlay_status decode_open(const inlay_host *host, const inlay_create_args *args, 
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to open the provider");
     *most = PICTURE_MAX_PIXELS;
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, decode_options[0].name) == 0)
-            *most = v->i;
+        if (strcmp(value->name, decode_options[0].name) == 0)
+            *most = value->i;
     }
     *out = most;
     return INLAY_OK;

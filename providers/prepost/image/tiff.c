@@ -54,12 +54,13 @@ static bool is(const uint8_t *b, size_t n)
 
 static tmsize_t on_read(thandle_t handle, void *to, tmsize_t count)
 {
-    struct reader *r = (struct reader *)handle;
-    const uint64_t left = r->at < r->count ? r->count - r->at : 0, n = (uint64_t)count < left ? (uint64_t)count : left;
+    struct reader *reader = (struct reader *)handle;
+    const uint64_t left = reader->at < reader->count ? reader->count - reader->at : 0,
+                   n = (uint64_t)count < left ? (uint64_t)count : left;
 
     if (n > 0)
-        memcpy(to, r->bytes + r->at, n);
-    r->at += n;
+        memcpy(to, reader->bytes + reader->at, n);
+    reader->at += n;
     return (tmsize_t)n;
 }
 
@@ -73,10 +74,10 @@ static tmsize_t on_write(thandle_t handle, void *from, tmsize_t count)
 
 static toff_t on_seek(thandle_t handle, toff_t offset, int whence)
 {
-    struct reader *r = (struct reader *)handle;
+    struct reader *reader = (struct reader *)handle;
 
-    r->at = whence == SEEK_SET ? offset : whence == SEEK_CUR ? r->at + offset : r->count + offset;
-    return r->at;
+    reader->at = whence == SEEK_SET ? offset : whence == SEEK_CUR ? reader->at + offset : reader->count + offset;
+    return reader->at;
 }
 
 static int on_close(thandle_t handle)
@@ -92,11 +93,11 @@ static toff_t on_size(thandle_t handle)
 
 static int on_error(TIFF *t, void *user, const char *module, const char *format, va_list args)
 {
-    struct reader *r = user;
+    struct reader *reader = user;
 
     (void)t;
     (void)module;
-    (void)vsnprintf(r->why, sizeof r->why, format, args);
+    (void)vsnprintf(reader->why, sizeof reader->why, format, args);
     return 1;
 }
 
@@ -110,7 +111,7 @@ static int on_warning(TIFF *t, void *user, const char *module, const char *forma
     return 1;
 }
 
-static TIFF *open_tiff(struct reader *r, int64_t max_pixels)
+static TIFF *open_tiff(struct reader *reader, int64_t max_pixels)
 {
     TIFFOpenOptions *options = lib.OpenOptionsAlloc();
     TIFF *t;
@@ -118,9 +119,9 @@ static TIFF *open_tiff(struct reader *r, int64_t max_pixels)
     if (options == NULL)
         return NULL;
     lib.OpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)max_pixels * 4 + (1 << 20));
-    lib.OpenOptionsSetErrorHandlerExtR(options, on_error, r);
-    lib.OpenOptionsSetWarningHandlerExtR(options, on_warning, r);
-    t = lib.ClientOpenExt("picture", "rm", (thandle_t)r, on_read, on_write, on_seek, on_close, on_size, NULL, NULL,
+    lib.OpenOptionsSetErrorHandlerExtR(options, on_error, reader);
+    lib.OpenOptionsSetWarningHandlerExtR(options, on_warning, reader);
+    t = lib.ClientOpenExt("picture", "rm", (thandle_t)reader, on_read, on_write, on_seek, on_close, on_size, NULL, NULL,
                           options);
     lib.OpenOptionsFree(options);
     return t;
@@ -144,7 +145,7 @@ static void put_rows(picture_sink *sink, uint32_t *pixels)
     }
 }
 
-static inlay_status read_all(TIFF *t, struct reader *r, picture_sink *sink)
+static inlay_status read_all(TIFF *t, struct reader *reader, picture_sink *sink)
 {
     uint32_t width = 0, height = 0, *pixels;
     char why[1024] = "";
@@ -164,25 +165,25 @@ static inlay_status read_all(TIFF *t, struct reader *r, picture_sink *sink)
         put_rows(sink, pixels);
     else
         status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
-                            r->why[0] != '\0' ? r->why : "the picture is damaged");
+                            reader->why[0] != '\0' ? reader->why : "the picture is damaged");
     free(pixels);
     return status;
 }
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
-    struct reader r = { .bytes = bytes, .count = count };
+    struct reader reader = { .bytes = bytes, .count = count };
     inlay_status status;
     TIFF *t;
 
     call_once(&opened, open_library);
     if (!lib.there)
         return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "TIFF: " TIFF_SONAME " is not installed, or another version");
-    t = open_tiff(&r, sink->max_pixels);
+    t = open_tiff(&reader, sink->max_pixels);
     if (t == NULL)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
-                          r.why[0] != '\0' ? r.why : "the header is damaged");
-    status = read_all(t, &r, sink);
+                          reader.why[0] != '\0' ? reader.why : "the header is damaged");
+    status = read_all(t, &reader, sink);
     lib.Close(t);
     return status;
 }

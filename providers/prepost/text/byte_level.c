@@ -13,18 +13,18 @@ static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_d
 {
     const inlay_str vocab = tokens_attr(node->info, "vocab"), merges = tokens_attr(node->info, "merges");
     const int64_t pad_to = kit_attr_int(node->info, "padding_length", -1);
-    token_state *s = NULL;
-    inlay_status status = tokens_state(&s, diag);
+    token_state *state = NULL;
+    inlay_status status = tokens_state(&state, diag);
 
     if (status == INLAY_OK)
-        status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &s->t, diag);
+        status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &state->t, diag);
     if (status != INLAY_OK) {
-        tokens_release(s);
+        tokens_release(state);
         return status;
     }
-    s->pad_to = s->max = pad_to > 0 ? pad_to : 0;
-    s->end = -1;
-    *out_state = s;
+    state->pad_to = state->max = pad_to > 0 ? pad_to : 0;
+    state->end = -1;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -65,19 +65,19 @@ static inlay_status prepare_roberta(const kit_node *node, void **out_state, inla
 {
     void *made = NULL;
     inlay_status status = prepare_gpt2(node, &made, diag);
-    token_state *s = made;
+    token_state *state = made;
 
     if (status != INLAY_OK)
         return status;
-    s->begin = text_id(s->t, "<s>");
-    s->end = text_id(s->t, "</s>");
-    s->pad = text_id(s->t, "<pad>") >= 0 ? text_id(s->t, "<pad>") : 0;
-    s->around = true;
-    if (s->begin < 0 || s->end < 0) {
-        tokens_release(s);
+    state->begin = text_id(state->t, "<s>");
+    state->end = text_id(state->t, "</s>");
+    state->pad = text_id(state->t, "<pad>") >= 0 ? text_id(state->t, "<pad>") : 0;
+    state->around = true;
+    if (state->begin < 0 || state->end < 0) {
+        tokens_release(state);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "RobertaTokenizer: its vocabulary has no '<s>' or no '</s>'");
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -161,30 +161,30 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
     char *json = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&json, &bytes);
-    token_state *s = NULL;
-    inlay_status status = to != NULL ? tokens_state(&s, diag) : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    token_state *state = NULL;
+    inlay_status status = to != NULL ? tokens_state(&state, diag) : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
 
     if (to != NULL)
         write_clip(to, tokens_attr(node->info, "vocab"), tokens_attr(node->info, "merges"));
     if (to != NULL && fclose(to) != 0 && status == INLAY_OK)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CLIPTokenizer: no memory for its files");
     if (status == INLAY_OK)
-        status = text_open(json, bytes, &s->t, diag);
+        status = text_open(json, bytes, &state->t, diag);
     free(json);
     if (status == INLAY_OK) {
-        s->begin = text_id(s->t, "<|startoftext|>");
-        s->end = text_id(s->t, "<|endoftext|>");
-        s->around = s->skip_blank = true;
-        s->pad_to = s->max = pad_to > 0 ? pad_to : 0;
-        if (s->begin < 0 || s->end < 0)
+        state->begin = text_id(state->t, "<|startoftext|>");
+        state->end = text_id(state->t, "<|endoftext|>");
+        state->around = state->skip_blank = true;
+        state->pad_to = state->max = pad_to > 0 ? pad_to : 0;
+        if (state->begin < 0 || state->end < 0)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                                 "CLIPTokenizer: its vocabulary has no '<|startoftext|>' or no '<|endoftext|>'");
     }
     if (status != INLAY_OK) {
-        tokens_release(s);
+        tokens_release(state);
         return status;
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 

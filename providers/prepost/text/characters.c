@@ -2,25 +2,25 @@
 #include "parts.h"
 #include <unictype.h>
 
-void buf_put(text_buf *b, const char *data, size_t count)
+void buf_put(text_buf *buffer, const char *data, size_t count)
 {
-    if (count > b->room - b->count) {
-        const size_t room = (b->count + count) * 2 + 32;
-        char *more = realloc(b->data, room);
+    if (count > buffer->room - buffer->count) {
+        const size_t room = (buffer->count + count) * 2 + 32;
+        char *more = realloc(buffer->data, room);
 
         if (more == NULL) {
-            b->failed = true;
+            buffer->failed = true;
             return;
         }
-        b->data = more;
-        b->room = room;
+        buffer->data = more;
+        buffer->room = room;
     }
     if (count > 0)
-        memcpy(b->data + b->count, data, count);
-    b->count += count;
+        memcpy(buffer->data + buffer->count, data, count);
+    buffer->count += count;
 }
 
-void buf_char(text_buf *b, uint32_t c)
+void buf_char(text_buf *buffer, uint32_t c)
 {
     char s[4];
     size_t n = 0;
@@ -40,32 +40,32 @@ void buf_char(text_buf *b, uint32_t c)
         s[n++] = (char)(0x80 | (c >> 6 & 63));
         s[n++] = (char)(0x80 | (c & 63));
     }
-    buf_put(b, s, n);
+    buf_put(buffer, s, n);
 }
 
-void spans_add(text_spans *s, size_t at, size_t count)
+void spans_add(text_spans *spans, size_t at, size_t count)
 {
     if (count == 0)
         return;
-    if (s->count == s->room) {
-        const size_t room = s->room * 2 + 16;
-        text_span *more = realloc(s->list, room * sizeof *more);
+    if (spans->count == spans->room) {
+        const size_t room = spans->room * 2 + 16;
+        text_span *more = realloc(spans->list, room * sizeof *more);
 
         if (more == NULL) {
-            s->text.failed = true;
+            spans->text.failed = true;
             return;
         }
-        s->list = more;
-        s->room = room;
+        spans->list = more;
+        spans->room = room;
     }
-    s->list[s->count++] = (text_span){ at, count };
+    spans->list[spans->count++] = (text_span){ at, count };
 }
 
-void spans_free(text_spans *s)
+void spans_free(text_spans *spans)
 {
-    free(s->text.data);
-    free(s->list);
-    *s = (text_spans){ 0 };
+    free(spans->text.data);
+    free(spans->list);
+    *spans = (text_spans){ 0 };
 }
 
 uint32_t char_at(const char *s, size_t *size)
@@ -100,7 +100,7 @@ static size_t valid_at(const unsigned char *p, size_t left)
     return n;
 }
 
-void buf_clean(text_buf *b, const char *text, size_t bytes)
+void buf_clean(text_buf *buffer, const char *text, size_t bytes)
 {
     size_t from = 0, at = 0;
 
@@ -111,11 +111,11 @@ void buf_clean(text_buf *b, const char *text, size_t bytes)
             at += n;
             continue;
         }
-        buf_put(b, text + from, at - from);
-        buf_char(b, 0xfffd);
+        buf_put(buffer, text + from, at - from);
+        buf_char(buffer, 0xfffd);
         from = ++at;
     }
-    buf_put(b, text + from, at - from);
+    buf_put(buffer, text + from, at - from);
 }
 
 bool is_space(uint32_t c)

@@ -57,51 +57,51 @@ static double log_of(float v, int kind, double less)
 /* ------------------------------------------------------------------ text */
 
 /* The letter of a class: those of the alphabet without the blank; a class behind the last is the space. */
-static inlay_str letter_of(const ctc_state *s, int64_t class, int64_t blank)
+static inlay_str letter_of(const ctc_state *state, int64_t class, int64_t blank)
 {
     const int64_t i = class - (class > blank ? 1 : 0);
 
-    return i < s->letters.count ? s->letters.list[i] : (inlay_str){ " ", 1 };
+    return i < state->letters.count ? state->letters.list[i] : (inlay_str){ " ", 1 };
 }
 
 static inlay_status put_text(const kit_call *call, int64_t row, const int64_t *classes, int64_t count, int64_t blank)
 {
-    const ctc_state *s = call->state;
+    const ctc_state *state = call->state;
     uint64_t bytes = 0;
     char *text;
 
     for (int64_t i = 0; i < count; i++)
-        bytes += letter_of(s, classes[i], blank).bytes;
+        bytes += letter_of(state, classes[i], blank).bytes;
     text = kit_alloc_string(call, bytes > 0 ? bytes : 1);
     if (text == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "CtcDecode: no memory for a text");
     ((inlay_str *)call->out[0].data)[row] = (inlay_str){ text, bytes };
     for (int64_t i = 0; i < count; i++) {
-        const inlay_str l = letter_of(s, classes[i], blank);
+        const inlay_str string = letter_of(state, classes[i], blank);
 
-        memcpy(text, l.data, l.bytes);
-        text += l.bytes;
+        memcpy(text, string.data, string.bytes);
+        text += string.bytes;
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ the best letter of each step */
 
-static inlay_status greedy(const kit_call *call, int64_t row, const float *x, int64_t steps, int64_t classes,
+static inlay_status greedy(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
                            int64_t blank, int64_t *text)
 {
-    const ctc_state *s = call->state;
+    const ctc_state *state = call->state;
     int64_t before = blank, count = 0;
     double sum = 0;
 
-    for (int64_t t = 0; t < steps; t++, x += classes) {
+    for (int64_t t = 0; t < steps; t++, input += classes) {
         int64_t best = 0;
 
         for (int64_t i = 1; i < classes; i++)
-            if (x[i] > x[best])
+            if (input[i] > input[best])
                 best = i;
         if (best != blank && best != before) {
-            sum += exp(log_of(x[best], s->kind, log_sum(x, classes, s->kind)));
+            sum += exp(log_of(input[best], state->kind, log_sum(input, classes, state->kind)));
             text[count++] = best;
         }
         before = best;
@@ -128,120 +128,122 @@ static uint64_t search_bytes(int64_t steps, int64_t beam)
            (uint64_t)beam * (MAX_LETTERS + 2) * sizeof(struct place) + MAX_LETTERS * sizeof(int64_t);
 }
 
-static double total(const struct place *p)
+static double total(const struct place *place)
 {
-    return log_add(p->blank, p->letter);
+    return log_add(place->blank, place->letter);
 }
 
-static void best_letters(struct search *h, const float *x, int64_t classes, int64_t blank)
+static void best_letters(struct search *search, const float *input, int64_t classes, int64_t blank)
 {
-    h->letter_count = 0;
+    search->letter_count = 0;
     for (int64_t i = 0; i < classes; i++) {
-        int64_t at = h->letter_count;
+        int64_t at = search->letter_count;
 
         if (i == blank)
             continue;
-        while (at > 0 && x[i] > x[h->letters[at - 1]])
+        while (at > 0 && input[i] > input[search->letters[at - 1]])
             at--;
         if (at >= MAX_LETTERS)
             continue;
-        h->letter_count += h->letter_count < MAX_LETTERS;
-        memmove(h->letters + at + 1, h->letters + at, (size_t)(h->letter_count - at - 1) * sizeof *h->letters);
-        h->letters[at] = i;
+        search->letter_count += search->letter_count < MAX_LETTERS;
+        memmove(search->letters + at + 1, search->letters + at,
+                (size_t)(search->letter_count - at - 1) * sizeof *search->letters);
+        search->letters[at] = i;
     }
 }
 
 /* The place of the prefix that is p and a letter; NULL: it is not in the beam. */
-static struct place *child_of(const struct search *h, int32_t p, int64_t letter)
+static struct place *child_of(const struct search *search, int32_t p, int64_t letter)
 {
-    for (int64_t i = 0; i < h->place_count; i++) {
-        const struct prefix *own = &h->prefixes[h->places[i].at];
+    for (int64_t i = 0; i < search->place_count; i++) {
+        const struct prefix *own = &search->prefixes[search->places[i].at];
 
-        if (h->places[i].at != 0 && own->parent == p && own->letter == letter)
-            return &h->next[i]; /* the first of next are the places themselves, a step later */
+        if (search->places[i].at != 0 && own->parent == p && own->letter == letter)
+            return &search->next[i]; /* the first of next are the places themselves, a step later */
     }
     return NULL;
 }
 
-static void extend(struct search *h, const struct place *p, int64_t letter, double score)
+static void extend(struct search *search, const struct place *place, int64_t letter, double score)
 {
-    const struct prefix *own = &h->prefixes[p->at];
-    const double sum = (p->at != 0 && own->letter == letter ? p->blank : total(p)) + score;
-    struct place *child = child_of(h, p->at, letter);
+    const struct prefix *own = &search->prefixes[place->at];
+    const double sum = (place->at != 0 && own->letter == letter ? place->blank : total(place)) + score;
+    struct place *child = child_of(search, place->at, letter);
 
     if (child != NULL)
         child->letter = log_add(child->letter, sum);
     else if (sum > -HUGE_VAL)
-        h->next[h->next_count++] = (struct place){ -HUGE_VAL, sum, p->at, (int32_t)letter };
+        search->next[search->next_count++] = (struct place){ -HUGE_VAL, sum, place->at, (int32_t)letter };
 }
 
 /* The best places become the beam, and those that are new prefixes of their own. */
-static void keep_best(struct search *h, int64_t beam)
+static void keep_best(struct search *search, int64_t beam)
 {
-    h->place_count = 0;
-    while (h->place_count < beam && h->place_count < h->next_count) {
-        int64_t best = h->place_count;
-        struct place p;
+    search->place_count = 0;
+    while (search->place_count < beam && search->place_count < search->next_count) {
+        int64_t best = search->place_count;
+        struct place place;
 
-        for (int64_t i = h->place_count + 1; i < h->next_count; i++)
-            if (total(&h->next[i]) > total(&h->next[best]))
+        for (int64_t i = search->place_count + 1; i < search->next_count; i++)
+            if (total(&search->next[i]) > total(&search->next[best]))
                 best = i;
-        p = h->next[best];
-        memmove(h->next + h->place_count + 1, h->next + h->place_count,
-                (size_t)(best - h->place_count) * sizeof *h->next);
-        if (p.extra >= 0) {
-            h->prefixes[h->prefix_count] = (struct prefix){ p.at, p.extra };
-            p.at = h->prefix_count++;
-            p.extra = -1;
+        place = search->next[best];
+        memmove(search->next + search->place_count + 1, search->next + search->place_count,
+                (size_t)(best - search->place_count) * sizeof *search->next);
+        if (place.extra >= 0) {
+            search->prefixes[search->prefix_count] = (struct prefix){ place.at, place.extra };
+            place.at = search->prefix_count++;
+            place.extra = -1;
         }
-        h->next[h->place_count] = p;
-        h->places[h->place_count++] = p;
+        search->next[search->place_count] = place;
+        search->places[search->place_count++] = place;
     }
 }
 
-static void step(struct search *h, const ctc_state *s, const float *x, int64_t classes, int64_t blank)
+static void step(struct search *search, const ctc_state *state, const float *input, int64_t classes, int64_t blank)
 {
-    const double less = log_sum(x, classes, s->kind);
+    const double less = log_sum(input, classes, state->kind);
 
-    best_letters(h, x, classes, blank);
-    for (int64_t i = 0; i < h->place_count; i++) {
-        const struct place *p = &h->places[i];
-        const int32_t letter = h->prefixes[p->at].letter;
+    best_letters(search, input, classes, blank);
+    for (int64_t i = 0; i < search->place_count; i++) {
+        const struct place *place = &search->places[i];
+        const int32_t letter = search->prefixes[place->at].letter;
 
-        h->next[i] = *p;
-        h->next[i].blank = total(p) + log_of(x[blank], s->kind, less);
-        h->next[i].letter = p->at == 0 ? -HUGE_VAL : p->letter + log_of(x[letter], s->kind, less);
+        search->next[i] = *place;
+        search->next[i].blank = total(place) + log_of(input[blank], state->kind, less);
+        search->next[i].letter = place->at == 0 ? -HUGE_VAL : place->letter + log_of(input[letter], state->kind, less);
     }
-    h->next_count = h->place_count;
-    for (int64_t i = 0; i < h->place_count; i++)
-        for (int64_t k = 0; k < h->letter_count; k++)
-            extend(h, &h->places[i], h->letters[k], log_of(x[h->letters[k]], s->kind, less));
-    keep_best(h, s->beam);
+    search->next_count = search->place_count;
+    for (int64_t i = 0; i < search->place_count; i++)
+        for (int64_t k = 0; k < search->letter_count; k++)
+            extend(search, &search->places[i], search->letters[k],
+                   log_of(input[search->letters[k]], state->kind, less));
+    keep_best(search, state->beam);
 }
 
-static inlay_status beamed(const kit_call *call, int64_t row, const float *x, int64_t steps, int64_t classes,
+static inlay_status beamed(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
                            int64_t blank, int64_t *text, void *scratch)
 {
-    const ctc_state *s = call->state;
-    struct search h = { .letters = scratch };
+    const ctc_state *state = call->state;
+    struct search search = { .letters = scratch };
     int64_t count = 0;
 
-    h.places = (struct place *)(void *)(h.letters + MAX_LETTERS);
-    h.next = h.places + s->beam;
-    h.prefixes = (struct prefix *)(void *)(h.next + s->beam * (MAX_LETTERS + 1));
-    h.prefixes[0] = (struct prefix){ -1, -1 };
-    h.prefix_count = 1;
-    h.places[0] = (struct place){ 0, -HUGE_VAL, 0, -1 };
-    h.place_count = 1;
+    search.places = (struct place *)(void *)(search.letters + MAX_LETTERS);
+    search.next = search.places + state->beam;
+    search.prefixes = (struct prefix *)(void *)(search.next + state->beam * (MAX_LETTERS + 1));
+    search.prefixes[0] = (struct prefix){ -1, -1 };
+    search.prefix_count = 1;
+    search.places[0] = (struct place){ 0, -HUGE_VAL, 0, -1 };
+    search.place_count = 1;
     for (int64_t t = 0; t < steps; t++) {
         const inlay_status status = t % 16 == 0 ? kit_poll(call) : INLAY_OK;
 
         if (status != INLAY_OK)
             return status;
-        step(&h, s, x + t * classes, classes, blank);
+        step(&search, state, input + t * classes, classes, blank);
     }
-    for (int32_t p = h.places[0].at; p > 0; p = h.prefixes[p].parent)
-        text[count++] = h.prefixes[p].letter;
+    for (int32_t prefix = search.places[0].at; prefix > 0; prefix = search.prefixes[prefix].parent)
+        text[count++] = search.prefixes[prefix].letter;
     for (int64_t i = 0; i < count / 2; i++) {
         const int64_t letter = text[i];
 
@@ -249,7 +251,7 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *x, in
         text[count - 1 - i] = letter;
     }
     if (kit_has_output(call, 1))
-        ((float *)call->out[1].data)[row] = (float)exp(total(&h.places[0]));
+        ((float *)call->out[1].data)[row] = (float)exp(total(&search.places[0]));
     return put_text(call, row, text, count, blank);
 }
 
@@ -257,17 +259,17 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *x, in
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[1] = { pp_fixed(1) };
     inlay_status status = pp_want_rank(in, 0, 2, 3, "[steps, classes] or [N, steps, classes]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         dims[0] = pp_open();
-    else if (x->rank == 3)
-        dims[0] = x->dims[0];
+    else if (input->rank == 3)
+        dims[0] = input->dims[0];
     status = pp_set(in, 0, 1, dims);
     return status != INLAY_OK ? status : pp_set(in, 1, 1, dims);
 }
@@ -283,16 +285,16 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    struct lines *l = lines_create(node->info, "alphabet", offsetof(ctc_state, letters));
-    ctc_state *s;
+    struct lines *lines = lines_create(node->info, "alphabet", offsetof(ctc_state, letters));
+    ctc_state *state;
 
-    if (l == NULL)
+    if (lines == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CtcDecode");
-    s = (ctc_state *)(void *)((char *)l - offsetof(ctc_state, letters));
-    s->blank = kit_attr_int(node->info, "blank", 0);
-    s->beam = kit_attr_int(node->info, "beam", 1);
-    s->kind = pp_word(kit_attr_string(node->info, "scores", "probabilities"), kinds, KIT_COUNT(kinds));
-    *out_state = s;
+    state = (ctc_state *)(void *)((char *)lines - offsetof(ctc_state, letters));
+    state->blank = kit_attr_int(node->info, "blank", 0);
+    state->beam = kit_attr_int(node->info, "beam", 1);
+    state->kind = pp_word(kit_attr_string(node->info, "scores", "probabilities"), kinds, KIT_COUNT(kinds));
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -307,16 +309,17 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const ctc_state *s = state;
-    const kit_tensor *x = &plan->in[0];
+    const kit_tensor *input = &plan->in[0];
 
-    if (x->count < 0 || (x->rank != 2 && x->rank != 3))
+    if (input->count < 0 || (input->rank != 2 && input->rank != 3))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "CtcDecode: scores are [steps, classes] or [N, steps, classes]");
-    if (x->dims[x->rank - 1] < 1 || s->blank >= x->dims[x->rank - 1] || x->dims[x->rank - 1] + s->blank < 0 ||
-        x->dims[x->rank - 1] > INT32_MAX || x->dims[x->rank - 2] > INT32_MAX / MAX_BEAM)
+    if (input->dims[input->rank - 1] < 1 || s->blank >= input->dims[input->rank - 1] ||
+        input->dims[input->rank - 1] + s->blank < 0 || input->dims[input->rank - 1] > INT32_MAX ||
+        input->dims[input->rank - 2] > INT32_MAX / MAX_BEAM)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "CtcDecode: blank is %lld, of %lld classes", (long long)s->blank,
-                          (long long)x->dims[x->rank - 1]);
-    plan->workspace_bytes = (uint64_t)x->dims[x->rank - 2] * sizeof(int64_t) +
-                            (s->beam > 1 ? search_bytes(x->dims[x->rank - 2], s->beam) : 0);
+                          (long long)input->dims[input->rank - 1]);
+    plan->workspace_bytes = (uint64_t)input->dims[input->rank - 2] * sizeof(int64_t) +
+                            (s->beam > 1 ? search_bytes(input->dims[input->rank - 2], s->beam) : 0);
     for (uint32_t i = 0; i < plan->out_count; i++)
         plan->allocates |= plan->out[i].count < 0 ? 1u << i : 0;
     return INLAY_OK;
@@ -324,10 +327,11 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 
 static inlay_status run(const kit_call *call)
 {
-    const ctc_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t classes = x->dims[x->rank - 1], steps = x->dims[x->rank - 2];
-    const int64_t rows = x->rank == 3 ? x->dims[0] : 1, blank = s->blank < 0 ? s->blank + classes : s->blank;
+    const ctc_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t classes = input->dims[input->rank - 1], steps = input->dims[input->rank - 2];
+    const int64_t rows = input->rank == 3 ? input->dims[0] : 1,
+                  blank = state->blank < 0 ? state->blank + classes : state->blank;
     int64_t *text = call->workspace;
     inlay_status status = INLAY_OK;
 
@@ -337,10 +341,10 @@ static inlay_status run(const kit_call *call)
     if (!kit_has_output(call, 0))
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "CtcDecode: the text is left out");
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
-        const float *row = (const float *)x->data + r * steps * classes;
+        const float *row = (const float *)input->data + r * steps * classes;
 
-        status = s->beam > 1 ? beamed(call, r, row, steps, classes, blank, text, text + steps)
-                             : greedy(call, r, row, steps, classes, blank, text);
+        status = state->beam > 1 ? beamed(call, r, row, steps, classes, blank, text, text + steps)
+                                 : greedy(call, r, row, steps, classes, blank, text);
     }
 done:
     return status;

@@ -7,72 +7,73 @@ struct reader {
     size_t bytes;
 };
 
-enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n, which are spaces, too */
+enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \reader and \n, which are spaces, too */
 
-static int kind_at(const struct reader *r, size_t at, size_t *size)
+static int kind_at(const struct reader *reader, size_t at, size_t *size)
 {
     uint32_t c;
 
     *size = 0;
-    if (at >= r->bytes)
+    if (at >= reader->bytes)
         return END;
-    c = char_at(r->text + at, size);
+    c = char_at(reader->text + at, size);
     if (c == '\n' || c == '\r')
         return LINE;
     return is_space(c) ? SPACE : is_letter(c) ? LETTER : is_number(c) ? NUMBER : OTHER;
 }
 
 /* Past characters of that kind, at most so many. */
-static size_t skip(const struct reader *r, size_t at, int kind, size_t most)
+static size_t skip(const struct reader *reader, size_t at, int kind, size_t most)
 {
     size_t size;
 
-    while (most-- > 0 && kind_at(r, at, &size) == kind)
+    while (most-- > 0 && kind_at(reader, at, &size) == kind)
         at += size;
     return at;
 }
 
 /* 's 't 're 've 'm 'll 'd, the second form in capitals too. Bytes, 0: none is here. */
-static size_t contraction(const struct reader *r, bool capitals)
+static size_t contraction(const struct reader *reader, bool capitals)
 {
     static const char *const ends[] = { "s", "t", "re", "ve", "m", "ll", "d" };
 
-    if (r->bytes < 2 || r->text[0] != '\'')
+    if (reader->bytes < 2 || reader->text[0] != '\'')
         return 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t n = strlen(ends[i]);
-        bool same = r->bytes > n;
+        bool same = reader->bytes > n;
 
         for (size_t k = 0; same && k < n; k++)
-            same = r->text[1 + k] == ends[i][k] || (capitals && (r->text[1 + k] | 32) == ends[i][k]);
+            same = reader->text[1 + k] == ends[i][k] || (capitals && (reader->text[1 + k] | 32) == ends[i][k]);
         if (same)
             return n + 1;
     }
-    if (capitals && r->bytes > 2 && memcmp(r->text + 1, "\xc5\xbf", 2) == 0) /* the long s is an s without its case */
+    if (capitals && reader->bytes > 2 &&
+        memcmp(reader->text + 1, "\xc5\xbf", 2) == 0) /* the long s is an s without its case */
         return 3;
     return 0;
 }
 
 /* White space: all of it at the end, otherwise all but the last, which belongs to the word behind it. */
-static size_t spaces(const struct reader *r)
+static size_t spaces(const struct reader *reader)
 {
     size_t at = 0, last = 0, size;
     int kind;
 
-    while ((kind = kind_at(r, at, &size)) == SPACE || kind == LINE) {
+    while ((kind = kind_at(reader, at, &size)) == SPACE || kind == LINE) {
         last = at;
         at += size;
     }
     return kind == END || last == 0 ? at : last;
 }
 
-/* '\s*[\r\n]+': up to the last end of line of the white space; 0: there is none. */
-static size_t line_ends(const struct reader *r)
+/* '\s*[\reader\n]+': up to the last end of line of the white space; 0: there is none. */
+static size_t line_ends(const struct reader *reader)
 {
     size_t at = 0, found = 0, size;
     int kind;
 
-    while ((kind = kind_at(r, at, &size)) == SPACE || kind == LINE) {
+    while ((kind = kind_at(reader, at, &size)) == SPACE || kind == LINE) {
         at += size;
         found = kind == LINE ? at : found;
     }
@@ -80,63 +81,64 @@ static size_t line_ends(const struct reader *r)
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t word_gpt2(const struct reader *r)
+static size_t word_gpt2(const struct reader *reader)
 {
-    size_t size, at = contraction(r, false);
+    size_t size, at = contraction(reader, false);
     int kind;
 
     if (at > 0)
         return at;
-    at = r->text[0] == ' ';
-    kind = kind_at(r, at, &size);
+    at = reader->text[0] == ' ';
+    kind = kind_at(reader, at, &size);
     if (kind == LETTER || kind == NUMBER || kind == OTHER)
-        return skip(r, at, kind, r->bytes);
-    return spaces(r);
+        return skip(reader, at, kind, reader->bytes);
+    return spaces(reader);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\reader\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+ * ?[^\s\p{L}\p{N}]+[\reader\n]*|\s*[\reader\n]+|\s+(?!\S)|\s+
  */
-static size_t word_cl100k(const struct reader *r, uint32_t digits)
+static size_t word_cl100k(const struct reader *reader, uint32_t digits)
 {
-    size_t size, second, at = contraction(r, true);
+    size_t size, second, at = contraction(reader, true);
     int kind;
 
     if (at > 0)
         return at;
-    kind = kind_at(r, 0, &size);
+    kind = kind_at(reader, 0, &size);
     if (kind == LETTER)
-        return skip(r, 0, LETTER, r->bytes);
-    if ((kind == SPACE || kind == OTHER) && kind_at(r, size, &second) == LETTER)
-        return skip(r, size, LETTER, r->bytes);
+        return skip(reader, 0, LETTER, reader->bytes);
+    if ((kind == SPACE || kind == OTHER) && kind_at(reader, size, &second) == LETTER)
+        return skip(reader, size, LETTER, reader->bytes);
     if (kind == NUMBER)
-        return skip(r, 0, NUMBER, digits);
-    at = r->text[0] == ' ';
-    if (kind_at(r, at, &size) == OTHER)
-        return skip(r, skip(r, at, OTHER, r->bytes), LINE, r->bytes);
-    at = line_ends(r);
-    return at > 0 ? at : spaces(r);
+        return skip(reader, 0, NUMBER, digits);
+    at = reader->text[0] == ' ';
+    if (kind_at(reader, at, &size) == OTHER)
+        return skip(reader, skip(reader, at, OTHER, reader->bytes), LINE, reader->bytes);
+    at = line_ends(reader);
+    return at > 0 ? at : spaces(reader);
 }
 
 /* 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+; white space is dropped. */
-static size_t word_clip(const struct reader *r, bool *keep)
+static size_t word_clip(const struct reader *reader, bool *keep)
 {
-    size_t size, at = contraction(r, false);
-    const int kind = kind_at(r, 0, &size);
+    size_t size, at = contraction(reader, false);
+    const int kind = kind_at(reader, 0, &size);
 
     *keep = kind != SPACE && kind != LINE;
     if (at > 0)
         return at;
     if (kind == NUMBER || !*keep)
         return size;
-    return skip(r, 0, kind, r->bytes);
+    return skip(reader, 0, kind, reader->bytes);
 }
 
 /* ------------------------------------------------------------------ by characters */
 
 /* What a character is to a cut: 0 = dropped, 1 = alone, others: with its neighbours of the same class. */
-static int class_of(const struct cut *c, uint32_t ch)
+static int class_of(const struct cut *cut, uint32_t ch)
 {
-    switch (c->kind) {
+    switch (cut->kind) {
     case CUT_WORDS:
         return is_space(ch) ? 0 : 2;
     case CUT_WHITESPACE:
@@ -144,19 +146,22 @@ static int class_of(const struct cut *c, uint32_t ch)
     case CUT_BERT:
         return is_space(ch) ? 0 : is_punctuation(ch) ? 1 : 2;
     case CUT_DIGITS:
-        return is_number(ch) ? (c->digits == 1 ? 1 : 3) : 2;
+        return is_number(ch) ? (cut->digits == 1 ? 1 : 3) : 2;
     default: /* CUT_PUNCTUATION */
-        return is_punctuation(ch) ? (c->behaviour == WITH_CONTIGUOUS ? 3 : c->behaviour == WITH_REMOVED ? 0 : 1) : 2;
+        return is_punctuation(ch) ? (cut->behaviour == WITH_CONTIGUOUS ? 3
+                                     : cut->behaviour == WITH_REMOVED  ? 0
+                                                                       : 1)
+                                  : 2;
     }
 }
 
-static void by_class(const struct cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_class(const struct cut *cut, const char *text, size_t from, size_t bytes, text_spans *out)
 {
     size_t start = from, size;
     int before = 0;
 
     for (size_t at = from; at < from + bytes; at += size) {
-        const int class = class_of(c, char_at(text + at, &size));
+        const int class = class_of(cut, char_at(text + at, &size));
 
         if (class != before || class == 1) {
             if (before != 0)
@@ -169,20 +174,20 @@ static void by_class(const struct cut *c, const char *text, size_t from, size_t 
         spans_add(out, start, from + bytes - start);
 }
 
-static void by_pattern(const struct cut *c, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_pattern(const struct cut *cut, const char *text, size_t from, size_t bytes, text_spans *out)
 {
-    struct reader r = { text + from, bytes };
+    struct reader reader = { text + from, bytes };
 
-    while (r.bytes > 0) {
+    while (reader.bytes > 0) {
         bool keep = true;
-        const size_t n = c->kind == CUT_GPT2     ? word_gpt2(&r)
-                         : c->kind == CUT_CL100K ? word_cl100k(&r, c->digits)
-                                                 : word_clip(&r, &keep);
+        const size_t n = cut->kind == CUT_GPT2     ? word_gpt2(&reader)
+                         : cut->kind == CUT_CL100K ? word_cl100k(&reader, cut->digits)
+                                                   : word_clip(&reader, &keep);
 
         if (keep)
-            spans_add(out, (size_t)(r.text - text), n);
-        r.text += n;
-        r.bytes -= n;
+            spans_add(out, (size_t)(reader.text - text), n);
+        reader.text += n;
+        reader.bytes -= n;
     }
 }
 
@@ -218,13 +223,13 @@ static void by_text(int behaviour, const char *mark, const char *text, size_t fr
 
 /* ------------------------------------------------------------------ steps that change the text */
 
-static void spell_bytes(const struct cut *c, const text_spans *in, text_spans *out)
+static void spell_bytes(const struct cut *cut, const text_spans *in, text_spans *out)
 {
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
         const size_t start = out->text.count;
 
-        if (c->prefix_space && text[0] != ' ')
+        if (cut->prefix_space && text[0] != ' ')
             buf_char(&out->text, char_of_byte(' '));
         for (size_t k = 0; k < in->list[i].count; k++)
             buf_char(&out->text, char_of_byte((unsigned char)text[k]));
@@ -232,23 +237,23 @@ static void spell_bytes(const struct cut *c, const text_spans *in, text_spans *o
     }
 }
 
-static void mark_spaces(const struct cut *c, const text_spans *in, text_spans *out, bool first)
+static void mark_spaces(const struct cut *cut, const text_spans *in, text_spans *out, bool first)
 {
-    const size_t n = strlen(c->text);
+    const size_t n = strlen(cut->text);
 
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
         const size_t start = out->text.count, bytes = in->list[i].count;
-        const bool marked = text[0] == ' ' || (bytes >= n && memcmp(text, c->text, n) == 0);
+        const bool marked = text[0] == ' ' || (bytes >= n && memcmp(text, cut->text, n) == 0);
 
-        if (!marked && (c->prepend == PREPEND_ALWAYS || (c->prepend == PREPEND_FIRST && first && i == 0)))
-            buf_put(&out->text, c->text, n);
+        if (!marked && (cut->prepend == PREPEND_ALWAYS || (cut->prepend == PREPEND_FIRST && first && i == 0)))
+            buf_put(&out->text, cut->text, n);
         for (size_t k = 0; k < bytes; k++)
-            buf_put(&out->text, text[k] == ' ' ? c->text : text + k, text[k] == ' ' ? n : 1);
+            buf_put(&out->text, text[k] == ' ' ? cut->text : text + k, text[k] == ' ' ? n : 1);
         if (out->text.failed)
             return;
-        if (c->split)
-            by_text(WITH_NEXT, c->text, out->text.data, start, out->text.count - start, out);
+        if (cut->split)
+            by_text(WITH_NEXT, cut->text, out->text.data, start, out->text.count - start, out);
         else
             spans_add(out, start, out->text.count - start);
     }
@@ -268,17 +273,17 @@ static void prefixed(const text_spans *in, text_spans *out)
     }
 }
 
-void cut_apply(const struct cut *c, const text_spans *in, text_spans *out, bool first)
+void cut_apply(const struct cut *cut, const text_spans *in, text_spans *out, bool first)
 {
-    if (c->kind == CUT_BYTES) {
-        spell_bytes(c, in, out);
+    if (cut->kind == CUT_BYTES) {
+        spell_bytes(cut, in, out);
         return;
     }
-    if (c->kind == CUT_METASPACE) {
-        mark_spaces(c, in, out, first);
+    if (cut->kind == CUT_METASPACE) {
+        mark_spaces(cut, in, out, first);
         return;
     }
-    if (c->kind == CUT_GPT2 && c->prefix_space) {
+    if (cut->kind == CUT_GPT2 && cut->prefix_space) {
         text_spans with = { 0 };
         const struct cut plain = { .kind = CUT_GPT2 };
 
@@ -294,11 +299,11 @@ void cut_apply(const struct cut *c, const text_spans *in, text_spans *out, bool 
     if (out->text.failed)
         return;
     for (size_t i = 0; i < in->count; i++) {
-        if (c->kind == CUT_GPT2 || c->kind == CUT_CL100K || c->kind == CUT_CLIP)
-            by_pattern(c, out->text.data, in->list[i].at, in->list[i].count, out);
-        else if (c->kind == CUT_TEXT)
-            by_text(c->behaviour, c->text, out->text.data, in->list[i].at, in->list[i].count, out);
+        if (cut->kind == CUT_GPT2 || cut->kind == CUT_CL100K || cut->kind == CUT_CLIP)
+            by_pattern(cut, out->text.data, in->list[i].at, in->list[i].count, out);
+        else if (cut->kind == CUT_TEXT)
+            by_text(cut->behaviour, cut->text, out->text.data, in->list[i].at, in->list[i].count, out);
         else
-            by_class(c, out->text.data, in->list[i].at, in->list[i].count, out);
+            by_class(cut, out->text.data, in->list[i].at, in->list[i].count, out);
     }
 }

@@ -9,19 +9,19 @@ struct text {
     size_t bytes, room;
 };
 
-static bool put(struct text *t, const char *data, size_t bytes)
+static bool put(struct text *text, const char *data, size_t bytes)
 {
-    if (t->room - t->bytes < bytes + 1) {
-        char *more = realloc(t->data, (t->bytes + bytes) * 2 + 64);
+    if (text->room - text->bytes < bytes + 1) {
+        char *more = realloc(text->data, (text->bytes + bytes) * 2 + 64);
 
         if (more == NULL)
             return false;
-        t->data = more;
-        t->room = (t->bytes + bytes) * 2 + 64;
+        text->data = more;
+        text->room = (text->bytes + bytes) * 2 + 64;
     }
     if (bytes > 0)
-        memcpy(t->data + t->bytes, data, bytes);
-    t->bytes += bytes;
+        memcpy(text->data + text->bytes, data, bytes);
+    text->bytes += bytes;
     return true;
 }
 
@@ -93,12 +93,12 @@ static void release_bpe(void *state)
 }
 
 /* The line of a list "number TAB text" that has that number; NULL: none. */
-static const inlay_str *find(const struct lines *l, int64_t number, inlay_str *rest)
+static const inlay_str *find(const struct lines *lines, int64_t number, inlay_str *rest)
 {
-    for (uint32_t i = 0; i < l->count; i++) {
+    for (uint32_t i = 0; i < lines->count; i++) {
         int64_t n;
 
-        if (read_pair(l->list[i], &n, rest) && n == number)
+        if (read_pair(lines->list[i], &n, rest) && n == number)
             return rest;
     }
     return NULL;
@@ -106,77 +106,78 @@ static const inlay_str *find(const struct lines *l, int64_t number, inlay_str *r
 
 static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    bpe_state *s = calloc(1, sizeof *s);
+    bpe_state *state = calloc(1, sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return no_memory(diag);
-    s->words = lines_create(node->info, "id_vocab", 0);
-    s->spellings = lines_create(node->info, "byte_decoder", 0);
-    s->added = lines_create(node->info, "added_tokens", 0);
-    s->special = lines_create(node->info, "all_special_ids", 0);
-    s->unknown = copy_of(node, "unk_token", "<|endoftext|>");
-    s->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
-    s->spaces = kit_attr_int(node->info, "whitespace_token", 0) != 0;
-    if (s->words == NULL || s->spellings == NULL || s->added == NULL || s->special == NULL || s->unknown == NULL) {
-        release_bpe(s);
+    state->words = lines_create(node->info, "id_vocab", 0);
+    state->spellings = lines_create(node->info, "byte_decoder", 0);
+    state->added = lines_create(node->info, "added_tokens", 0);
+    state->special = lines_create(node->info, "all_special_ids", 0);
+    state->unknown = copy_of(node, "unk_token", "<|endoftext|>");
+    state->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
+    state->spaces = kit_attr_int(node->info, "whitespace_token", 0) != 0;
+    if (state->words == NULL || state->spellings == NULL || state->added == NULL || state->special == NULL ||
+        state->unknown == NULL) {
+        release_bpe(state);
         return no_memory(diag);
     }
     for (int i = 0; i < SPELLINGS; i++)
-        s->byte_of[i] = -1;
-    for (uint32_t i = 0; i < s->spellings->count; i++) {
+        state->byte_of[i] = -1;
+    for (uint32_t i = 0; i < state->spellings->count; i++) {
         int64_t from, to;
         inlay_str rest, nothing;
 
-        if (!read_pair(s->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) || from >= SPELLINGS ||
-            to > 255) {
-            release_bpe(s);
+        if (!read_pair(state->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) ||
+            from >= SPELLINGS || to > 255) {
+            release_bpe(state);
             return inlay_fail(
                 diag, INLAY_INVALID_ARGUMENT,
                 "BpeDecoder: byte_decoder, line %u: expected a character's number below %d, a tab and a byte", i + 1,
                 SPELLINGS);
         }
-        s->byte_of[from] = (int16_t)to;
+        state->byte_of[from] = (int16_t)to;
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
 /* Characters that spell no byte are themselves. */
-static bool put_spelled(const bpe_state *s, inlay_str word, struct text *to)
+static bool put_spelled(const bpe_state *state, inlay_str word, struct text *to)
 {
     bool good = true;
 
     for (size_t i = 0, n; good && i < word.bytes; i += n) {
         const uint32_t c = character(word.data + i, word.bytes - i, &n);
-        const char byte = (char)(c < SPELLINGS ? s->byte_of[c] : 0);
+        const char byte = (char)(c < SPELLINGS ? state->byte_of[c] : 0);
 
-        good = c < SPELLINGS && s->byte_of[c] >= 0 ? put(to, &byte, 1) : put(to, word.data + i, n);
+        good = c < SPELLINGS && state->byte_of[c] >= 0 ? put(to, &byte, 1) : put(to, word.data + i, n);
     }
     return good;
 }
 
-static bool decode_row(const bpe_state *s, const int64_t *ids, int64_t count, struct text *to)
+static bool decode_row(const bpe_state *state, const int64_t *ids, int64_t count, struct text *to)
 {
     bool good = true, after_special = false;
 
     for (int64_t i = 0; good && i < count; i++) {
         inlay_str rest;
-        const bool special = find(s->special, ids[i], &rest) != NULL;
-        const bool known = ids[i] >= 0 && ids[i] < (int64_t)s->words->count;
+        const bool special = find(state->special, ids[i], &rest) != NULL;
+        const bool known = ids[i] >= 0 && ids[i] < (int64_t)state->words->count;
 
-        if (s->skip && special) {
+        if (state->skip && special) {
             after_special = true;
             continue;
         }
-        if (s->spaces && special && i > 0 && !after_special)
+        if (state->spaces && special && i > 0 && !after_special)
             good = put(to, " ", 1);
-        if (find(s->added, ids[i], &rest) != NULL)
+        if (find(state->added, ids[i], &rest) != NULL)
             good = good && put(to, rest.data, rest.bytes);
         else if (known)
-            good = good && put_spelled(s, s->words->list[ids[i]], to);
-        else if (!s->skip)
-            good = good && put(to, s->unknown, strlen(s->unknown));
-        if (s->spaces && special && i + 1 < count)
+            good = good && put_spelled(state, state->words->list[ids[i]], to);
+        else if (!state->skip)
+            good = good && put(to, state->unknown, strlen(state->unknown));
+        if (state->spaces && special && i + 1 < count)
             good = good && put(to, " ", 1);
         after_special = special;
     }
@@ -185,23 +186,23 @@ static bool decode_row(const bpe_state *s, const int64_t *ids, int64_t count, st
 
 static inlay_status run_bpe(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1;
-    const int64_t rows = x->rank > 1 ? (width > 0 ? x->count / width : 0) : 1;
-    struct text t = { .data = NULL };
+    const kit_tensor *input = &call->in[0];
+    const int64_t width = input->rank > 0 ? input->dims[input->rank - 1] : 1;
+    const int64_t rows = input->rank > 1 ? (width > 0 ? input->count / width : 0) : 1;
+    struct text text = { .data = NULL };
     inlay_status status;
 
     INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
     for (int64_t r = 0; r < rows; r++) {
-        t.bytes = 0;
-        if (!decode_row(call->state, (const int64_t *)x->data + r * width, width, &t)) {
+        text.bytes = 0;
+        if (!decode_row(call->state, (const int64_t *)input->data + r * width, width, &text)) {
             status = no_memory(call->diag);
             goto done;
         }
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + r, t.data, t.bytes));
+        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes));
     }
 done:
-    free(t.data);
+    free(text.data);
     return status;
 }
 
@@ -230,28 +231,29 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
     static const char *const names[TEXTS][2] = { { "sep_token", "[SEP]" }, { "pad_token", "[PAD]" },
                                                  { "cls_token", "[CLS]" }, { "mask_token", "[MASK]" },
                                                  { "unk_token", "[UNK]" }, { "suffix_indicator", "##" } };
-    bert_state *s = calloc(1, sizeof *s);
-    bool good = s != NULL && (s->words = lines_create(node->info, "vocab_file", 0)) != NULL;
+    bert_state *state = calloc(1, sizeof *state);
+    bool good = state != NULL && (state->words = lines_create(node->info, "vocab_file", 0)) != NULL;
 
     for (int i = 0; good && i < TEXTS; i++)
-        good = (s->texts[i] = copy_of(node, names[i][0], names[i][1])) != NULL;
+        good = (state->texts[i] = copy_of(node, names[i][0], names[i][1])) != NULL;
     if (!good) {
-        release_bert(s);
+        release_bert(state);
         return no_memory(diag);
     }
-    s->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
-    s->tidy = kit_attr_int(node->info, "clean_up_tokenization_spaces", 1) != 0;
-    s->ranges = kit_attr_int(node->info, "use_indices", 0) != 0;
-    *out_state = s;
+    state->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
+    state->tidy = kit_attr_int(node->info, "clean_up_tokenization_spaces", 1) != 0;
+    state->ranges = kit_attr_int(node->info, "use_indices", 0) != 0;
+    *out_state = state;
     return INLAY_OK;
 }
 
-static bool is_special(const bert_state *s, inlay_str word)
+static bool is_special(const bert_state *state, inlay_str word)
 {
     bool found = false;
 
     for (int i = 0; i < SPECIAL; i++)
-        found |= word.bytes > 0 && word.bytes == strlen(s->texts[i]) && memcmp(word.data, s->texts[i], word.bytes) == 0;
+        found |= word.bytes > 0 && word.bytes == strlen(state->texts[i]) &&
+                 memcmp(word.data, state->texts[i], word.bytes) == 0;
     return found;
 }
 
@@ -282,23 +284,23 @@ static bool stick(inlay_str before, inlay_str word)
            (last > 128 && text_is_punctuation(last)) || (first > 128 && text_is_punctuation(first));
 }
 
-static bool join_words(const bert_state *s, const int64_t *ids, int64_t count, struct text *to)
+static bool join_words(const bert_state *state, const int64_t *ids, int64_t count, struct text *to)
 {
-    const char *unknown = s->texts[UNKNOWN], *suffix = s->texts[SUFFIX];
+    const char *unknown = state->texts[UNKNOWN], *suffix = state->texts[SUFFIX];
     const size_t lead = strlen(suffix);
     inlay_str before = { "", 0 };
     bool good = true;
 
     for (int64_t i = 0; good && i < count; i++) {
-        const bool known = ids[i] >= 0 && ids[i] < (int64_t)s->words->count;
-        inlay_str word = known ? s->words->list[ids[i]] : (inlay_str){ unknown, strlen(unknown) };
+        const bool known = ids[i] >= 0 && ids[i] < (int64_t)state->words->count;
+        inlay_str word = known ? state->words->list[ids[i]] : (inlay_str){ unknown, strlen(unknown) };
         const bool inner = known && word.bytes >= lead && memcmp(word.data, suffix, lead) == 0 && lead > 0;
 
-        if ((known && s->skip && is_special(s, word)) || (to->bytes == 0 && inner))
+        if ((known && state->skip && is_special(state, word)) || (to->bytes == 0 && inner))
             continue;
         if (inner)
             word = (inlay_str){ word.data + lead, word.bytes - lead };
-        if (to->bytes > 0 && !inner && !(known && s->tidy && (before.bytes == 0 || stick(before, word))))
+        if (to->bytes > 0 && !inner && !(known && state->tidy && (before.bytes == 0 || stick(before, word))))
             good = put(to, " ", 1);
         good = good && put(to, word.data, word.bytes);
         before = known ? word : before;
@@ -308,35 +310,35 @@ static bool join_words(const bert_state *s, const int64_t *ids, int64_t count, s
 
 static inlay_status run_bert(const kit_call *call)
 {
-    const bert_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t *range = s->ranges && kit_has_input(call, 1) ? call->in[1].data : NULL;
-    const int64_t rows = s->ranges ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
-    struct text t = { .data = NULL };
+    const bert_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t *range = state->ranges && kit_has_input(call, 1) ? call->in[1].data : NULL;
+    const int64_t rows = state->ranges ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
+    struct text text = { .data = NULL };
     inlay_status status;
 
-    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+    if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: ids are [n] or [1, n]");
     if (range != NULL && call->in[1].count > 0 && (call->in[1].rank != 2 || call->in[1].dims[1] != 2))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: indices are [n, 2]");
     INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t begin = range != NULL ? range[2 * r] : 0, end = range != NULL ? range[2 * r + 1] : x->count;
+        const int64_t begin = range != NULL ? range[2 * r] : 0, end = range != NULL ? range[2 * r + 1] : input->count;
 
-        t.bytes = 0;
-        if (begin < 0 || end < begin || end > x->count)
+        text.bytes = 0;
+        if (begin < 0 || end < begin || end > input->count)
             status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                                 "BertTokenizerDecoder: ids %lld to %lld of %lld are no range", (long long)begin,
-                                (long long)end, (long long)x->count);
-        else if (!join_words(s, (const int64_t *)x->data + begin, end - begin, &t))
+                                (long long)end, (long long)input->count);
+        else if (!join_words(state, (const int64_t *)input->data + begin, end - begin, &text))
             status = no_memory(call->diag);
         else
-            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, t.data, t.bytes);
+            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes);
         if (status != INLAY_OK)
             goto done;
     }
 done:
-    free(t.data);
+    free(text.data);
     return status;
 }
 

@@ -90,7 +90,7 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
 {
     uint64_t x = 81, y = 81 * k1 + 113, z = fold(y * k2 + 113) * k2, by = k1, left = (n - 1) / 64;
     const unsigned char *last = s + n - 64;
-    struct pair v = { 0, 0 }, w = { 0, 0 };
+    struct pair pair = { 0, 0 }, w = { 0, 0 };
 
     if (n <= 16)
         return hash_16(s, n);
@@ -102,12 +102,12 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
     for (bool end = false;; s += 64, left--) { /* whole blocks of 64, then the last 64 bytes */
         uint64_t swap;
 
-        x = turn(x + y + v.a + read64(s + 8), 37) * by;
-        y = turn(y + v.b + read64(s + 48), 42) * by;
+        x = turn(x + y + pair.a + read64(s + 8), 37) * by;
+        y = turn(y + pair.b + read64(s + 48), 42) * by;
         x ^= end ? w.b * 9 : w.b;
-        y += (end ? v.a * 9 : v.a) + read64(s + 40);
+        y += (end ? pair.a * 9 : pair.a) + read64(s + 40);
         z = turn(z + w.a, 33) * by;
-        v = weak(s, v.b * by, x + w.a);
+        pair = weak(s, pair.b * by, x + w.a);
         w = weak(s + 32, z + w.b, y + read64(s + 16));
         swap = z;
         z = x;
@@ -118,22 +118,22 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
             end = true;
             by = k1 + ((z & 0xff) << 1);
             w.a += (n - 1) & 63;
-            v.a += w.a;
-            w.a += v.a;
+            pair.a += w.a;
+            w.a += pair.a;
             s = last - 64;
         }
     }
-    return join(join(v.a, w.a, by) + fold(y) * k0 + z, join(v.b, w.b, by) + x, by);
+    return join(join(pair.a, w.a, by) + fold(y) * k0 + z, join(pair.b, w.b, by) + x, by);
 }
 
 /* ------------------------------------------------------------------ the operator */
 
 static inlay_status infer_hash(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -146,7 +146,7 @@ static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *
 
 static inlay_status run_hash(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     const int64_t *buckets = call->in[1].data;
     inlay_status status;
 
@@ -156,7 +156,7 @@ static inlay_status run_hash(const kit_call *call)
     status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
     for (int64_t i = 0; status == INLAY_OK && i < call->in[0].count; i++)
         ((int64_t *)call->out[0].data)[i] =
-            (int64_t)(fingerprint((const unsigned char *)x[i].data, x[i].bytes) % (uint64_t)*buckets);
+            (int64_t)(fingerprint((const unsigned char *)string[i].data, string[i].bytes) % (uint64_t)*buckets);
     return status;
 }
 

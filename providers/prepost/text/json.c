@@ -16,55 +16,55 @@ static int behaviour_of(const json_t *step)
     return WITH_ISOLATED;
 }
 
-static inlay_status add_cut(const struct source *s, const struct cut *c)
+static inlay_status add_cut(const struct source *source, const struct cut *cut)
 {
-    if (s->t->cut_count == MOST_STEPS)
-        return not_supported(s, "pre_tokenizer", "more than 16 steps");
-    s->t->cuts[s->t->cut_count++] = *c;
+    if (source->t->cut_count == MOST_STEPS)
+        return not_supported(source, "pre_tokenizer", "more than 16 steps");
+    source->t->cuts[source->t->cut_count++] = *cut;
     return INLAY_OK;
 }
 
 /* Split: by a text, or by one of the patterns that published files have. */
-static inlay_status read_split(const struct source *s, const json_t *step)
+static inlay_status read_split(const struct source *source, const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");
     const char *text = json_string_value(json_object_get(pattern, "String"));
     const char *regex = text_of(pattern, "Regex");
-    struct cut c = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
+    struct cut cut = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
 
     if (text != NULL) {
-        c.text = copy_text(text, strlen(text));
-        return c.text != NULL ? add_cut(s, &c) : no_memory(s);
+        cut.text = copy_text(text, strlen(text));
+        return cut.text != NULL ? add_cut(source, &cut) : no_memory(source);
     }
     if (strstr(regex, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+") != NULL) {
-        c.kind = CUT_CL100K;
-        c.digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
+        cut.kind = CUT_CL100K;
+        cut.digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
     } else if (strstr(regex, "?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)") != NULL) {
-        c.kind = CUT_GPT2;
+        cut.kind = CUT_GPT2;
     } else if (strstr(regex, "[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+") != NULL) {
-        c.kind = CUT_CLIP;
-    } else if (strcmp(regex, "\\s+") == 0 && c.behaviour == WITH_REMOVED) {
-        c.kind = CUT_WORDS;
+        cut.kind = CUT_CLIP;
+    } else if (strcmp(regex, "\\s+") == 0 && cut.behaviour == WITH_REMOVED) {
+        cut.kind = CUT_WORDS;
     } else {
-        return not_supported(s, "pre_tokenizer Split with the pattern", regex);
+        return not_supported(source, "pre_tokenizer Split with the pattern", regex);
     }
-    return add_cut(s, &c);
+    return add_cut(source, &cut);
 }
 
-static inlay_status read_metaspace(const struct source *s, const json_t *step)
+static inlay_status read_metaspace(const struct source *source, const json_t *step)
 {
     const char *scheme = text_of(step, "prepend_scheme"), *mark = text_of(step, "replacement");
-    struct cut c = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
+    struct cut cut = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
 
-    c.prepend = scheme[0] == '\0' ? (flag_of(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
-                : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
-                : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
-                                                : PREPEND_NEVER;
-    c.text = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
-    return c.text != NULL ? add_cut(s, &c) : no_memory(s);
+    cut.prepend = scheme[0] == '\0' ? (flag_of(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
+                  : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
+                  : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
+                                                  : PREPEND_NEVER;
+    cut.text = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
+    return cut.text != NULL ? add_cut(source, &cut) : no_memory(source);
 }
 
-static inlay_status read_cut(const struct source *s, const json_t *step)
+static inlay_status read_cut(const struct source *source, const json_t *step)
 {
     const char *type = text_of(step, "type");
     size_t i;
@@ -73,7 +73,7 @@ static inlay_status read_cut(const struct source *s, const json_t *step)
 
     if (strcmp(type, "Sequence") == 0) {
         json_array_foreach(json_object_get(step, "pretokenizers"), i, item) {
-            status = read_cut(s, item);
+            status = read_cut(source, item);
             if (status != INLAY_OK)
                 return status;
         }
@@ -83,30 +83,32 @@ static inlay_status read_cut(const struct source *s, const json_t *step)
         const bool prefix = flag_of(step, "add_prefix_space", false), regex = flag_of(step, "use_regex", true);
 
         if (regex)
-            status = add_cut(s, &(struct cut){ .kind = CUT_GPT2, .prefix_space = prefix });
-        return status != INLAY_OK ? status
-                                  : add_cut(s, &(struct cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
+            status = add_cut(source, &(struct cut){ .kind = CUT_GPT2, .prefix_space = prefix });
+        return status != INLAY_OK
+                   ? status
+                   : add_cut(source, &(struct cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
     }
     if (strcmp(type, "Split") == 0)
-        return read_split(s, step);
+        return read_split(source, step);
     if (strcmp(type, "Metaspace") == 0)
-        return read_metaspace(s, step);
+        return read_metaspace(source, step);
     if (strcmp(type, "Whitespace") == 0)
-        return add_cut(s, &(struct cut){ .kind = CUT_WHITESPACE });
+        return add_cut(source, &(struct cut){ .kind = CUT_WHITESPACE });
     if (strcmp(type, "WhitespaceSplit") == 0)
-        return add_cut(s, &(struct cut){ .kind = CUT_WORDS });
+        return add_cut(source, &(struct cut){ .kind = CUT_WORDS });
     if (strcmp(type, "BertPreTokenizer") == 0)
-        return add_cut(s, &(struct cut){ .kind = CUT_BERT });
+        return add_cut(source, &(struct cut){ .kind = CUT_BERT });
     if (strcmp(type, "Punctuation") == 0)
-        return add_cut(s, &(struct cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
+        return add_cut(source, &(struct cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
     if (strcmp(type, "Digits") == 0)
-        return add_cut(s, &(struct cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
-    return not_supported(s, "pre_tokenizer", type);
+        return add_cut(source,
+                       &(struct cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
+    return not_supported(source, "pre_tokenizer", type);
 }
 
 /* ------------------------------------------------------------------ models */
 
-static inlay_status read_words(const struct source *s, const json_t *words)
+static inlay_status read_words(const struct source *source, const json_t *words)
 {
     const char *text;
     json_t *item;
@@ -117,30 +119,30 @@ static inlay_status read_words(const struct source *s, const json_t *words)
             const json_t *piece = json_array_get(item, 0);
 
             if (!json_is_string(piece) ||
-                !vocabulary_set(&s->t->model.words, (int64_t)i, json_string_value(piece), json_string_length(piece),
-                                json_number_value(json_array_get(item, 1))))
-                return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab[%llu] is damaged",
+                !vocabulary_set(&source->t->model.words, (int64_t)i, json_string_value(piece),
+                                json_string_length(piece), json_number_value(json_array_get(item, 1))))
+                return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab[%llu] is damaged",
                                   (unsigned long long)i);
         }
         return INLAY_OK;
     }
     json_object_foreach((json_t *)(uintptr_t)words, text, item) {
         if (!json_is_integer(item) ||
-            !vocabulary_set(&s->t->model.words, json_integer_value(item), text, strlen(text), 0))
-            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+            !vocabulary_set(&source->t->model.words, json_integer_value(item), text, strlen(text), 0))
+            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
                               "tokenizer.json: model.vocab: '%.60s' has no good number", text);
     }
     return INLAY_OK;
 }
 
-static inlay_status read_merges(const struct source *s, const json_t *merges)
+static inlay_status read_merges(const struct source *source, const json_t *merges)
 {
-    struct model *m = &s->t->model;
+    struct model *model = &source->t->model;
     json_t *item;
     size_t i;
 
-    if (!model_room(m, json_array_size(merges)))
-        return no_memory(s);
+    if (!model_room(model, json_array_size(merges)))
+        return no_memory(source);
     json_array_foreach(merges, i, item) {
         const char *left = json_string_value(json_is_array(item) ? json_array_get(item, 0) : item);
         const char *right = json_string_value(json_array_get(item, 1));
@@ -148,14 +150,14 @@ static inlay_status read_merges(const struct source *s, const json_t *merges)
         bool known = true;
 
         if (left == NULL || (right == NULL && space == NULL))
-            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.merges[%llu] is damaged",
+            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.merges[%llu] is damaged",
                               (unsigned long long)i);
         right = space != NULL ? space + 1 : right;
-        if (!model_add_merge(m, 0, left, space != NULL ? (size_t)(space - left) : strlen(left), right, strlen(right),
-                             (uint32_t)i, &known))
-            return no_memory(s);
+        if (!model_add_merge(model, 0, left, space != NULL ? (size_t)(space - left) : strlen(left), right,
+                             strlen(right), (uint32_t)i, &known))
+            return no_memory(source);
         if (!known)
-            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT,
+            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
                               "tokenizer.json: model.merges[%llu] is of tokens that the vocabulary has not",
                               (unsigned long long)i);
     }
@@ -169,18 +171,18 @@ static bool set_text(char **to, const char *text)
     return *to != NULL;
 }
 
-static double least_score(const struct vocabulary *v)
+static double least_score(const struct vocabulary *vocabulary)
 {
     double least = 0;
 
-    for (size_t i = 0; i < v->count; i++)
-        least = v->words[i].present && v->words[i].exact < least ? v->words[i].exact : least;
+    for (size_t i = 0; i < vocabulary->count; i++)
+        least = vocabulary->words[i].present && vocabulary->words[i].exact < least ? vocabulary->words[i].exact : least;
     return least - 10;
 }
 
-static inlay_status read_model(const struct source *s, const json_t *at)
+static inlay_status read_model(const struct source *source, const json_t *at)
 {
-    struct model *m = &s->t->model;
+    struct model *model = &source->t->model;
     const char *type = text_of(at, "type"), *unknown = text_of(at, "unk_token");
     inlay_status status;
 
@@ -189,34 +191,36 @@ static inlay_status read_model(const struct source *s, const json_t *at)
         type = json_object_get(at, "merges") != NULL         ? "BPE"
                : json_is_array(json_object_get(at, "vocab")) ? "Unigram"
                                                              : "WordPiece";
-    m->kind = strcmp(type, "BPE") == 0 ? MODEL_BPE : strcmp(type, "WordPiece") == 0 ? MODEL_WORDPIECE : MODEL_UNIGRAM;
-    if (m->kind == MODEL_UNIGRAM && strcmp(type, "Unigram") != 0)
-        return not_supported(s, "model", type);
-    if (!set_text(&m->prefix, text_of(at, "continuing_subword_prefix")) ||
-        !set_text(&m->suffix, text_of(at, "end_of_word_suffix")))
-        return no_memory(s);
-    INLAY_TRY(read_words(s, json_object_get(at, "vocab")));
-    if (m->kind == MODEL_BPE)
-        INLAY_TRY(read_merges(s, json_object_get(at, "merges")));
-    m->byte_fallback = flag_of(at, "byte_fallback", false);
-    m->fuse_unknown = m->kind == MODEL_UNIGRAM || flag_of(at, "fuse_unk", false);
-    m->whole_words = flag_of(at, "ignore_merges", false);
-    if (m->kind == MODEL_UNIGRAM)
-        m->unknown =
+    model->kind = strcmp(type, "BPE") == 0         ? MODEL_BPE
+                  : strcmp(type, "WordPiece") == 0 ? MODEL_WORDPIECE
+                                                   : MODEL_UNIGRAM;
+    if (model->kind == MODEL_UNIGRAM && strcmp(type, "Unigram") != 0)
+        return not_supported(source, "model", type);
+    if (!set_text(&model->prefix, text_of(at, "continuing_subword_prefix")) ||
+        !set_text(&model->suffix, text_of(at, "end_of_word_suffix")))
+        return no_memory(source);
+    INLAY_TRY(read_words(source, json_object_get(at, "vocab")));
+    if (model->kind == MODEL_BPE)
+        INLAY_TRY(read_merges(source, json_object_get(at, "merges")));
+    model->byte_fallback = flag_of(at, "byte_fallback", false);
+    model->fuse_unknown = model->kind == MODEL_UNIGRAM || flag_of(at, "fuse_unk", false);
+    model->whole_words = flag_of(at, "ignore_merges", false);
+    if (model->kind == MODEL_UNIGRAM)
+        model->unknown =
             json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;
     else if (unknown[0] != '\0')
-        m->unknown = text_id(s->t, unknown);
+        model->unknown = text_id(source->t, unknown);
     if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
-        m->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
-    model_find_bytes(m);
-    m->least_score = least_score(&m->words);
+        model->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
+    model_find_bytes(model);
+    model->least_score = least_score(&model->words);
 done:
     return status;
 }
 
-static inlay_status read_added(const struct source *s, const json_t *list)
+static inlay_status read_added(const struct source *source, const json_t *list)
 {
-    text_tokenizer *t = s->t;
+    text_tokenizer *tokenizer = source->t;
     json_t *item;
     size_t i;
 
@@ -224,43 +228,43 @@ static inlay_status read_added(const struct source *s, const json_t *list)
         const char *text = text_of(item, "content");
         const int64_t id = json_integer_value(json_object_get(item, "id"));
         const bool special = flag_of(item, "special", false);
-        struct added a = { .id = id,
-                           .special = special,
-                           .left = flag_of(item, "lstrip", false),
-                           .right = flag_of(item, "rstrip", false),
-                           .single = flag_of(item, "single_word", false),
-                           .normalized = flag_of(item, "normalized", !special) };
+        struct added added = { .id = id,
+                               .special = special,
+                               .left = flag_of(item, "lstrip", false),
+                               .right = flag_of(item, "rstrip", false),
+                               .single = flag_of(item, "single_word", false),
+                               .normalized = flag_of(item, "normalized", !special) };
 
         if (text[0] == '\0')
             continue;
-        if (!vocabulary_set(&t->model.words, id, text, strlen(text), 0))
-            return inlay_fail(s->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: added_tokens[%llu] has no good id",
+        if (!vocabulary_set(&tokenizer->model.words, id, text, strlen(text), 0))
+            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: added_tokens[%llu] has no good id",
                               (unsigned long long)i);
-        t->model.words.words[id].special |= special;
-        a.text = t->model.words.words[id].text;
-        a.bytes = t->model.words.words[id].bytes;
-        if (!add_token(t, &a))
-            return no_memory(s);
+        tokenizer->model.words.words[id].special |= special;
+        added.text = tokenizer->model.words.words[id].text;
+        added.bytes = tokenizer->model.words.words[id].bytes;
+        if (!add_token(tokenizer, &added))
+            return no_memory(source);
         if (strcmp(text, "[PAD]") == 0 || strcmp(text, "<pad>") == 0)
-            t->pad = id;
+            tokenizer->pad = id;
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ around a text */
 
-static inlay_status put_around(const struct source *s, bool behind, int64_t id)
+static inlay_status put_around(const struct source *source, bool behind, int64_t id)
 {
-    text_tokenizer *t = s->t;
-    size_t *count = behind ? &t->after_count : &t->before_count;
+    text_tokenizer *tokenizer = source->t;
+    size_t *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
 
     if (*count == MOST_AROUND)
-        return not_supported(s, "post_processor", "more than 8 tokens around a text");
-    (behind ? t->after : t->before)[(*count)++] = id;
+        return not_supported(source, "post_processor", "more than 8 tokens around a text");
+    (behind ? tokenizer->after : tokenizer->before)[(*count)++] = id;
     return INLAY_OK;
 }
 
-static inlay_status read_template(const struct source *s, const json_t *step)
+static inlay_status read_template(const struct source *source, const json_t *step)
 {
     const json_t *special = json_object_get(step, "special_tokens");
     bool behind = false;
@@ -276,7 +280,7 @@ static inlay_status read_template(const struct source *s, const json_t *step)
             continue;
         }
         json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id) {
-            const inlay_status status = put_around(s, behind, json_integer_value(id));
+            const inlay_status status = put_around(source, behind, json_integer_value(id));
 
             if (status != INLAY_OK)
                 return status;
@@ -285,7 +289,7 @@ static inlay_status read_template(const struct source *s, const json_t *step)
     return INLAY_OK;
 }
 
-static inlay_status read_post(const struct source *s, const json_t *step)
+static inlay_status read_post(const struct source *source, const json_t *step)
 {
     const char *type = text_of(step, "type");
     inlay_status status = INLAY_OK;
@@ -296,48 +300,48 @@ static inlay_status read_post(const struct source *s, const json_t *step)
         return INLAY_OK;
     if (strcmp(type, "Sequence") == 0) {
         json_array_foreach(json_object_get(step, "processors"), i, item) {
-            status = read_post(s, item);
+            status = read_post(source, item);
             if (status != INLAY_OK)
                 return status;
         }
         return status;
     }
     if (strcmp(type, "TemplateProcessing") == 0)
-        return read_template(s, step);
+        return read_template(source, step);
     if (strcmp(type, "BertProcessing") != 0 && strcmp(type, "RobertaProcessing") != 0)
-        return not_supported(s, "post_processor", type);
-    status = put_around(s, false, json_integer_value(json_array_get(json_object_get(step, "cls"), 1)));
+        return not_supported(source, "post_processor", type);
+    status = put_around(source, false, json_integer_value(json_array_get(json_object_get(step, "cls"), 1)));
     return status != INLAY_OK
                ? status
-               : put_around(s, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
+               : put_around(source, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
 }
 
 /* The decoder decides how tokens become text; of a sequence its most telling step does. */
-static void read_decoder(text_tokenizer *t, const json_t *step)
+static void read_decoder(text_tokenizer *tokenizer, const json_t *step)
 {
     const char *type = text_of(step, "type");
     json_t *item;
     size_t i;
 
     if (strcmp(type, "ByteLevel") == 0) {
-        t->decoder = DECODE_BYTES;
+        tokenizer->decoder = DECODE_BYTES;
     } else if (strcmp(type, "WordPiece") == 0) {
-        t->decoder = DECODE_WORDPIECE;
+        tokenizer->decoder = DECODE_WORDPIECE;
     } else if (strcmp(type, "Metaspace") == 0) {
-        t->decoder = DECODE_METASPACE;
-        t->strip_first = flag_of(step, "add_prefix_space", true);
+        tokenizer->decoder = DECODE_METASPACE;
+        tokenizer->strip_first = flag_of(step, "add_prefix_space", true);
     } else if (strcmp(type, "Replace") == 0) {
-        t->decoder = DECODE_METASPACE;
+        tokenizer->decoder = DECODE_METASPACE;
     } else if (strcmp(type, "Strip") == 0) {
-        t->strip_first = true;
+        tokenizer->strip_first = true;
     }
     json_array_foreach(json_object_get(step, "decoders"), i, item)
-        read_decoder(t, item);
+        read_decoder(tokenizer, item);
 }
 
-inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag)
+inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag)
 {
-    const struct source s = { t, diag };
+    const struct source source = { tokenizer, diag };
     json_error_t why;
     json_t *root = json_loadb(file, bytes, JSON_ALLOW_NUL, &why), *step;
     inlay_status status = INLAY_OK;
@@ -351,15 +355,15 @@ inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_
     }
     step = json_object_get(root, "normalizer");
     if (json_is_object(step))
-        INLAY_TRY(read_norm(&s, step));
+        INLAY_TRY(read_norm(&source, step));
     step = json_object_get(root, "pre_tokenizer");
     if (json_is_object(step))
-        INLAY_TRY(read_cut(&s, step));
-    INLAY_TRY(read_model(&s, json_object_get(root, "model")));
-    INLAY_TRY(read_added(&s, json_object_get(root, "added_tokens")));
-    INLAY_TRY(read_post(&s, json_object_get(root, "post_processor")));
-    read_decoder(t, json_object_get(root, "decoder"));
-    if (t->model.words.count == 0)
+        INLAY_TRY(read_cut(&source, step));
+    INLAY_TRY(read_model(&source, json_object_get(root, "model")));
+    INLAY_TRY(read_added(&source, json_object_get(root, "added_tokens")));
+    INLAY_TRY(read_post(&source, json_object_get(root, "post_processor")));
+    read_decoder(tokenizer, json_object_get(root, "decoder"));
+    if (tokenizer->model.words.count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: its vocab has no tokens");
 done:
     json_decref(root);
@@ -368,10 +372,10 @@ done:
 
 /* ------------------------------------------------------------------ GPT-2's two files */
 
-inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
-                      inlay_diag *diag)
+inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab_bytes, const char *merges,
+                      size_t merges_bytes, inlay_diag *diag)
 {
-    const struct source s = { t, diag };
+    const struct source source = { tokenizer, diag };
     json_error_t why;
     json_t *root = json_loadb(vocab, vocab_bytes, JSON_ALLOW_NUL, &why);
     uint32_t rank = 0;
@@ -380,11 +384,11 @@ inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, 
 
     if (root == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "vocab: line %d: %s", why.line, why.text);
-    INLAY_TRY(read_words(&s, root));
+    INLAY_TRY(read_words(&source, root));
     for (size_t i = 0; i < merges_bytes; i++)
         count += merges[i] == '\n';
-    if (!model_room(&t->model, count + 1)) {
-        status = no_memory(&s);
+    if (!model_room(&tokenizer->model, count + 1)) {
+        status = no_memory(&source);
         goto done;
     }
     for (size_t at = 0; at < merges_bytes;) {
@@ -397,9 +401,9 @@ inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, 
         at += n + 1;
         if (space == NULL || (rank == 0 && n > 8 && memcmp(line, "#version", 8) == 0))
             continue;
-        if (!model_add_merge(&t->model, 0, line, (size_t)(space - line), space + 1,
+        if (!model_add_merge(&tokenizer->model, 0, line, (size_t)(space - line), space + 1,
                              right > 0 && space[right] == '\r' ? right - 1 : right, rank++, &known)) {
-            status = no_memory(&s);
+            status = no_memory(&source);
             goto done;
         }
         if (!known) {
@@ -408,10 +412,10 @@ inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, 
             goto done;
         }
     }
-    t->model.unknown = text_id(t, "<|endoftext|>");
-    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_GPT2 };
-    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_BYTES };
-    t->decoder = DECODE_BYTES;
+    tokenizer->model.unknown = text_id(tokenizer, "<|endoftext|>");
+    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_GPT2 };
+    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_BYTES };
+    tokenizer->decoder = DECODE_BYTES;
 done:
     json_decref(root);
     return status;

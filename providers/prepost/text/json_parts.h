@@ -19,21 +19,21 @@ static inline const char *text_of(const json_t *at, const char *key)
 
 static inline bool flag_of(const json_t *at, const char *key, bool otherwise)
 {
-    const json_t *v = json_object_get(at, key);
+    const json_t *value = json_object_get(at, key);
 
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
-static inline inlay_status not_supported(const struct source *s, const char *what, const char *which)
+static inline inlay_status not_supported(const struct source *source, const char *what, const char *which)
 {
-    return inlay_fail(s->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
+    return inlay_fail(source->diag, INLAY_UNSUPPORTED, "tokenizer.json: %s '%.100s' is not supported", what, which);
 }
 
-static inline inlay_status no_memory(const struct source *s)
+static inline inlay_status no_memory(const struct source *source)
 {
-    return inlay_fail(s->diag, INLAY_OUT_OF_MEMORY, "tokenizer.json: no memory");
+    return inlay_fail(source->diag, INLAY_OUT_OF_MEMORY, "tokenizer.json: no memory");
 }
 
 /* json_norm.c: the steps of a normalizer. */
-inlay_status read_norm(const struct source *s, const json_t *step);
+inlay_status read_norm(const struct source *source, const json_t *step);
 #endif

@@ -6,11 +6,11 @@
 
 static const char *text_of(const inlay_node_info *node, const char *attr, uint64_t *bytes)
 {
-    const inlay_attr_info *a = kit_attr(node, attr);
-    const bool has = a != NULL && a->kind == INLAY_ATTR_STRING;
+    const inlay_attr_info *attribute = kit_attr(node, attr);
+    const bool has = attribute != NULL && attribute->kind == INLAY_ATTR_STRING;
 
-    *bytes = has ? a->s.bytes : 0;
-    return has ? a->s.data : "";
+    *bytes = has ? attribute->s.bytes : 0;
+    return has ? attribute->s.data : "";
 }
 
 struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t head)
@@ -19,25 +19,25 @@ struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t
     const char *text = text_of(node, attr, &bytes);
     uint32_t count = bytes > 0 && text[bytes - 1] != '\n' ? 1 : 0;
     char *copy, *base;
-    struct lines *l;
+    struct lines *lines;
 
     for (uint64_t i = 0; i < bytes; i++)
         count += text[i] == '\n';
-    base = calloc(1, head + sizeof *l + count * sizeof *l->list + bytes + 1);
+    base = calloc(1, head + sizeof *lines + count * sizeof *lines->list + bytes + 1);
     if (base == NULL)
         return NULL;
-    l = (struct lines *)(void *)(base + head);
-    l->list = (inlay_str *)(void *)(l + 1);
-    copy = (char *)(l->list + count);
+    lines = (struct lines *)(void *)(base + head);
+    lines->list = (inlay_str *)(void *)(lines + 1);
+    copy = (char *)(lines->list + count);
     memcpy(copy, text, bytes);
-    for (uint64_t at = 0; l->count < count; l->count++) {
+    for (uint64_t at = 0; lines->count < count; lines->count++) {
         const char *end = memchr(copy + at, '\n', bytes - at);
         const uint64_t n = (end != NULL ? (uint64_t)(end - copy) : bytes) - at;
 
-        l->list[l->count] = (inlay_str){ copy + at, n > 0 && copy[at + n - 1] == '\r' ? n - 1 : n };
+        lines->list[lines->count] = (inlay_str){ copy + at, n > 0 && copy[at + n - 1] == '\r' ? n - 1 : n };
         at += n + 1;
     }
-    return l;
+    return lines;
 }
 
 /* ------------------------------------------------------------------ TopKLabels */
@@ -49,7 +49,7 @@ typedef struct top_state {
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[2] = { pp_fixed(1), pp_fixed(kit_attr_int(in->node, "k", 5)) };
     inlay_status status = pp_want_rank(in, 0, 1, 2, "[classes] or [N, classes]", diag);
 
@@ -58,14 +58,14 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
         return status;
     if (dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "TopKLabels: k is 1 or more");
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         dims[0] = dims[1] = pp_open();
-    else if (x->rank == 2)
-        dims[0] = x->dims[0];
-    if (pp_knows_rank(x) && x->dims[x->rank - 1].kind != INLAY_DIM_FIXED)
+    else if (input->rank == 2)
+        dims[0] = input->dims[0];
+    if (pp_knows_rank(input) && input->dims[input->rank - 1].kind != INLAY_DIM_FIXED)
         dims[1] = pp_open();
-    else if (pp_knows_rank(x) && x->dims[x->rank - 1].value < dims[1].value)
-        dims[1] = x->dims[x->rank - 1];
+    else if (pp_knows_rank(input) && input->dims[input->rank - 1].value < dims[1].value)
+        dims[1] = input->dims[input->rank - 1];
     for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
         status = pp_set(in, i, 2, dims);
     return status;
@@ -73,25 +73,25 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    struct lines *l = lines_create(node->info, "labels", offsetof(top_state, labels));
-    top_state *s;
+    struct lines *lines = lines_create(node->info, "labels", offsetof(top_state, labels));
+    top_state *state;
 
-    if (l == NULL)
+    if (lines == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "TopKLabels");
-    s = (top_state *)(void *)((char *)l - offsetof(top_state, labels));
-    s->k = kit_attr_int(node->info, "k", 5);
-    *out_state = s;
+    state = (top_state *)(void *)((char *)lines - offsetof(top_state, labels));
+    state->k = kit_attr_int(node->info, "k", 5);
+    *out_state = state;
     return INLAY_OK;
 }
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *x = &shapes->in[0];
-    const int64_t rows = x->count >= 0 && x->rank == 2 ? x->dims[0] : 1;
+    const kit_tensor *input = &shapes->in[0];
+    const int64_t rows = input->count >= 0 && input->rank == 2 ? input->dims[0] : 1;
 
     /* Each label is a string of its own. */
-    pp_cost(cost, x->count >= 0,
-            500 + 2.0 * (x->count >= 0 ? (double)x->count : 1000) +
+    pp_cost(cost, input->count >= 0,
+            500 + 2.0 * (input->count >= 0 ? (double)input->count : 1000) +
                 800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
 }
 
@@ -136,10 +136,10 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 
 static inlay_status run(const kit_call *call)
 {
-    const top_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t classes = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
-    const int64_t k = s->k < classes ? s->k : classes, dims[2] = { rows, k };
+    const top_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t classes = input->dims[input->rank - 1], rows = input->rank == 2 ? input->dims[0] : 1;
+    const int64_t k = state->k < classes ? state->k : classes, dims[2] = { rows, k };
     int64_t *at = call->workspace;
     inlay_status status = INLAY_OK;
 
@@ -147,12 +147,12 @@ static inlay_status run(const kit_call *call)
         if (kit_has_output(call, i) && call->out[i].data == NULL)
             INLAY_TRY(kit_alloc_output(call, i, 2, dims));
     for (int64_t r = 0; r < rows; r++) {
-        const float *row = (const float *)x->data + r * classes;
+        const float *row = (const float *)input->data + r * classes;
 
         top(row, classes, k, at);
         for (int64_t i = 0; i < k; i++) {
             if (kit_has_output(call, 0))
-                INLAY_TRY(put_label(call, &s->labels, at[i], (inlay_str *)call->out[0].data + r * k + i));
+                INLAY_TRY(put_label(call, &state->labels, at[i], (inlay_str *)call->out[0].data + r * k + i));
             if (kit_has_output(call, 1))
                 ((float *)call->out[1].data)[r * k + i] = row[at[i]];
             if (kit_has_output(call, 2))

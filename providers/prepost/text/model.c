@@ -17,31 +17,31 @@ bool ids_push(text_ids *ids, int64_t id)
     return true;
 }
 
-bool put_unknown(const struct model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
+bool put_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
 {
-    bool all = m->byte_fallback;
+    bool all = model->byte_fallback;
 
     for (size_t i = 0; all && i < bytes; i++)
-        all = m->bytes[(unsigned char)text[i]] >= 0;
+        all = model->bytes[(unsigned char)text[i]] >= 0;
     if (all) {
         *after_unknown = false;
         for (size_t i = 0; i < bytes; i++)
-            if (!ids_push(out, m->bytes[(unsigned char)text[i]]))
+            if (!ids_push(out, model->bytes[(unsigned char)text[i]]))
                 return false;
         return true;
     }
-    if (m->unknown < 0 || (m->fuse_unknown && *after_unknown))
+    if (model->unknown < 0 || (model->fuse_unknown && *after_unknown))
         return true;
     *after_unknown = true;
-    return ids_push(out, m->unknown);
+    return ids_push(out, model->unknown);
 }
 
-void model_free(struct model *m)
+void model_free(struct model *model)
 {
-    vocabulary_free(&m->words);
-    free(m->prefix);
-    free(m->suffix);
-    free(m->merges);
+    vocabulary_free(&model->words);
+    free(model->prefix);
+    free(model->suffix);
+    free(model->merges);
 }
 
 /* ------------------------------------------------------------------ WordPiece */
@@ -56,7 +56,7 @@ static size_t characters_of(const char *text, size_t bytes)
 }
 
 /* The longest word that the rest of the text begins with; *id -1: there is none. */
-static size_t longest(const struct model *m, const char *text, size_t bytes, const char *prefix, text_buf *scratch,
+static size_t longest(const struct model *model, const char *text, size_t bytes, const char *prefix, text_buf *scratch,
                       int64_t *id)
 {
     const size_t before = strlen(prefix);
@@ -68,27 +68,27 @@ static size_t longest(const struct model *m, const char *text, size_t bytes, con
     *id = -1;
     if (scratch->failed)
         return 0;
-    if (before + n > m->words.longest)
-        n = m->words.longest > before ? m->words.longest - before : 0;
+    if (before + n > model->words.longest)
+        n = model->words.longest > before ? model->words.longest - before : 0;
     for (; n > 0; n--) {
         if (n < bytes && ((unsigned char)text[n] & 0xc0) == 0x80)
             continue;
-        *id = vocabulary_find(&m->words, scratch->data, before + n);
+        *id = vocabulary_find(&model->words, scratch->data, before + n);
         if (*id >= 0)
             return n;
     }
     return 0;
 }
 
-bool wordpiece_encode(const struct model *m, const char *text, size_t bytes, text_ids *out)
+bool wordpiece_encode(const struct model *model, const char *text, size_t bytes, text_ids *out)
 {
     const size_t start = out->count;
     text_buf scratch = { 0 };
-    bool ok = true, known = characters_of(text, bytes) <= m->most_chars;
+    bool ok = true, known = characters_of(text, bytes) <= model->most_chars;
 
     for (size_t at = 0; ok && known && at < bytes;) {
         int64_t id;
-        const size_t n = longest(m, text + at, bytes - at, at > 0 ? m->prefix : "", &scratch, &id);
+        const size_t n = longest(model, text + at, bytes - at, at > 0 ? model->prefix : "", &scratch, &id);
 
         known = id >= 0;
         ok = !scratch.failed && (!known || ids_push(out, id));
@@ -97,7 +97,7 @@ bool wordpiece_encode(const struct model *m, const char *text, size_t bytes, tex
     free(scratch.data);
     if (ok && !known) { /* one piece that is none makes the whole word unknown */
         out->count = start;
-        ok = m->unknown < 0 || ids_push(out, m->unknown);
+        ok = model->unknown < 0 || ids_push(out, model->unknown);
     }
     return ok;
 }

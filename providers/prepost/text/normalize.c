@@ -45,21 +45,21 @@ static bool is_chinese(uint32_t c)
 }
 
 /* What BERT drops, and how it takes spaces and Chinese characters. */
-static void put_clean(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_clean(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
         uint32_t c = char_at(text + at, &size);
 
-        if (n->clean) {
+        if (norm->clean) {
             const bool space = is_space(c);
 
             if (c == 0 || c == 0xfffd || (!space && is_other(c)))
                 continue;
             c = space ? ' ' : c;
         }
-        if (n->chinese && is_chinese(c)) {
+        if (norm->chinese && is_chinese(c)) {
             buf_char(out, ' ');
             buf_char(out, c);
             c = ' ';
@@ -68,26 +68,26 @@ static void put_clean(const struct norm *n, const char *text, size_t bytes, text
     }
 }
 
-static const char *put_bert(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+static const char *put_bert(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
     text_buf clean = { 0 }, lower = { 0 }, open = { 0 };
     const text_buf *last = &clean;
     const char *why = NULL;
     size_t size;
 
-    put_clean(n, text, bytes, &clean);
-    if (n->lower) {
+    put_clean(norm, text, bytes, &clean);
+    if (norm->lower) {
         why = put_lower(clean.data, clean.count, &lower);
         last = &lower;
     }
-    if (why == NULL && n->accents) {
+    if (why == NULL && norm->accents) {
         why = put_form(FORM_NFD, last->data, last->count, &open);
         last = &open;
     }
     for (size_t at = 0; why == NULL && at < last->count; at += size) {
         const uint32_t c = char_at(last->data + at, &size);
 
-        if (!n->accents || !is_mark(c, true))
+        if (!norm->accents || !is_mark(c, true))
             buf_char(out, c);
     }
     out->failed |= clean.failed || lower.failed || open.failed;
@@ -97,19 +97,19 @@ static const char *put_bert(const struct norm *n, const char *text, size_t bytes
     return why;
 }
 
-static void put_replaced(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_replaced(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
-    const size_t from = strlen(n->from);
+    const size_t from = strlen(norm->from);
     size_t at = 0;
 
     while (at < bytes) {
         size_t count = 0;
 
-        while (from > 0 && at + (count + 1) * from <= bytes && memcmp(text + at + count * from, n->from, from) == 0 &&
-               (n->kind == NORM_RUNS || count == 0))
+        while (from > 0 && at + (count + 1) * from <= bytes &&
+               memcmp(text + at + count * from, norm->from, from) == 0 && (norm->kind == NORM_RUNS || count == 0))
             count++;
-        if (count > 0 && count >= n->least) {
-            buf_put(out, n->to, strlen(n->to));
+        if (count > 0 && count >= norm->least) {
+            buf_put(out, norm->to, strlen(norm->to));
             at += count * from;
         } else {
             buf_put(out, text + at, count > 0 ? count * from : 1);
@@ -118,7 +118,7 @@ static void put_replaced(const struct norm *n, const char *text, size_t bytes, t
     }
 }
 
-static void put_spaced(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+static void put_spaced(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
     bool inside = false;
     size_t size;
@@ -129,7 +129,7 @@ static void put_spaced(const struct norm *n, const char *text, size_t bytes, tex
         if (!space)
             buf_put(out, text + at, size);
         else if (!inside)
-            buf_put(out, n->to, strlen(n->to));
+            buf_put(out, norm->to, strlen(norm->to));
         inside = space;
     }
 }
@@ -168,50 +168,50 @@ static void put_squeezed(const char *text, size_t bytes, text_buf *out)
  *
  * A double-array trie of 32-bit units, whose values are places of texts behind it. The longest match counts. */
 
-static uint32_t unit_at(const struct norm *n, size_t at)
+static uint32_t unit_at(const struct norm *norm, size_t at)
 {
     uint32_t u;
 
-    memcpy(&u, n->map + at * 4, 4);
+    memcpy(&u, norm->map + at * 4, 4);
     return u;
 }
 
 /* Bytes of the longest match at the beginning of text, 0: none; *value: its place. */
-static size_t match(const struct norm *n, const char *text, size_t bytes, uint32_t *value)
+static size_t match(const struct norm *norm, const char *text, size_t bytes, uint32_t *value)
 {
     size_t found = 0;
     uint64_t at = 0;
     uint32_t u;
 
-    if (n->units == 0)
+    if (norm->units == 0)
         return 0;
-    u = unit_at(n, 0);
+    u = unit_at(norm, 0);
     at ^= (u >> 10) << ((u & (1u << 9)) >> 6);
     for (size_t i = 0; i < bytes; i++) {
         at ^= (unsigned char)text[i];
-        if (at >= n->units)
+        if (at >= norm->units)
             break;
-        u = unit_at(n, at);
+        u = unit_at(norm, at);
         if ((u & ((1u << 31) | 0xff)) != (unsigned char)text[i])
             break;
         at ^= (u >> 10) << ((u & (1u << 9)) >> 6);
-        if ((u >> 8 & 1) != 0 && at < n->units) {
-            *value = unit_at(n, at) & 0x7fffffff;
+        if ((u >> 8 & 1) != 0 && at < norm->units) {
+            *value = unit_at(norm, at) & 0x7fffffff;
             found = i + 1;
         }
     }
     return found;
 }
 
-static const char *put_mapped(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+static const char *put_mapped(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
-    const char *texts = (const char *)n->map + n->units * 4;
-    const size_t room = n->map_bytes - n->units * 4;
+    const char *texts = (const char *)norm->map + norm->units * 4;
+    const size_t room = norm->map_bytes - norm->units * 4;
     uint32_t value = 0;
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
-        size = match(n, text + at, bytes - at, &value);
+        size = match(norm, text + at, bytes - at, &value);
         if (size > 0 && value < room) {
             buf_put(out, texts + value, strnlen(texts + value, room - value));
             continue;
@@ -224,7 +224,7 @@ static const char *put_mapped(const struct norm *n, const char *text, size_t byt
 
 /* ------------------------------------------------------------------ one step */
 
-bool norm_set_map(struct norm *n, const uint8_t *bytes, size_t count)
+bool norm_set_map(struct norm *norm, const uint8_t *bytes, size_t count)
 {
     uint32_t trie;
 
@@ -233,23 +233,23 @@ bool norm_set_map(struct norm *n, const uint8_t *bytes, size_t count)
     memcpy(&trie, bytes, 4);
     if (trie > count - 4 || trie % 4 != 0)
         return false;
-    n->map = malloc(count - 4);
-    if (n->map == NULL)
+    norm->map = malloc(count - 4);
+    if (norm->map == NULL)
         return false;
-    memcpy(n->map, bytes + 4, count - 4);
-    n->map_bytes = count - 4;
-    n->units = trie / 4;
+    memcpy(norm->map, bytes + 4, count - 4);
+    norm->map_bytes = count - 4;
+    norm->units = trie / 4;
     return true;
 }
 
-const char *norm_apply(const struct norm *n, const char *text, size_t bytes, text_buf *out)
+const char *norm_apply(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
 {
     const char *why = NULL;
     size_t size;
 
-    switch (n->kind) {
+    switch (norm->kind) {
     case NORM_FORM:
-        why = put_form(n->form, text, bytes, out);
+        why = put_form(norm->form, text, bytes, out);
         break;
     case NORM_LOWER:
         why = put_lower(text, bytes, out);
@@ -260,35 +260,35 @@ const char *norm_apply(const struct norm *n, const char *text, size_t bytes, tex
                 buf_put(out, text + at, size);
         break;
     case NORM_BERT:
-        why = put_bert(n, text, bytes, out);
+        why = put_bert(norm, text, bytes, out);
         break;
     case NORM_REPLACE:
     case NORM_RUNS:
-        put_replaced(n, text, bytes, out);
+        put_replaced(norm, text, bytes, out);
         break;
     case NORM_PREPEND:
         if (bytes > 0)
-            buf_put(out, n->to, strlen(n->to));
+            buf_put(out, norm->to, strlen(norm->to));
         buf_put(out, text, bytes);
         break;
     case NORM_STRIP:
-        put_stripped(n->lower, n->clean, text, bytes, out);
+        put_stripped(norm->lower, norm->clean, text, bytes, out);
         break;
     case NORM_SPACES:
-        put_spaced(n, text, bytes, out);
+        put_spaced(norm, text, bytes, out);
         break;
     case NORM_SQUEEZE:
         put_squeezed(text, bytes, out);
         break;
     default:
-        why = put_mapped(n, text, bytes, out);
+        why = put_mapped(norm, text, bytes, out);
     }
     return why != NULL ? why : out->failed ? no_memory : NULL;
 }
 
-void norm_free(struct norm *n)
+void norm_free(struct norm *norm)
 {
-    free(n->from);
-    free(n->to);
-    free(n->map);
+    free(norm->from);
+    free(norm->to);
+    free(norm->map);
 }

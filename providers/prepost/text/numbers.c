@@ -19,24 +19,25 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 
 static inlay_status infer_both(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_status status = INLAY_OK;
 
     (void)ctx, (void)diag;
-    for (uint32_t o = 0; o < 2 && pp_knows_rank(x) && status == INLAY_OK; o++)
-        status = pp_set(in, o, x->rank, x->dims);
+    for (uint32_t o = 0; o < 2 && pp_knows_rank(input) && status == INLAY_OK; o++)
+        status = pp_set(in, o, input->rank, input->dims);
     return status;
 }
 
 static inlay_status run_negpos(const kit_call *call)
 {
-    const float *x = call->in[0].data;
+    const float *input = call->in[0].data;
     inlay_status status = INLAY_OK;
 
     for (uint32_t o = 0; o < 2; o++) {
         INLAY_TRY(kit_alloc_output(call, o, call->in[0].rank, call->in[0].dims));
         for (int64_t i = 0; kit_has_output(call, o) && i < call->in[0].count; i++)
-            ((float *)call->out[o].data)[i] = (x[i] > 0) == (o == 1) ? x[i] : 0; /* a NaN is among the negative ones */
+            ((float *)call->out[o].data)[i] =
+                (input[i] > 0) == (o == 1) ? input[i] : 0; /* a NaN is among the negative ones */
     }
 done:
     return status;
@@ -46,11 +47,11 @@ done:
 
 static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const inlay_status status = pp_want_rank(in, 0, 2, 2, "[n, n]", diag);
 
     (void)ctx;
-    return status == INLAY_OK && pp_knows_rank(x) ? pp_set(in, 0, 2, x->dims) : status;
+    return status == INLAY_OK && pp_knows_rank(input) ? pp_set(in, 0, 2, input->dims) : status;
 }
 
 /* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity.
@@ -86,14 +87,14 @@ static bool invert(double *a, int64_t n)
 
 static inlay_status run_inverse(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const int64_t n = x->rank == 2 ? x->dims[0] : 0;
+    const kit_tensor *input = &call->in[0];
+    const int64_t n = input->rank == 2 ? input->dims[0] : 0;
     double *a = NULL;
     inlay_status status;
 
-    if (x->rank != 2 || x->dims[1] != n || n > 8192)
+    if (input->rank != 2 || input->dims[1] != n || n > 8192)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Inverse: a matrix [n, n], n at most 8192");
-    INLAY_TRY(kit_alloc_output(call, 0, 2, x->dims));
+    INLAY_TRY(kit_alloc_output(call, 0, 2, input->dims));
     a = calloc((size_t)(2 * n * n) + 1, sizeof *a);
     if (a == NULL) {
         status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "Inverse: no memory");
@@ -101,7 +102,7 @@ static inlay_status run_inverse(const kit_call *call)
     }
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < n; c++)
-            a[r * 2 * n + c] = (double)((const float *)x->data)[r * n + c];
+            a[r * 2 * n + c] = (double)((const float *)input->data)[r * n + c];
         a[r * 2 * n + n + r] = 1;
     }
     if (!invert(a, n)) {
@@ -136,22 +137,22 @@ static int64_t number(const kit_call *call, uint32_t i)
 
 /* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares,
  * or with the two parts of complex numbers. */
-static inlay_status transform(const kit_call *call, const struct fft *f, bool squares, const int64_t dims[4],
+static inlay_status transform(const kit_call *call, const struct fft *fft, bool squares, const int64_t dims[4],
                               int64_t hop, double *data)
 {
-    const float *x = call->in[0].data, *window = call->in[3].data;
+    const float *input = call->in[0].data, *window = call->in[3].data;
     const int64_t samples = call->in[0].dims[1];
     float *to = call->out[0].data;
     inlay_status status = INLAY_OK;
 
     for (int64_t t = 0; t < dims[2] && status == INLAY_OK; t++) {
-        for (int64_t i = 0; i < f->n; i++) {
-            const int64_t at = t * hop - f->n / 2 + i;
+        for (int64_t i = 0; i < fft->n; i++) {
+            const int64_t at = t * hop - fft->n / 2 + i;
 
-            data[2 * i] = at >= 0 && at < samples ? (double)x[at] * (double)window[i] : 0;
+            data[2 * i] = at >= 0 && at < samples ? (double)input[at] * (double)window[i] : 0;
             data[2 * i + 1] = 0;
         }
-        fft_run(f, false, data, data + 2 * f->n);
+        fft_run(fft, false, data, data + 2 * fft->n);
         for (int64_t k = 0; k < dims[1]; k++) {
             const int64_t place = k * dims[2] + t;
 
@@ -185,7 +186,7 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
     int64_t dims[4] = { 1, 0, 0, 2 };
     double *tables = NULL, *data = NULL;
     inlay_status status;
-    struct fft f;
+    struct fft fft;
 
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sound is [1, samples]");
@@ -200,10 +201,10 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
     INLAY_TRY(kit_alloc_output(call, 0, squares ? 3 : 4, dims));
     tables = malloc(fft_table_count(n) * sizeof *tables);
     if (tables != NULL) {
-        fft_init(&f, n, tables);
-        data = malloc(((size_t)(2 * n) + fft_scratch_count(&f)) * sizeof *data);
+        fft_init(&fft, n, tables);
+        data = malloc(((size_t)(2 * n) + fft_scratch_count(&fft)) * sizeof *data);
     }
-    status = data != NULL ? transform(call, &f, squares, dims, hop, data)
+    status = data != NULL ? transform(call, &fft, squares, dims, hop, data)
                           : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a transform");
 done:
     free(data);

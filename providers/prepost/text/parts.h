@@ -14,8 +14,8 @@ typedef struct text_buf {
     size_t count, room;
     bool failed;
 } text_buf;
-void buf_put(text_buf *b, const char *data, size_t count);
-void buf_char(text_buf *b, uint32_t c); /* as UTF-8 */
+void buf_put(text_buf *buffer, const char *data, size_t count);
+void buf_char(text_buf *buffer, uint32_t c); /* as UTF-8 */
 
 /* Spans of a text. */
 typedef struct text_span {
@@ -26,13 +26,13 @@ typedef struct text_spans {
     text_span *list;
     size_t count, room;
 } text_spans;
-void spans_add(text_spans *s, size_t at, size_t count); /* empty ones are not added */
-void spans_free(text_spans *s);
+void spans_add(text_spans *spans, size_t at, size_t count); /* empty ones are not added */
+void spans_free(text_spans *spans);
 
 /* The character at s, of valid UTF-8; *size: its bytes. */
 uint32_t char_at(const char *s, size_t *size);
 /* Valid UTF-8: what is none becomes U+FFFD. */
-void buf_clean(text_buf *b, const char *text, size_t bytes);
+void buf_clean(text_buf *buffer, const char *text, size_t bytes);
 
 bool is_space(uint32_t c);       /* \s */
 bool is_letter(uint32_t c);      /* \p{L} */
@@ -59,16 +59,16 @@ struct vocabulary {
     size_t longest; /* bytes */
 };
 /* Sets a word; false: no memory, or id beyond 2^24. The first id of a text is found. */
-bool vocabulary_set(struct vocabulary *v, int64_t id, const char *text, size_t bytes, double score);
-int64_t vocabulary_find(const struct vocabulary *v, const char *text, size_t bytes); /* -1: none */
+bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text, size_t bytes, double score);
+int64_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes); /* -1: none */
 /* The same with the hash at hand: FNV-1a over the bytes, from HASH_START. */
 #define HASH_START UINT32_C(2166136261)
 static inline uint32_t hash_more(uint32_t h, unsigned char byte)
 {
     return (h ^ byte) * UINT32_C(16777619);
 }
-int64_t vocabulary_find_hashed(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes);
-void vocabulary_free(struct vocabulary *v);
+int64_t vocabulary_find_hashed(const struct vocabulary *vocabulary, uint32_t hash, const char *text, size_t bytes);
+void vocabulary_free(struct vocabulary *vocabulary);
 
 /* ------------------------------------------------------------------ normalizers */
 
@@ -95,10 +95,10 @@ struct norm {
     size_t map_bytes, units;
 };
 /* A map of characters as SentencePiece has it; an empty one changes nothing. False: damaged, or no memory. */
-bool norm_set_map(struct norm *n, const uint8_t *bytes, size_t count);
+bool norm_set_map(struct norm *norm, const uint8_t *bytes, size_t count);
 /* Applies one step; NULL: fine, otherwise what is wrong. */
-const char *norm_apply(const struct norm *n, const char *text, size_t bytes, text_buf *out);
-void norm_free(struct norm *n);
+const char *norm_apply(const struct norm *norm, const char *text, size_t bytes, text_buf *out);
+void norm_free(struct norm *norm);
 
 /* ------------------------------------------------------------------ cutting into words */
 
@@ -126,7 +126,7 @@ struct cut {
     char *text;        /* TEXT: the pattern; METASPACE: the replacement */
 };
 /* first: the spans begin where the whole text does. */
-void cut_apply(const struct cut *c, const text_spans *in, text_spans *out, bool first);
+void cut_apply(const struct cut *cut, const text_spans *in, text_spans *out, bool first);
 
 /* ------------------------------------------------------------------ models */
 
@@ -150,18 +150,18 @@ struct model {
     int64_t bytes[256]; /* the tokens "<0x00>" ..., -1 */
 };
 /* Finds the tokens of bytes among the words. */
-void model_find_bytes(struct model *m);
+void model_find_bytes(struct model *model);
 bool ids_push(text_ids *ids, int64_t id);
-bool model_add_merge(struct model *m, size_t room, const char *left, size_t left_bytes, const char *right,
+bool model_add_merge(struct model *model, size_t room, const char *left, size_t left_bytes, const char *right,
                      size_t right_bytes, uint32_t rank, bool *out_known);
-bool model_room(struct model *m, size_t merges);
+bool model_room(struct model *model, size_t merges);
 /* Appends the tokens of a word; false: no memory. */
-bool bpe_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
-bool wordpiece_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
-bool unigram_encode(const struct model *m, const char *text, size_t bytes, text_ids *out);
+bool bpe_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
+bool wordpiece_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
+bool unigram_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
 /* What byte fallback, or else the unknown token, makes of characters. after_unknown: the one before was unknown. */
-bool put_unknown(const struct model *m, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
-void model_free(struct model *m);
+bool put_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
+void model_free(struct model *model);
 
 /* ------------------------------------------------------------------ the whole */
 
@@ -187,12 +187,12 @@ struct text_tokenizer {
     bool strip_first; /* a decoder takes the first space off */
 };
 /* From the files. */
-inlay_status read_json(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag);
-inlay_status read_bpe(text_tokenizer *t, const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
-                      inlay_diag *diag);
-inlay_status read_spm(text_tokenizer *t, const char *file, size_t bytes, inlay_diag *diag);
-bool add_token(text_tokenizer *t, const struct added *a);
-void sort_added(text_tokenizer *t);
+inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag);
+inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab_bytes, const char *merges,
+                      size_t merges_bytes, inlay_diag *diag);
+inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag);
+bool add_token(text_tokenizer *tokenizer, const struct added *added);
+void sort_added(text_tokenizer *tokenizer);
 char *copy_text(const char *text, size_t bytes);
 
 /* GPT-2's spelling of bytes as characters. */

@@ -27,46 +27,46 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
                             kit_attr_string(n, "cls_token", "[CLS]"),
                             kit_attr_string(n, "sep_token", "[SEP]"),
                             kit_attr_string(n, "pad_token", "[PAD]") };
-    token_state *s = NULL;
-    inlay_status status = tokens_state(&s, diag);
+    token_state *state = NULL;
+    inlay_status status = tokens_state(&state, diag);
 
     if (status == INLAY_OK)
-        status = text_open_bert(vocab.data, vocab.bytes, &how, &s->t, diag);
+        status = text_open_bert(vocab.data, vocab.bytes, &how, &state->t, diag);
     if (status != INLAY_OK) {
-        tokens_release(s);
+        tokens_release(state);
         return status;
     }
-    s->begin = text_id(s->t, how.begin);
-    s->end = text_id(s->t, how.end);
-    *out_state = s;
+    state->begin = text_id(state->t, how.begin);
+    state->end = text_id(state->t, how.end);
+    *out_state = state;
     return INLAY_OK;
 }
 
 static inlay_status run_bert(const kit_call *call)
 {
-    const token_state *s = call->state;
+    const token_state *state = call->state;
     const int64_t texts = call->in[0].count;
-    struct lists l = { .starts = NULL };
+    struct lists lists = { .starts = NULL };
     int64_t dims[1], *to[3] = { NULL, NULL, NULL }, at = 0;
     inlay_status status;
 
     if (texts < 1 || texts > 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizer: %lld texts; it takes one, or a pair",
                           (long long)texts);
-    INLAY_TRY(lists_encode(call, s, &l));
-    dims[0] = (int64_t)l.ids.count + 1 + texts;
+    INLAY_TRY(lists_encode(call, state, &lists));
+    dims[0] = (int64_t)lists.ids.count + 1 + texts;
     for (uint32_t i = 0; i < 3; i++) {
         INLAY_TRY(kit_alloc_output(call, i, 1, dims));
         to[i] = kit_has_output(call, i) ? call->out[i].data : NULL;
     }
     for (int64_t k = 0; k < texts; k++) {
-        const size_t count = l.starts[k + 1] - l.starts[k];
+        const size_t count = lists.starts[k + 1] - lists.starts[k];
         const size_t start = k == 0 ? 0 : 1; /* [CLS] a [SEP] b [SEP] */
 
         for (size_t i = start; i < count + 2; i++, at++) {
-            const int64_t values[3] = { i == 0           ? s->begin
-                                        : i == count + 1 ? s->end
-                                                         : l.ids.list[l.starts[k] + i - 1],
+            const int64_t values[3] = { i == 0           ? state->begin
+                                        : i == count + 1 ? state->end
+                                                         : lists.ids.list[lists.starts[k] + i - 1],
                                         k, 1 };
 
             for (int o = 0; o < 3; o++)
@@ -75,7 +75,7 @@ static inlay_status run_bert(const kit_call *call)
         }
     }
 done:
-    lists_free(&l);
+    lists_free(&lists);
     return status;
 }
 
@@ -123,14 +123,14 @@ static inlay_status infer_spm(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    token_state *s;
-    const inlay_status status = tokens_open(node, "model", &s, diag);
+    token_state *state;
+    const inlay_status status = tokens_open(node, "model", &state, diag);
 
     if (status != INLAY_OK)
         return status;
-    s->begin = text_id(s->t, "<s>");
-    s->end = text_id(s->t, "</s>");
-    *out_state = s;
+    state->begin = text_id(state->t, "<s>");
+    state->end = text_id(state->t, "</s>");
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -142,9 +142,10 @@ static bool truth(const kit_call *call, uint32_t i)
 
 static inlay_status run_spm(const kit_call *call)
 {
-    const token_state *s = call->state;
-    const bool begin = truth(call, 3) && s->begin >= 0, end = truth(call, 4) && s->end >= 0, reverse = truth(call, 5);
-    struct lists l = { .starts = NULL };
+    const token_state *state = call->state;
+    const bool begin = truth(call, 3) && state->begin >= 0, end = truth(call, 4) && state->end >= 0,
+               reverse = truth(call, 5);
+    struct lists lists = { .starts = NULL };
     int64_t dims[1], *starts;
     int32_t *to, at = 0;
     inlay_status status;
@@ -153,30 +154,30 @@ static inlay_status run_spm(const kit_call *call)
         (*(const int64_t *)call->in[1].data < 0 || *(const int64_t *)call->in[1].data > 1))
         return inlay_fail(call->diag, INLAY_UNSUPPORTED,
                           "SentencepieceTokenizer: nbest_size above 1 draws at random, which is not supported");
-    INLAY_TRY(lists_encode(call, s, &l));
-    dims[0] = (int64_t)(l.ids.count + l.count * ((size_t)begin + end));
+    INLAY_TRY(lists_encode(call, state, &lists));
+    dims[0] = (int64_t)(lists.ids.count + lists.count * ((size_t)begin + end));
     INLAY_TRY(kit_alloc_output(call, 0, 1, dims));
     to = kit_has_output(call, 0) ? call->out[0].data : NULL;
-    dims[0] = (int64_t)l.count + 1;
+    dims[0] = (int64_t)lists.count + 1;
     INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
     starts = kit_has_output(call, 1) ? call->out[1].data : NULL;
-    for (size_t i = 0; i <= l.count; i++) {
-        const size_t count = i < l.count ? l.starts[i + 1] - l.starts[i] : 0;
+    for (size_t i = 0; i <= lists.count; i++) {
+        const size_t count = i < lists.count ? lists.starts[i + 1] - lists.starts[i] : 0;
 
         if (starts != NULL)
             starts[i] = at;
-        if (i == l.count)
+        if (i == lists.count)
             break;
         for (size_t k = 0; k < count + begin + end; k++, at++) {
             const bool first = begin && k == 0, last = end && k == count + begin;
             const size_t of = k - begin, which = reverse ? count - 1 - of : of;
 
             if (to != NULL)
-                to[at] = (int32_t)(first ? s->begin : last ? s->end : l.ids.list[l.starts[i] + which]);
+                to[at] = (int32_t)(first ? state->begin : last ? state->end : lists.ids.list[lists.starts[i] + which]);
         }
     }
 done:
-    lists_free(&l);
+    lists_free(&lists);
     return status;
 }
 
@@ -237,25 +238,25 @@ static int64_t of_fairseq(int64_t id)
 
 static inlay_status run_pieces(const kit_call *call)
 {
-    const token_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
+    const token_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
     const int64_t one = 1;
     int64_t *ids = NULL;
     size_t bytes = 0;
     char *text = NULL;
     inlay_status status;
 
-    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+    if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SentencepieceDecoder: ids are [n] or [1, n]");
     INLAY_TRY(kit_alloc_output(call, 0, 1, &one));
-    ids = malloc((size_t)(x->count + 1) * sizeof *ids);
+    ids = malloc((size_t)(input->count + 1) * sizeof *ids);
     if (ids == NULL) {
         status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
         goto done;
     }
-    for (int64_t i = 0; i < x->count; i++)
-        ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)x->data)[i]) : ((const int64_t *)x->data)[i];
-    INLAY_TRY(text_decode(s->t, ids, (size_t)x->count, true, &text, &bytes, call->diag));
+    for (int64_t i = 0; i < input->count; i++)
+        ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)input->data)[i]) : ((const int64_t *)input->data)[i];
+    INLAY_TRY(text_decode(state->t, ids, (size_t)input->count, true, &text, &bytes, call->diag));
     status = pp_put_string(call, call->out[0].data, text, bytes);
 done:
     free(text);

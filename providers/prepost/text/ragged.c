@@ -117,9 +117,9 @@ static inlay_status run_string_dense(const kit_call *call)
     to = call->out[0].data;
     for (int64_t i = 0; i < dims[0]; i++) {
         for (int64_t k = 0; k < dims[1]; k++) {
-            const inlay_str x = at[i] + k < at[i + 1] ? values[at[i] + k] : (inlay_str){ "", 0 };
+            const inlay_str string = at[i] + k < at[i + 1] ? values[at[i] + k] : (inlay_str){ "", 0 };
 
-            INLAY_TRY(pp_put_string(call, to++, x.data, x.bytes));
+            INLAY_TRY(pp_put_string(call, to++, string.data, string.bytes));
         }
     }
 done:
@@ -141,19 +141,19 @@ static inlay_status infer_segments(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status run_segments(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const int64_t *of = x->data;
+    const kit_tensor *input = &call->in[0];
+    const int64_t *of = input->data;
     int64_t dims[2] = { 0, 2 }, made = 0;
     inlay_status status;
 
-    if (x->rank == 0 || x->rank > 2 || (x->rank == 2 && x->dims[0] != 1))
+    if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentExtraction: the input is [n] or [1, n]");
-    for (int64_t i = 0; i < x->count; i++)
+    for (int64_t i = 0; i < input->count; i++)
         dims[0] += of[i] != 0 && (i == 0 || of[i - 1] != of[i]);
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
     INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
-    for (int64_t i = 0, end; i < x->count; i = end) {
-        for (end = i + 1; end < x->count && of[end] == of[i]; end++)
+    for (int64_t i = 0, end; i < input->count; i = end) {
+        for (end = i + 1; end < input->count && of[end] == of[i]; end++)
             ;
         if (of[i] == 0)
             continue;

@@ -23,50 +23,50 @@ struct finder {
     bool ecma;
 };
 
-static void finder_close(struct finder *f)
+static void finder_close(struct finder *finder)
 {
-    if (f->pcre == NULL)
+    if (finder->pcre == NULL)
         return;
-    f->pcre->match_data_free(f->match);
-    f->pcre->code_free(f->code);
+    finder->pcre->match_data_free(finder->match);
+    finder->pcre->code_free(finder->code);
 }
 
-static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, struct finder *f)
+static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool whole, struct finder *finder)
 {
-    const regex_state *s = call->state;
-    const uint32_t caseless = s->caseless ? PCRE2_CASELESS : 0;
+    const regex_state *state = call->state;
+    const uint32_t caseless = state->caseless ? PCRE2_CASELESS : 0;
     const uint32_t anchored = whole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
-    const uint32_t options = (s->ecma ? OF_ECMA : OF_RE2) | caseless | anchored;
+    const uint32_t options = (state->ecma ? OF_ECMA : OF_RE2) | caseless | anchored;
     const pcre_library *pcre = pcre_open(call->diag);
     PCRE2_SIZE at = 0;
     int code = 0;
 
     if (pcre == NULL)
         return INLAY_UNSUPPORTED;
-    *f = (struct finder){ .call = call, .pcre = pcre, .ecma = s->ecma };
-    f->code = pcre->compile((PCRE2_SPTR)pattern.data, pattern.bytes, options, &code, &at, pcre->rules);
-    if (f->code == NULL)
+    *finder = (struct finder){ .call = call, .pcre = pcre, .ecma = state->ecma };
+    finder->code = pcre->compile((PCRE2_SPTR)pattern.data, pattern.bytes, options, &code, &at, pcre->rules);
+    if (finder->code == NULL)
         return pcre_refused(pattern, code, at, INLAY_INVALID_ARGUMENT, call->diag);
-    f->match = pcre->match_data_create_from_pattern(f->code, NULL);
-    return f->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
+    finder->match = pcre->match_data_create_from_pattern(finder->code, NULL);
+    return finder->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
 }
 
 /* The next match from byte `from` on. */
-static inlay_status next_match(struct finder *f, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
+static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
 {
-    const int n = f->pcre->match(f->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from, how,
-                                 f->match, f->pcre->limits);
+    const int n = finder->pcre->match(finder->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from,
+                                      how, finder->match, finder->pcre->limits);
 
     *out_found = n > 0;
-    return n > 0 || n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, f->call->diag);
+    return n > 0 || n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, finder->call->diag);
 }
 
 /* Bytes of the character at `at`. */
-static uint64_t step(const struct finder *f, inlay_str text, uint64_t at)
+static uint64_t step(const struct finder *finder, inlay_str text, uint64_t at)
 {
     uint64_t n = 1;
 
-    while (!f->ecma && at + n < text.bytes && ((unsigned char)text.data[at + n] & 0xc0) == 0x80 && n < 4)
+    while (!finder->ecma && at + n < text.bytes && ((unsigned char)text.data[at + n] & 0xc0) == 0x80 && n < 4)
         n++;
     return n;
 }
@@ -79,30 +79,30 @@ struct buffer {
     uint64_t count, room;
 };
 
-static bool put(struct buffer *b, const char *data, uint64_t bytes)
+static bool put(struct buffer *buffer, const char *data, uint64_t bytes)
 {
-    if (b->room - b->count < bytes) {
-        const uint64_t room = (b->count + bytes) * 2 + 64;
-        char *more = realloc(b->data, room);
+    if (buffer->room - buffer->count < bytes) {
+        const uint64_t room = (buffer->count + bytes) * 2 + 64;
+        char *more = realloc(buffer->data, room);
 
         if (more == NULL)
             return false;
-        b->data = more;
-        b->room = room;
+        buffer->data = more;
+        buffer->room = room;
     }
     if (bytes > 0)
-        memcpy(b->data + b->count, data, bytes);
-    b->count += bytes;
+        memcpy(buffer->data + buffer->count, data, bytes);
+    buffer->count += bytes;
     return true;
 }
 
-static bool put_group(struct buffer *b, const struct finder *f, inlay_str text, uint32_t group)
+static bool put_group(struct buffer *buffer, const struct finder *finder, inlay_str text, uint32_t group)
 {
-    const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
+    const PCRE2_SIZE *at = finder->pcre->get_ovector_pointer(finder->match);
 
-    if (group >= f->pcre->get_ovector_count(f->match) || at[2 * group] == PCRE2_UNSET)
+    if (group >= finder->pcre->get_ovector_count(finder->match) || at[2 * group] == PCRE2_UNSET)
         return true;
-    return put(b, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
+    return put(buffer, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
 }
 
 static bool is_digit(char c)
@@ -111,27 +111,27 @@ static bool is_digit(char c)
 }
 
 /* \0 to \9 and \\; the rest is itself. */
-static bool put_re2(struct buffer *b, const struct finder *f, inlay_str text, inlay_str rewrite)
+static bool put_re2(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
 {
     bool good = true;
 
     for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
         if (rewrite.data[i] != '\\' || i + 1 == rewrite.bytes) {
-            good = put(b, rewrite.data + i, 1);
+            good = put(buffer, rewrite.data + i, 1);
             continue;
         }
         i++;
-        good = is_digit(rewrite.data[i]) ? put_group(b, f, text, (uint32_t)(rewrite.data[i] - '0'))
-                                         : put(b, rewrite.data + i, 1);
+        good = is_digit(rewrite.data[i]) ? put_group(buffer, finder, text, (uint32_t)(rewrite.data[i] - '0'))
+                                         : put(buffer, rewrite.data + i, 1);
     }
     return good;
 }
 
 /* $n and $nn, $&, $`, $', $$; the rest is itself. */
-static bool put_ecma(struct buffer *b, const struct finder *f, inlay_str text, inlay_str rewrite)
+static bool put_ecma(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
 {
-    const PCRE2_SIZE *at = f->pcre->get_ovector_pointer(f->match);
-    const uint32_t groups = f->pcre->get_ovector_count(f->match);
+    const PCRE2_SIZE *at = finder->pcre->get_ovector_pointer(finder->match);
+    const uint32_t groups = finder->pcre->get_ovector_count(finder->match);
     bool good = true;
 
     for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
@@ -145,13 +145,13 @@ static bool put_ecma(struct buffer *b, const struct finder *f, inlay_str text, i
             used = 2;
         }
         if (is_digit(c) || c == '&')
-            good = put_group(b, f, text, group);
+            good = put_group(buffer, finder, text, group);
         else if (c == '`')
-            good = put(b, text.data, at[0]);
+            good = put(buffer, text.data, at[0]);
         else if (c == '\'')
-            good = put(b, text.data + at[1], text.bytes - at[1]);
+            good = put(buffer, text.data + at[1], text.bytes - at[1]);
         else
-            good = put(b, rewrite.data + i, 1);
+            good = put(buffer, rewrite.data + i, 1);
         i += is_digit(c) || c == '&' || c == '`' || c == '\'' || c == '$' ? used : 0;
     }
     return good;
@@ -159,20 +159,20 @@ static bool put_ecma(struct buffer *b, const struct finder *f, inlay_str text, i
 
 /* RE2 takes no empty match where the last one ended; std::regex does, and behind an empty one looks for another there
  * that is not empty. */
-static inlay_status replace(struct finder *f, inlay_str text, inlay_str rewrite, bool all, struct buffer *b)
+static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rewrite, bool all, struct buffer *buffer)
 {
-    const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
+    const PCRE2_SIZE *found = finder->pcre->get_ovector_pointer(finder->match);
     uint64_t from = 0, written = 0, ended = UINT64_MAX;
     inlay_status status = INLAY_OK;
     bool more = true, empty = false, good = true;
 
-    b->count = 0;
+    buffer->count = 0;
     while (more && good && from <= text.bytes) {
         uint64_t begin, end;
 
-        INLAY_TRY(next_match(f, text, from, empty ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0, &more));
+        INLAY_TRY(next_match(finder, text, from, empty ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0, &more));
         if (!more && empty) { /* nothing else there: go on behind the character */
-            from += from < text.bytes ? step(f, text, from) : 1;
+            from += from < text.bytes ? step(finder, text, from) : 1;
             empty = false;
             more = true;
             continue;
@@ -181,44 +181,45 @@ static inlay_status replace(struct finder *f, inlay_str text, inlay_str rewrite,
             break;
         begin = found[0];
         end = found[1];
-        if (!f->ecma && begin == end && begin == ended) {
-            from = begin + (begin < text.bytes ? step(f, text, begin) : 1);
+        if (!finder->ecma && begin == end && begin == ended) {
+            from = begin + (begin < text.bytes ? step(finder, text, begin) : 1);
             ended = UINT64_MAX;
             continue;
         }
-        good = put(b, text.data + written, begin - written) && (f->ecma ? put_ecma : put_re2)(b, f, text, rewrite);
+        good = put(buffer, text.data + written, begin - written) &&
+               (finder->ecma ? put_ecma : put_re2)(buffer, finder, text, rewrite);
         written = ended = end;
-        empty = f->ecma && begin == end;
-        from = begin == end && !f->ecma ? end + (end < text.bytes ? step(f, text, end) : 1) : end;
+        empty = finder->ecma && begin == end;
+        from = begin == end && !finder->ecma ? end + (end < text.bytes ? step(finder, text, end) : 1) : end;
         more = all;
     }
-    if (!good || !put(b, text.data + written, text.bytes - written))
-        status = inlay_fail(f->call->diag, INLAY_OUT_OF_MEMORY, "no memory for a replacement");
+    if (!good || !put(buffer, text.data + written, text.bytes - written))
+        status = inlay_fail(finder->call->diag, INLAY_OUT_OF_MEMORY, "no memory for a replacement");
 done:
     return status;
 }
 
 static inlay_status run_replace(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data, *pattern = call->in[1].data, *rewrite = call->in[2].data;
-    const regex_state *s = call->state;
-    struct finder f = { .pcre = NULL };
-    struct buffer b = { .data = NULL };
+    const inlay_str *string = call->in[0].data, *pattern = call->in[1].data, *rewrite = call->in[2].data;
+    const regex_state *state = call->state;
+    struct finder finder = { .pcre = NULL };
+    struct buffer buffer = { .data = NULL };
     inlay_status status;
 
     if (call->in[1].count != 1 || call->in[2].count != 1 || pattern->bytes == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "the pattern, which is not empty, and the replacement are one each");
-    INLAY_TRY(finder_open(call, *pattern, false, &f));
+    INLAY_TRY(finder_open(call, *pattern, false, &finder));
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims));
     for (int64_t i = 0; i < call->in[0].count; i++) {
         INLAY_TRY(kit_poll(call));
-        INLAY_TRY(replace(&f, x[i], *rewrite, s->all, &b));
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, b.data, b.count));
+        INLAY_TRY(replace(&finder, string[i], *rewrite, state->all, &buffer));
+        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, buffer.data, buffer.count));
     }
 done:
-    free(b.data);
-    finder_close(&f);
+    free(buffer.data);
+    finder_close(&finder);
     return status;
 }
 
@@ -233,26 +234,26 @@ struct pieces {
     int64_t count, room;
 };
 
-static bool add_piece(struct pieces *p, uint64_t begin, uint64_t end)
+static bool add_piece(struct pieces *pieces, uint64_t begin, uint64_t end)
 {
-    if (p->count == p->room) {
-        struct piece *more = realloc(p->list, (size_t)(p->room * 2 + 32) * sizeof *more);
+    if (pieces->count == pieces->room) {
+        struct piece *more = realloc(pieces->list, (size_t)(pieces->room * 2 + 32) * sizeof *more);
 
         if (more == NULL)
             return false;
-        p->list = more;
-        p->room = p->room * 2 + 32;
+        pieces->list = more;
+        pieces->room = pieces->room * 2 + 32;
     }
-    p->list[p->count++] = (struct piece){ begin, end };
+    pieces->list[pieces->count++] = (struct piece){ begin, end };
     return true;
 }
 
 /* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all
  * of it. */
-static inlay_status split(struct finder *f, struct finder *keep, inlay_str text, struct pieces *p)
+static inlay_status split(struct finder *finder, struct finder *keep, inlay_str text, struct pieces *pieces)
 {
-    const PCRE2_SIZE *found = f->pcre->get_ovector_pointer(f->match);
-    const uint32_t group = !f->ecma && f->pcre->get_ovector_count(f->match) > 1 ? 2 : 0;
+    const PCRE2_SIZE *found = finder->pcre->get_ovector_pointer(finder->match);
+    const uint32_t group = !finder->ecma && finder->pcre->get_ovector_count(finder->match) > 1 ? 2 : 0;
     uint64_t from = 0, last = 0;
     bool more = true, good = true, kept = false;
     inlay_status status = INLAY_OK;
@@ -260,7 +261,7 @@ static inlay_status split(struct finder *f, struct finder *keep, inlay_str text,
     while (good && from < text.bytes) {
         uint64_t begin, end, next;
 
-        INLAY_TRY(next_match(f, text, from, PCRE2_NOTEMPTY, &more));
+        INLAY_TRY(next_match(finder, text, from, PCRE2_NOTEMPTY, &more));
         if (!more)
             break;
         next = found[1];
@@ -268,16 +269,16 @@ static inlay_status split(struct finder *f, struct finder *keep, inlay_str text,
         end = found[group] != PCRE2_UNSET ? found[group + 1] : found[1];
         if (keep->code != NULL)
             INLAY_TRY(next_match(keep, (inlay_str){ text.data + begin, end - begin }, 0, 0, &kept));
-        good = (begin <= last || add_piece(p, last, begin)) && (!kept || add_piece(p, begin, end));
+        good = (begin <= last || add_piece(pieces, last, begin)) && (!kept || add_piece(pieces, begin, end));
         from = last = next;
     }
-    if (!good || (last < text.bytes && !add_piece(p, last, text.bytes)))
-        status = inlay_fail(f->call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
+    if (!good || (last < text.bytes && !add_piece(pieces, last, text.bytes)))
+        status = inlay_fail(finder->call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
 done:
     return status;
 }
 
-static inlay_status put_pieces(const kit_call *call, const struct pieces *p)
+static inlay_status put_pieces(const kit_call *call, const struct pieces *pieces)
 {
     const inlay_str *texts = call->in[0].data;
     const int64_t rows = call->in[0].count + 1;
@@ -285,17 +286,17 @@ static inlay_status put_pieces(const kit_call *call, const struct pieces *p)
 
     for (uint32_t o = 0; o < 3; o++)
         if (kit_has_output(call, o))
-            INLAY_TRY(kit_alloc_output(call, o, 1, &p->count));
+            INLAY_TRY(kit_alloc_output(call, o, 1, &pieces->count));
     if (kit_has_output(call, 3)) {
         INLAY_TRY(kit_alloc_output(call, 3, 1, &rows));
-        memcpy(call->out[3].data, p->starts, (size_t)rows * sizeof *p->starts);
+        memcpy(call->out[3].data, pieces->starts, (size_t)rows * sizeof *pieces->starts);
     }
-    for (int64_t t = 0, i = 0; t + 1 < rows; t++) {
-        for (; i < p->starts[t + 1]; i++) {
-            const struct piece at = p->list[i];
+    for (int64_t text = 0, i = 0; text + 1 < rows; text++) {
+        for (; i < pieces->starts[text + 1]; i++) {
+            const struct piece at = pieces->list[i];
 
             if (kit_has_output(call, 0))
-                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[t].data + at.begin,
+                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[text].data + at.begin,
                                         at.end - at.begin));
             if (kit_has_output(call, 1))
                 ((int64_t *)call->out[1].data)[i] = (int64_t)at.begin;
@@ -310,43 +311,43 @@ done:
 static inlay_status run_split(const kit_call *call)
 {
     const inlay_str *pattern = call->in[1].data, *keeps = kit_has_input(call, 2) ? call->in[2].data : NULL;
-    struct finder f = { .pcre = NULL }, keep = { .pcre = NULL };
-    struct pieces p = { .list = NULL };
+    struct finder finder = { .pcre = NULL }, keep = { .pcre = NULL };
+    struct pieces pieces = { .list = NULL };
     inlay_status status;
 
     if (call->in[1].count != 1 || pattern->bytes == 0 || (keeps != NULL && call->in[2].count > 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "one pattern, which is not empty, and at most one of what is kept");
-    p.starts = calloc((size_t)call->in[0].count + 1, sizeof *p.starts);
-    if (p.starts == NULL)
+    pieces.starts = calloc((size_t)call->in[0].count + 1, sizeof *pieces.starts);
+    if (pieces.starts == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
-    INLAY_TRY(finder_open(call, *pattern, false, &f));
+    INLAY_TRY(finder_open(call, *pattern, false, &finder));
     if (keeps != NULL && call->in[2].count == 1 && keeps->bytes > 0)
         INLAY_TRY(finder_open(call, *keeps, true, &keep));
     for (int64_t i = 0; i < call->in[0].count; i++) {
         INLAY_TRY(kit_poll(call));
-        INLAY_TRY(split(&f, &keep, ((const inlay_str *)call->in[0].data)[i], &p));
-        p.starts[i + 1] = p.count;
+        INLAY_TRY(split(&finder, &keep, ((const inlay_str *)call->in[0].data)[i], &pieces));
+        pieces.starts[i + 1] = pieces.count;
     }
-    status = put_pieces(call, &p);
+    status = put_pieces(call, &pieces);
 done:
-    free(p.list);
-    free(p.starts);
-    finder_close(&f);
+    free(pieces.list);
+    free(pieces.starts);
+    finder_close(&finder);
     finder_close(&keep);
     return status;
 }
 
 static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    regex_state *s = malloc(sizeof *s);
+    regex_state *state = malloc(sizeof *state);
 
-    if (s == NULL)
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
-    s->ecma = strstr(node->info->op_type.data, "ECMA") != NULL;
-    s->all = kit_attr_int(node->info, "global_replace", 1) != 0;
-    s->caseless = kit_attr_int(node->info, "ignore_case", 0) != 0;
-    *out_state = s;
+    state->ecma = strstr(node->info->op_type.data, "ECMA") != NULL;
+    state->all = kit_attr_int(node->info, "global_replace", 1) != 0;
+    state->caseless = kit_attr_int(node->info, "ignore_case", 0) != 0;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -354,22 +355,22 @@ static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_
 
 static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim rows = pp_open();
     const inlay_dim open = pp_open();
     inlay_status status = pp_want_rank(in, 0, 1, 1, "[texts]", diag);
 
     (void)ctx;
-    if (pp_knows_rank(x) && x->rank == 1 && x->dims[0].kind == INLAY_DIM_FIXED)
-        rows = pp_fixed(x->dims[0].value + 1);
+    if (pp_knows_rank(input) && input->rank == 1 && input->dims[0].kind == INLAY_DIM_FIXED)
+        rows = pp_fixed(input->dims[0].value + 1);
     for (uint32_t o = 0; o < 4 && status == INLAY_OK; o++)
         status = pp_set(in, o, 1, o == 3 ? &rows : &open);
     return status;

@@ -24,15 +24,15 @@ struct table {
 
 static void release(void *state)
 {
-    struct table *t = state;
+    struct table *table = state;
 
-    if (t == NULL)
+    if (table == NULL)
         return;
-    free(t->rows);
-    free(t->numbers);
-    free(t->unknown);
-    free(t->copy);
-    free(t);
+    free(table->rows);
+    free(table->numbers);
+    free(table->unknown);
+    free(table->copy);
+    free(table);
 }
 
 static inlay_str attribute(const inlay_node_info *node, const char *name)
@@ -89,27 +89,27 @@ static int order(const char *a, uint64_t a_bytes, const char *b, uint64_t b_byte
 
 static int by_text(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
-    const int c = order(x->text.data, x->text.bytes, y->text.data, y->text.bytes);
+    const struct row *row = a, *y = b;
+    const int c = order(row->text.data, row->text.bytes, y->text.data, y->text.bytes);
 
-    return c != 0 ? c : (x->line > y->line) - (x->line < y->line);
+    return c != 0 ? c : (row->line > y->line) - (row->line < y->line);
 }
 
 /* The last of the rows with that text, NULL: there is none. */
-static const struct row *find(const struct table *t, const char *key, uint64_t bytes)
+static const struct row *find(const struct table *table, const char *key, uint64_t bytes)
 {
-    uint32_t low = 0, high = t->count;
+    uint32_t low = 0, high = table->count;
 
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        if (order(t->rows[middle].text.data, t->rows[middle].text.bytes, key, bytes) <= 0)
+        if (order(table->rows[middle].text.data, table->rows[middle].text.bytes, key, bytes) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && order(t->rows[low - 1].text.data, t->rows[low - 1].text.bytes, key, bytes) == 0
-               ? &t->rows[low - 1]
+    return low > 0 && order(table->rows[low - 1].text.data, table->rows[low - 1].text.bytes, key, bytes) == 0
+               ? &table->rows[low - 1]
                : NULL;
 }
 
@@ -121,39 +121,40 @@ static inlay_status bad_line(const char *op, uint32_t line, const char *what, in
 }
 
 /* The numbers of a row; those of all rows are as many. */
-static inlay_status take_numbers(struct table *t, const char *op, inlay_str text, struct row *r, uint32_t line,
+static inlay_status take_numbers(struct table *table, const char *op, inlay_str text, struct row *row, uint32_t line,
                                  inlay_diag *diag)
 {
     const int64_t count = read_numbers(text, NULL);
 
     if (count < 1)
         return bad_line(op, line, "integers with a space between them are expected", diag);
-    if (t->width == 0) {
-        if (count > 1 << 20 || (t->numbers = calloc((size_t)t->count * (size_t)count, sizeof *t->numbers)) == NULL)
+    if (table->width == 0) {
+        if (count > 1 << 20 ||
+            (table->numbers = calloc((size_t)table->count * (size_t)count, sizeof *table->numbers)) == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
-        t->width = (uint32_t)count;
-    } else if (count != t->width) {
+        table->width = (uint32_t)count;
+    } else if (count != table->width) {
         return bad_line(op, line, "it has another number of integers than the first line", diag);
     }
-    r->numbers = t->numbers + (size_t)(line - 1) * t->width;
-    (void)read_numbers(text, t->numbers + (size_t)(line - 1) * t->width);
+    row->numbers = table->numbers + (size_t)(line - 1) * table->width;
+    (void)read_numbers(text, table->numbers + (size_t)(line - 1) * table->width);
     return INLAY_OK;
 }
 
-static inlay_status read_rows(struct table *t, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
+static inlay_status read_rows(struct table *table, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t count = 0, line = 0;
 
     for (inlay_str rest = text; rest.bytes > 0;)
         count += cut_off(&rest, '\n').bytes > 0;
-    t->rows = calloc((size_t)count + 1, sizeof *t->rows);
-    if (t->rows == NULL)
+    table->rows = calloc((size_t)count + 1, sizeof *table->rows);
+    if (table->rows == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
-    t->count = count;
+    table->count = count;
     while (text.bytes > 0) {
         inlay_str right = cut_off(&text, '\n'), left;
-        struct row *r = &t->rows[line];
+        struct row *row = &table->rows[line];
 
         if (right.bytes == 0)
             continue;
@@ -161,16 +162,16 @@ static inlay_status read_rows(struct table *t, const char *op, map_kind kind, in
         left = cut_off(&right, '\t');
         if (left.bytes == 0 || right.bytes == 0 || memchr(right.data, '\t', right.bytes) != NULL)
             return bad_line(op, line, "two parts with a tab between them are expected", diag);
-        r->line = line;
-        r->text = left;
-        r->other = right;
+        row->line = line;
+        row->text = left;
+        row->other = right;
         if (kind != TEXT_TO_TEXT)
-            INLAY_TRY(take_numbers(t, op, kind == TEXT_TO_NUMBERS ? right : left, r, line, diag));
+            INLAY_TRY(take_numbers(table, op, kind == TEXT_TO_NUMBERS ? right : left, row, line, diag));
         if (kind == NUMBERS_TO_TEXT) { /* found by the bytes of the numbers */
-            r->text = (inlay_str){ (const char *)r->numbers, t->width * sizeof *r->numbers };
+            row->text = (inlay_str){ (const char *)row->numbers, table->width * sizeof *row->numbers };
         }
     }
-    qsort(t->rows, t->count, sizeof *t->rows, by_text);
+    qsort(table->rows, table->count, sizeof *table->rows, by_text);
 done:
     return status;
 }
@@ -179,37 +180,37 @@ static inlay_status make_table(const kit_node *node, map_kind kind, void **out, 
 {
     const char *op = node->info->op_type.data;
     const inlay_str map = attribute(node->info, "map"), unknown = attribute(node->info, "unk");
-    struct table *t = calloc(1, sizeof *t);
+    struct table *table = calloc(1, sizeof *table);
     inlay_status status = INLAY_OK;
 
-    if (t == NULL || (t->copy = calloc(1, map.bytes + unknown.bytes + 2)) == NULL) {
-        release(t);
+    if (table == NULL || (table->copy = calloc(1, map.bytes + unknown.bytes + 2)) == NULL) {
+        release(table);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
     }
     if (map.bytes > 0)
-        memcpy(t->copy, map.data, map.bytes);
+        memcpy(table->copy, map.data, map.bytes);
     if (unknown.bytes > 0)
-        memcpy(t->copy + map.bytes + 1, unknown.data, unknown.bytes);
-    t->unknown_text = (inlay_str){ t->copy + map.bytes + 1, unknown.bytes };
-    INLAY_TRY(read_rows(t, op, kind, (inlay_str){ t->copy, map.bytes }, diag));
+        memcpy(table->copy + map.bytes + 1, unknown.data, unknown.bytes);
+    table->unknown_text = (inlay_str){ table->copy + map.bytes + 1, unknown.bytes };
+    INLAY_TRY(read_rows(table, op, kind, (inlay_str){ table->copy, map.bytes }, diag));
     if (kind == TEXT_TO_NUMBERS) {
-        t->unknown = calloc((size_t)t->width + 1, sizeof *t->unknown);
-        if (t->unknown == NULL)
+        table->unknown = calloc((size_t)table->width + 1, sizeof *table->unknown);
+        if (table->unknown == NULL)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
-        else if (read_numbers(t->unknown_text, NULL) != t->width)
+        else if (read_numbers(table->unknown_text, NULL) != table->width)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                                 "%s: the attribute unk has other integers than the %u that "
                                 "the lines of map have",
-                                op, t->width);
+                                op, table->width);
         else
-            (void)read_numbers(t->unknown_text, t->unknown);
+            (void)read_numbers(table->unknown_text, table->unknown);
     }
 done:
     if (status != INLAY_OK) {
-        release(t);
-        t = NULL;
+        release(table);
+        table = NULL;
     }
-    *out = t;
+    *out = table;
     return status;
 }
 
@@ -225,10 +226,10 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 
 static inlay_status infer_mapping(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static inlay_status prepare_mapping(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -238,12 +239,12 @@ static inlay_status prepare_mapping(const kit_node *node, void **out_state, inla
 
 static inlay_status run_mapping(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     inlay_status status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
-        const struct row *r = find(call->state, x[i].data, x[i].bytes);
-        const inlay_str to = r != NULL ? r->other : x[i];
+        const struct row *row = find(call->state, string[i].data, string[i].bytes);
+        const inlay_str to = row != NULL ? row->other : string[i];
 
         status = pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes);
     }
@@ -254,16 +255,16 @@ static inlay_status run_mapping(const kit_call *call)
 
 static inlay_status infer_to_vector(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(x) || x->rank >= 9)
+    if (!pp_knows_rank(input) || input->rank >= 9)
         return INLAY_OK;
-    for (uint32_t d = 0; d < x->rank; d++)
-        dims[d] = x->dims[d];
-    dims[x->rank] = pp_open();
-    return pp_set(in, 0, x->rank + 1, dims);
+    for (uint32_t d = 0; d < input->rank; d++)
+        dims[d] = input->dims[d];
+    dims[input->rank] = pp_open();
+    return pp_set(in, 0, input->rank + 1, dims);
 }
 
 static inlay_status prepare_to_vector(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -273,8 +274,8 @@ static inlay_status prepare_to_vector(const kit_node *node, void **out_state, in
 
 static inlay_status run_to_vector(const kit_call *call)
 {
-    const struct table *t = call->state;
-    const inlay_str *x = call->in[0].data;
+    const struct table *table = call->state;
+    const inlay_str *string = call->in[0].data;
     int64_t dims[9];
     inlay_status status;
 
@@ -282,13 +283,13 @@ static inlay_status run_to_vector(const kit_call *call)
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "StringToVector: more than 8 dimensions");
     for (uint32_t d = 0; d < call->in[0].rank; d++)
         dims[d] = call->in[0].dims[d];
-    dims[call->in[0].rank] = t->width;
+    dims[call->in[0].rank] = table->width;
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank + 1, dims));
-    for (int64_t i = 0; i < call->in[0].count && t->width > 0; i++) {
-        const struct row *r = find(t, x[i].data, x[i].bytes);
+    for (int64_t i = 0; i < call->in[0].count && table->width > 0; i++) {
+        const struct row *row = find(table, string[i].data, string[i].bytes);
 
-        memcpy((int64_t *)call->out[0].data + i * t->width, r != NULL ? r->numbers : t->unknown,
-               t->width * sizeof(int64_t));
+        memcpy((int64_t *)call->out[0].data + i * table->width, row != NULL ? row->numbers : table->unknown,
+               table->width * sizeof(int64_t));
     }
 done:
     return status;
@@ -301,22 +302,22 @@ static inlay_status prepare_to_string(const kit_node *node, void **out_state, in
 
 static inlay_status run_to_string(const kit_call *call)
 {
-    const struct table *t = call->state;
-    const kit_tensor *x = &call->in[0];
-    const bool flat = t->width == 1 && x->rank <= 1; /* a list of numbers that are a key each */
-    const uint32_t rank = flat ? x->rank : x->rank > 0 ? x->rank - 1 : 0;
+    const struct table *table = call->state;
+    const kit_tensor *input = &call->in[0];
+    const bool flat = table->width == 1 && input->rank <= 1; /* a list of numbers that are a key each */
+    const uint32_t rank = flat ? input->rank : input->rank > 0 ? input->rank - 1 : 0;
     inlay_status status;
 
-    if (t->width == 0 || (!flat && (x->rank == 0 || x->dims[x->rank - 1] != t->width)))
+    if (table->width == 0 || (!flat && (input->rank == 0 || input->dims[input->rank - 1] != table->width)))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "VectorToString: the last dimension is %lld; the lines of map "
                           "have %u integers",
-                          x->rank > 0 ? (long long)x->dims[x->rank - 1] : 0, t->width);
-    INLAY_TRY(kit_alloc_output(call, 0, rank, x->dims));
-    for (int64_t i = 0; i < x->count / t->width; i++) {
-        const struct row *r =
-            find(t, (const char *)((const int64_t *)x->data + i * t->width), t->width * sizeof(int64_t));
-        const inlay_str to = r != NULL ? r->other : t->unknown_text;
+                          input->rank > 0 ? (long long)input->dims[input->rank - 1] : 0, table->width);
+    INLAY_TRY(kit_alloc_output(call, 0, rank, input->dims));
+    for (int64_t i = 0; i < input->count / table->width; i++) {
+        const struct row *row = find(table, (const char *)((const int64_t *)input->data + i * table->width),
+                                     table->width * sizeof(int64_t));
+        const inlay_str to = row != NULL ? row->other : table->unknown_text;
 
         INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes));
     }
@@ -328,26 +329,26 @@ done:
 
 static inlay_status infer_sum(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(x) || x->rank == 0 || x->rank >= 9)
+    if (!pp_knows_rank(input) || input->rank == 0 || input->rank >= 9)
         return INLAY_OK;
-    for (uint32_t d = 0; d < x->rank; d++)
-        dims[d] = d == 0 ? pp_open() : x->dims[d];
-    return pp_set(in, 0, x->rank, dims);
+    for (uint32_t d = 0; d < input->rank; d++)
+        dims[d] = d == 0 ? pp_open() : input->dims[d];
+    return pp_set(in, 0, input->rank, dims);
 }
 
 static inlay_status run_sum(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *ids = &call->in[1];
+    const kit_tensor *input = &call->in[0], *ids = &call->in[1];
     const int64_t *of = ids->data;
-    const int64_t rows = x->rank > 0 ? x->dims[0] : 0, size = rows > 0 ? x->count / rows : 0;
+    const int64_t rows = input->rank > 0 ? input->dims[0] : 0, size = rows > 0 ? input->count / rows : 0;
     int64_t dims[9];
     inlay_status status;
 
-    if (x->rank == 0 || x->rank >= 9 || ids->rank != 1 || ids->dims[0] != rows)
+    if (input->rank == 0 || input->rank >= 9 || ids->rank != 1 || ids->dims[0] != rows)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentSum: segment_ids has one for each of the %lld rows",
                           (long long)rows);
     for (int64_t i = 0; i < rows; i++)
@@ -356,15 +357,15 @@ static inlay_status run_sum(const kit_call *call)
                               "SegmentSum: segment_ids count up from 0, by 1 at most; "
                               "number %lld is %lld",
                               (long long)i, (long long)of[i]);
-    for (uint32_t d = 1; d < x->rank; d++)
-        dims[d] = x->dims[d];
+    for (uint32_t d = 1; d < input->rank; d++)
+        dims[d] = input->dims[d];
     dims[0] = rows > 0 ? of[rows - 1] + 1 : 0;
-    INLAY_TRY(kit_alloc_output(call, 0, x->rank, dims));
+    INLAY_TRY(kit_alloc_output(call, 0, input->rank, dims));
     if (dims[0] * size > 0)
         memset(call->out[0].data, 0, (size_t)(dims[0] * size) * sizeof(float));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < size; k++)
-            ((float *)call->out[0].data)[of[i] * size + k] += ((const float *)x->data)[i * size + k];
+            ((float *)call->out[0].data)[of[i] * size + k] += ((const float *)input->data)[i * size + k];
 done:
     return status;
 }

@@ -9,10 +9,10 @@ enum { MOST_RANK = 32 };
 /* The shape of input 0 for every output. */
 static inlay_status infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(x) ? pp_set(in, 0, x->rank, x->dims) : INLAY_OK;
+    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 /* A list of a length that depends on data. */
@@ -53,18 +53,18 @@ static char lower(char c)
 
 static inlay_status each_char(const kit_call *call, char (*of)(char))
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     inlay_status status = like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         inlay_str *y = (inlay_str *)call->out[0].data + i;
-        char *copy = kit_alloc_string(call, x[i].bytes + 1);
+        char *copy = kit_alloc_string(call, string[i].bytes + 1);
 
         if (copy == NULL)
             return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
-        for (uint64_t k = 0; k < x[i].bytes; k++)
-            copy[k] = of(x[i].data[k]);
-        *y = (inlay_str){ copy, x[i].bytes };
+        for (uint64_t k = 0; k < string[i].bytes; k++)
+            copy[k] = of(string[i].data[k]);
+        *y = (inlay_str){ copy, string[i].bytes };
     }
     return status;
 }
@@ -87,21 +87,21 @@ static bool is_space(char c)
 /* A string of nothing but spaces stays as it is: onnxruntime-extensions has it so. */
 static inlay_status run_strip(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     inlay_status status = like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
-        uint64_t begin = 0, end = x[i].bytes;
+        uint64_t begin = 0, end = string[i].bytes;
 
-        while (begin < end && is_space(x[i].data[begin]))
+        while (begin < end && is_space(string[i].data[begin]))
             begin++;
-        while (end > begin && is_space(x[i].data[end - 1]))
+        while (end > begin && is_space(string[i].data[end - 1]))
             end--;
         if (begin == end) {
             begin = 0;
-            end = x[i].bytes;
+            end = string[i].bytes;
         }
-        status = pp_put_string(call, (inlay_str *)call->out[0].data + i, x[i].data + begin, end - begin);
+        status = pp_put_string(call, (inlay_str *)call->out[0].data + i, string[i].data + begin, end - begin);
     }
     return status;
 }
@@ -109,14 +109,14 @@ static inlay_status run_strip(const kit_call *call)
 /* Characters of UTF-8: the bytes that continue none. */
 static inlay_status run_length(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     const inlay_status status = like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         int64_t count = 0;
 
-        for (uint64_t k = 0; k < x[i].bytes; k++)
-            count += ((unsigned char)x[i].data[k] & 0xc0) != 0x80;
+        for (uint64_t k = 0; k < string[i].bytes; k++)
+            count += ((unsigned char)string[i].data[k] & 0xc0) != 0x80;
         ((int64_t *)call->out[0].data)[i] = count;
     }
     return status;
@@ -134,11 +134,11 @@ static inlay_status join_shapes(const kit_call *call, uint32_t *out_rank, int64_
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = 1;
     for (int k = 0; k < 2; k++) {
-        const kit_tensor *x = &call->in[k];
+        const kit_tensor *input = &call->in[k];
         int64_t step = 1;
 
         for (uint32_t d = rank; d-- > 0;) {
-            const int64_t size = d + x->rank >= rank ? x->dims[d + x->rank - rank] : 1;
+            const int64_t size = d + input->rank >= rank ? input->dims[d + input->rank - rank] : 1;
 
             strides[k][d] = size == 1 ? 0 : step;
             step *= size;
@@ -235,8 +235,8 @@ static inlay_status run_equal(const kit_call *call)
 
 static inlay_status run_join(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const inlay_str *texts = x->data, *sep = call->in[1].data;
+    const kit_tensor *input = &call->in[0];
+    const inlay_str *texts = input->data, *sep = call->in[1].data;
     int64_t axis = call->in[2].count == 1 ? *(const int64_t *)call->in[2].data : -1, dims[MOST_RANK] = { 1 };
     int64_t inner = 1, outer = 1;
     uint32_t rank = 0;
@@ -244,19 +244,19 @@ static inlay_status run_join(const kit_call *call)
 
     if (call->in[1].count != 1 || call->in[2].count != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "StringJoin: the separator and the axis are one each");
-    if (x->rank > MOST_RANK || (x->rank > 0 && (axis < 0 || axis >= (int64_t)x->rank)))
+    if (input->rank > MOST_RANK || (input->rank > 0 && (axis < 0 || axis >= (int64_t)input->rank)))
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringJoin: axis %lld of a tensor of rank %u",
-                          (long long)axis, x->rank);
-    axis = x->rank > 0 ? axis : 0;
-    for (uint32_t d = 0; d < x->rank; d++) {
+                          (long long)axis, input->rank);
+    axis = input->rank > 0 ? axis : 0;
+    for (uint32_t d = 0; d < input->rank; d++) {
         if (d == (uint32_t)axis)
             continue;
-        *((int64_t)d < axis ? &outer : &inner) *= x->dims[d];
-        dims[rank++] = x->dims[d];
+        *((int64_t)d < axis ? &outer : &inner) *= input->dims[d];
+        dims[rank++] = input->dims[d];
     }
     INLAY_TRY(kit_alloc_output(call, 0, rank > 0 ? rank : 1, dims));
     for (int64_t o = 0; o < outer * inner; o++) {
-        const int64_t n = x->rank > 0 ? x->dims[axis] : 1;
+        const int64_t n = input->rank > 0 ? input->dims[axis] : 1;
         const inlay_str *first = n > 0 ? texts + o / inner * n * inner + o % inner : NULL;
         uint64_t bytes = n > 0 ? (uint64_t)(n - 1) * sep->bytes : 0, at = 0;
         char *copy;
@@ -376,7 +376,7 @@ done:
 
 static inlay_status run_masked(const kit_call *call)
 {
-    const inlay_str *x = call->in[0].data;
+    const inlay_str *string = call->in[0].data;
     const uint8_t *mask = call->in[1].data;
     int64_t count = 0;
     inlay_status status;
@@ -390,7 +390,7 @@ static inlay_status run_masked(const kit_call *call)
     count = 0;
     for (int64_t i = 0; i < call->in[0].count; i++)
         if (mask[i] != 0)
-            INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + count++, x[i].data, x[i].bytes));
+            INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + count++, string[i].data, string[i].bytes));
 done:
     return status;
 }

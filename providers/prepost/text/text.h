@@ -25,7 +25,7 @@ typedef struct text_bert {
 } text_bert;
 inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *how, text_tokenizer **out,
                             inlay_diag *diag);
-void text_close(text_tokenizer *t); /* NULL is a no-op */
+void text_close(text_tokenizer *tokenizer); /* NULL is a no-op */
 
 /* Tokens, appended to; the caller frees list. */
 typedef struct text_ids {
@@ -33,21 +33,21 @@ typedef struct text_ids {
     size_t count, room;
 } text_ids;
 /* special: with what the file puts around a text ([CLS] ... [SEP]). Bytes that are no UTF-8 count as U+FFFD. */
-inlay_status text_encode(const text_tokenizer *t, const char *text, size_t bytes, bool special, text_ids *out,
+inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag);
 /* The text of tokens; *out is the caller's to free. skip: special ones are left out. */
-inlay_status text_decode(const text_tokenizer *t, const int64_t *ids, size_t count, bool skip, char **out,
+inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag);
 /* What a token adds to a text that others began, perhaps a part of a character: *out is the caller's to free, and empty
  * where there is no such token. *special: it is none of the text. */
-inlay_status text_piece(const text_tokenizer *t, int64_t id, char **out, size_t *out_bytes, bool *special,
+inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
                         inlay_diag *diag);
 /* Tokens have numbers below this. */
-size_t text_count(const text_tokenizer *t);
+size_t text_count(const text_tokenizer *tokenizer);
 /* The token of that text, -1: there is none. */
-int64_t text_id(const text_tokenizer *t, const char *token);
+int64_t text_id(const text_tokenizer *tokenizer, const char *token);
 /* The token that fills up, 0 where the file has none. */
-int64_t text_pad(const text_tokenizer *t);
+int64_t text_pad(const text_tokenizer *tokenizer);
 /* Is the character punctuation: ASCII's, and Unicode's category P? */
 bool text_is_punctuation(uint32_t c);
 #endif

@@ -4,14 +4,14 @@
 
 /* ------------------------------------------------------------------ added tokens */
 
-bool add_token(text_tokenizer *t, const struct added *a)
+bool add_token(text_tokenizer *tokenizer, const struct added *added)
 {
-    struct added *more = realloc(t->added, (t->added_count + 1) * sizeof *more);
+    struct added *more = realloc(tokenizer->added, (tokenizer->added_count + 1) * sizeof *more);
 
     if (more == NULL)
         return false;
-    t->added = more;
-    more[t->added_count++] = *a;
+    tokenizer->added = more;
+    more[tokenizer->added_count++] = *added;
     return true;
 }
 
@@ -22,10 +22,10 @@ static int by_length(const void *pa, const void *pb)
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : a->id < b->id ? -1 : a->id > b->id;
 }
 
-void sort_added(text_tokenizer *t)
+void sort_added(text_tokenizer *tokenizer)
 {
-    if (t->added_count > 0)
-        qsort(t->added, t->added_count, sizeof *t->added, by_length);
+    if (tokenizer->added_count > 0)
+        qsort(tokenizer->added, tokenizer->added_count, sizeof *tokenizer->added, by_length);
 }
 
 /* Is a token that counts as a word of its own within another here? */
@@ -40,14 +40,16 @@ static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
     return at > 0 && is_word(char_at(text + before, &size));
 }
 
-static const struct added *added_at(const text_tokenizer *t, bool normalized, const char *text, size_t bytes, size_t at)
+static const struct added *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
+                                    size_t at)
 {
-    for (size_t i = 0; i < t->added_count; i++) {
-        const struct added *a = &t->added[i];
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
+        const struct added *added = &tokenizer->added[i];
 
-        if (a->normalized == normalized && a->bytes > 0 && a->bytes <= bytes - at &&
-            memcmp(text + at, a->text, a->bytes) == 0 && !(a->single && within_word(text, bytes, at, a->bytes)))
-            return a;
+        if (added->normalized == normalized && added->bytes > 0 && added->bytes <= bytes - at &&
+            memcmp(text + at, added->text, added->bytes) == 0 &&
+            !(added->single && within_word(text, bytes, at, added->bytes)))
+            return added;
     }
     return NULL;
 }
@@ -60,126 +62,129 @@ struct encoder {
     const char *why; /* what failed */
 };
 
-static bool encode_word(struct encoder *e, const char *text, size_t bytes)
+static bool encode_word(struct encoder *encoder, const char *text, size_t bytes)
 {
-    const struct model *m = &e->t->model;
-    const bool ok = m->kind == MODEL_BPE         ? bpe_encode(m, text, bytes, e->out)
-                    : m->kind == MODEL_WORDPIECE ? wordpiece_encode(m, text, bytes, e->out)
-                                                 : unigram_encode(m, text, bytes, e->out);
+    const struct model *model = &encoder->t->model;
+    const bool ok = model->kind == MODEL_BPE         ? bpe_encode(model, text, bytes, encoder->out)
+                    : model->kind == MODEL_WORDPIECE ? wordpiece_encode(model, text, bytes, encoder->out)
+                                                     : unigram_encode(model, text, bytes, encoder->out);
 
     if (!ok)
-        e->why = "no memory for the tokens";
+        encoder->why = "no memory for the tokens";
     return ok;
 }
 
 /* A text without added tokens: words, then tokens. */
-static bool encode_plain(struct encoder *e, const char *text, size_t bytes, bool first)
+static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes, bool first)
 {
     text_spans now = { 0 };
     bool ok = true;
 
     buf_put(&now.text, text, bytes);
     spans_add(&now, 0, bytes);
-    for (size_t i = 0; i < e->t->cut_count && !now.text.failed; i++) {
+    for (size_t i = 0; i < encoder->t->cut_count && !now.text.failed; i++) {
         text_spans next = { 0 };
 
-        cut_apply(&e->t->cuts[i], &now, &next, first);
+        cut_apply(&encoder->t->cuts[i], &now, &next, first);
         spans_free(&now);
         now = next;
     }
     if (now.text.failed) {
-        e->why = "no memory for the words";
+        encoder->why = "no memory for the words";
         ok = false;
     }
     for (size_t i = 0; ok && i < now.count; i++)
-        ok = encode_word(e, now.text.data + now.list[i].at, now.list[i].count);
+        ok = encode_word(encoder, now.text.data + now.list[i].at, now.list[i].count);
     spans_free(&now);
     return ok;
 }
 
-typedef bool (*piece_fn)(struct encoder *e, const char *text, size_t bytes, bool first);
+typedef bool (*piece_fn)(struct encoder *encoder, const char *text, size_t bytes, bool first);
 
 /* Added tokens as they are, and what lies between them through fn. */
-static bool at_added(struct encoder *e, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
+static bool at_added(struct encoder *encoder, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
 {
     size_t from = 0, at = 0, size;
     bool ok = true;
 
     while (ok && at < bytes) {
-        const struct added *a = added_at(e->t, normalized, text, bytes, at);
+        const struct added *added = added_at(encoder->t, normalized, text, bytes, at);
         size_t end = at;
 
-        if (a == NULL) {
+        if (added == NULL) {
             (void)char_at(text + at, &size);
             at += size;
             continue;
         }
-        while (a->left && end > from && (unsigned char)text[end - 1] <= ' ' && is_space((unsigned char)text[end - 1]))
+        while (added->left && end > from && (unsigned char)text[end - 1] <= ' ' &&
+               is_space((unsigned char)text[end - 1]))
             end--;
-        ok = (end == from || fn(e, text + from, end - from, first && from == 0)) && ids_push(e->out, a->id);
-        at += a->bytes;
-        while (a->right && at < bytes && is_space(char_at(text + at, &size)))
+        ok = (end == from || fn(encoder, text + from, end - from, first && from == 0)) &&
+             ids_push(encoder->out, added->id);
+        at += added->bytes;
+        while (added->right && at < bytes && is_space(char_at(text + at, &size)))
             at += size;
         from = at;
     }
-    return ok && (from == bytes || fn(e, text + from, bytes - from, first && from == 0));
+    return ok && (from == bytes || fn(encoder, text + from, bytes - from, first && from == 0));
 }
 
-static bool encode_normalized(struct encoder *e, const char *text, size_t bytes, bool first)
+static bool encode_normalized(struct encoder *encoder, const char *text, size_t bytes, bool first)
 {
     text_buf now = { 0 };
     bool ok;
 
     buf_put(&now, text, bytes);
-    for (size_t i = 0; i < e->t->norm_count && e->why == NULL && !now.failed; i++) {
+    for (size_t i = 0; i < encoder->t->norm_count && encoder->why == NULL && !now.failed; i++) {
         text_buf next = { 0 };
 
-        e->why = norm_apply(&e->t->norms[i], now.data, now.count, &next);
+        encoder->why = norm_apply(&encoder->t->norms[i], now.data, now.count, &next);
         free(now.data);
         now = next;
     }
-    if (now.failed && e->why == NULL)
-        e->why = "no memory to normalize the text";
-    ok = e->why == NULL && at_added(e, true, now.data, now.count, first, encode_plain);
+    if (now.failed && encoder->why == NULL)
+        encoder->why = "no memory to normalize the text";
+    ok = encoder->why == NULL && at_added(encoder, true, now.data, now.count, first, encode_plain);
     free(now.data);
     return ok;
 }
 
-inlay_status text_encode(const text_tokenizer *t, const char *text, size_t bytes, bool special, text_ids *out,
+inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag)
 {
-    struct encoder e = { .t = t, .out = out };
+    struct encoder encoder = { .t = tokenizer, .out = out };
     text_buf clean = { 0 };
     bool ok = true;
 
     buf_clean(&clean, text, bytes);
-    for (size_t i = 0; special && ok && i < t->before_count; i++)
-        ok = ids_push(out, t->before[i]);
-    ok = ok && !clean.failed && at_added(&e, false, clean.data, clean.count, true, encode_normalized);
-    for (size_t i = 0; special && ok && i < t->after_count; i++)
-        ok = ids_push(out, t->after[i]);
+    for (size_t i = 0; special && ok && i < tokenizer->before_count; i++)
+        ok = ids_push(out, tokenizer->before[i]);
+    ok = ok && !clean.failed && at_added(&encoder, false, clean.data, clean.count, true, encode_normalized);
+    for (size_t i = 0; special && ok && i < tokenizer->after_count; i++)
+        ok = ids_push(out, tokenizer->after[i]);
     free(clean.data);
     return ok ? INLAY_OK
-              : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s", e.why != NULL ? e.why : "no memory for the tokens");
+              : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s",
+                           encoder.why != NULL ? encoder.why : "no memory for the tokens");
 }
 
 /* ------------------------------------------------------------------ decoding */
 
 /* "<0x0A>" of a vocabulary that falls back to bytes; -1: it is none. */
-static int byte_token(const struct model *m, int64_t id)
+static int byte_token(const struct model *model, int64_t id)
 {
-    for (int b = 0; m->byte_fallback && b < 256; b++)
-        if (m->bytes[b] == id)
-            return b;
+    for (int byte = 0; model->byte_fallback && byte < 256; byte++)
+        if (model->bytes[byte] == id)
+            return byte;
     return -1;
 }
 
-static void put_spelled(const struct word *w, text_buf *out)
+static void put_spelled(const struct word *word, text_buf *out)
 {
     size_t size;
 
-    for (size_t at = 0; at < w->bytes; at += size) {
-        const uint32_t c = char_at(w->text + at, &size);
+    for (size_t at = 0; at < word->bytes; at += size) {
+        const uint32_t c = char_at(word->text + at, &size);
         const int byte = byte_of_char(c);
         const char raw = (char)byte;
 
@@ -190,53 +195,55 @@ static void put_spelled(const struct word *w, text_buf *out)
     }
 }
 
-static void put_marked(const struct word *w, text_buf *out)
+static void put_marked(const struct word *word, text_buf *out)
 {
     static const char mark[] = "\xe2\x96\x81";
 
-    for (size_t at = 0; at < w->bytes;) {
-        const bool is_mark_here = w->bytes - at >= 3 && memcmp(w->text + at, mark, 3) == 0;
+    for (size_t at = 0; at < word->bytes;) {
+        const bool is_mark_here = word->bytes - at >= 3 && memcmp(word->text + at, mark, 3) == 0;
 
-        buf_put(out, is_mark_here ? " " : w->text + at, 1);
+        buf_put(out, is_mark_here ? " " : word->text + at, 1);
         at += is_mark_here ? 3 : 1;
     }
 }
 
-static void put_token(const text_tokenizer *t, int64_t id, bool first, text_buf *out)
+static void put_token(const text_tokenizer *tokenizer, int64_t id, bool first, text_buf *out)
 {
-    const struct word *w = &t->model.words.words[id];
-    const size_t prefix = strlen(t->model.prefix);
-    const int byte = byte_token(&t->model, id);
+    const struct word *word = &tokenizer->model.words.words[id];
+    const size_t prefix = strlen(tokenizer->model.prefix);
+    const int byte = byte_token(&tokenizer->model, id);
     const char raw = (char)byte;
 
     if (byte >= 0) {
         buf_put(out, &raw, 1);
-    } else if (t->decoder == DECODE_BYTES && !w->special) {
-        put_spelled(w, out);
-    } else if (t->decoder == DECODE_METASPACE) {
-        put_marked(w, out);
-    } else if (t->decoder == DECODE_WORDPIECE) {
-        const bool continues = prefix > 0 && w->bytes > prefix && memcmp(w->text, t->model.prefix, prefix) == 0;
+    } else if (tokenizer->decoder == DECODE_BYTES && !word->special) {
+        put_spelled(word, out);
+    } else if (tokenizer->decoder == DECODE_METASPACE) {
+        put_marked(word, out);
+    } else if (tokenizer->decoder == DECODE_WORDPIECE) {
+        const bool continues =
+            prefix > 0 && word->bytes > prefix && memcmp(word->text, tokenizer->model.prefix, prefix) == 0;
 
         if (!first && !continues)
             buf_put(out, " ", 1);
-        buf_put(out, w->text + (continues ? prefix : 0), w->bytes - (continues ? prefix : 0));
+        buf_put(out, word->text + (continues ? prefix : 0), word->bytes - (continues ? prefix : 0));
     } else {
-        buf_put(out, w->text, w->bytes);
+        buf_put(out, word->text, word->bytes);
     }
 }
 
-inlay_status text_decode(const text_tokenizer *t, const int64_t *ids, size_t count, bool skip, char **out,
+inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag)
 {
     text_buf made = { 0 };
     bool first = true;
 
     for (size_t i = 0; i < count; i++) {
-        if (ids[i] < 0 || (size_t)ids[i] >= t->model.words.count || !t->model.words.words[ids[i]].present ||
-            (skip && t->model.words.words[ids[i]].special && byte_token(&t->model, ids[i]) < 0))
+        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->model.words.count ||
+            !tokenizer->model.words.words[ids[i]].present ||
+            (skip && tokenizer->model.words.words[ids[i]].special && byte_token(&tokenizer->model, ids[i]) < 0))
             continue;
-        put_token(t, ids[i], first, &made);
+        put_token(tokenizer, ids[i], first, &made);
         first = false;
     }
     buf_put(&made, "", 1);
@@ -246,21 +253,22 @@ inlay_status text_decode(const text_tokenizer *t, const int64_t *ids, size_t cou
                           (unsigned long long)count);
     }
     *out_bytes = made.count - 1;
-    if (t->strip_first && *out_bytes > 0 && made.data[0] == ' ')
+    if (tokenizer->strip_first && *out_bytes > 0 && made.data[0] == ' ')
         memmove(made.data, made.data + 1, (*out_bytes)--);
     *out = made.data;
     return INLAY_OK;
 }
 
-inlay_status text_piece(const text_tokenizer *t, int64_t id, char **out, size_t *out_bytes, bool *special,
+inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
                         inlay_diag *diag)
 {
-    const bool is_there = id >= 0 && (size_t)id < t->model.words.count && t->model.words.words[id].present;
+    const bool is_there =
+        id >= 0 && (size_t)id < tokenizer->model.words.count && tokenizer->model.words.words[id].present;
     text_buf made = { 0 };
 
-    *special = is_there && t->model.words.words[id].special && byte_token(&t->model, id) < 0;
+    *special = is_there && tokenizer->model.words.words[id].special && byte_token(&tokenizer->model, id) < 0;
     if (is_there)
-        put_token(t, id, false, &made);
+        put_token(tokenizer, id, false, &made);
     if (made.failed) {
         free(made.data);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of a token");
@@ -270,56 +278,56 @@ inlay_status text_piece(const text_tokenizer *t, int64_t id, char **out, size_t 
     return INLAY_OK;
 }
 
-size_t text_count(const text_tokenizer *t)
+size_t text_count(const text_tokenizer *tokenizer)
 {
-    return t->model.words.count;
+    return tokenizer->model.words.count;
 }
 
 /* ------------------------------------------------------------------ life */
 
 static inlay_status create(text_tokenizer **out, inlay_diag *diag)
 {
-    text_tokenizer *t = calloc(1, sizeof *t);
+    text_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
 
-    *out = t;
-    if (t == NULL)
+    *out = tokenizer;
+    if (tokenizer == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tokenizer");
-    t->model.unknown = t->pad = -1;
-    memset(t->model.bytes, 0xff, sizeof t->model.bytes);
-    t->model.most_chars = 100;
-    t->model.prefix = copy_text("", 0);
-    t->model.suffix = copy_text("", 0);
-    return t->model.prefix != NULL && t->model.suffix != NULL ? INLAY_OK
-                                                              : inlay_fail(diag, INLAY_OUT_OF_MEMORY,
-                                                                           "no memory for a "
-                                                                           "tokenizer");
+    tokenizer->model.unknown = tokenizer->pad = -1;
+    memset(tokenizer->model.bytes, 0xff, sizeof tokenizer->model.bytes);
+    tokenizer->model.most_chars = 100;
+    tokenizer->model.prefix = copy_text("", 0);
+    tokenizer->model.suffix = copy_text("", 0);
+    return tokenizer->model.prefix != NULL && tokenizer->model.suffix != NULL ? INLAY_OK
+                                                                              : inlay_fail(diag, INLAY_OUT_OF_MEMORY,
+                                                                                           "no memory for a "
+                                                                                           "tokenizer");
 }
 
-void text_close(text_tokenizer *t)
+void text_close(text_tokenizer *tokenizer)
 {
-    if (t == NULL)
+    if (tokenizer == NULL)
         return;
-    model_free(&t->model);
-    for (size_t i = 0; i < t->norm_count; i++)
-        norm_free(&t->norms[i]);
-    for (size_t i = 0; i < t->cut_count; i++)
-        free(t->cuts[i].text);
-    free(t->added);
-    free(t);
+    model_free(&tokenizer->model);
+    for (size_t i = 0; i < tokenizer->norm_count; i++)
+        norm_free(&tokenizer->norms[i]);
+    for (size_t i = 0; i < tokenizer->cut_count; i++)
+        free(tokenizer->cuts[i].text);
+    free(tokenizer->added);
+    free(tokenizer);
 }
 
-int64_t text_id(const text_tokenizer *t, const char *token)
+int64_t text_id(const text_tokenizer *tokenizer, const char *token)
 {
-    return vocabulary_find(&t->model.words, token, strlen(token));
+    return vocabulary_find(&tokenizer->model.words, token, strlen(token));
 }
 
-int64_t text_pad(const text_tokenizer *t)
+int64_t text_pad(const text_tokenizer *tokenizer)
 {
-    return t->pad >= 0 ? t->pad : 0;
+    return tokenizer->pad >= 0 ? tokenizer->pad : 0;
 }
 
 /* The words of vocab.txt, a line each. */
-static bool read_lines(struct vocabulary *v, const char *text, size_t bytes)
+static bool read_lines(struct vocabulary *vocabulary, const char *text, size_t bytes)
 {
     int64_t id = 0;
 
@@ -327,7 +335,7 @@ static bool read_lines(struct vocabulary *v, const char *text, size_t bytes)
         const char *end = memchr(text + at, '\n', bytes - at);
         const size_t n = (end != NULL ? (size_t)(end - text) : bytes) - at;
 
-        if (!vocabulary_set(v, id, text + at, n > 0 && text[at + n - 1] == '\r' ? n - 1 : n, 0))
+        if (!vocabulary_set(vocabulary, id, text + at, n > 0 && text[at + n - 1] == '\r' ? n - 1 : n, 0))
             return false;
         at += n + 1;
     }
@@ -338,54 +346,54 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *ho
                             inlay_diag *diag)
 {
     const char *const special[] = { how->unknown, how->begin, how->end, how->pad, "[MASK]" };
-    text_tokenizer *t;
+    text_tokenizer *tokenizer;
     inlay_status status;
 
-    INLAY_TRY(create(&t, diag));
-    t->model.kind = MODEL_WORDPIECE;
-    free(t->model.prefix);
-    t->model.prefix = copy_text("##", 2);
-    if (t->model.prefix == NULL || !read_lines(&t->model.words, vocab, bytes)) {
+    INLAY_TRY(create(&tokenizer, diag));
+    tokenizer->model.kind = MODEL_WORDPIECE;
+    free(tokenizer->model.prefix);
+    tokenizer->model.prefix = copy_text("##", 2);
+    if (tokenizer->model.prefix == NULL || !read_lines(&tokenizer->model.words, vocab, bytes)) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
         goto done;
     }
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
-        const int64_t id = text_id(t, special[i]);
+        const int64_t id = text_id(tokenizer, special[i]);
 
         if (id >= 0) {
-            t->model.words.words[id].special = 1;
-            if (!add_token(t, &(struct added){ .text = t->model.words.words[id].text,
-                                               .bytes = t->model.words.words[id].bytes,
-                                               .id = id,
-                                               .special = true })) {
+            tokenizer->model.words.words[id].special = 1;
+            if (!add_token(tokenizer, &(struct added){ .text = tokenizer->model.words.words[id].text,
+                                                       .bytes = tokenizer->model.words.words[id].bytes,
+                                                       .id = id,
+                                                       .special = true })) {
                 status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
                 goto done;
             }
         } else if (i < 3) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the vocabulary has no '%.60s' among its %llu lines",
-                                special[i], (unsigned long long)t->model.words.count);
+                                special[i], (unsigned long long)tokenizer->model.words.count);
             goto done;
         }
     }
-    sort_added(t);
-    t->model.unknown = text_id(t, how->unknown);
-    t->before[t->before_count++] = text_id(t, how->begin);
-    t->after[t->after_count++] = text_id(t, how->end);
-    t->pad = text_id(t, how->pad);
-    t->norms[t->norm_count++] =
+    sort_added(tokenizer);
+    tokenizer->model.unknown = text_id(tokenizer, how->unknown);
+    tokenizer->before[tokenizer->before_count++] = text_id(tokenizer, how->begin);
+    tokenizer->after[tokenizer->after_count++] = text_id(tokenizer, how->end);
+    tokenizer->pad = text_id(tokenizer, how->pad);
+    tokenizer->norms[tokenizer->norm_count++] =
         (struct norm){ .kind = NORM_BERT,
                        .clean = how->clean,
                        .chinese = how->chinese,
                        .lower = how->lower,
                        .accents = how->strip_accents < 0 ? how->lower : how->strip_accents != 0 };
-    t->cuts[t->cut_count++] = (struct cut){ .kind = CUT_BERT };
-    t->decoder = DECODE_WORDPIECE;
+    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_BERT };
+    tokenizer->decoder = DECODE_WORDPIECE;
 done:
     if (status != INLAY_OK) {
-        text_close(t);
-        t = NULL;
+        text_close(tokenizer);
+        tokenizer = NULL;
     }
-    *out = t;
+    *out = tokenizer;
     return status;
 }
 
@@ -398,7 +406,7 @@ static bool is_spm(const unsigned char *file, size_t bytes)
 inlay_status text_open(const char *file, size_t bytes, text_tokenizer **out, inlay_diag *diag)
 {
     static const text_bert bert = { true, true, true, -1, "[UNK]", "[CLS]", "[SEP]", "[PAD]" };
-    text_tokenizer *t = NULL;
+    text_tokenizer *tokenizer = NULL;
     size_t at = 0;
     inlay_status status;
 
@@ -409,31 +417,31 @@ inlay_status text_open(const char *file, size_t bytes, text_tokenizer **out, inl
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the file of the tokenizer is empty");
     if (file[at] != '{' && !is_spm((const unsigned char *)file, bytes))
         return text_open_bert(file, bytes, &bert, out, diag);
-    status = create(&t, diag);
+    status = create(&tokenizer, diag);
     if (status == INLAY_OK)
-        status = file[at] == '{' ? read_json(t, file, bytes, diag) : read_spm(t, file, bytes, diag);
+        status = file[at] == '{' ? read_json(tokenizer, file, bytes, diag) : read_spm(tokenizer, file, bytes, diag);
     if (status == INLAY_OK) {
-        sort_added(t);
-        *out = t;
+        sort_added(tokenizer);
+        *out = tokenizer;
         return status;
     }
-    text_close(t);
+    text_close(tokenizer);
     return status;
 }
 
 inlay_status text_open_bpe(const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes,
                            text_tokenizer **out, inlay_diag *diag)
 {
-    text_tokenizer *t = NULL;
-    inlay_status status = create(&t, diag);
+    text_tokenizer *tokenizer = NULL;
+    inlay_status status = create(&tokenizer, diag);
 
     *out = NULL;
     if (status == INLAY_OK)
-        status = read_bpe(t, vocab, vocab_bytes, merges, merges_bytes, diag);
+        status = read_bpe(tokenizer, vocab, vocab_bytes, merges, merges_bytes, diag);
     if (status == INLAY_OK) {
-        *out = t;
+        *out = tokenizer;
         return status;
     }
-    text_close(t);
+    text_close(tokenizer);
     return status;
 }

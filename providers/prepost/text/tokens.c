@@ -4,9 +4,9 @@
 
 inlay_str tokens_attr(const inlay_node_info *node, const char *name)
 {
-    const inlay_attr_info *a = kit_attr(node, name);
+    const inlay_attr_info *attribute = kit_attr(node, name);
 
-    return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s : (inlay_str){ "", 0 };
+    return attribute != NULL && attribute->kind == INLAY_ATTR_STRING ? attribute->s : (inlay_str){ "", 0 };
 }
 
 void tokens_release(void *state)
@@ -32,10 +32,10 @@ void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     pp_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* a sentence each */
 }
 
-void lists_free(struct lists *l)
+void lists_free(struct lists *lists)
 {
-    free(l->ids.list);
-    free(l->starts);
+    free(lists->ids.list);
+    free(lists->starts);
 }
 
 /* A text is s->begin, its tokens, s->end, where there are such: RobertaTokenizer. */
@@ -63,37 +63,37 @@ static bool is_blank(inlay_str text)
     return i == text.bytes;
 }
 
-inlay_status lists_encode(const kit_call *call, const token_state *s, struct lists *l)
+inlay_status lists_encode(const kit_call *call, const token_state *state, struct lists *lists)
 {
     const inlay_str *texts = call->in[0].data;
     inlay_status status = INLAY_OK;
 
-    l->count = (size_t)call->in[0].count;
-    l->starts = calloc(l->count + 1, sizeof *l->starts);
-    if (l->starts == NULL)
+    lists->count = (size_t)call->in[0].count;
+    lists->starts = calloc(lists->count + 1, sizeof *lists->starts);
+    if (lists->starts == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
-    for (size_t i = 0; i < l->count; i++) {
+    for (size_t i = 0; i < lists->count; i++) {
         bool around;
         size_t n;
 
         INLAY_TRY(kit_poll(call));
-        around = s->around && !(s->skip_blank && is_blank(texts[i]));
+        around = state->around && !(state->skip_blank && is_blank(texts[i]));
         if (around)
-            INLAY_TRY(put_around(call, s->begin, &l->ids));
-        INLAY_TRY(text_encode(s->t, texts[i].data, texts[i].bytes, s->special, &l->ids, call->diag));
+            INLAY_TRY(put_around(call, state->begin, &lists->ids));
+        INLAY_TRY(text_encode(state->t, texts[i].data, texts[i].bytes, state->special, &lists->ids, call->diag));
         if (around)
-            INLAY_TRY(put_around(call, s->end, &l->ids));
-        n = l->ids.count - l->starts[i];
-        if (s->max > 0 && n > (size_t)s->max) { /* cut off, but for the last token, which ends the text */
-            const int64_t last = l->ids.list[l->ids.count - 1];
+            INLAY_TRY(put_around(call, state->end, &lists->ids));
+        n = lists->ids.count - lists->starts[i];
+        if (state->max > 0 && n > (size_t)state->max) { /* cut off, but for the last token, which ends the text */
+            const int64_t last = lists->ids.list[lists->ids.count - 1];
 
-            n = (size_t)s->max;
-            l->ids.count = l->starts[i] + n;
-            if ((s->special || s->around) && s->end >= 0)
-                l->ids.list[l->ids.count - 1] = last;
+            n = (size_t)state->max;
+            lists->ids.count = lists->starts[i] + n;
+            if ((state->special || state->around) && state->end >= 0)
+                lists->ids.list[lists->ids.count - 1] = last;
         }
-        l->starts[i + 1] = l->ids.count;
-        l->longest = n > l->longest ? n : l->longest;
+        lists->starts[i + 1] = lists->ids.count;
+        lists->longest = n > lists->longest ? n : lists->longest;
     }
 done:
     return status;
@@ -103,16 +103,16 @@ done:
 
 static inlay_status infer_tokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const int64_t pad_to = kit_attr_int(in->node, "pad_to", 0);
     inlay_dim dims[2] = { pp_fixed(1), pad_to > 0 ? pp_fixed(pad_to) : pp_open() };
     inlay_status status = pp_want_rank(in, 0, 0, 1, "a text, or [texts]", diag);
 
     (void)ctx;
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         dims[0] = pp_open();
-    else if (x->rank == 1)
-        dims[0] = x->dims[0];
+    else if (input->rank == 1)
+        dims[0] = input->dims[0];
     for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
         status = pp_set(in, i, 2, dims);
     return status;
@@ -134,25 +134,25 @@ inlay_status tokens_open(const kit_node *node, const char *attr, token_state **o
 
 static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    token_state *s;
-    const inlay_status status = tokens_open(node, "model", &s, diag);
+    token_state *state;
+    const inlay_status status = tokens_open(node, "model", &state, diag);
 
     if (status != INLAY_OK)
         return status;
-    s->max = kit_attr_int(node->info, "max_length", 0);
-    s->pad_to = kit_attr_int(node->info, "pad_to", 0);
-    s->special = kit_attr_int(node->info, "special", 1) != 0;
-    s->max = s->pad_to > 0 && (s->max == 0 || s->max > s->pad_to) ? s->pad_to : s->max;
-    s->pad = text_pad(s->t);
-    *out_state = s;
+    state->max = kit_attr_int(node->info, "max_length", 0);
+    state->pad_to = kit_attr_int(node->info, "pad_to", 0);
+    state->special = kit_attr_int(node->info, "special", 1) != 0;
+    state->max = state->pad_to > 0 && (state->max == 0 || state->max > state->pad_to) ? state->pad_to : state->max;
+    state->pad = text_pad(state->t);
+    *out_state = state;
     return INLAY_OK;
 }
 
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const struct lists *l, size_t width, int ids_at,
-                        int mask_at, int types_at)
+inlay_status lists_rows(const kit_call *call, const token_state *state, const struct lists *lists, size_t width,
+                        int ids_at, int mask_at, int types_at)
 {
-    const int64_t dims[2] = { (int64_t)l->count, (int64_t)width };
+    const int64_t dims[2] = { (int64_t)lists->count, (int64_t)width };
     const int at[3] = { ids_at, mask_at, types_at };
     inlay_status status = INLAY_OK;
 
@@ -163,11 +163,11 @@ inlay_status lists_rows(const kit_call *call, const token_state *s, const struct
             continue;
         INLAY_TRY(kit_alloc_output(call, (uint32_t)at[k], 2, dims));
         to = call->out[at[k]].data;
-        for (size_t i = 0; i < l->count; i++) {
-            const size_t n = l->starts[i + 1] - l->starts[i];
+        for (size_t i = 0; i < lists->count; i++) {
+            const size_t n = lists->starts[i + 1] - lists->starts[i];
 
             for (size_t j = 0; j < width; j++)
-                *to++ = k == 2 ? 0 : k == 1 ? j < n : j < n ? l->ids.list[l->starts[i] + j] : s->pad;
+                *to++ = k == 2 ? 0 : k == 1 ? j < n : j < n ? lists->ids.list[lists->starts[i] + j] : state->pad;
         }
     }
 done:
@@ -176,13 +176,13 @@ done:
 
 static inlay_status run_tokenize(const kit_call *call)
 {
-    const token_state *s = call->state;
-    struct lists l = { .starts = NULL };
-    inlay_status status = lists_encode(call, s, &l);
+    const token_state *state = call->state;
+    struct lists lists = { .starts = NULL };
+    inlay_status status = lists_encode(call, state, &lists);
 
     if (status == INLAY_OK)
-        status = lists_rows(call, s, &l, s->pad_to > 0 ? (size_t)s->pad_to : l.longest, 0, 1, 2);
-    lists_free(&l);
+        status = lists_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest, 0, 1, 2);
+    lists_free(&lists);
     return status;
 }
 
@@ -226,9 +226,9 @@ const pp_operator pp_tokenize = {
 
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const int64_t pad_to = kit_attr_int(in->node, "padding_length", -1);
-    const inlay_dim dims[2] = { pp_knows_rank(x) && x->rank == 1 ? x->dims[0] : pp_open(),
+    const inlay_dim dims[2] = { pp_knows_rank(input) && input->rank == 1 ? input->dims[0] : pp_open(),
                                 pad_to > 0 ? pp_fixed(pad_to) : pp_open() };
     const inlay_status status = pp_set(in, 0, 2, dims);
 
@@ -239,26 +239,26 @@ inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 inlay_status tokens_run_rows(const kit_call *call)
 {
-    const token_state *s = call->state;
-    struct lists l = { .starts = NULL };
-    inlay_status status = lists_encode(call, s, &l);
+    const token_state *state = call->state;
+    struct lists lists = { .starts = NULL };
+    inlay_status status = lists_encode(call, state, &lists);
 
     if (status == INLAY_OK)
-        status = lists_rows(call, s, &l, s->pad_to > 0 ? (size_t)s->pad_to : l.longest, 0, 1, -1);
-    lists_free(&l);
+        status = lists_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest, 0, 1, -1);
+    lists_free(&lists);
     return status;
 }
 
 static inlay_status prepare_json(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    token_state *s;
-    const inlay_status status = tokens_open(node, "tokenizer_vocab", &s, diag);
+    token_state *state;
+    const inlay_status status = tokens_open(node, "tokenizer_vocab", &state, diag);
 
     if (status != INLAY_OK)
         return status;
-    s->special = true;
-    s->pad = text_pad(s->t);
-    *out_state = s;
+    state->special = true;
+    state->pad = text_pad(state->t);
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -299,23 +299,23 @@ const pp_operator pp_json_tokenizer = {
 
 static inlay_status infer_detokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[1] = { pp_fixed(1) };
     const inlay_status status = pp_want_rank(in, 0, 1, 2, "[ids] or [texts, ids]", diag);
 
     (void)ctx;
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         dims[0] = pp_open();
-    else if (x->rank == 2)
-        dims[0] = x->dims[0];
+    else if (input->rank == 2)
+        dims[0] = input->dims[0];
     return status == INLAY_OK ? pp_set(in, 0, 1, dims) : status;
 }
 
 static inlay_status run_detokenize(const kit_call *call)
 {
-    const token_state *s = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t rows = x->rank == 2 ? x->dims[0] : 1, width = rows > 0 ? x->count / rows : 0;
+    const token_state *state = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t rows = input->rank == 2 ? input->dims[0] : 1, width = rows > 0 ? input->count / rows : 0;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
@@ -323,8 +323,8 @@ static inlay_status run_detokenize(const kit_call *call)
         char *text = NULL;
         size_t bytes = 0;
 
-        status = text_decode(s->t, (const int64_t *)x->data + r * width, (size_t)width, s->special, &text, &bytes,
-                             call->diag);
+        status = text_decode(state->t, (const int64_t *)input->data + r * width, (size_t)width, state->special, &text,
+                             &bytes, call->diag);
         if (status == INLAY_OK)
             status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
         free(text);

@@ -27,12 +27,12 @@ struct lists {
     size_t *starts; /* [count + 1] */
     size_t count, longest;
 };
-void lists_free(struct lists *l);
+void lists_free(struct lists *lists);
 /* Those of input 0. */
-inlay_status lists_encode(const kit_call *call, const token_state *s, struct lists *l);
+inlay_status lists_encode(const kit_call *call, const token_state *state, struct lists *lists);
 /* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. Outputs of number -1 are not there. */
-inlay_status lists_rows(const kit_call *call, const token_state *s, const struct lists *l, size_t width, int ids_at,
-                        int mask_at, int types_at);
+inlay_status lists_rows(const kit_call *call, const token_state *state, const struct lists *lists, size_t width,
+                        int ids_at, int mask_at, int types_at);
 
 /* [texts, longest], or padding_length wide: ids and a mask. */
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag);

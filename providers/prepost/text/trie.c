@@ -17,14 +17,14 @@ struct trie {
 
 static void release(void *state)
 {
-    struct trie *t = state;
+    struct trie *trie = state;
 
-    if (t != NULL) {
-        free(t->list);
-        free(t->of_id);
-        free(t->texts);
+    if (trie != NULL) {
+        free(trie->list);
+        free(trie->of_id);
+        free(trie->texts);
     }
-    free(t);
+    free(trie);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -142,7 +142,7 @@ static int by_text(const void *pa, const void *pb)
     return order != 0 ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
-static inlay_status read_words(struct trie *t, inlay_str vocab, inlay_diag *diag)
+static inlay_status read_words(struct trie *trie, inlay_str vocab, inlay_diag *diag)
 {
     size_t used = 0;
 
@@ -153,63 +153,64 @@ static inlay_status read_words(struct trie *t, inlay_str vocab, inlay_diag *diag
 
         if (bytes > 0 && vocab.data[at + bytes - 1] == '\r')
             bytes--;
-        if (bytes > 0 && !read_line(vocab.data + at, bytes, t->texts + used, &t->list[t->count]))
+        if (bytes > 0 && !read_line(vocab.data + at, bytes, trie->texts + used, &trie->list[trie->count]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "vocab, line %llu: expected an id from 1, a text in quotes, and its length in bytes",
                               (unsigned long long)number);
         if (bytes > 0) {
-            used += t->list[t->count].bytes;
-            t->ids = (size_t)t->list[t->count].id >= t->ids ? (size_t)t->list[t->count].id + 1 : t->ids;
-            t->count++;
+            used += trie->list[trie->count].bytes;
+            trie->ids =
+                (size_t)trie->list[trie->count].id >= trie->ids ? (size_t)trie->list[trie->count].id + 1 : trie->ids;
+            trie->count++;
         }
         at = next;
     }
-    return t->count > 0 ? INLAY_OK : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "vocab has no tokens");
+    return trie->count > 0 ? INLAY_OK : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "vocab has no tokens");
 }
 
 static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_str vocab = tokens_attr(node->info, "vocab");
-    struct trie *t = calloc(1, sizeof *t);
+    struct trie *trie = calloc(1, sizeof *trie);
     uint64_t lines = 1;
     inlay_status status = INLAY_OK;
 
     for (uint64_t i = 0; i < vocab.bytes; i++)
         lines += vocab.data[i] == '\n';
-    if (t != NULL) {
-        t->list = calloc(lines, sizeof *t->list);
-        t->texts = malloc(vocab.bytes + 1);
+    if (trie != NULL) {
+        trie->list = calloc(lines, sizeof *trie->list);
+        trie->texts = malloc(vocab.bytes + 1);
     }
-    if (t == NULL || t->list == NULL || t->texts == NULL)
+    if (trie == NULL || trie->list == NULL || trie->texts == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a vocabulary");
     if (status == INLAY_OK)
-        status = read_words(t, vocab, diag);
+        status = read_words(trie, vocab, diag);
     if (status == INLAY_OK) {
-        qsort(t->list, t->count, sizeof *t->list, by_text);
-        t->of_id = calloc(t->ids, sizeof *t->of_id);
-        if (t->of_id == NULL)
+        qsort(trie->list, trie->count, sizeof *trie->list, by_text);
+        trie->of_id = calloc(trie->ids, sizeof *trie->of_id);
+        if (trie->of_id == NULL)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a vocabulary");
     }
-    for (size_t i = 0; status == INLAY_OK && i < t->count; i++)
-        t->of_id[t->list[i].id] = (uint32_t)i + 1;
+    for (size_t i = 0; status == INLAY_OK && i < trie->count; i++)
+        trie->of_id[trie->list[i].id] = (uint32_t)i + 1;
     if (status != INLAY_OK) {
-        release(t);
+        release(trie);
         return status;
     }
-    *out_state = t;
+    *out_state = trie;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ TrieTokenizer */
 
 /* The first of [low, high), which agree in `depth` bytes, whose next byte is `byte` or more. */
-static size_t bound(const struct trie *t, size_t low, size_t high, size_t depth, int byte)
+static size_t bound(const struct trie *trie, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const struct entry *e = &t->list[middle];
+        const struct entry *entry = &trie->list[middle];
 
-        if (e->bytes > depth && (unsigned char)e->text[depth] >= byte)
+        if (entry->bytes > depth && (unsigned char)entry->text[depth] >= byte)
             high = middle;
         else
             low = middle + 1;
@@ -218,18 +219,18 @@ static size_t bound(const struct trie *t, size_t low, size_t high, size_t depth,
 }
 
 /* The longest token that the text begins with; NULL: none. */
-static const struct entry *longest(const struct trie *t, const char *text, uint64_t bytes)
+static const struct entry *longest(const struct trie *trie, const char *text, uint64_t bytes)
 {
     const struct entry *best = NULL;
-    size_t low = 0, high = t->count;
+    size_t low = 0, high = trie->count;
 
     for (size_t depth = 0; depth < bytes && low < high; depth++) {
         const int byte = (unsigned char)text[depth];
 
-        low = bound(t, low, high, depth, byte);
-        high = bound(t, low, high, depth, byte + 1);
-        if (low < high && t->list[low].bytes == depth + 1)
-            best = &t->list[low];
+        low = bound(trie, low, high, depth, byte);
+        high = bound(trie, low, high, depth, byte + 1);
+        if (low < high && trie->list[low].bytes == depth + 1)
+            best = &trie->list[low];
     }
     return best;
 }
@@ -250,61 +251,64 @@ static inlay_status push(const kit_call *call, text_ids *ids, int64_t id)
 
 static inlay_status run_trie(const kit_call *call)
 {
-    const struct trie *t = call->state;
-    const kit_tensor *x = &call->in[0];
-    struct lists l = { .count = (size_t)x->count, .starts = calloc((size_t)x->count + 1, sizeof *l.starts) };
+    const struct trie *trie = call->state;
+    const kit_tensor *input = &call->in[0];
+    struct lists lists = { .count = (size_t)input->count,
+                           .starts = calloc((size_t)input->count + 1, sizeof *lists.starts) };
     int64_t dims[9];
     inlay_status status = INLAY_OK;
 
-    if (l.starts == NULL)
+    if (lists.starts == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for tokens");
-    for (size_t i = 0; i < l.count; i++) {
-        const inlay_str text = ((const inlay_str *)x->data)[i];
+    for (size_t i = 0; i < lists.count; i++) {
+        const inlay_str text = ((const inlay_str *)input->data)[i];
 
         INLAY_TRY(kit_poll(call));
         for (uint64_t at = 0; at < text.bytes;) {
-            const struct entry *e = longest(t, text.data + at, text.bytes - at);
+            const struct entry *entry = longest(trie, text.data + at, text.bytes - at);
 
-            if (e == NULL) {
+            if (entry == NULL) {
                 status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                                     "TrieTokenizer: the vocabulary has no token for the byte 0x%02x",
                                     (unsigned char)text.data[at]);
                 goto done;
             }
-            INLAY_TRY(push(call, &l.ids, e->id));
-            at += e->bytes;
+            INLAY_TRY(push(call, &lists.ids, entry->id));
+            at += entry->bytes;
         }
-        l.starts[i + 1] = l.ids.count;
-        l.longest = l.starts[i + 1] - l.starts[i] > l.longest ? l.starts[i + 1] - l.starts[i] : l.longest;
+        lists.starts[i + 1] = lists.ids.count;
+        lists.longest = lists.starts[i + 1] - lists.starts[i] > lists.longest ? lists.starts[i + 1] - lists.starts[i]
+                                                                              : lists.longest;
     }
-    if (x->rank > 8) {
+    if (input->rank > 8) {
         status = inlay_fail(call->diag, INLAY_UNSUPPORTED, "TrieTokenizer: more than 8 dimensions");
         goto done;
     }
-    for (uint32_t d = 0; d < x->rank; d++)
-        dims[d] = x->dims[d];
-    dims[x->rank] = (int64_t)l.longest;
-    INLAY_TRY(kit_alloc_output(call, 0, x->rank + 1, dims));
-    for (size_t i = 0, k = 0; i < l.count; i++)
-        for (size_t j = 0; j < l.longest; j++)
-            ((int64_t *)call->out[0].data)[k++] = l.starts[i] + j < l.starts[i + 1] ? l.ids.list[l.starts[i] + j] : 0;
+    for (uint32_t d = 0; d < input->rank; d++)
+        dims[d] = input->dims[d];
+    dims[input->rank] = (int64_t)lists.longest;
+    INLAY_TRY(kit_alloc_output(call, 0, input->rank + 1, dims));
+    for (size_t i = 0, k = 0; i < lists.count; i++)
+        for (size_t j = 0; j < lists.longest; j++)
+            ((int64_t *)call->out[0].data)[k++] =
+                lists.starts[i] + j < lists.starts[i + 1] ? lists.ids.list[lists.starts[i] + j] : 0;
 done:
-    lists_free(&l);
+    lists_free(&lists);
     return status;
 }
 
 static inlay_status infer_trie(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(x) || x->rank > 8)
+    if (!pp_knows_rank(input) || input->rank > 8)
         return INLAY_OK;
-    for (uint32_t d = 0; d < x->rank; d++)
-        dims[d] = x->dims[d];
-    dims[x->rank] = pp_open();
-    return pp_set(in, 0, x->rank + 1, dims);
+    for (uint32_t d = 0; d < input->rank; d++)
+        dims[d] = input->dims[d];
+    dims[input->rank] = pp_open();
+    return pp_set(in, 0, input->rank + 1, dims);
 }
 
 /* ------------------------------------------------------------------ TrieDetokenizer */
@@ -331,27 +335,29 @@ static bool is_utf8(const char *text, size_t bytes)
 
 static inlay_status run_untrie(const kit_call *call)
 {
-    const struct trie *t = call->state;
-    const kit_tensor *x = &call->in[0];
-    const int64_t width = x->rank > 0 ? x->dims[x->rank - 1] : 1, rows = width > 0 ? x->count / width : 0, one = 1;
+    const struct trie *trie = call->state;
+    const kit_tensor *input = &call->in[0];
+    const int64_t width = input->rank > 0 ? input->dims[input->rank - 1] : 1,
+                  rows = width > 0 ? input->count / width : 0, one = 1;
     char *text = NULL;
     inlay_status status;
 
-    INLAY_TRY(kit_alloc_output(call, 0, x->rank > 1 ? x->rank - 1 : 1, x->rank > 1 ? x->dims : &one));
+    INLAY_TRY(kit_alloc_output(call, 0, input->rank > 1 ? input->rank - 1 : 1, input->rank > 1 ? input->dims : &one));
     for (int64_t r = 0; r < call->out[0].count; r++) {
         size_t bytes = 0, at = 0;
 
         for (int pass = 0; pass < 2; pass++) { /* how long, then the text */
             for (int64_t i = 0; r < rows && i < width; i++) {
-                const int64_t id = ((const int64_t *)x->data)[r * width + i];
-                const struct entry *e =
-                    id >= 0 && (uint64_t)id < t->ids && t->of_id[id] > 0 ? &t->list[t->of_id[id] - 1] : NULL;
+                const int64_t id = ((const int64_t *)input->data)[r * width + i];
+                const struct entry *entry = id >= 0 && (uint64_t)id < trie->ids && trie->of_id[id] > 0
+                                                ? &trie->list[trie->of_id[id] - 1]
+                                                : NULL;
 
-                if (e != NULL && pass == 1) {
-                    memcpy(text + at, e->text, e->bytes);
-                    at += e->bytes;
-                } else if (e != NULL) {
-                    bytes += e->bytes;
+                if (entry != NULL && pass == 1) {
+                    memcpy(text + at, entry->text, entry->bytes);
+                    at += entry->bytes;
+                } else if (entry != NULL) {
+                    bytes += entry->bytes;
                 }
             }
             if (pass == 0 && (text = malloc(bytes + 1)) == NULL)
@@ -372,13 +378,13 @@ done:
 
 static inlay_status infer_untrie(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0];
+    const inlay_value_info *input = in->inputs[0];
     const inlay_dim one = pp_fixed(1);
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(x))
+    if (!pp_knows_rank(input))
         return INLAY_OK;
-    return x->rank > 1 ? pp_set(in, 0, x->rank - 1, x->dims) : pp_set(in, 0, 1, &one);
+    return input->rank > 1 ? pp_set(in, 0, input->rank - 1, input->dims) : pp_set(in, 0, 1, &one);
 }
 
 /* ------------------------------------------------------------------ examples, and the table */

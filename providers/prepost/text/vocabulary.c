@@ -3,14 +3,14 @@
 
 enum { MOST_WORDS = 1 << 24 };
 
-static size_t place_of(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes)
+static size_t place_of(const struct vocabulary *vocabulary, uint32_t hash, const char *text, size_t bytes)
 {
-    size_t at = hash & v->mask;
+    size_t at = hash & vocabulary->mask;
 
-    for (; v->table[at] != 0; at = (at + 1) & v->mask) {
-        const struct word *w = &v->words[v->table[at] - 1];
+    for (; vocabulary->table[at] != 0; at = (at + 1) & vocabulary->mask) {
+        const struct word *word = &vocabulary->words[vocabulary->table[at] - 1];
 
-        if (w->bytes == bytes && memcmp(w->text, text, bytes) == 0)
+        if (word->bytes == bytes && memcmp(word->text, text, bytes) == 0)
             break;
     }
     return at;
@@ -25,79 +25,79 @@ static uint32_t hash_of(const char *text, size_t bytes)
     return h;
 }
 
-int64_t vocabulary_find_hashed(const struct vocabulary *v, uint32_t hash, const char *text, size_t bytes)
+int64_t vocabulary_find_hashed(const struct vocabulary *vocabulary, uint32_t hash, const char *text, size_t bytes)
 {
-    return v->table == NULL ? -1 : (int64_t)v->table[place_of(v, hash, text, bytes)] - 1;
+    return vocabulary->table == NULL ? -1 : (int64_t)vocabulary->table[place_of(vocabulary, hash, text, bytes)] - 1;
 }
 
-int64_t vocabulary_find(const struct vocabulary *v, const char *text, size_t bytes)
+int64_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes)
 {
-    return vocabulary_find_hashed(v, hash_of(text, bytes), text, bytes);
+    return vocabulary_find_hashed(vocabulary, hash_of(text, bytes), text, bytes);
 }
 
-static bool rehash(struct vocabulary *v)
+static bool rehash(struct vocabulary *vocabulary)
 {
-    const size_t size = v->mask == 0 ? 1024 : 2 * (v->mask + 1);
-    uint32_t *old = v->table, *table = calloc(size, sizeof *table);
-    const size_t old_size = v->table != NULL ? v->mask + 1 : 0;
+    const size_t size = vocabulary->mask == 0 ? 1024 : 2 * (vocabulary->mask + 1);
+    uint32_t *old = vocabulary->table, *table = calloc(size, sizeof *table);
+    const size_t old_size = vocabulary->table != NULL ? vocabulary->mask + 1 : 0;
 
     if (table == NULL)
         return false;
-    v->table = table;
-    v->mask = size - 1;
+    vocabulary->table = table;
+    vocabulary->mask = size - 1;
     for (size_t i = 0; i < old_size; i++) {
         if (old[i] != 0) {
-            const struct word *w = &v->words[old[i] - 1];
+            const struct word *word = &vocabulary->words[old[i] - 1];
 
-            table[place_of(v, hash_of(w->text, w->bytes), w->text, w->bytes)] = old[i];
+            table[place_of(vocabulary, hash_of(word->text, word->bytes), word->text, word->bytes)] = old[i];
         }
     }
     free(old);
     return true;
 }
 
-bool vocabulary_set(struct vocabulary *v, int64_t id, const char *text, size_t bytes, double score)
+bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text, size_t bytes, double score)
 {
     char *copy;
     size_t at;
 
     if (id < 0 || id >= MOST_WORDS || bytes > UINT32_MAX)
         return false;
-    if ((size_t)id >= v->room) {
+    if ((size_t)id >= vocabulary->room) {
         const size_t room = (size_t)id * 2 + 1024;
-        struct word *more = realloc(v->words, room * sizeof *more);
+        struct word *more = realloc(vocabulary->words, room * sizeof *more);
 
         if (more == NULL)
             return false;
-        memset(more + v->room, 0, (room - v->room) * sizeof *more);
-        v->words = more;
-        v->room = room;
+        memset(more + vocabulary->room, 0, (room - vocabulary->room) * sizeof *more);
+        vocabulary->words = more;
+        vocabulary->room = room;
     }
-    if (v->words[id].present)
+    if (vocabulary->words[id].present)
         return true;
-    if (2 * (v->used + 1) > v->mask && !rehash(v))
+    if (2 * (vocabulary->used + 1) > vocabulary->mask && !rehash(vocabulary))
         return false;
     copy = copy_text(text, bytes);
     if (copy == NULL)
         return false;
-    v->words[id] =
+    vocabulary->words[id] =
         (struct word){ .text = copy, .bytes = (uint32_t)bytes, .score = (float)score, .exact = score, .present = 1 };
-    v->count = (size_t)id >= v->count ? (size_t)id + 1 : v->count;
-    v->longest = bytes > v->longest ? bytes : v->longest;
-    at = place_of(v, hash_of(text, bytes), text, bytes);
-    if (v->table[at] == 0) {
-        v->table[at] = (uint32_t)id + 1;
-        v->used++;
+    vocabulary->count = (size_t)id >= vocabulary->count ? (size_t)id + 1 : vocabulary->count;
+    vocabulary->longest = bytes > vocabulary->longest ? bytes : vocabulary->longest;
+    at = place_of(vocabulary, hash_of(text, bytes), text, bytes);
+    if (vocabulary->table[at] == 0) {
+        vocabulary->table[at] = (uint32_t)id + 1;
+        vocabulary->used++;
     }
     return true;
 }
 
-void vocabulary_free(struct vocabulary *v)
+void vocabulary_free(struct vocabulary *vocabulary)
 {
-    for (size_t i = 0; i < v->count; i++)
-        free((char *)(uintptr_t)v->words[i].text);
-    free(v->words);
-    free(v->table);
+    for (size_t i = 0; i < vocabulary->count; i++)
+        free((char *)(uintptr_t)vocabulary->words[i].text);
+    free(vocabulary->words);
+    free(vocabulary->table);
 }
 
 char *copy_text(const char *text, size_t bytes)
@@ -111,13 +111,13 @@ char *copy_text(const char *text, size_t bytes)
     return copy;
 }
 
-void model_find_bytes(struct model *m)
+void model_find_bytes(struct model *model)
 {
     static const char digits[] = "0123456789ABCDEF";
 
-    for (int b = 0; b < 256; b++) {
-        const char name[6] = { '<', '0', 'x', digits[b / 16], digits[b % 16], '>' };
+    for (int byte = 0; byte < 256; byte++) {
+        const char name[6] = { '<', '0', 'x', digits[byte / 16], digits[byte % 16], '>' };
 
-        m->bytes[b] = vocabulary_find(&m->words, name, sizeof name);
+        model->bytes[byte] = vocabulary_find(&model->words, name, sizeof name);
     }
 }

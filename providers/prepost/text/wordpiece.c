@@ -55,23 +55,23 @@ static inlay_status open_words(inlay_str vocab, text_tokenizer **out, inlay_diag
 
 static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    piece_state *s = calloc(1, sizeof *s);
+    piece_state *state = calloc(1, sizeof *state);
     inlay_status status = INLAY_OK;
 
-    if (s != NULL) {
-        s->suffix = copy_of(node->info, "suffix_indicator");
-        s->unknown = copy_of(node->info, "unknown_token");
-        s->most_chars = kit_attr_int(node->info, "max_input_chars_per_word", 200);
+    if (state != NULL) {
+        state->suffix = copy_of(node->info, "suffix_indicator");
+        state->unknown = copy_of(node->info, "unknown_token");
+        state->most_chars = kit_attr_int(node->info, "max_input_chars_per_word", 200);
     }
-    if (s == NULL || s->suffix == NULL || s->unknown == NULL)
+    if (state == NULL || state->suffix == NULL || state->unknown == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory");
     if (status == INLAY_OK)
-        status = open_words(tokens_attr(node->info, "vocab"), &s->t, diag);
+        status = open_words(tokens_attr(node->info, "vocab"), &state->t, diag);
     if (status != INLAY_OK) {
-        release(s);
+        release(state);
         return status;
     }
-    *out_state = s;
+    *out_state = state;
     return INLAY_OK;
 }
 
@@ -83,27 +83,27 @@ struct found {
     size_t bytes, text_room;
 };
 
-static bool add(struct found *f, const char *text, size_t bytes)
+static bool add(struct found *found, const char *text, size_t bytes)
 {
-    if (f->count == f->room) {
-        int64_t *more = realloc(f->at, (size_t)(f->room * 2 + 64) * sizeof *more);
+    if (found->count == found->room) {
+        int64_t *more = realloc(found->at, (size_t)(found->room * 2 + 64) * sizeof *more);
 
         if (more == NULL)
             return false;
-        f->at = more;
-        f->room = f->room * 2 + 64;
+        found->at = more;
+        found->room = found->room * 2 + 64;
     }
-    if (f->text_room - f->bytes < bytes + 1) {
-        char *more = realloc(f->text, (f->bytes + bytes) * 2 + 64);
+    if (found->text_room - found->bytes < bytes + 1) {
+        char *more = realloc(found->text, (found->bytes + bytes) * 2 + 64);
 
         if (more == NULL)
             return false;
-        f->text = more;
-        f->text_room = (f->bytes + bytes) * 2 + 64;
+        found->text = more;
+        found->text_room = (found->bytes + bytes) * 2 + 64;
     }
-    memcpy(f->text + f->bytes, text, bytes);
-    f->bytes += bytes;
-    f->at[f->count++] = (int64_t)f->bytes;
+    memcpy(found->text + found->bytes, text, bytes);
+    found->bytes += bytes;
+    found->at[found->count++] = (int64_t)found->bytes;
     return true;
 }
 
@@ -114,16 +114,16 @@ static bool starts_character(char c)
 
 /* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds
  * the suffix indicator and the word. */
-static bool add_word(const piece_state *s, const char *word, size_t bytes, char *room, struct found *out)
+static bool add_word(const piece_state *state, const char *word, size_t bytes, char *room, struct found *out)
 {
-    const size_t lead = strlen(s->suffix);
+    const size_t lead = strlen(state->suffix);
     int64_t chars = 0;
 
     for (size_t i = 0; i < bytes; i++)
         chars += starts_character(word[i]);
-    if (chars > s->most_chars)
-        return add(out, s->unknown, strlen(s->unknown));
-    memcpy(room, s->suffix, lead);
+    if (chars > state->most_chars)
+        return add(out, state->unknown, strlen(state->unknown));
+    memcpy(room, state->suffix, lead);
     for (size_t begin = 0; begin < bytes;) {
         const size_t skip = begin > 0 ? 0 : lead;
         size_t end = bytes;
@@ -133,11 +133,11 @@ static bool add_word(const piece_state *s, const char *word, size_t bytes, char 
             if (end < bytes && !starts_character(word[end]))
                 continue;
             room[lead + end - begin] = '\0';
-            if (text_id(s->t, room + skip) >= 0)
+            if (text_id(state->t, room + skip) >= 0)
                 break;
         }
         if (end == begin)
-            return add(out, s->unknown, strlen(s->unknown));
+            return add(out, state->unknown, strlen(state->unknown));
         if (!add(out, room + skip, lead - skip + end - begin))
             return false;
         begin = end;
@@ -145,9 +145,9 @@ static bool add_word(const piece_state *s, const char *word, size_t bytes, char 
     return true;
 }
 
-static bool add_text(const piece_state *s, inlay_str text, struct found *out)
+static bool add_text(const piece_state *state, inlay_str text, struct found *out)
 {
-    char *room = malloc(strlen(s->suffix) + text.bytes + 1);
+    char *room = malloc(strlen(state->suffix) + text.bytes + 1);
     bool good = room != NULL;
 
     for (uint64_t at = 0; good && at < text.bytes;) {
@@ -156,23 +156,24 @@ static bool add_text(const piece_state *s, inlay_str text, struct found *out)
         while (end < text.bytes && text.data[end] != ' ')
             end++;
         if (end > at)
-            good = add_word(s, text.data + at, (size_t)(end - at), room, out);
+            good = add_word(state, text.data + at, (size_t)(end - at), room, out);
         at = end + 1;
     }
     free(room);
     return good;
 }
 
-static inlay_status put_words(const kit_call *call, const struct found *f, const int64_t *rows, int64_t count)
+static inlay_status put_words(const kit_call *call, const struct found *found, const int64_t *rows, int64_t count)
 {
     const int64_t ends = count - 1;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(kit_alloc_output(call, 0, 1, &f->count));
-    for (int64_t i = 0; kit_has_output(call, 0) && i < f->count; i++) {
-        const int64_t from = i > 0 ? f->at[i - 1] : 0;
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &found->count));
+    for (int64_t i = 0; kit_has_output(call, 0) && i < found->count; i++) {
+        const int64_t from = i > 0 ? found->at[i - 1] : 0;
 
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, f->text + from, (size_t)(f->at[i] - from)));
+        INLAY_TRY(
+            pp_put_string(call, (inlay_str *)call->out[0].data + i, found->text + from, (size_t)(found->at[i] - from)));
     }
     for (uint32_t o = 1; o < 4; o++) {
         if (!kit_has_output(call, o))
@@ -187,18 +188,18 @@ done:
 /* Without rows each text is one; otherwise texts are words, and rows say at which of them sentences begin. */
 static inlay_status run_words(const kit_call *call)
 {
-    const piece_state *s = call->state;
+    const piece_state *state = call->state;
     const int64_t texts = call->in[0].count, *given = kit_has_input(call, 1) ? call->in[1].data : NULL;
     const int64_t sentences = given != NULL ? call->in[1].count : 0;
     int64_t *rows = calloc((size_t)texts + 2, sizeof *rows), count = 0;
-    struct found f = { .count = 0 };
+    struct found found = { .count = 0 };
     inlay_status status = INLAY_OK;
 
     for (int64_t i = 0; rows != NULL && i < texts; i++) {
         if (sentences == 0 || (count < sentences && given[count] == i))
-            rows[count++] = f.count;
+            rows[count++] = found.count;
         INLAY_TRY(kit_poll(call));
-        if (!add_text(s, ((const inlay_str *)call->in[0].data)[i], &f)) {
+        if (!add_text(state, ((const inlay_str *)call->in[0].data)[i], &found)) {
             free(rows);
             rows = NULL;
         }
@@ -207,12 +208,12 @@ static inlay_status run_words(const kit_call *call)
         status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for tokens");
         goto done;
     }
-    rows[count++] = f.count;
-    status = put_words(call, &f, rows, count);
+    rows[count++] = found.count;
+    status = put_words(call, &found, rows, count);
 done:
     free(rows);
-    free(f.at);
-    free(f.text);
+    free(found.at);
+    free(found.text);
     return status;
 }
 
