@@ -67,8 +67,8 @@ static uint32_t slot_of(uint32_t domain, const char *op_type)
 
 static void fill_slots(void)
 {
-    for (uint32_t t = 0; t < OP_COUNT(tables); t++) {
-        const op_table *table = tables[t];
+    for (uint32_t table_index = 0; table_index < OP_COUNT(tables); table_index++) {
+        const op_table *table = tables[table_index];
         uint32_t domain = domain_index(table->domain), run;
 
         for (uint32_t r = 0; r < table->count; r += run) {
@@ -153,15 +153,15 @@ const char *op_nearest(const char *domain, const char *op_type)
 
     if (index == DOMAIN_COUNT)
         return NULL;
-    for (uint32_t t = 0; t < OP_COUNT(tables); t++) {
-        if (domain_index(tables[t]->domain) != index)
+    for (uint32_t table = 0; table < OP_COUNT(tables); table++) {
+        if (domain_index(tables[table]->domain) != index)
             continue;
-        for (uint32_t r = 0; r < tables[t]->count; r++) {
-            uint32_t distance = edit_distance(op_type, tables[t]->rows[r].op_type, 3);
+        for (uint32_t row = 0; row < tables[table]->count; row++) {
+            uint32_t distance = edit_distance(op_type, tables[table]->rows[row].op_type, 3);
 
             if (distance < best) {
                 best = distance;
-                nearest = tables[t]->rows[r].op_type;
+                nearest = tables[table]->rows[row].op_type;
             }
         }
     }

@@ -3,118 +3,118 @@
 #include <string.h>
 
 /* Skips a type expression and remembers where it is: names of types are declared further on. */
-static inlay_status read_type_span(struct parser *p, struct span *out)
+static inlay_status read_type_span(struct parser *parser, struct span *out)
 {
     uint32_t open = 0;
 
-    sig_skip_space(p);
-    out->begin = p->at;
-    for (; *p->at != '\0' && *p->at != ';'; p->at++) {
-        if (*p->at == '(')
+    sig_skip_space(parser);
+    out->begin = parser->at;
+    for (; *parser->at != '\0' && *parser->at != ';'; parser->at++) {
+        if (*parser->at == '(')
             open++;
-        else if (*p->at == ')' && open > 0)
+        else if (*parser->at == ')' && open > 0)
             open--;
-        else if ((*p->at == ',' && open == 0) || (p->at[0] == '-' && p->at[1] == '>'))
+        else if ((*parser->at == ',' && open == 0) || (parser->at[0] == '-' && parser->at[1] == '>'))
             break;
     }
-    out->bytes = (size_t)(p->at - out->begin);
+    out->bytes = (size_t)(parser->at - out->begin);
     while (out->bytes > 0 && strchr(" \t\r\n", out->begin[out->bytes - 1]) != NULL)
         out->bytes--;
-    return out->bytes > 0 ? INLAY_OK : sig_mistake(p, p->at, "expected a type after ':'");
+    return out->bytes > 0 ? INLAY_OK : sig_mistake(parser, parser->at, "expected a type after ':'");
 }
 
-static inlay_status read_formal(struct parser *p, op_formal *formal, struct span *type)
+static inlay_status read_formal(struct parser *parser, op_formal *formal, struct span *type)
 {
     inlay_status status;
     struct span name;
 
     *formal = (op_formal){ .option = OP_SINGLE, .type_param = -1 };
-    INLAY_TRY(sig_read_word(p, "expected the name of an input or output", &name));
-    INLAY_TRY(sig_copy_text(p, name, &formal->name));
-    if (sig_take(p, '?')) {
+    INLAY_TRY(sig_read_word(parser, "expected the name of an input or output", &name));
+    INLAY_TRY(sig_copy_text(parser, name, &formal->name));
+    if (sig_take(parser, '?')) {
         formal->option = OP_OPTIONAL;
-    } else if (sig_peek(p) == '*' || sig_peek(p) == '%') {
-        formal->option = *p->at++ == '*' ? OP_VARIADIC : OP_VARIADIC_MIXED;
+    } else if (sig_peek(parser) == '*' || sig_peek(parser) == '%') {
+        formal->option = *parser->at++ == '*' ? OP_VARIADIC : OP_VARIADIC_MIXED;
         formal->min_arity = 1;
-        if (*p->at >= '0' && *p->at <= '9') {
-            formal->min_arity = (uint32_t)(*p->at++ - '0');
-            if (*p->at >= '0' && *p->at <= '9')
-                return sig_mistake(p, p->at, "a least count has one digit");
+        if (*parser->at >= '0' && *parser->at <= '9') {
+            formal->min_arity = (uint32_t)(*parser->at++ - '0');
+            if (*parser->at >= '0' && *parser->at <= '9')
+                return sig_mistake(parser, parser->at, "a least count has one digit");
         }
     }
-    INLAY_TRY(sig_expect(p, ':', "expected ':' and a type"));
-    status = read_type_span(p, type);
+    INLAY_TRY(sig_expect(parser, ':', "expected ':' and a type"));
+    status = read_type_span(parser, type);
 done:
     return status;
 }
 
-static inlay_status read_formals(struct parser *p, op_formal *formals, struct span *types, uint32_t *out_count)
+static inlay_status read_formals(struct parser *parser, op_formal *formals, struct span *types, uint32_t *out_count)
 {
     inlay_status status;
 
     *out_count = 0;
-    if (sig_peek(p) == '-' || sig_peek(p) == ';' || sig_peek(p) == '\0')
+    if (sig_peek(parser) == '-' || sig_peek(parser) == ';' || sig_peek(parser) == '\0')
         return INLAY_OK;
     do {
-        const char *place = p->at;
+        const char *place = parser->at;
 
         if (*out_count == OP_MAX_FORMALS)
-            return sig_too_many(p, "inputs or outputs", OP_MAX_FORMALS);
+            return sig_too_many(parser, "inputs or outputs", OP_MAX_FORMALS);
         if (*out_count > 0 && formals[*out_count - 1].option >= OP_VARIADIC)
-            return sig_mistake(p, place, "a variadic input or output must be the last");
-        INLAY_TRY(read_formal(p, &formals[*out_count], &types[*out_count]));
+            return sig_mistake(parser, place, "a variadic input or output must be the last");
+        INLAY_TRY(read_formal(parser, &formals[*out_count], &types[*out_count]));
         ++*out_count;
-    } while (sig_take(p, ','));
+    } while (sig_take(parser, ','));
 done:
     return status;
 }
 
-static inlay_status read_types(struct parser *p, struct draft *d)
+static inlay_status read_types(struct parser *parser, struct draft *draft)
 {
     inlay_status status = INLAY_OK;
     struct span name;
 
-    if (sig_peek(p) == ';' || sig_peek(p) == '\0')
+    if (sig_peek(parser) == ';' || sig_peek(parser) == '\0')
         return INLAY_OK;
     do {
-        op_type_param *type = &d->types[d->type_count];
+        op_type_param *type = &draft->types[draft->type_count];
 
-        if (d->type_count == OP_MAX_FORMALS)
-            return sig_too_many(p, "types", OP_MAX_FORMALS);
-        INLAY_TRY(sig_read_word(p, "expected the name of a type", &name));
-        for (uint32_t i = 0; i < d->type_count; i++)
-            if (sig_span_is(name, d->types[i].name))
-                return sig_mistake(p, name.begin, "this type is declared twice");
-        INLAY_TRY(sig_copy_text(p, name, &type->name));
-        INLAY_TRY(sig_expect(p, '=', "expected '=' and a set of types"));
-        INLAY_TRY(sig_read_set(p, 0, &type->types));
-        d->type_count++;
-    } while (sig_take(p, ','));
+        if (draft->type_count == OP_MAX_FORMALS)
+            return sig_too_many(parser, "types", OP_MAX_FORMALS);
+        INLAY_TRY(sig_read_word(parser, "expected the name of a type", &name));
+        for (uint32_t i = 0; i < draft->type_count; i++)
+            if (sig_span_is(name, draft->types[i].name))
+                return sig_mistake(parser, name.begin, "this type is declared twice");
+        INLAY_TRY(sig_copy_text(parser, name, &type->name));
+        INLAY_TRY(sig_expect(parser, '=', "expected '=' and a set of types"));
+        INLAY_TRY(sig_read_set(parser, 0, &type->types));
+        draft->type_count++;
+    } while (sig_take(parser, ','));
 done:
     return status;
 }
 
 /* Ties formals to declared types; a type that is written out becomes a nameless one. */
-static inlay_status resolve_types(struct parser *p, struct draft *d, op_formal *formals, const struct span *types,
-                                  uint32_t count)
+static inlay_status resolve_types(struct parser *parser, struct draft *draft, op_formal *formals,
+                                  const struct span *types, uint32_t count)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct parser inner = *p;
+        struct parser inner = *parser;
 
-        for (uint32_t t = 0; t < d->type_count && formals[i].type_param < 0; t++)
-            if (d->types[t].name[0] != '\0' && sig_span_is(types[i], d->types[t].name))
-                formals[i].type_param = (int32_t)t;
+        for (uint32_t type = 0; type < draft->type_count && formals[i].type_param < 0; type++)
+            if (draft->types[type].name[0] != '\0' && sig_span_is(types[i], draft->types[type].name))
+                formals[i].type_param = (int32_t)type;
         if (formals[i].type_param >= 0)
             continue;
         inner.at = types[i].begin;
-        d->types[d->type_count].name = "";
-        INLAY_TRY(sig_read_set(&inner, 0, &d->types[d->type_count].types));
+        draft->types[draft->type_count].name = "";
+        INLAY_TRY(sig_read_set(&inner, 0, &draft->types[draft->type_count].types));
         sig_skip_space(&inner);
         if (inner.at < types[i].begin + types[i].bytes)
-            return sig_mistake(p, inner.at, "expected ',', ';' or '->'");
-        formals[i].type_param = (int32_t)d->type_count++;
+            return sig_mistake(parser, inner.at, "expected ',', ';' or '->'");
+        formals[i].type_param = (int32_t)draft->type_count++;
     }
 done:
     return status;
@@ -134,26 +134,26 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
     }
 }
 
-static inlay_status copy_draft(const struct parser *p, const struct draft *d, op_schema *out)
+static inlay_status copy_draft(const struct parser *parser, const struct draft *draft, op_schema *out)
 {
     inlay_status status;
     const void *mine = NULL;
 
-    *out = (op_schema){ .input_count = d->input_count,
-                        .output_count = d->output_count,
-                        .type_count = d->type_count,
-                        .attr_count = d->attr_count,
-                        .open_attrs = d->open_attrs };
-    INLAY_TRY(sig_copy(p, d->inputs, d->input_count * sizeof d->inputs[0], &mine));
+    *out = (op_schema){ .input_count = draft->input_count,
+                        .output_count = draft->output_count,
+                        .type_count = draft->type_count,
+                        .attr_count = draft->attr_count,
+                        .open_attrs = draft->open_attrs };
+    INLAY_TRY(sig_copy(parser, draft->inputs, draft->input_count * sizeof draft->inputs[0], &mine));
     out->inputs = mine;
-    INLAY_TRY(sig_copy(p, d->outputs, d->output_count * sizeof d->outputs[0], &mine));
+    INLAY_TRY(sig_copy(parser, draft->outputs, draft->output_count * sizeof draft->outputs[0], &mine));
     out->outputs = mine;
-    INLAY_TRY(sig_copy(p, d->types, d->type_count * sizeof d->types[0], &mine));
+    INLAY_TRY(sig_copy(parser, draft->types, draft->type_count * sizeof draft->types[0], &mine));
     out->types = mine;
-    INLAY_TRY(sig_copy(p, d->attrs, d->attr_count * sizeof d->attrs[0], &mine));
+    INLAY_TRY(sig_copy(parser, draft->attrs, draft->attr_count * sizeof draft->attrs[0], &mine));
     out->attrs = mine;
-    count_formals(d->inputs, d->input_count, &out->min_inputs, &out->max_inputs);
-    count_formals(d->outputs, d->output_count, &out->min_outputs, &out->max_outputs);
+    count_formals(draft->inputs, draft->input_count, &out->min_inputs, &out->max_inputs);
+    count_formals(draft->outputs, draft->output_count, &out->min_outputs, &out->max_outputs);
 done:
     return status;
 }
@@ -162,26 +162,26 @@ inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *all
                              inlay_diag *diag)
 {
     inlay_status status;
-    struct parser p = { .text = signature, .at = signature, .alloc = alloc, .alloc_ctx = alloc_ctx, .diag = diag };
-    struct draft d;
+    struct parser parser = { .text = signature, .at = signature, .alloc = alloc, .alloc_ctx = alloc_ctx, .diag = diag };
+    struct draft draft;
 
-    memset(&d, 0, sizeof d);
+    memset(&draft, 0, sizeof draft);
     *out_schema = (op_schema){ 0 };
-    INLAY_TRY(read_formals(&p, d.inputs, d.input_types, &d.input_count));
-    INLAY_TRY(sig_expect(&p, '-', "expected ',' or '->' and the outputs"));
-    INLAY_TRY(sig_expect(&p, '>', "expected '->'"));
-    INLAY_TRY(read_formals(&p, d.outputs, d.output_types, &d.output_count));
-    if (sig_take(&p, ';'))
-        INLAY_TRY(read_types(&p, &d));
-    INLAY_TRY(resolve_types(&p, &d, d.inputs, d.input_types, d.input_count));
-    INLAY_TRY(resolve_types(&p, &d, d.outputs, d.output_types, d.output_count));
-    if (sig_take(&p, ';'))
-        INLAY_TRY(sig_read_attrs(&p, &d));
-    if (sig_peek(&p) != '\0') {
-        status = sig_mistake(&p, p.at, "expected the end");
+    INLAY_TRY(read_formals(&parser, draft.inputs, draft.input_types, &draft.input_count));
+    INLAY_TRY(sig_expect(&parser, '-', "expected ',' or '->' and the outputs"));
+    INLAY_TRY(sig_expect(&parser, '>', "expected '->'"));
+    INLAY_TRY(read_formals(&parser, draft.outputs, draft.output_types, &draft.output_count));
+    if (sig_take(&parser, ';'))
+        INLAY_TRY(read_types(&parser, &draft));
+    INLAY_TRY(resolve_types(&parser, &draft, draft.inputs, draft.input_types, draft.input_count));
+    INLAY_TRY(resolve_types(&parser, &draft, draft.outputs, draft.output_types, draft.output_count));
+    if (sig_take(&parser, ';'))
+        INLAY_TRY(sig_read_attrs(&parser, &draft));
+    if (sig_peek(&parser) != '\0') {
+        status = sig_mistake(&parser, parser.at, "expected the end");
         goto done;
     }
-    status = copy_draft(&p, &d, out_schema);
+    status = copy_draft(&parser, &draft, out_schema);
 done:
     return status;
 }

@@ -32,26 +32,26 @@ struct draft {
 };
 
 /* INLAY_INVALID_ARGUMENT: "signature, character 12 (near ": T"): <what>"; place points into the signature. */
-inlay_status sig_mistake(const struct parser *p, const char *place, const char *what);
+inlay_status sig_mistake(const struct parser *parser, const char *place, const char *what);
 /* INLAY_LIMIT_EXCEEDED: "signature: more than <limit> <what>". */
-inlay_status sig_too_many(const struct parser *p, const char *what, int limit);
+inlay_status sig_too_many(const struct parser *parser, const char *what, int limit);
 
 /* Spaces, tabs and line ends go before any sign or word. */
-void sig_skip_space(struct parser *p);
-char sig_peek(struct parser *p);            /* the next sign, not taken; '\0' at the end */
-bool sig_take(struct parser *p, char sign); /* takes the sign if it is next */
+void sig_skip_space(struct parser *parser);
+char sig_peek(struct parser *parser);            /* the next sign, not taken; '\0' at the end */
+bool sig_take(struct parser *parser, char sign); /* takes the sign if it is next */
 /* Takes the sign, or fails with `what`. */
-inlay_status sig_expect(struct parser *p, char sign, const char *what);
+inlay_status sig_expect(struct parser *parser, char sign, const char *what);
 /* Takes letters, digits, '_' and '.', at least one, or fails with `what`. *out points into the signature. */
-inlay_status sig_read_word(struct parser *p, const char *what, struct span *out);
-bool sig_span_is(struct span s, const char *word);
+inlay_status sig_read_word(struct parser *parser, const char *what, struct span *out);
+bool sig_span_is(struct span span, const char *word);
 
 /* Copies, from the caller's allocator. */
-inlay_status sig_copy(const struct parser *p, const void *data, size_t bytes, const void **out);
-inlay_status sig_copy_text(const struct parser *p, struct span s, const char **out);
+inlay_status sig_copy(const struct parser *parser, const void *data, size_t bytes, const void **out);
+inlay_status sig_copy_text(const struct parser *parser, struct span span, const char **out);
 
 /* Reads a set of types: terms joined by | and -. depth: how many sets this one stands in, 0 for the outermost. */
-inlay_status sig_read_set(struct parser *p, uint32_t depth, op_types *out);
+inlay_status sig_read_set(struct parser *parser, uint32_t depth, op_types *out);
 /* Reads the attributes, the signature's last part, into the draft. */
-inlay_status sig_read_attrs(struct parser *p, struct draft *d);
+inlay_status sig_read_attrs(struct parser *parser, struct draft *draft);
 #endif

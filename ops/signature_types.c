@@ -49,10 +49,10 @@ static const struct {
     { "all_ir13", ALL_IR13 },
 };
 
-static inlay_dtype dtype_named(struct span s)
+static inlay_dtype dtype_named(struct span span)
 {
     for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
-        if (sig_span_is(s, inlay_dtype_name(dtype)))
+        if (sig_span_is(span, inlay_dtype_name(dtype)))
             return dtype;
     return INLAY_UNDEFINED;
 }
@@ -70,90 +70,90 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
 }
 
 /* What seq( ) or optional( ) makes of the set in the parentheses. */
-static inlay_status nest(struct parser *p, const char *place, bool sequence, const op_types *in, op_types *out)
+static inlay_status nest(struct parser *parser, const char *place, bool sequence, const op_types *in, op_types *out)
 {
     if (sequence) {
         if ((in->sequence | in->optional | in->optional_sequence | in->sequence_map) != 0)
-            return sig_mistake(p, place, "a sequence holds tensors or maps");
+            return sig_mistake(parser, place, "a sequence holds tensors or maps");
         *out = (op_types){ .sequence = in->tensor, .sequence_map = in->map };
     } else {
         if ((in->optional | in->optional_sequence | in->sequence_map | in->map) != 0)
-            return sig_mistake(p, place, "an optional holds a tensor or a sequence of tensors");
+            return sig_mistake(parser, place, "an optional holds a tensor or a sequence of tensors");
         *out = (op_types){ .optional = in->tensor, .optional_sequence = in->sequence };
     }
     return INLAY_OK;
 }
 
-static inlay_status read_map(struct parser *p, const char *place, op_types *out)
+static inlay_status read_map(struct parser *parser, const char *place, op_types *out)
 {
     inlay_status status;
     struct span key, value;
 
-    INLAY_TRY(sig_read_word(p, "a map needs the type of its keys", &key));
-    INLAY_TRY(sig_expect(p, ',', "expected ',' between key and value of a map"));
-    INLAY_TRY(sig_read_word(p, "a map needs the type of its values", &value));
+    INLAY_TRY(sig_read_word(parser, "a map needs the type of its keys", &key));
+    INLAY_TRY(sig_expect(parser, ',', "expected ',' between key and value of a map"));
+    INLAY_TRY(sig_read_word(parser, "a map needs the type of its values", &value));
     out->map = op_map_bit(dtype_named(key), dtype_named(value));
     if (out->map == 0)
-        status = sig_mistake(p, place, "maps go from int64 or string to float, double, int64 or string");
+        status = sig_mistake(parser, place, "maps go from int64 or string to float, double, int64 or string");
 done:
     return status;
 }
 
-static inlay_status read_term(struct parser *p, uint32_t depth, op_types *out)
+static inlay_status read_term(struct parser *parser, uint32_t depth, op_types *out)
 {
     inlay_status status = INLAY_OK;
-    bool alias = sig_take(p, '@');
+    bool alias = sig_take(parser, '@');
     const char *place;
     struct span word;
     inlay_dtype dtype;
 
     *out = (op_types){ 0 };
-    INLAY_TRY(sig_read_word(p, "expected a type", &word));
+    INLAY_TRY(sig_read_word(parser, "expected a type", &word));
     place = word.begin;
     if (alias) {
         for (uint32_t i = 0; i < OP_COUNT(aliases); i++)
             if (sig_span_is(word, aliases[i].name))
                 out->tensor = aliases[i].tensor;
-        return out->tensor != 0 ? INLAY_OK : sig_mistake(p, place, "no such set of types");
+        return out->tensor != 0 ? INLAY_OK : sig_mistake(parser, place, "no such set of types");
     }
     dtype = dtype_named(word);
     if (dtype != INLAY_UNDEFINED) {
         out->tensor = INLAY_DTYPE_BIT(dtype);
         return INLAY_OK;
     }
-    if (sig_peek(p) != '(')
-        return sig_mistake(p, place, "neither an element type nor a type that the signature declares");
-    p->at++;
+    if (sig_peek(parser) != '(')
+        return sig_mistake(parser, place, "neither an element type nor a type that the signature declares");
+    parser->at++;
     if (sig_span_is(word, "map")) {
-        INLAY_TRY(read_map(p, place, out));
+        INLAY_TRY(read_map(parser, place, out));
     } else if (sig_span_is(word, "seq") || sig_span_is(word, "optional")) {
         op_types inner;
 
         if (depth >= 2)
-            return sig_mistake(p, place, "types nest no deeper than optional(seq(tensor))");
-        INLAY_TRY(sig_read_set(p, depth + 1, &inner));
-        INLAY_TRY(nest(p, place, word.begin[0] == 's', &inner, out));
+            return sig_mistake(parser, place, "types nest no deeper than optional(seq(tensor))");
+        INLAY_TRY(sig_read_set(parser, depth + 1, &inner));
+        INLAY_TRY(nest(parser, place, word.begin[0] == 's', &inner, out));
     } else {
-        return sig_mistake(p, place, "only seq, optional and map take parentheses");
+        return sig_mistake(parser, place, "only seq, optional and map take parentheses");
     }
-    status = sig_expect(p, ')', "expected ')'");
+    status = sig_expect(parser, ')', "expected ')'");
 done:
     return status;
 }
 
-inlay_status sig_read_set(struct parser *p, uint32_t depth, op_types *out)
+inlay_status sig_read_set(struct parser *parser, uint32_t depth, op_types *out)
 {
     inlay_status status;
     op_types term;
 
-    INLAY_TRY(read_term(p, depth, out));
+    INLAY_TRY(read_term(parser, depth, out));
     for (;;) {
-        bool minus = sig_peek(p) == '-' && p->at[1] != '>';
+        bool minus = sig_peek(parser) == '-' && parser->at[1] != '>';
 
-        if (!minus && sig_peek(p) != '|')
+        if (!minus && sig_peek(parser) != '|')
             return INLAY_OK;
-        p->at++;
-        INLAY_TRY(read_term(p, depth, &term));
+        parser->at++;
+        INLAY_TRY(read_term(parser, depth, &term));
         uint32_t *into = (uint32_t *)out;
         const uint32_t *from = (const uint32_t *)&term;
         for (size_t i = 0; i < sizeof *out / sizeof *into; i++)

@@ -2,7 +2,7 @@
 #include "signature.h"
 #include <string.h>
 
-inlay_status sig_mistake(const struct parser *p, const char *place, const char *what)
+inlay_status sig_mistake(const struct parser *parser, const char *place, const char *what)
 {
     char near_text[25];
     size_t n = 0;
@@ -11,39 +11,39 @@ inlay_status sig_mistake(const struct parser *p, const char *place, const char *
         near_text[n] = place[n] >= ' ' && place[n] < 127 ? place[n] : '?';
     near_text[n] = '\0';
     if (n == 0)
-        return inlay_fail(p->diag, INLAY_INVALID_ARGUMENT, "signature, at its end: %s", what);
-    return inlay_fail(p->diag, INLAY_INVALID_ARGUMENT, "signature, character %zu (near \"%s\"): %s",
-                      (size_t)(place - p->text) + 1, near_text, what);
+        return inlay_fail(parser->diag, INLAY_INVALID_ARGUMENT, "signature, at its end: %s", what);
+    return inlay_fail(parser->diag, INLAY_INVALID_ARGUMENT, "signature, character %zu (near \"%s\"): %s",
+                      (size_t)(place - parser->text) + 1, near_text, what);
 }
 
-inlay_status sig_too_many(const struct parser *p, const char *what, int limit)
+inlay_status sig_too_many(const struct parser *parser, const char *what, int limit)
 {
-    return inlay_fail(p->diag, INLAY_LIMIT_EXCEEDED, "signature: more than %d %s", limit, what);
+    return inlay_fail(parser->diag, INLAY_LIMIT_EXCEEDED, "signature: more than %d %s", limit, what);
 }
 
-void sig_skip_space(struct parser *p)
+void sig_skip_space(struct parser *parser)
 {
-    while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')
-        p->at++;
+    while (*parser->at == ' ' || *parser->at == '\t' || *parser->at == '\n' || *parser->at == '\r')
+        parser->at++;
 }
 
-char sig_peek(struct parser *p)
+char sig_peek(struct parser *parser)
 {
-    sig_skip_space(p);
-    return *p->at;
+    sig_skip_space(parser);
+    return *parser->at;
 }
 
-bool sig_take(struct parser *p, char sign)
+bool sig_take(struct parser *parser, char sign)
 {
-    if (sig_peek(p) != sign)
+    if (sig_peek(parser) != sign)
         return false;
-    p->at++;
+    parser->at++;
     return true;
 }
 
-inlay_status sig_expect(struct parser *p, char sign, const char *what)
+inlay_status sig_expect(struct parser *parser, char sign, const char *what)
 {
-    return sig_take(p, sign) ? INLAY_OK : sig_mistake(p, p->at, what);
+    return sig_take(parser, sign) ? INLAY_OK : sig_mistake(parser, parser->at, what);
 }
 
 static bool word_char(char c)
@@ -51,41 +51,41 @@ static bool word_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-inlay_status sig_read_word(struct parser *p, const char *what, struct span *out)
+inlay_status sig_read_word(struct parser *parser, const char *what, struct span *out)
 {
-    sig_skip_space(p);
-    out->begin = p->at;
-    while (word_char(*p->at))
-        p->at++;
-    out->bytes = (size_t)(p->at - out->begin);
-    return out->bytes > 0 ? INLAY_OK : sig_mistake(p, p->at, what);
+    sig_skip_space(parser);
+    out->begin = parser->at;
+    while (word_char(*parser->at))
+        parser->at++;
+    out->bytes = (size_t)(parser->at - out->begin);
+    return out->bytes > 0 ? INLAY_OK : sig_mistake(parser, parser->at, what);
 }
 
-bool sig_span_is(struct span s, const char *word)
+bool sig_span_is(struct span span, const char *word)
 {
-    return strlen(word) == s.bytes && memcmp(s.begin, word, s.bytes) == 0;
+    return strlen(word) == span.bytes && memcmp(span.begin, word, span.bytes) == 0;
 }
 
-inlay_status sig_copy(const struct parser *p, const void *data, size_t bytes, const void **out)
+inlay_status sig_copy(const struct parser *parser, const void *data, size_t bytes, const void **out)
 {
-    void *mine = p->alloc(p->alloc_ctx, bytes > 0 ? bytes : 1);
+    void *mine = parser->alloc(parser->alloc_ctx, bytes > 0 ? bytes : 1);
 
     if (mine == NULL)
-        return inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
+        return inlay_fail(parser->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
     if (bytes > 0)
         memcpy(mine, data, bytes);
     *out = mine;
     return INLAY_OK;
 }
 
-inlay_status sig_copy_text(const struct parser *p, struct span s, const char **out)
+inlay_status sig_copy_text(const struct parser *parser, struct span span, const char **out)
 {
-    char *mine = p->alloc(p->alloc_ctx, s.bytes + 1);
+    char *mine = parser->alloc(parser->alloc_ctx, span.bytes + 1);
 
     if (mine == NULL)
-        return inlay_fail(p->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
-    memcpy(mine, s.begin, s.bytes);
-    mine[s.bytes] = '\0';
+        return inlay_fail(parser->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
+    memcpy(mine, span.begin, span.bytes);
+    mine[span.bytes] = '\0';
     *out = mine;
     return INLAY_OK;
 }

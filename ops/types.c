@@ -9,50 +9,50 @@ struct text {
     size_t bytes, used;
 };
 
-static void put(struct text *t, const char *s)
+static void put(struct text *text, const char *s)
 {
     size_t n = strlen(s);
 
-    if (t->bytes == 0)
+    if (text->bytes == 0)
         return;
-    if (n < t->bytes - t->used) {
-        memcpy(t->out + t->used, s, n + 1);
-        t->used += n;
-    } else if (t->bytes > 4) { /* full: it ends in dots, and nothing more fits */
-        size_t at = t->used < t->bytes - 4 ? t->used : t->bytes - 4;
+    if (n < text->bytes - text->used) {
+        memcpy(text->out + text->used, s, n + 1);
+        text->used += n;
+    } else if (text->bytes > 4) { /* full: it ends in dots, and nothing more fits */
+        size_t at = text->used < text->bytes - 4 ? text->used : text->bytes - 4;
 
-        memcpy(t->out + at, "...", 4);
-        t->used = t->bytes - 1;
+        memcpy(text->out + at, "...", 4);
+        text->used = text->bytes - 1;
     }
 }
 
 void op_value_type_text(const op_value_type *type, char *out, size_t bytes)
 {
-    struct text t = { .out = out, .bytes = bytes };
+    struct text text = { .out = out, .bytes = bytes };
     uint32_t core = type->kind;
     const char *close = "";
 
     if (bytes > 0)
         out[0] = '\0';
     if (core == INLAY_VALUE_OPTIONAL) {
-        put(&t, type->inner_kind == INLAY_VALUE_SEQUENCE ? "optional(seq(" : "optional(");
+        put(&text, type->inner_kind == INLAY_VALUE_SEQUENCE ? "optional(seq(" : "optional(");
         close = type->inner_kind == INLAY_VALUE_SEQUENCE ? "))" : ")";
         core = INLAY_VALUE_TENSOR;
     } else if (core == INLAY_VALUE_SEQUENCE) {
-        put(&t, "seq(");
+        put(&text, "seq(");
         close = ")";
         core = type->inner_kind;
     }
     if (core == INLAY_VALUE_MAP) {
-        put(&t, "map(");
-        put(&t, inlay_dtype_name(type->map_key));
-        put(&t, ",");
-        put(&t, inlay_dtype_name(type->dtype));
-        put(&t, ")");
+        put(&text, "map(");
+        put(&text, inlay_dtype_name(type->map_key));
+        put(&text, ",");
+        put(&text, inlay_dtype_name(type->dtype));
+        put(&text, ")");
     } else {
-        put(&t, inlay_dtype_name(type->dtype));
+        put(&text, inlay_dtype_name(type->dtype));
     }
-    put(&t, close);
+    put(&text, close);
 }
 
 /* Calls visit for every type of the set, until it returns false. */
@@ -98,25 +98,25 @@ static bool count_type(void *ctx, const op_value_type *type)
 
 static bool list_type(void *ctx, const op_value_type *type)
 {
-    struct listing *l = ctx;
+    struct listing *listing = ctx;
     char one[48];
 
     op_value_type_text(type, one, sizeof one);
-    if (l->seen > 0)
-        put(&l->text, l->seen + 1 == l->total ? " or " : ", ");
-    put(&l->text, one);
-    l->seen++;
+    if (listing->seen > 0)
+        put(&listing->text, listing->seen + 1 == listing->total ? " or " : ", ");
+    put(&listing->text, one);
+    listing->seen++;
     return true;
 }
 
 void op_types_text(const op_types *types, char *out, size_t bytes)
 {
-    struct listing l = { .text = { .out = out, .bytes = bytes } };
+    struct listing listing = { .text = { .out = out, .bytes = bytes } };
 
     if (bytes > 0)
         out[0] = '\0';
-    each_type(types, count_type, &l);
-    each_type(types, list_type, &l);
+    each_type(types, count_type, &listing);
+    each_type(types, list_type, &listing);
 }
 
 /* ------------------------------------------------------------------ sets */
@@ -130,42 +130,43 @@ struct search {
 
 static bool match_type(void *ctx, const op_value_type *type)
 {
-    struct search *s = ctx;
-    const op_value_type *w = s->wanted;
+    struct search *search = ctx;
+    const op_value_type *value_type = search->wanted;
 
-    s->found = w->kind == type->kind && (w->inner_kind == 0 || w->inner_kind == type->inner_kind) &&
-               (w->dtype == INLAY_UNDEFINED || w->dtype == type->dtype) &&
-               (w->map_key == INLAY_UNDEFINED || w->map_key == type->map_key);
-    return !s->found;
+    search->found = value_type->kind == type->kind &&
+                    (value_type->inner_kind == 0 || value_type->inner_kind == type->inner_kind) &&
+                    (value_type->dtype == INLAY_UNDEFINED || value_type->dtype == type->dtype) &&
+                    (value_type->map_key == INLAY_UNDEFINED || value_type->map_key == type->map_key);
+    return !search->found;
 }
 
 bool op_types_allow(const op_types *types, const op_value_type *type)
 {
-    struct search s = { .wanted = type };
+    struct search search = { .wanted = type };
 
     if (type->kind == 0)
         return true;
-    each_type(types, match_type, &s);
-    return s.found;
+    each_type(types, match_type, &search);
+    return search.found;
 }
 
 static bool keep_first(void *ctx, const op_value_type *type)
 {
-    struct search *s = ctx;
+    struct search *search = ctx;
 
-    if (s->count == 0)
-        s->first = *type;
-    return ++s->count < 2;
+    if (search->count == 0)
+        search->first = *type;
+    return ++search->count < 2;
 }
 
 bool op_types_single(const op_types *types, op_value_type *out)
 {
-    struct search s = { 0 };
+    struct search search = { 0 };
 
-    each_type(types, keep_first, &s);
-    if (s.count == 1)
-        *out = s.first;
-    return s.count == 1;
+    each_type(types, keep_first, &search);
+    if (search.count == 1)
+        *out = search.first;
+    return search.count == 1;
 }
 
 /* ------------------------------------------------------------------ inference */
@@ -208,7 +209,7 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
 {
     const op_formal *formal = op_input_formal(schema, i);
     char got[48], allowed[200];
-    struct binding *b;
+    struct binding *binding;
 
     if (formal == NULL || !known(type))
         return INLAY_OK;
@@ -221,17 +222,17 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
     }
     if (formal->option == OP_VARIADIC_MIXED)
         return INLAY_OK;
-    b = &bound[formal->type_param];
-    if (b->type.kind == 0) {
-        b->type = *type;
-        b->input = i;
-    } else if (!same(&b->type, type)) {
-        op_value_type_text(&b->type, allowed, sizeof allowed);
+    binding = &bound[formal->type_param];
+    if (binding->type.kind == 0) {
+        binding->type = *type;
+        binding->input = i;
+    } else if (!same(&binding->type, type)) {
+        op_value_type_text(&binding->type, allowed, sizeof allowed);
         return inlay_fail(
             diag, INLAY_INVALID_MODEL,
             "%.48s node '%.80s': input %u (%.48s) is %s but input %u is %s; they must have the same type: "
             "insert a Cast",
-            node->op_type.data, node->name.data, i, formal->name, got, b->input, allowed);
+            node->op_type.data, node->name.data, i, formal->name, got, binding->input, allowed);
     }
     return INLAY_OK;
 }
@@ -246,15 +247,15 @@ inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i] != INLAY_NONE)
             INLAY_TRY(check_input(schema, node, i, &in[i], bound, diag));
-    for (uint32_t o = 0; o < node->output_count; o++) {
-        const op_formal *formal = op_output_formal(schema, o);
+    for (uint32_t output = 0; output < node->output_count; output++) {
+        const op_formal *formal = op_output_formal(schema, output);
 
-        if (formal == NULL || node->outputs[o] == INLAY_NONE)
+        if (formal == NULL || node->outputs[output] == INLAY_NONE)
             continue;
         if (formal->option != OP_VARIADIC_MIXED && bound[formal->type_param].type.kind != 0)
-            out[o] = bound[formal->type_param].type;
+            out[output] = bound[formal->type_param].type;
         else
-            (void)op_types_single(&schema->types[formal->type_param].types, &out[o]);
+            (void)op_types_single(&schema->types[formal->type_param].types, &out[output]);
     }
 done:
     if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof *diag)

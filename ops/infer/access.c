@@ -113,9 +113,9 @@ const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count
     elements = infer->alloc(infer->ctx, (size_t)(count + 1) * sizeof *elements);
     if (elements == NULL)
         return NULL;
-    for (int64_t e = 0; e < count; e++) {
-        elements[e] = dim_fixed(0);
-        if (!load_integer(value, e, &elements[e].value))
+    for (int64_t element = 0; element < count; element++) {
+        elements[element] = dim_fixed(0);
+        if (!load_integer(value, element, &elements[element].value))
             return NULL;
     }
     *out_count = (uint32_t)count;
@@ -130,10 +130,10 @@ bool infer_ints(op_infer *infer, uint32_t i, int64_t *values, uint32_t max, uint
     *out_count = 0;
     if (elements == NULL || count > max)
         return false;
-    for (uint32_t e = 0; e < count; e++) {
-        if (elements[e].kind != INLAY_DIM_FIXED)
+    for (uint32_t element = 0; element < count; element++) {
+        if (elements[element].kind != INLAY_DIM_FIXED)
             return false;
-        values[e] = elements[e].value;
+        values[element] = elements[element].value;
     }
     *out_count = count;
     return true;

@@ -26,26 +26,26 @@ static int compare_terms(const struct term *a, const struct term *b)
     return (a->count > b->count) - (a->count < b->count);
 }
 
-bool sum_add(struct sum *s, const struct term *t)
+bool sum_add(struct sum *sum, const struct term *term)
 {
     uint32_t i = 0;
     int order = 1;
 
-    if (t->factor == 0)
+    if (term->factor == 0)
         return true;
-    for (; i < s->count && (order = compare_terms(&s->terms[i], t)) < 0; i++)
+    for (; i < sum->count && (order = compare_terms(&sum->terms[i], term)) < 0; i++)
         ;
-    if (i < s->count && order == 0) {
-        if (__builtin_add_overflow(s->terms[i].factor, t->factor, &s->terms[i].factor))
+    if (i < sum->count && order == 0) {
+        if (__builtin_add_overflow(sum->terms[i].factor, term->factor, &sum->terms[i].factor))
             return false;
-        if (s->terms[i].factor == 0)
-            memmove(&s->terms[i], &s->terms[i + 1], (--s->count - i) * sizeof s->terms[0]);
+        if (sum->terms[i].factor == 0)
+            memmove(&sum->terms[i], &sum->terms[i + 1], (--sum->count - i) * sizeof sum->terms[0]);
         return true;
     }
-    if (s->count == MAX_TERMS)
+    if (sum->count == MAX_TERMS)
         return false;
-    memmove(&s->terms[i + 1], &s->terms[i], (s->count++ - i) * sizeof s->terms[0]);
-    s->terms[i] = *t;
+    memmove(&sum->terms[i + 1], &sum->terms[i], (sum->count++ - i) * sizeof sum->terms[0]);
+    sum->terms[i] = *term;
     return true;
 }
 
@@ -82,53 +82,53 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out)
 
 /* ------------------------------------------------------------------ writing */
 
-void text_put(dim_text *t, const char *data, size_t bytes)
+void text_put(dim_text *text, const char *data, size_t bytes)
 {
-    if (bytes > MAX_TEXT - t->bytes) {
-        t->full = true;
+    if (bytes > MAX_TEXT - text->bytes) {
+        text->full = true;
         return;
     }
-    memcpy(t->data + t->bytes, data, bytes);
-    t->bytes += bytes;
-    t->data[t->bytes] = '\0';
+    memcpy(text->data + text->bytes, data, bytes);
+    text->bytes += bytes;
+    text->data[text->bytes] = '\0';
 }
 
-void text_put_string(dim_text *t, const char *data)
+void text_put_string(dim_text *text, const char *data)
 {
-    text_put(t, data, strlen(data));
+    text_put(text, data, strlen(data));
 }
 
-static void text_put_number(dim_text *t, uint64_t value)
+static void text_put_number(dim_text *text, uint64_t value)
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
 
-    text_put(t, digits, (size_t)n);
+    text_put(text, digits, (size_t)n);
 }
 
-static void text_put_term(dim_text *t, const struct term *product, bool first)
+static void text_put_term(dim_text *text, const struct term *product, bool first)
 {
     uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
 
     if (product->factor < 0)
-        text_put_string(t, first ? "-" : " - ");
+        text_put_string(text, first ? "-" : " - ");
     else if (!first)
-        text_put_string(t, " + ");
+        text_put_string(text, " + ");
     if (size != 1 || product->count == 0)
-        text_put_number(t, size);
+        text_put_number(text, size);
     for (uint32_t i = 0; i < product->count; i++) {
         if (i > 0 || size != 1)
-            text_put_string(t, "*");
-        text_put(t, product->atoms[i].text, product->atoms[i].bytes);
+            text_put_string(text, "*");
+        text_put(text, product->atoms[i].text, product->atoms[i].bytes);
     }
 }
 
-void text_put_sum(dim_text *t, const struct sum *s)
+void text_put_sum(dim_text *text, const struct sum *sum)
 {
-    for (uint32_t i = 0; i < s->count; i++)
-        text_put_term(t, &s->terms[i], i == 0);
-    if (s->count == 0)
-        text_put_string(t, "0");
+    for (uint32_t i = 0; i < sum->count; i++)
+        text_put_term(text, &sum->terms[i], i == 0);
+    if (sum->count == 0)
+        text_put_string(text, "0");
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -213,13 +213,13 @@ bool sum_read(const char *at, struct sum *out)
         at++;
     }
     for (;;) {
-        struct term t;
+        struct term term;
 
-        at = read_term(at, &t);
+        at = read_term(at, &term);
         if (at == NULL)
             return false;
-        t.factor *= sign;
-        if (!sum_add(out, &t))
+        term.factor *= sign;
+        if (!sum_add(out, &term))
             return false;
         if (*at == '\0')
             return true;
@@ -239,40 +239,40 @@ bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name
     if (!sum_read(text, &read))
         return false;
     for (uint32_t i = 0; i < read.count; i++) {
-        struct term t = { .factor = read.terms[i].factor };
+        struct term term = { .factor = read.terms[i].factor };
 
         for (uint32_t k = 0; k < read.terms[i].count; k++) {
-            const struct atom *a = &read.terms[i].atoms[k];
-            const int64_t known = size(ctx, a->text, a->bytes);
+            const struct atom *atom = &read.terms[i].atoms[k];
+            const int64_t known = size(ctx, atom->text, atom->bytes);
 
             if (known < 0)
-                t.atoms[t.count++] = *a;
-            else if (__builtin_mul_overflow(t.factor, known, &t.factor))
+                term.atoms[term.count++] = *atom;
+            else if (__builtin_mul_overflow(term.factor, known, &term.factor))
                 return false;
         }
-        if (!sum_add(out, &t))
+        if (!sum_add(out, &term))
             return false;
     }
     return true;
 }
 
-int64_t sum_value(const struct sum *s)
+int64_t sum_value(const struct sum *sum)
 {
-    if (s->count > 1 || (s->count == 1 && s->terms[0].count > 0))
+    if (sum->count > 1 || (sum->count == 1 && sum->terms[0].count > 0))
         return -1;
-    return s->count == 0 ? 0 : s->terms[0].factor < 0 ? -1 : s->terms[0].factor;
+    return sum->count == 0 ? 0 : sum->terms[0].factor < 0 ? -1 : sum->terms[0].factor;
 }
 
-bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, struct sum *out)
+bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out)
 {
     const char *name;
 
     out->count = 0;
-    if (d.kind == INLAY_DIM_FIXED)
-        return sum_add(out, &(struct term){ .factor = d.value });
-    if (d.kind != INLAY_DIM_SYMBOLIC)
+    if (dim.kind == INLAY_DIM_FIXED)
+        return sum_add(out, &(struct term){ .factor = dim.value });
+    if (dim.kind != INLAY_DIM_SYMBOLIC)
         return false;
-    name = infer->symbol_name(infer->ctx, d.symbol);
+    name = infer->symbol_name(infer->ctx, dim.symbol);
     if (name == NULL)
         return false;
     if (sum_read(name, out))
@@ -289,21 +289,21 @@ bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, struct sum *o
     return !scratch->full;
 }
 
-inlay_dim dim_of(op_infer *infer, const struct sum *s)
+inlay_dim dim_of(op_infer *infer, const struct sum *sum)
 {
-    dim_text t = { .bytes = 0 };
-    const char *name = t.data;
+    dim_text text = { .bytes = 0 };
+    const char *name = text.data;
     uint32_t symbol;
 
-    if (s->count == 0)
+    if (sum->count == 0)
         return dim_fixed(0);
-    if (s->count == 1 && s->terms[0].count == 0)
-        return dim_fixed(s->terms[0].factor);
-    text_put_sum(&t, s);
-    if (t.full)
+    if (sum->count == 1 && sum->terms[0].count == 0)
+        return dim_fixed(sum->terms[0].factor);
+    text_put_sum(&text, sum);
+    if (text.full)
         return dim_unknown();
-    if (s->count == 1 && s->terms[0].count == 1 && s->terms[0].factor == 1 && t.data[0] == '[') {
-        t.data[t.bytes - 1] = '\0';
+    if (sum->count == 1 && sum->terms[0].count == 1 && sum->terms[0].factor == 1 && text.data[0] == '[') {
+        text.data[text.bytes - 1] = '\0';
         name++;
     }
     symbol = infer->symbol(infer->ctx, name);

@@ -31,15 +31,15 @@ typedef struct dim_text {
 } dim_text;
 
 /* Adds a term and keeps the form; false when there is no room or a factor overflows. */
-bool sum_add(struct sum *s, const struct term *t);
+bool sum_add(struct sum *sum, const struct term *term);
 /* a * b; false when it has too many atoms, or its factor overflows. out may be neither. */
 bool term_multiply(const struct term *a, const struct term *b, struct term *out);
 /* a / b when it leaves no rest. */
 bool term_divide(const struct term *a, const struct term *b, struct term *out);
 /* Writing: what does not fit makes the text full, and then nothing of it counts. */
-void text_put(dim_text *t, const char *data, size_t bytes);
-void text_put_string(dim_text *t, const char *data);
-void text_put_sum(dim_text *t, const struct sum *s);
+void text_put(dim_text *text, const char *data, size_t bytes);
+void text_put_string(dim_text *text, const char *data);
+void text_put_sum(dim_text *text, const struct sum *sum);
 /* The sum that a text says; its atoms stay in the text. False: it says none. */
 bool sum_read(const char *at, struct sum *out);
 /* The sum that a text says, with numbers for the names that size() knows (not below 0). False: it says none, or a
@@ -47,9 +47,9 @@ bool sum_read(const char *at, struct sum *out);
 bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx,
                    struct sum *out);
 /* What a sum of numbers comes to; -1: names are left in it, or it is below 0. */
-int64_t sum_value(const struct sum *s);
+int64_t sum_value(const struct sum *sum);
 /* The sum that a dim stands for; opaque names are bracketed in scratch. False: not to be expressed. */
-bool sum_of(const op_infer *infer, inlay_dim d, dim_text *scratch, struct sum *out);
+bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out);
 /* The dim of a sum; unknown when its text would be too long. */
-inlay_dim dim_of(op_infer *infer, const struct sum *s);
+inlay_dim dim_of(op_infer *infer, const struct sum *sum);
 #endif

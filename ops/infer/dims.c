@@ -28,25 +28,25 @@ static bool both_fixed(inlay_dim a, inlay_dim b)
     return a.kind == INLAY_DIM_FIXED && b.kind == INLAY_DIM_FIXED;
 }
 
-static bool is_fixed(inlay_dim a, int64_t value)
+static bool is_fixed(inlay_dim dim, int64_t value)
 {
-    return a.kind == INLAY_DIM_FIXED && a.value == value;
+    return dim.kind == INLAY_DIM_FIXED && dim.value == value;
 }
 
 /* a + factor * b */
 static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t factor)
 {
     dim_text text_a, text_b;
-    struct sum s, other;
+    struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
         return dim_unknown();
     for (uint32_t i = 0; i < other.count; i++) {
         if (__builtin_mul_overflow(other.terms[i].factor, factor, &other.terms[i].factor) ||
-            !sum_add(&s, &other.terms[i]))
+            !sum_add(&sum, &other.terms[i]))
             return dim_unknown();
     }
-    return dim_of(infer, &s);
+    return dim_of(infer, &sum);
 }
 
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -74,7 +74,7 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
-    struct sum x, y, product = { .count = 0 };
+    struct sum sum, y, product = { .count = 0 };
     int64_t value;
 
     if (both_fixed(a, b))
@@ -88,13 +88,13 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
         return b;
     if (is_fixed(b, 1))
         return a;
-    if (!sum_of(infer, a, &text_a, &x) || !sum_of(infer, b, &text_b, &y))
+    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &y))
         return dim_unknown();
-    for (uint32_t i = 0; i < x.count; i++) {
+    for (uint32_t i = 0; i < sum.count; i++) {
         for (uint32_t j = 0; j < y.count; j++) {
-            struct term t;
+            struct term term;
 
-            if (!term_multiply(&x.terms[i], &y.terms[j], &t) || !sum_add(&product, &t))
+            if (!term_multiply(&sum.terms[i], &y.terms[j], &term) || !sum_add(&product, &term))
                 return dim_unknown();
         }
     }
@@ -107,29 +107,29 @@ static int64_t floor_div(int64_t a, int64_t b)
 }
 
 /* Appends the atom floor(rest/divisor) to quotient. */
-static bool add_floor(struct sum *quotient, const struct sum *rest, const struct sum *divisor, dim_text *t)
+static bool add_floor(struct sum *quotient, const struct sum *rest, const struct sum *divisor, dim_text *text)
 {
     struct term one = { .factor = 1, .count = 1 };
     bool simple;
 
-    t->bytes = 0;
-    t->full = false;
-    text_put_string(t, "floor(");
-    text_put_string(t, rest->count > 1 ? "(" : "");
-    text_put_sum(t, rest);
-    text_put_string(t, rest->count > 1 ? ")/" : "/");
+    text->bytes = 0;
+    text->full = false;
+    text_put_string(text, "floor(");
+    text_put_string(text, rest->count > 1 ? "(" : "");
+    text_put_sum(text, rest);
+    text_put_string(text, rest->count > 1 ? ")/" : "/");
     simple = divisor->count == 1 &&
              (divisor->terms[0].count == 0 || (divisor->terms[0].count == 1 && divisor->terms[0].factor == 1));
-    text_put_string(t, simple ? "" : "(");
-    text_put_sum(t, divisor);
-    text_put_string(t, simple ? ")" : "))");
-    one.atoms[0] = (struct atom){ t->data, t->bytes };
-    return !t->full && sum_add(quotient, &one);
+    text_put_string(text, simple ? "" : "(");
+    text_put_sum(text, divisor);
+    text_put_string(text, simple ? ")" : "))");
+    one.atoms[0] = (struct atom){ text->data, text->bytes };
+    return !text->full && sum_add(quotient, &one);
 }
 
 /* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)): a chain of strides stays one division. Rewrites rest and divisor
- * where they have that form; the atoms of the new rest lie in t. */
-static void join_floors(struct sum *rest, struct sum *divisor, dim_text *t)
+ * where they have that form; the atoms of the new rest lie in text. */
+static void join_floors(struct sum *rest, struct sum *divisor, dim_text *text)
 {
     const struct term *first = &rest->terms[0];
     int64_t c = rest->count == 2 ? rest->terms[1].factor : 0, m = 0, k = divisor->terms[0].factor;
@@ -147,13 +147,13 @@ static void join_floors(struct sum *rest, struct sum *divisor, dim_text *t)
             return;
     if (*slash != '/' || m == 0 || __builtin_mul_overflow(c, m, &c) || __builtin_mul_overflow(m, k, &m))
         return;
-    t->bytes = 0;
-    t->full = false;
+    text->bytes = 0;
+    text->full = false;
     if (first->atoms[0].text[6] == '(')
-        text_put(t, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
+        text_put(text, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
     else
-        text_put(t, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
-    if (t->full || !sum_read(t->data, &inner) || !sum_add(&inner, &(struct term){ .factor = c }))
+        text_put(text, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
+    if (text->full || !sum_read(text->data, &inner) || !sum_add(&inner, &(struct term){ .factor = c }))
         return;
     *rest = inner;
     divisor->terms[0].factor = m;
@@ -162,19 +162,19 @@ static void join_floors(struct sum *rest, struct sum *divisor, dim_text *t)
 /* Moves the whole multiples of the divisor out of rest: floor((3*h + 5)/2) is h + 2 + floor((h + 1)/2). */
 static bool take_quotient(struct sum *rest, const struct sum *divisor, struct sum *quotient)
 {
-    struct sum x = *rest;
+    struct sum sum = *rest;
 
     rest->count = 0;
-    for (uint32_t i = 0; i < x.count; i++) {
-        const struct term *d = &divisor->terms[0];
-        struct term t = x.terms[i], q;
+    for (uint32_t i = 0; i < sum.count; i++) {
+        const struct term *term = &divisor->terms[0];
+        struct term t = sum.terms[i], q;
 
-        if (divisor->count == 1 && term_divide(&x.terms[i], d, &q)) {
+        if (divisor->count == 1 && term_divide(&sum.terms[i], term, &q)) {
             t.factor = 0;
-        } else if (divisor->count == 1 && d->count == 0 && d->factor > 0) {
+        } else if (divisor->count == 1 && term->count == 0 && term->factor > 0) {
             q = t;
-            q.factor = floor_div(t.factor, d->factor);
-            t.factor -= q.factor * d->factor;
+            q.factor = floor_div(t.factor, term->factor);
+            t.factor -= q.factor * term->factor;
         } else {
             q.factor = 0;
         }
@@ -225,67 +225,68 @@ inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
 /* ------------------------------------------------------------------ the smaller, and broadcasting */
 
 /* Is the product of sizes, for sure? A name is one; what stands within floor() may be negative. */
-static bool is_size_term(const struct term *t)
+static bool is_size_term(const struct term *term)
 {
-    for (uint32_t i = 0; i < t->count; i++)
-        if (t->atoms[i].text[0] != '[' && memchr(t->atoms[i].text, '-', t->atoms[i].bytes) != NULL)
+    for (uint32_t i = 0; i < term->count; i++)
+        if (term->atoms[i].text[0] != '[' && memchr(term->atoms[i].text, '-', term->atoms[i].bytes) != NULL)
             return false;
-    return t->factor >= 0;
+    return term->factor >= 0;
 }
 
 /* Is a - b a sum of sizes, and so not negative? */
 static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
-    struct sum s, other;
+    struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &s) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
         return false;
     for (uint32_t i = 0; i < other.count; i++)
-        if (__builtin_mul_overflow(other.terms[i].factor, -1, &other.terms[i].factor) || !sum_add(&s, &other.terms[i]))
+        if (__builtin_mul_overflow(other.terms[i].factor, -1, &other.terms[i].factor) ||
+            !sum_add(&sum, &other.terms[i]))
             return false;
-    for (uint32_t i = 0; i < s.count; i++)
-        if (!is_size_term(&s.terms[i]))
+    for (uint32_t i = 0; i < sum.count; i++)
+        if (!is_size_term(&sum.terms[i]))
             return false;
     return true;
 }
 
-bool dim_is_size(const op_infer *infer, inlay_dim a)
+bool dim_is_size(const op_infer *infer, inlay_dim dim)
 {
-    return is_at_least(infer, a, dim_fixed(0));
+    return is_at_least(infer, dim, dim_fixed(0));
 }
 
-static bool write_dim(const op_infer *infer, inlay_dim a, dim_text *t)
+static bool write_dim(const op_infer *infer, inlay_dim dim, dim_text *text)
 {
     dim_text brackets;
-    struct sum s;
+    struct sum sum;
 
-    t->bytes = 0;
-    t->full = false;
-    if (!sum_of(infer, a, &brackets, &s))
+    text->bytes = 0;
+    text->full = false;
+    if (!sum_of(infer, dim, &brackets, &sum))
         return false;
-    text_put_sum(t, &s);
-    return !t->full;
+    text_put_sum(text, &sum);
+    return !text->full;
 }
 
 /* The atom call(a, b); where they may change places, a number first, otherwise the texts sorted. */
 static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim a, inlay_dim b)
 {
-    dim_text text_a, text_b, t = { .bytes = 0 };
-    struct sum s = { .count = 0 };
+    dim_text text_a, text_b, text = { .bytes = 0 };
+    struct sum sum = { .count = 0 };
     struct term one = { .factor = 1, .count = 1 };
     bool turned;
 
     if (!write_dim(infer, a, &text_a) || !write_dim(infer, b, &text_b))
         return dim_unknown();
     turned = sorted && a.kind != INLAY_DIM_FIXED && (b.kind == INLAY_DIM_FIXED || strcmp(text_a.data, text_b.data) > 0);
-    text_put_string(&t, call);
-    text_put_string(&t, turned ? text_b.data : text_a.data);
-    text_put_string(&t, ", ");
-    text_put_string(&t, turned ? text_a.data : text_b.data);
-    text_put_string(&t, ")");
-    one.atoms[0] = (struct atom){ t.data, t.bytes };
-    return t.full || !sum_add(&s, &one) ? dim_unknown() : dim_of(infer, &s);
+    text_put_string(&text, call);
+    text_put_string(&text, turned ? text_b.data : text_a.data);
+    text_put_string(&text, ", ");
+    text_put_string(&text, turned ? text_a.data : text_b.data);
+    text_put_string(&text, ")");
+    one.atoms[0] = (struct atom){ text.data, text.bytes };
+    return text.full || !sum_add(&sum, &one) ? dim_unknown() : dim_of(infer, &sum);
 }
 
 inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b)

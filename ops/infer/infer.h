@@ -86,9 +86,9 @@ static inline inlay_dim dim_beyond(bool negative)
 {
     return (inlay_dim){ .value = negative ? INT64_MIN : INT64_MAX, .kind = INLAY_DIM_UNKNOWN };
 }
-static inline bool dim_is_beyond(inlay_dim a)
+static inline bool dim_is_beyond(inlay_dim dim)
 {
-    return a.kind == INLAY_DIM_UNKNOWN && (a.value == INT64_MIN || a.value == INT64_MAX);
+    return dim.kind == INLAY_DIM_UNKNOWN && (dim.value == INT64_MIN || dim.value == INT64_MAX);
 }
 bool dim_same(inlay_dim a, inlay_dim b); /* known to be equal */
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b);
@@ -100,7 +100,7 @@ inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b);
 /* What is left of b when its slice starts at -a, a not negative: the smaller of both, but b when a is 0. */
 inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b);
 /* Is it for sure not negative: a number, or a sum of sizes? Names of dims are sizes. */
-bool dim_is_size(const op_infer *infer, inlay_dim a);
+bool dim_is_size(const op_infer *infer, inlay_dim dim);
 /* The dim that two inputs agree on: fixed beats symbolic beats unknown; two fixed sizes that differ fail. */
 INLAY_NODISCARD inlay_status dim_merge(const op_infer *infer, inlay_dim a, inlay_dim b, const char *what,
                                        inlay_dim *out);

@@ -14,7 +14,7 @@
 
 static inlay_status infer_attention(op_infer *infer)
 {
-    inlay_dim y[4];
+    inlay_dim dim[4];
 
     for (uint32_t i = 0; i < 3; i++) {
         if (infer_rank(infer, i) == INLAY_RANK_UNKNOWN)
@@ -24,9 +24,9 @@ static inlay_status infer_attention(op_infer *infer)
                               infer_rank(infer, i));
     }
     for (uint32_t d = 0; d < 3; d++)
-        y[d] = infer_dim(infer, 0, d);
-    y[3] = infer_dim(infer, 2, 3);
-    return infer_set_shape(infer, 0, 4, y);
+        dim[d] = infer_dim(infer, 0, d);
+    dim[3] = infer_dim(infer, 2, 3);
+    return infer_set_shape(infer, 0, 4, dim);
 }
 
 static const op_row rows[] = {

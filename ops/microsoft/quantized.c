@@ -18,15 +18,15 @@ static inlay_status infer_two(op_infer *infer)
     if (a > INLAY_MAX_RANK || b > INLAY_MAX_RANK) /* unknown */
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
-        const inlay_dim x = d + a < rank ? dim_fixed(1) : infer_dim(infer, 0, d + a - rank);
+        const inlay_dim dim = d + a < rank ? dim_fixed(1) : infer_dim(infer, 0, d + a - rank);
         const inlay_dim y = d + b < rank ? dim_fixed(1) : infer_dim(infer, 3, d + b - rank);
 
-        if (x.kind != INLAY_DIM_FIXED || y.kind != INLAY_DIM_FIXED)
+        if (dim.kind != INLAY_DIM_FIXED || y.kind != INLAY_DIM_FIXED)
             return INLAY_OK;
-        if (x.value != y.value && x.value != 1 && y.value != 1)
+        if (dim.value != y.value && dim.value != 1 && y.value != 1)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "inputs 0 and 3 have %lld and %lld elements along axis %u",
-                              (long long)x.value, (long long)y.value, d);
-        dims[d] = x.value == 1 ? y : x;
+                              (long long)dim.value, (long long)y.value, d);
+        dims[d] = dim.value == 1 ? y : dim;
     }
     return infer_set_shape(infer, 0, rank, dims);
 }

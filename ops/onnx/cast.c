@@ -25,9 +25,9 @@ static inlay_status target_dtype(op_infer *infer, inlay_dtype *out)
     int64_t number = infer_attr_int(infer, "to", 0);
 
     *out = INLAY_UNDEFINED;
-    for (inlay_dtype d = 1; name != NULL && d < INLAY_DTYPE_COUNT; d++)
-        if (strcasecmp(name, inlay_dtype_name(d)) == 0)
-            number = d;
+    for (inlay_dtype dtype = 1; name != NULL && dtype < INLAY_DTYPE_COUNT; dtype++)
+        if (strcasecmp(name, inlay_dtype_name(dtype)) == 0)
+            number = dtype;
     if (number <= 0 || number >= INLAY_DTYPE_COUNT)
         return infer_fail(infer, INLAY_INVALID_MODEL, "attribute to is %s%lld, which is no element type",
                           name != NULL ? name : "", (long long)number);

@@ -32,7 +32,7 @@ static uint32_t term_letters(const char *term, const char **out_end, bool *out_e
 
 /* Collects the sizes that input i gives to the labels of its term. */
 static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
-                              struct labels *l)
+                              struct labels *labels)
 {
     uint32_t rank = infer_rank(infer, i), d = 0, e = rank - named;
     inlay_status status = INLAY_OK;
@@ -41,31 +41,31 @@ static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, con
         uint32_t first = letter(*p), count = 1;
         if (*p == '.') {
             p += 2;
-            first = LETTERS + l->ellipsis - e;
+            first = LETTERS + labels->ellipsis - e;
             count = e;
         } else if (first == LETTERS) {
             continue;
         }
         for (uint32_t j = 0; j < count; j++, d++) {
-            INLAY_TRY(dim_broadcast(infer, l->size[first + j], infer_dim(infer, i, d), &l->size[first + j]));
-            l->seen[first + j]++;
+            INLAY_TRY(dim_broadcast(infer, labels->size[first + j], infer_dim(infer, i, d), &labels->size[first + j]));
+            labels->seen[first + j]++;
         }
     }
 done:
     return status;
 }
 
-static inlay_status set_output(op_infer *infer, const char *output, const struct labels *l)
+static inlay_status set_output(op_infer *infer, const char *output, const struct labels *labels)
 {
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
 
     if (output == NULL) { /* labels that occur once, capitals first */
-        for (uint32_t j = 0; j < l->ellipsis && rank < INLAY_MAX_RANK; j++)
-            dims[rank++] = l->size[LETTERS + j];
+        for (uint32_t j = 0; j < labels->ellipsis && rank < INLAY_MAX_RANK; j++)
+            dims[rank++] = labels->size[LETTERS + j];
         for (uint32_t i = 0; i < LETTERS && rank < INLAY_MAX_RANK; i++)
-            if (l->seen[(i + 26) % LETTERS] == 1)
-                dims[rank++] = l->size[(i + 26) % LETTERS];
+            if (labels->seen[(i + 26) % LETTERS] == 1)
+                dims[rank++] = labels->size[(i + 26) % LETTERS];
         return infer_set_shape(infer, 0, rank, dims);
     }
     for (const char *p = output; *p != '\0'; p++) {
@@ -75,15 +75,15 @@ static inlay_status set_output(op_infer *infer, const char *output, const struct
         if (strncmp(p, "...", 3) == 0) {
             p += 2;
             first = LETTERS;
-            count = l->ellipsis;
-        } else if (first == LETTERS || l->seen[first] == 0) {
+            count = labels->ellipsis;
+        } else if (first == LETTERS || labels->seen[first] == 0) {
             return infer_fail(infer, INLAY_INVALID_MODEL, "the output of the equation has '%.8s', which no input has",
                               p);
         }
         for (uint32_t j = 0; j < count; j++) {
             if (rank == INLAY_MAX_RANK)
                 return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "the output has more than %d dims", INLAY_MAX_RANK);
-            dims[rank++] = l->size[first + j];
+            dims[rank++] = labels->size[first + j];
         }
     }
     return infer_set_shape(infer, 0, rank, dims);
@@ -92,13 +92,13 @@ static inlay_status set_output(op_infer *infer, const char *output, const struct
 static inlay_status infer_einsum(op_infer *infer)
 {
     const char *equation = infer_attr_string(infer, "equation", ""), *term = equation, *end, *arrow;
-    struct labels l = { .ellipsis = 0 };
+    struct labels labels = { .ellipsis = 0 };
     uint32_t named;
     bool ellipsis;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < LABELS; i++)
-        l.size[i] = dim_fixed(1);
+        labels.size[i] = dim_fixed(1);
     for (uint32_t i = 0; i < infer->in_count; i++, term = end + 1) {
         uint32_t rank = infer_rank(infer, i);
         if (rank == INLAY_RANK_UNKNOWN)
@@ -107,7 +107,7 @@ static inlay_status infer_einsum(op_infer *infer)
         if (rank < named || (rank > named && !ellipsis))
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u, its term of the equation %u", i, rank,
                               named);
-        l.ellipsis = rank - named > l.ellipsis ? rank - named : l.ellipsis;
+        labels.ellipsis = rank - named > labels.ellipsis ? rank - named : labels.ellipsis;
         if ((*end == ',') != (i + 1 < infer->in_count))
             return infer_fail(infer, INLAY_INVALID_MODEL, "the equation '%.64s' has not one term for each of %u inputs",
                               equation, infer->in_count);
@@ -115,10 +115,10 @@ static inlay_status infer_einsum(op_infer *infer)
     term = equation;
     for (uint32_t i = 0; i < infer->in_count; i++, term = end + 1) {
         named = term_letters(term, &end, &ellipsis);
-        INLAY_TRY(read_term(infer, i, term, end, named, &l));
+        INLAY_TRY(read_term(infer, i, term, end, named, &labels));
     }
     arrow = strstr(equation, "->");
-    INLAY_TRY(set_output(infer, arrow == NULL ? NULL : arrow + 2, &l));
+    INLAY_TRY(set_output(infer, arrow == NULL ? NULL : arrow + 2, &labels));
 done:
     return status;
 }

@@ -4,7 +4,7 @@
 static inlay_status infer_gemm(op_infer *infer)
 {
     uint32_t ta = infer_attr_int(infer, "transA", 0) != 0, tb = infer_attr_int(infer, "transB", 0) != 0;
-    inlay_dim dims[2], k;
+    inlay_dim dims[2], dim;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -13,7 +13,7 @@ static inlay_status infer_gemm(op_infer *infer)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %s has rank %u; Gemm takes matrices",
                               i == 0 ? "A" : "B", rank);
     }
-    INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1 - ta), infer_dim(infer, 1, tb), "depth of A and B", &k));
+    INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1 - ta), infer_dim(infer, 1, tb), "depth of A and B", &dim));
     dims[0] = infer_dim(infer, 0, ta);
     dims[1] = infer_dim(infer, 1, 1 - tb);
     if (infer->node->since_version >= 7)

@@ -5,7 +5,7 @@
 inlay_status infer_mat_mul_of(op_infer *infer, uint32_t a, uint32_t b)
 {
     uint32_t ar = infer_rank(infer, a), br = infer_rank(infer, b), rank = 0, batch;
-    inlay_dim dims[INLAY_MAX_RANK], k;
+    inlay_dim dims[INLAY_MAX_RANK], dim;
     inlay_status status = INLAY_OK;
 
     if (ar == INLAY_RANK_UNKNOWN || br == INLAY_RANK_UNKNOWN)
@@ -14,7 +14,7 @@ inlay_status infer_mat_mul_of(op_infer *infer, uint32_t a, uint32_t b)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
                           "input %u is a scalar; a matrix product takes vectors and matrices", ar == 0 ? a : b);
     INLAY_TRY(dim_merge(infer, infer_dim(infer, a, ar - 1), infer_dim(infer, b, br > 1 ? br - 2 : 0),
-                        "columns of A and rows of B", &k));
+                        "columns of A and rows of B", &dim));
     batch = ar > br ? ar : br;
     batch = batch > 2 ? batch - 2 : 0;
     for (; rank < batch; rank++) {

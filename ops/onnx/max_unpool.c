@@ -29,15 +29,17 @@ static inlay_status infer_max_unpool(op_infer *infer)
         return infer_set_shape(infer, 0, rank, dims);
     }
     for (uint32_t i = 0; i < rank; i++) {
-        const uint32_t s = i - 2;
+        const uint32_t stride = i - 2;
 
         dims[i] = infer_dim(infer, 0, i);
         if (i < 2)
             continue;
-        dims[i] = dim_mul(infer, dim_sub(infer, dims[i], dim_fixed(1)), dim_fixed(strides != NULL ? strides[s] : 1));
-        dims[i] = dim_add(infer, dims[i], dim_fixed(kernel[s]));
+        dims[i] =
+            dim_mul(infer, dim_sub(infer, dims[i], dim_fixed(1)), dim_fixed(strides != NULL ? strides[stride] : 1));
+        dims[i] = dim_add(infer, dims[i], dim_fixed(kernel[stride]));
         if (pads != NULL)
-            dims[i] = dim_sub(infer, dim_sub(infer, dims[i], dim_fixed(pads[s])), dim_fixed(pads[s + rank - 2]));
+            dims[i] =
+                dim_sub(infer, dim_sub(infer, dims[i], dim_fixed(pads[stride])), dim_fixed(pads[stride + rank - 2]));
     }
     return infer_set_shape(infer, 0, rank, dims);
 }

@@ -40,7 +40,7 @@ static inlay_status infer_range(op_infer *infer)
 {
     const inlay_dtype dtype = infer_has_in(infer, 0) ? infer->in[0]->dtype : INLAY_UNDEFINED;
     inlay_dim count = dim_unknown();
-    const inlay_dim *e[3];
+    const inlay_dim *dim[3];
     uint32_t n[3];
 
     if (dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16) {
@@ -56,22 +56,22 @@ static inlay_status infer_range(op_infer *infer)
         return infer_set_shape(infer, 0, 1, &count);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        e[i] = infer_elements(infer, i, &n[i]);
-        if (e[i] == NULL || n[i] != 1)
+        dim[i] = infer_elements(infer, i, &n[i]);
+        if (dim[i] == NULL || n[i] != 1)
             return infer_set_shape(infer, 0, 1, &count);
     }
-    if (e[2]->kind == INLAY_DIM_FIXED && e[2]->value == 0)
+    if (dim[2]->kind == INLAY_DIM_FIXED && dim[2]->value == 0)
         return infer_fail(infer, INLAY_INVALID_MODEL, "delta is 0");
-    if (e[0]->kind == INLAY_DIM_FIXED && e[1]->kind == INLAY_DIM_FIXED && e[2]->kind == INLAY_DIM_FIXED) {
-        const int64_t v[3] = { e[0]->value, e[1]->value, e[2]->value };
+    if (dim[0]->kind == INLAY_DIM_FIXED && dim[1]->kind == INLAY_DIM_FIXED && dim[2]->kind == INLAY_DIM_FIXED) {
+        const int64_t v[3] = { dim[0]->value, dim[1]->value, dim[2]->value };
         return range_integers(infer, v, &count);
     }
     /* A size counts from 0 to itself; other expressions might be negative and give none, unless they are sums of
      * sizes. */
-    if (dim_same(*e[0], dim_fixed(0)) && dim_same(*e[2], dim_fixed(1)))
-        count = *e[1];
-    else if (dim_same(*e[2], dim_fixed(1)) && dim_is_size(infer, dim_sub(infer, *e[1], *e[0])))
-        count = dim_sub(infer, *e[1], *e[0]);
+    if (dim_same(*dim[0], dim_fixed(0)) && dim_same(*dim[2], dim_fixed(1)))
+        count = *dim[1];
+    else if (dim_same(*dim[2], dim_fixed(1)) && dim_is_size(infer, dim_sub(infer, *dim[1], *dim[0])))
+        count = dim_sub(infer, *dim[1], *dim[0]);
     return infer_set_shape(infer, 0, 1, &count);
 }
 

@@ -19,9 +19,10 @@ static inlay_status infer_recurrent(op_infer *infer)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; recurrent layers take 3", rank);
     if (size > 0)
         INLAY_TRY(dim_merge(infer, hidden, dim_fixed(size), "hidden_size and R", &hidden));
-    const inlay_dim y[] = { steps, directions, batch, hidden }, y_batch_first[] = { batch, steps, directions, hidden };
+    const inlay_dim dim[] = { steps, directions, batch, hidden },
+                    y_batch_first[] = { batch, steps, directions, hidden };
     const inlay_dim h[] = { directions, batch, hidden }, h_batch_first[] = { batch, directions, hidden };
-    INLAY_TRY(infer_set_shape(infer, 0, 4, batch_first ? y_batch_first : y));
+    INLAY_TRY(infer_set_shape(infer, 0, 4, batch_first ? y_batch_first : dim));
     for (uint32_t o = 1; o < infer->out_count; o++)
         INLAY_TRY(infer_set_shape(infer, o, 3, batch_first ? h_batch_first : h));
 done:

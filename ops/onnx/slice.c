@@ -105,64 +105,65 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, 
 
 /* Elements left of an axis of fixed size; *out_start is the first. Slice-10: negative values count from the end,
  * everything is clamped, and a negative step runs down to -1 exclusive. */
-static int64_t cut_fixed(int64_t dim, const struct cut *c, int64_t *out_start)
+static int64_t cut_fixed(int64_t dim, const struct cut *cut, int64_t *out_start)
 {
-    const int64_t low = c->step < 0 ? -1 : 0, high = c->step < 0 ? dim - 1 : dim;
-    int64_t start = c->start < 0 ? c->start + dim : c->start, end = c->end < 0 ? c->end + dim : c->end;
-    uint64_t span, stride = c->step < 0 ? 0 - (uint64_t)c->step : (uint64_t)c->step;
+    const int64_t low = cut->step < 0 ? -1 : 0, high = cut->step < 0 ? dim - 1 : dim;
+    int64_t start = cut->start < 0 ? cut->start + dim : cut->start, end = cut->end < 0 ? cut->end + dim : cut->end;
+    uint64_t span, stride = cut->step < 0 ? 0 - (uint64_t)cut->step : (uint64_t)cut->step;
 
     start = start < 0 ? 0 : start > high ? high : start;
     end = end < low ? low : end > high ? high : end;
     *out_start = start;
-    if (dim == 0 || (c->step > 0 ? end <= start : end >= start))
+    if (dim == 0 || (cut->step > 0 ? end <= start : end >= start))
         return 0;
-    span = (uint64_t)(c->step > 0 ? end - start : start - end);
+    span = (uint64_t)(cut->step > 0 ? end - start : start - end);
     return (int64_t)((span - 1) / stride + 1);
 }
 
 /* Of an axis of symbolic size only what no clamping can change. */
-static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *c)
+static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *cut)
 {
-    if (c->step == -1 && (c->start == -1 || c->start >= INT32_MAX) && c->end <= -INT32_MAX)
+    if (cut->step == -1 && (cut->start == -1 || cut->start >= INT32_MAX) && cut->end <= -INT32_MAX)
         return dim;
-    if (c->step != 1)
-        return c->start == 0 && c->end >= INT32_MAX && c->step > 0 ? dim_ceil_div(infer, dim, dim_fixed(c->step))
-                                                                   : dim_unknown();
-    if (c->start >= 0 && c->end >= INT32_MAX)
-        return dim_sub(infer, dim, dim_fixed(c->start));
-    if (c->start >= 0 && c->end < 0)
-        return dim_sub(infer, dim_add(infer, dim, dim_fixed(c->end)), dim_fixed(c->start));
+    if (cut->step != 1)
+        return cut->start == 0 && cut->end >= INT32_MAX && cut->step > 0
+                   ? dim_ceil_div(infer, dim, dim_fixed(cut->step))
+                   : dim_unknown();
+    if (cut->start >= 0 && cut->end >= INT32_MAX)
+        return dim_sub(infer, dim, dim_fixed(cut->start));
+    if (cut->start >= 0 && cut->end < 0)
+        return dim_sub(infer, dim_add(infer, dim, dim_fixed(cut->end)), dim_fixed(cut->start));
     return dim_unknown();
 }
 
 /* min(to, dim) - min(from, dim), when that is certainly no less than 0; the last -from of dim. */
-static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const struct cut *c)
+static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const struct cut *cut)
 {
-    bool to_end = c->to.kind == INLAY_DIM_FIXED && c->to.value >= INT32_MAX;
+    bool to_end = cut->to.kind == INLAY_DIM_FIXED && cut->to.value >= INT32_MAX;
     inlay_dim from, to;
 
-    if (!dim_is_size(infer, c->from))
-        return to_end ? dim_last(infer, dim_sub(infer, dim_fixed(0), c->from), dim) : dim_unknown();
-    from = dim_min(infer, c->from, dim);
-    to = to_end ? dim : dim_min(infer, c->to, dim);
+    if (!dim_is_size(infer, cut->from))
+        return to_end ? dim_last(infer, dim_sub(infer, dim_fixed(0), cut->from), dim) : dim_unknown();
+    from = dim_min(infer, cut->from, dim);
+    to = to_end ? dim : dim_min(infer, cut->to, dim);
 
     if (dim_same(from, dim_fixed(0)))
         return to;
-    return to_end || dim_is_size(infer, dim_sub(infer, c->to, c->from)) ? dim_sub(infer, to, from) : dim_unknown();
+    return to_end || dim_is_size(infer, dim_sub(infer, cut->to, cut->from)) ? dim_sub(infer, to, from) : dim_unknown();
 }
 
-static inlay_status slice_elements(op_infer *infer, const struct cut *c)
+static inlay_status slice_elements(op_infer *infer, const struct cut *cut)
 {
     inlay_dim kept[INFER_MAX_ELEMENTS];
     uint32_t count;
     const inlay_dim *elements = infer_elements(infer, 0, &count);
     int64_t start = 0, left;
 
-    if (elements == NULL || (c->named && !c->known))
+    if (elements == NULL || (cut->named && !cut->known))
         return INLAY_OK;
-    left = c->named ? cut_fixed((int64_t)count, c, &start) : (int64_t)count;
+    left = cut->named ? cut_fixed((int64_t)count, cut, &start) : (int64_t)count;
     for (int64_t i = 0; i < left; i++)
-        kept[i] = elements[i == 0 ? start : start + i * c->step];
+        kept[i] = elements[i == 0 ? start : start + i * cut->step];
     return infer_set_elements(infer, 0, (uint32_t)left, kept);
 }
 

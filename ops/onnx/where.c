@@ -4,17 +4,17 @@
 /* The elements of the condition, as 0 and 1; NULL when they are not known. */
 static const inlay_dim *condition_elements(op_infer *infer, inlay_dim *room, uint32_t *out_count)
 {
-    const inlay_value_info *c = infer->in[0];
-    const unsigned char *data = c->data;
+    const inlay_value_info *info = infer->in[0];
+    const unsigned char *data = info->data;
 
     *out_count = 0;
-    if (c->elements != NULL)
+    if (info->elements != NULL)
         return infer_elements(infer, 0, out_count);
-    if (data == NULL || c->dtype != INLAY_BOOL || c->data_bytes > INFER_MAX_ELEMENTS)
+    if (data == NULL || info->dtype != INLAY_BOOL || info->data_bytes > INFER_MAX_ELEMENTS)
         return NULL;
-    for (uint64_t i = 0; i < c->data_bytes; i++)
+    for (uint64_t i = 0; i < info->data_bytes; i++)
         room[i] = dim_fixed(data[i] != 0);
-    *out_count = (uint32_t)c->data_bytes;
+    *out_count = (uint32_t)info->data_bytes;
     return room;
 }
 
@@ -39,10 +39,11 @@ static inlay_status infer_where(op_infer *infer)
         if (count[k] != n && count[k] != 1)
             return INLAY_OK;
     for (uint32_t i = 0; i < n; i++) {
-        inlay_dim c = in[0][count[0] == 1 ? 0 : i], x = in[1][count[1] == 1 ? 0 : i], y = in[2][count[2] == 1 ? 0 : i];
+        inlay_dim dim = in[0][count[0] == 1 ? 0 : i], x = in[1][count[1] == 1 ? 0 : i],
+                  y = in[2][count[2] == 1 ? 0 : i];
 
-        if (c.kind == INLAY_DIM_FIXED)
-            elements[i] = c.value != 0 ? x : y;
+        if (dim.kind == INLAY_DIM_FIXED)
+            elements[i] = dim.value != 0 ? x : y;
         else
             elements[i] = dim_same(x, y) ? x : dim_unknown();
     }

@@ -17,19 +17,19 @@ enum { TILE = 1024, MAX_CHAIN = 512, SHORT_ROW = 32 };
 static bool is_pointwise(const kit_node *node, const kit_kernel *kernel)
 {
     const inlay_node_info *info = node->info;
-    const inlay_value_info *y = kit_output(node, 0);
+    const inlay_value_info *output = kit_output(node, 0);
 
-    if (kernel == NULL || kernel->row == NULL || info->input_count < kernel->row_inputs || y == NULL ||
-        y->dtype != INLAY_FLOAT || y->rank == INLAY_RANK_UNKNOWN)
+    if (kernel == NULL || kernel->row == NULL || info->input_count < kernel->row_inputs || output == NULL ||
+        output->dtype != INLAY_FLOAT || output->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t o = 1; o < info->output_count; o++)
-        if (info->outputs[o] != INLAY_NONE)
+    for (uint32_t output_index = 1; output_index < info->output_count; output_index++)
+        if (info->outputs[output_index] != INLAY_NONE)
             return false;
     for (uint32_t i = 0; i < info->input_count; i++) {
-        const inlay_value_info *x = kit_input(node, i);
+        const inlay_value_info *input = kit_input(node, i);
 
-        if (i < kernel->row_inputs ? x == NULL || x->dtype != INLAY_FLOAT || x->rank == INLAY_RANK_UNKNOWN
-                                   : x != NULL && !kit_is_constant(node, i))
+        if (i < kernel->row_inputs ? input == NULL || input->dtype != INLAY_FLOAT || input->rank == INLAY_RANK_UNKNOWN
+                                   : input != NULL && !kit_is_constant(node, i))
             return false;
     }
     return kernel->row_fits == NULL || kernel->row_fits(node);
@@ -40,9 +40,9 @@ static bool same_dims(const inlay_value_info *a, const inlay_value_info *b)
     if (a->rank != b->rank || a->rank == INLAY_RANK_UNKNOWN)
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        const inlay_dim *x = &a->dims[d], *y = &b->dims[d];
-        if (x->kind != y->kind || x->kind == INLAY_DIM_UNKNOWN ||
-            (x->kind == INLAY_DIM_FIXED ? x->value != y->value : x->symbol != y->symbol))
+        const inlay_dim *dim = &a->dims[d], *y = &b->dims[d];
+        if (dim->kind != y->kind || dim->kind == INLAY_DIM_UNKNOWN ||
+            (dim->kind == INLAY_DIM_FIXED ? dim->value != y->value : dim->symbol != y->symbol))
             return false;
     }
     return true;
@@ -167,14 +167,14 @@ struct kit_chain {
 };
 
 /* Is the tensor's shape broadcast into dims? Gives its strides, in elements. */
-static bool broadcast_strides(const kit_tensor *t, const int64_t *dims, uint32_t rank, int64_t *strides)
+static bool broadcast_strides(const kit_tensor *tensor, const int64_t *dims, uint32_t rank, int64_t *strides)
 {
     int64_t step = 1;
 
-    if (t->rank > rank)
+    if (tensor->rank > rank)
         return false;
     for (uint32_t d = rank; d-- > 0;) {
-        int64_t size = d + t->rank >= rank ? t->dims[d + t->rank - rank] : 1;
+        int64_t size = d + tensor->rank >= rank ? tensor->dims[d + tensor->rank - rank] : 1;
 
         if (size != dims[d] && size != 1)
             return false;
@@ -185,30 +185,30 @@ static bool broadcast_strides(const kit_tensor *t, const int64_t *dims, uint32_t
 }
 
 /* Joins neighbouring dimensions where every stride allows it, and drops those of size 1. */
-static void collapse(struct kit_chain *c)
+static void collapse(struct kit_chain *chain)
 {
     uint32_t kept = 0;
 
-    for (uint32_t d = 0; d < c->rank; d++) {
+    for (uint32_t d = 0; d < chain->rank; d++) {
         bool joins = kept > 0;
 
-        if (c->dims[d] == 1)
+        if (chain->dims[d] == 1)
             continue;
-        for (uint32_t k = 0; joins && k < c->outside_count; k++)
-            joins = c->outsides[k].strides[kept - 1] == c->outsides[k].strides[d] * c->dims[d];
+        for (uint32_t k = 0; joins && k < chain->outside_count; k++)
+            joins = chain->outsides[k].strides[kept - 1] == chain->outsides[k].strides[d] * chain->dims[d];
         if (joins)
-            c->dims[kept - 1] *= c->dims[d];
+            chain->dims[kept - 1] *= chain->dims[d];
         else
-            c->dims[kept++] = c->dims[d];
-        for (uint32_t k = 0; k < c->outside_count; k++)
-            c->outsides[k].strides[kept - 1] = c->outsides[k].strides[d];
+            chain->dims[kept++] = chain->dims[d];
+        for (uint32_t k = 0; k < chain->outside_count; k++)
+            chain->outsides[k].strides[kept - 1] = chain->outsides[k].strides[d];
     }
     if (kept == 0) {
-        c->dims[kept++] = 1;
-        for (uint32_t k = 0; k < c->outside_count; k++)
-            c->outsides[k].strides[0] = 0;
+        chain->dims[kept++] = 1;
+        for (uint32_t k = 0; k < chain->outside_count; k++)
+            chain->outsides[k].strides[0] = 0;
     }
-    c->rank = kept;
+    chain->rank = kept;
 }
 
 /* What the building of a chain keeps in mind. */
@@ -224,183 +224,187 @@ struct builder {
 /* The unit that makes the value; INLAY_NONE: none of the region. */
 static uint32_t maker_of(const inlay_compiled *compiled, uint32_t before, uint32_t value)
 {
-    for (uint32_t u = before; u-- > 0;)
-        if (compiled->units[u].refs[compiled->units[u].in_count].value == value)
-            return u;
+    for (uint32_t unit = before; unit-- > 0;)
+        if (compiled->units[unit].refs[compiled->units[unit].in_count].value == value)
+            return unit;
     return INLAY_NONE;
 }
 
-static bool add_outside(struct builder *b, const kit_ref *ref, uint32_t *out_index)
+static bool add_outside(struct builder *builder, const kit_ref *ref, uint32_t *out_index)
 {
-    struct kit_chain *c = b->c;
-    kit_tensor t;
-    struct outside o = { .kind = ref->kind, .index = ref->index, .address = ref->address };
+    struct kit_chain *chain = builder->c;
+    kit_tensor tensor;
+    struct outside outside = { .kind = ref->kind, .index = ref->index, .address = ref->address };
 
     if ((ref->kind != KIT_REF_INPUT && ref->kind != KIT_REF_FIXED) ||
-        kit_describe(b->request->values, b->request->value_stride, b->request->value_count, ref->value, &t, NULL) !=
-            INLAY_OK ||
-        t.count < 0 || !broadcast_strides(&t, c->dims, c->rank, o.strides))
+        kit_describe(builder->request->values, builder->request->value_stride, builder->request->value_count,
+                     ref->value, &tensor, NULL) != INLAY_OK ||
+        tensor.count < 0 || !broadcast_strides(&tensor, chain->dims, chain->rank, outside.strides))
         return false;
-    *out_index = c->outside_count;
-    c->outsides[c->outside_count++] = o;
+    *out_index = chain->outside_count;
+    chain->outsides[chain->outside_count++] = outside;
     return true;
 }
 
-static bool same_shape(const kit_tensor *t, const struct kit_chain *c)
+static bool same_shape(const kit_tensor *tensor, const struct kit_chain *chain)
 {
-    return t->rank == c->rank && (t->rank == 0 || memcmp(t->dims, c->dims, t->rank * sizeof *t->dims) == 0);
+    return tensor->rank == chain->rank &&
+           (tensor->rank == 0 || memcmp(tensor->dims, chain->dims, tensor->rank * sizeof *tensor->dims) == 0);
 }
 
 /* A free buffer for the result of unit u: that of an operand which nobody reads later, or another. */
-static uint32_t take_tile(struct builder *b, uint32_t u)
+static uint32_t take_tile(struct builder *builder, uint32_t u)
 {
     uint32_t tile = 0;
 
     for (uint32_t m = 0; m < u; m++) /* what u reads for the last time is free: rows may write over what they read */
-        if (b->last_use[m] == u && b->tile_of[m] != INLAY_NONE)
-            b->busy[b->tile_of[m]] = false;
-    while (b->busy[tile])
+        if (builder->last_use[m] == u && builder->tile_of[m] != INLAY_NONE)
+            builder->busy[builder->tile_of[m]] = false;
+    while (builder->busy[tile])
         tile++;
-    b->busy[tile] = true;
-    if (tile >= b->c->tile_count)
-        b->c->tile_count = tile + 1;
+    builder->busy[tile] = true;
+    if (tile >= builder->c->tile_count)
+        builder->c->tile_count = tile + 1;
     return tile;
 }
 
-static bool add_link(struct builder *b, uint32_t u)
+static bool add_link(struct builder *builder, uint32_t unit_index)
 {
-    const kit_unit *unit = &b->compiled->units[u];
+    const kit_unit *unit = &builder->compiled->units[unit_index];
     const kit_ref *result = &unit->refs[unit->in_count];
-    struct link *l = &b->c->links[u];
-    kit_tensor t;
+    struct link *link = &builder->c->links[unit_index];
+    kit_tensor tensor;
 
-    *l = (struct link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
-    for (uint32_t i = 0; i < l->in_count; i++) {
-        uint32_t m = maker_of(b->compiled, u, unit->refs[i].value);
+    *link = (struct link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
+    for (uint32_t i = 0; i < link->in_count; i++) {
+        uint32_t m = maker_of(builder->compiled, unit_index, unit->refs[i].value);
 
         if (m == INLAY_NONE) {
-            l->from_kind[i] = AT_OUTSIDE;
-            if (!add_outside(b, &unit->refs[i], &l->from[i]))
+            link->from_kind[i] = AT_OUTSIDE;
+            if (!add_outside(builder, &unit->refs[i], &link->from[i]))
                 return false;
             continue;
         }
-        l->from_kind[i] = b->c->links[m].to_kind;
-        l->from[i] = b->c->links[m].to;
-        l->step[i] = 1;
+        link->from_kind[i] = builder->c->links[m].to_kind;
+        link->from[i] = builder->c->links[m].to;
+        link->step[i] = 1;
     }
-    if (kit_describe(b->request->values, b->request->value_stride, b->request->value_count, result->value, &t, NULL) !=
-            INLAY_OK ||
-        t.count < 0 || !same_shape(&t, b->c))
+    if (kit_describe(builder->request->values, builder->request->value_stride, builder->request->value_count,
+                     result->value, &tensor, NULL) != INLAY_OK ||
+        tensor.count < 0 || !same_shape(&tensor, builder->c))
         return false;
-    l->to_kind = result->kind == KIT_REF_OUTPUT ? AT_OUTPUT : AT_TILE;
-    l->to = result->kind == KIT_REF_OUTPUT ? result->index : take_tile(b, u);
-    b->tile_of[u] = l->to_kind == AT_TILE ? l->to : INLAY_NONE;
+    link->to_kind = result->kind == KIT_REF_OUTPUT ? AT_OUTPUT : AT_TILE;
+    link->to = result->kind == KIT_REF_OUTPUT ? result->index : take_tile(builder, unit_index);
+    builder->tile_of[unit_index] = link->to_kind == AT_TILE ? link->to : INLAY_NONE;
     return true;
 }
 
-static bool build_links(struct builder *b)
+static bool build_links(struct builder *builder)
 {
-    const inlay_compiled *compiled = b->compiled;
+    const inlay_compiled *compiled = builder->compiled;
 
-    for (uint32_t u = 0; u < compiled->unit_count; u++) {
-        const kit_unit *unit = &compiled->units[u];
+    for (uint32_t unit_index = 0; unit_index < compiled->unit_count; unit_index++) {
+        const kit_unit *unit = &compiled->units[unit_index];
 
-        b->last_use[u] = u;
+        builder->last_use[unit_index] = unit_index;
         for (uint32_t i = 0; i < unit->kernel->row_inputs; i++) {
-            uint32_t m = maker_of(compiled, u, unit->refs[i].value);
+            uint32_t m = maker_of(compiled, unit_index, unit->refs[i].value);
             if (m != INLAY_NONE)
-                b->last_use[m] = u;
+                builder->last_use[m] = unit_index;
         }
     }
     for (uint32_t u = 0; u < compiled->unit_count; u++)
-        if (!add_link(b, u))
+        if (!add_link(builder, u))
             return false;
     return true;
 }
 
 /* The strides of the innermost dimension go into the links, now that dimensions are joined. */
-static void set_steps(struct kit_chain *c)
+static void set_steps(struct kit_chain *chain)
 {
-    for (uint32_t l = 0; l < c->link_count; l++)
-        for (uint32_t i = 0; i < c->links[l].in_count; i++)
-            if (c->links[l].from_kind[i] == AT_OUTSIDE)
-                c->links[l].step[i] = c->outsides[c->links[l].from[i]].strides[c->rank - 1];
-    c->chunks = (c->dims[c->rank - 1] + TILE - 1) / TILE;
+    for (uint32_t l = 0; l < chain->link_count; l++)
+        for (uint32_t i = 0; i < chain->links[l].in_count; i++)
+            if (chain->links[l].from_kind[i] == AT_OUTSIDE)
+                chain->links[l].step[i] = chain->outsides[chain->links[l].from[i]].strides[chain->rank - 1];
+    chain->chunks = (chain->dims[chain->rank - 1] + TILE - 1) / TILE;
 }
 
 /* An input that the last result may be written over: it has every element of it, and so each tile is read before it is
  * written. */
-static void plan_output(const inlay_compiled *compiled, const struct kit_chain *c, inlay_specialize_request *r)
+static void plan_output(const inlay_compiled *compiled, const struct kit_chain *chain,
+                        inlay_specialize_request *request)
 {
     const kit_unit *root = &compiled->units[compiled->unit_count - 1];
     uint32_t index = root->refs[root->in_count].index, alias = INLAY_NONE;
 
-    for (uint32_t k = 0; k < c->outside_count && alias == INLAY_NONE; k++) {
+    for (uint32_t k = 0; k < chain->outside_count && alias == INLAY_NONE; k++) {
         int64_t step = 1;
-        bool whole = c->outsides[k].kind == KIT_REF_INPUT;
+        bool whole = chain->outsides[k].kind == KIT_REF_INPUT;
 
-        for (uint32_t d = c->rank; whole && d-- > 0; step *= c->dims[d])
-            whole = c->dims[d] == 1 || c->outsides[k].strides[d] == step;
+        for (uint32_t d = chain->rank; whole && d-- > 0; step *= chain->dims[d])
+            whole = chain->dims[d] == 1 || chain->outsides[k].strides[d] == step;
         if (whole)
-            alias = c->outsides[k].index;
+            alias = chain->outsides[k].index;
     }
-    for (uint32_t o = 0; o < r->output_count; o++) {
-        inlay_output_plan *plan = (inlay_output_plan *)(void *)((char *)r->outputs + (size_t)r->output_stride * o);
+    for (uint32_t o = 0; o < request->output_count; o++) {
+        inlay_output_plan *plan =
+            (inlay_output_plan *)(void *)((char *)request->outputs + (size_t)request->output_stride * o);
         plan->kind = INLAY_OUTPUT_KNOWN;
         plan->alias = o == index ? alias : INLAY_NONE;
     }
 }
 
-inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *r, struct kit_chain **out_chain)
+inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *request,
+                             struct kit_chain **out_chain)
 {
     uint32_t units = compiled->unit_count, reads = units * KIT_ROW_INPUTS;
     const kit_unit *root = &compiled->units[units - 1];
-    struct kit_chain *c, *had = *out_chain;
-    const size_t head = sizeof *c + reads * sizeof(struct outside) + units * sizeof(struct link);
+    struct kit_chain *chain, *had = *out_chain;
+    const size_t head = sizeof *chain + reads * sizeof(struct outside) + units * sizeof(struct link);
     const size_t bytes = head + ((size_t)units * 3 + 1) * sizeof(uint32_t); /* the same for all shapes */
-    struct builder b = { .compiled = compiled, .request = r };
-    uint64_t threads = r->max_threads > 0 ? r->max_threads : 1;
-    kit_tensor y;
+    struct builder builder = { .compiled = compiled, .request = request };
+    uint64_t threads = request->max_threads > 0 ? request->max_threads : 1;
+    kit_tensor output;
     bool fits;
 
     *out_chain = NULL;
     if (root->refs[root->in_count].kind != KIT_REF_OUTPUT ||
-        kit_describe(r->values, r->value_stride, r->value_count, root->refs[root->in_count].value, &y, NULL) !=
-            INLAY_OK ||
-        y.count < 0 || y.rank > MAX_RANK) {
+        kit_describe(request->values, request->value_stride, request->value_count, root->refs[root->in_count].value,
+                     &output, NULL) != INLAY_OK ||
+        output.count < 0 || output.rank > MAX_RANK) {
         free(had);
         return INLAY_OK;
     }
-    c = had != NULL ? memset(had, 0, bytes) : calloc(1, bytes);
-    if (c == NULL)
+    chain = had != NULL ? memset(had, 0, bytes) : calloc(1, bytes);
+    if (chain == NULL)
         return INLAY_OUT_OF_MEMORY;
-    b.c = c;
-    b.tile_of = (void *)((char *)c + head);
-    b.last_use = b.tile_of + units;
-    b.busy = (bool *)(void *)(b.last_use + units);
-    c->outsides = (struct outside *)(void *)(c + 1);
-    c->links = (struct link *)(void *)(c->outsides + reads);
-    c->link_count = units;
-    c->rank = y.rank;
-    c->count = y.count;
-    for (uint32_t d = 0; d < y.rank; d++)
-        c->dims[d] = y.dims[d];
-    fits = build_links(&b);
+    builder.c = chain;
+    builder.tile_of = (void *)((char *)chain + head);
+    builder.last_use = builder.tile_of + units;
+    builder.busy = (bool *)(void *)(builder.last_use + units);
+    chain->outsides = (struct outside *)(void *)(chain + 1);
+    chain->links = (struct link *)(void *)(chain->outsides + reads);
+    chain->link_count = units;
+    chain->rank = output.rank;
+    chain->count = output.count;
+    for (uint32_t d = 0; d < output.rank; d++)
+        chain->dims[d] = output.dims[d];
+    fits = build_links(&builder);
     if (!fits) {
-        free(c);
+        free(chain);
         return INLAY_OK;
     }
-    if (c->count > 0)
-        collapse(c);
+    if (chain->count > 0)
+        collapse(chain);
     /* A loop for each of many short rows costs more than results that go through memory. */
-    if (c->rank > 1 && c->dims[c->rank - 1] < SHORT_ROW && c->count > TILE) {
-        free(c);
+    if (chain->rank > 1 && chain->dims[chain->rank - 1] < SHORT_ROW && chain->count > TILE) {
+        free(chain);
         return INLAY_OK;
     }
-    set_steps(c);
-    plan_output(compiled, c, r);
-    r->workspace_bytes = threads * c->tile_count * TILE * sizeof(float);
-    *out_chain = c;
+    set_steps(chain);
+    plan_output(compiled, chain, request);
+    request->workspace_bytes = threads * chain->tile_count * TILE * sizeof(float);
+    *out_chain = chain;
     return INLAY_OK;
 }
 
@@ -417,73 +421,74 @@ static float *output_at(const chain_run *run, uint32_t index)
     return inlay_buffer_host(&INLAY_AT(inlay_tensor_arg, run->args->outputs, run->args->arg_stride, index)->buffer);
 }
 
-static const float *outside_at(const chain_run *run, const struct outside *o)
+static const float *outside_at(const chain_run *run, const struct outside *outside)
 {
-    return o->kind == KIT_REF_FIXED
-               ? o->address
+    return outside->kind == KIT_REF_FIXED
+               ? outside->address
                : inlay_buffer_host(
-                     &INLAY_AT(inlay_tensor_arg, run->args->inputs, run->args->arg_stride, o->index)->buffer);
+                     &INLAY_AT(inlay_tensor_arg, run->args->inputs, run->args->arg_stride, outside->index)->buffer);
 }
 
 /* One tile: n elements from column `at` of the row that starts at element `first`, whose place in the outer dimensions
  * is `where`. */
 static void run_tile(const chain_run *run, const int64_t *where, int64_t first, int64_t at, int64_t n, float *tiles)
 {
-    const struct kit_chain *c = run->c;
-    uint32_t inner = c->rank - 1;
+    const struct kit_chain *chain = run->c;
+    uint32_t inner = chain->rank - 1;
 
-    for (uint32_t l = 0; l < c->link_count; l++) {
-        const struct link *k = &c->links[l];
+    for (uint32_t l = 0; l < chain->link_count; l++) {
+        const struct link *link = &chain->links[l];
         const float *in[KIT_ROW_INPUTS];
-        float *out = k->to_kind == AT_TILE ? tiles + (size_t)k->to * TILE : output_at(run, k->to) + first + at;
+        float *out = link->to_kind == AT_TILE ? tiles + (size_t)link->to * TILE : output_at(run, link->to) + first + at;
 
-        for (uint32_t i = 0; i < k->in_count; i++) {
-            const struct outside *o;
+        for (uint32_t i = 0; i < link->in_count; i++) {
+            const struct outside *outside;
             const float *p;
 
-            if (k->from_kind[i] == AT_TILE) {
-                in[i] = tiles + (size_t)k->from[i] * TILE;
+            if (link->from_kind[i] == AT_TILE) {
+                in[i] = tiles + (size_t)link->from[i] * TILE;
                 continue;
             }
-            if (k->from_kind[i] == AT_OUTPUT) {
-                in[i] = output_at(run, k->from[i]) + first + at;
+            if (link->from_kind[i] == AT_OUTPUT) {
+                in[i] = output_at(run, link->from[i]) + first + at;
                 continue;
             }
-            o = &c->outsides[k->from[i]];
-            p = outside_at(run, o) + at * o->strides[inner];
+            outside = &chain->outsides[link->from[i]];
+            p = outside_at(run, outside) + at * outside->strides[inner];
             for (uint32_t d = 0; d < inner; d++)
-                p += where[d] * o->strides[d];
+                p += where[d] * outside->strides[d];
             in[i] = p;
         }
-        k->row(k->state, out, in, k->step, n);
+        link->row(link->state, out, in, link->step, n);
     }
 }
 
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const chain_run *run = user;
-    const struct kit_chain *c = run->c;
-    int64_t length = c->dims[c->rank - 1], where[MAX_RANK];
-    float *tiles = run->tiles + (size_t)worker * c->tile_count * TILE;
+    const struct kit_chain *chain = run->c;
+    int64_t length = chain->dims[chain->rank - 1], where[MAX_RANK];
+    float *tiles = run->tiles + (size_t)worker * chain->tile_count * TILE;
 
     for (int64_t i = begin; i < end; i++) {
-        int64_t row = i / c->chunks, at = i % c->chunks * TILE, rest = row;
+        int64_t row = i / chain->chunks, at = i % chain->chunks * TILE, rest = row;
 
-        for (uint32_t d = c->rank - 1; d-- > 0;) {
-            where[d] = rest % c->dims[d];
-            rest /= c->dims[d];
+        for (uint32_t d = chain->rank - 1; d-- > 0;) {
+            where[d] = rest % chain->dims[d];
+            rest /= chain->dims[d];
         }
         run_tile(run, where, row * length, at, length - at < TILE ? length - at : TILE, tiles);
     }
     return INLAY_OK;
 }
 
-inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *c, uint32_t max_threads,
+inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
                            const inlay_exec_args *args)
 {
-    chain_run run = { .c = c, .args = args, .tiles = inlay_buffer_host(&args->workspace) };
-    int64_t length = c->dims[c->rank - 1], tiles = c->count == 0 ? 0 : c->count / length * c->chunks;
-    int64_t work = (length < TILE ? length : TILE) * (int64_t)c->link_count, grain;
+    chain_run run = { .c = chain, .args = args, .tiles = inlay_buffer_host(&args->workspace) };
+    int64_t length = chain->dims[chain->rank - 1],
+            tiles = chain->count == 0 ? 0 : chain->count / length * chain->chunks;
+    int64_t work = (length < TILE ? length : TILE) * (int64_t)chain->link_count, grain;
 
     if (tiles == 0)
         return INLAY_OK;

@@ -14,10 +14,10 @@ static uint32_t position(const uint32_t *list, uint32_t count, uint32_t value)
 }
 
 /* The number of an inner value; made by one of the units before `before`. */
-static bool find_inner(const inlay_compiled *c, uint32_t before, uint32_t value, uint32_t *out_index)
+static bool find_inner(const inlay_compiled *compiled, uint32_t before, uint32_t value, uint32_t *out_index)
 {
-    for (uint32_t u = 0; u < before; u++) {
-        const kit_unit *unit = &c->units[u];
+    for (uint32_t unit_index = 0; unit_index < before; unit_index++) {
+        const kit_unit *unit = &compiled->units[unit_index];
 
         for (uint32_t o = unit->in_count; o < unit->in_count + unit->out_count; o++) {
             if (unit->refs[o].kind == KIT_REF_INNER && unit->refs[o].value == value) {
@@ -29,7 +29,7 @@ static bool find_inner(const inlay_compiled *c, uint32_t before, uint32_t value,
     return false;
 }
 
-static inlay_status resolve_input(const inlay_compile_request *request, const inlay_compiled *c, uint32_t u,
+static inlay_status resolve_input(const inlay_compile_request *request, const inlay_compiled *compiled, uint32_t u,
                                   uint32_t value, kit_ref *ref, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, value);
@@ -51,7 +51,7 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
         ref->kind = KIT_REF_OUTPUT;
         return INLAY_OK;
     }
-    if (find_inner(c, u, value, &ref->index)) {
+    if (find_inner(compiled, u, value, &ref->index)) {
         ref->kind = KIT_REF_INNER;
         return INLAY_OK;
     }
@@ -59,7 +59,7 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
                       "value '%s' is read in the region but neither enters nor is made there", info->name.data);
 }
 
-static void resolve_output(const inlay_compile_request *request, inlay_compiled *c, uint32_t value, kit_ref *ref)
+static void resolve_output(const inlay_compile_request *request, inlay_compiled *compiled, uint32_t value, kit_ref *ref)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, value);
 
@@ -71,7 +71,7 @@ static void resolve_output(const inlay_compile_request *request, inlay_compiled 
     ref->kind = KIT_REF_OUTPUT;
     if (ref->index == INLAY_NONE) {
         ref->kind = KIT_REF_INNER;
-        ref->index = c->inner_count++;
+        ref->index = compiled->inner_count++;
     }
 }
 
@@ -105,7 +105,7 @@ static bool same_type_and_dims(const inlay_value_info *a, const inlay_value_info
  * that might do, one that nobody needs later is best: the host can use no other. */
 static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_unit *unit)
 {
-    const inlay_value_info *y;
+    const inlay_value_info *output;
     uint32_t candidates[4], count = 0;
 
     unit->alias = INLAY_NONE;
@@ -115,20 +115,21 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
     if ((unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0) {
         bool alone = unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT;
 
-        for (uint32_t i = 1; alone && i < unit->in_count; i++) /* ScatterND(x, at, x) reads what it would write over */
+        for (uint32_t i = 1; alone && i < unit->in_count;
+             i++) /* ScatterND(input, at, input) reads what it would write over */
             alone = unit->refs[i].value != unit->refs[0].value;
         unit->alias = alone ? 0 : INLAY_NONE;
         return;
     }
-    y = inlay_graph_value(request->graph, unit->refs[unit->in_count].value);
+    output = inlay_graph_value(request->graph, unit->refs[unit->in_count].value);
     for (uint32_t i = 0; i < unit->in_count && count < 4; i++) {
         const kit_ref *ref = &unit->refs[i];
 
         if (ref->kind != KIT_REF_INPUT || ref->dtype != unit->refs[unit->in_count].dtype)
             continue;
         /* Inputs that certainly have the output's shape go to the front. */
-        if (count > 0 && same_type_and_dims(inlay_graph_value(request->graph, ref->value), y) &&
-            !same_type_and_dims(inlay_graph_value(request->graph, unit->refs[candidates[0]].value), y)) {
+        if (count > 0 && same_type_and_dims(inlay_graph_value(request->graph, ref->value), output) &&
+            !same_type_and_dims(inlay_graph_value(request->graph, unit->refs[candidates[0]].value), output)) {
             candidates[count++] = candidates[0];
             candidates[0] = i;
         } else {
@@ -139,9 +140,9 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
         return;
     unit->alias = candidates[0];
     for (uint32_t i = 0; i < count && count > 1; i++) {
-        const inlay_value_info *x = inlay_graph_value(request->graph, unit->refs[candidates[i]].value);
+        const inlay_value_info *input = inlay_graph_value(request->graph, unit->refs[candidates[i]].value);
 
-        if (same_type_and_dims(x, y) && dies_at(request->graph, n, unit->refs[candidates[i]].value)) {
+        if (same_type_and_dims(input, output) && dies_at(request->graph, n, unit->refs[candidates[i]].value)) {
             unit->alias = candidates[i];
             break;
         }
@@ -187,12 +188,12 @@ done:
     return status;
 }
 
-static inlay_status build_unit(const kit_state *state, const inlay_compile_request *request, inlay_compiled *c,
-                               uint32_t u, inlay_diag *diag)
+static inlay_status build_unit(const kit_state *state, const inlay_compile_request *request, inlay_compiled *compiled,
+                               uint32_t unit_index, inlay_diag *diag)
 {
-    const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[u]);
+    const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[unit_index]);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
-    kit_unit *unit = &c->units[u];
+    kit_unit *unit = &compiled->units[unit_index];
     uint32_t total = info->input_count + info->output_count;
     kit_refusal why;
     inlay_status status;
@@ -207,30 +208,30 @@ static inlay_status build_unit(const kit_state *state, const inlay_compile_reque
     unit->in_count = info->input_count;
     unit->out_count = info->output_count;
     for (uint32_t i = 0; i < info->input_count; i++) {
-        status = resolve_input(request, c, u, info->inputs[i], &unit->refs[i], diag);
+        status = resolve_input(request, compiled, unit_index, info->inputs[i], &unit->refs[i], diag);
         if (status != INLAY_OK)
             return status;
     }
-    for (uint32_t o = 0; o < info->output_count; o++)
-        resolve_output(request, c, info->outputs[o], &unit->refs[info->input_count + o]);
-    choose_alias(request, request->nodes[u], unit);
-    if (total > c->max_tensors)
-        c->max_tensors = total;
+    for (uint32_t output = 0; output < info->output_count; output++)
+        resolve_output(request, compiled, info->outputs[output], &unit->refs[info->input_count + output]);
+    choose_alias(request, request->nodes[unit_index], unit);
+    if (total > compiled->max_tensors)
+        compiled->max_tensors = total;
     return prepare_unit(state, request, info, unit, diag);
 }
 
 /* Tells the host which constants it may drop: those that no unit of the region reads at run time. */
-static void report_constants(const inlay_compile_request *request, const inlay_compiled *c)
+static void report_constants(const inlay_compile_request *request, const inlay_compiled *compiled)
 {
     if (request->constants == NULL)
         return;
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t u = 0; u < c->unit_count; u++) {
-            for (uint32_t i = 0; i < c->units[u].in_count; i++) {
-                const kit_ref *ref = &c->units[u].refs[i];
-                const inlay_value_info *v = inlay_graph_value(request->graph, ref->value);
+        for (uint32_t unit = 0; unit < compiled->unit_count; unit++) {
+            for (uint32_t i = 0; i < compiled->units[unit].in_count; i++) {
+                const kit_ref *ref = &compiled->units[unit].refs[i];
+                const inlay_value_info *value = inlay_graph_value(request->graph, ref->value);
 
-                if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0)
+                if (value == NULL || (value->flags & INLAY_VALUE_CONSTANT) == 0)
                     continue;
                 if (pass == 0 && ref->kind == KIT_REF_NONE)
                     request->constants[ref->value] = INLAY_CONST_PACKED;
@@ -244,32 +245,32 @@ static void report_constants(const inlay_compile_request *request, const inlay_c
 inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                          inlay_diag *diag)
 {
-    inlay_compiled *c = calloc(1, sizeof *c);
+    inlay_compiled *compiled = calloc(1, sizeof *compiled);
     inlay_status status = INLAY_OK;
 
     *out_compiled = NULL;
-    if (c == NULL)
+    if (compiled == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
-    c->units = calloc(request->node_count > 0 ? request->node_count : 1, sizeof *c->units);
-    if (c->units == NULL) {
+    compiled->units = calloc(request->node_count > 0 ? request->node_count : 1, sizeof *compiled->units);
+    if (compiled->units == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
         goto done;
     }
     for (uint32_t u = 0; u < request->node_count; u++) {
-        c->unit_count = u + 1;
+        compiled->unit_count = u + 1;
         if (request->poll != NULL && u > 0)
             INLAY_TRY(request->poll(request->ctx));
-        INLAY_TRY(build_unit(state, request, c, u, diag));
+        INLAY_TRY(build_unit(state, request, compiled, u, diag));
     }
-    c->is_chain = request->offer_count == 1 && request->cookies != NULL && request->cookies[0] == KIT_COOKIE_CHAIN &&
-                  request->node_count > 1;
-    for (uint32_t u = 0; u < c->unit_count; u++)
-        c->is_chain = c->is_chain && c->units[u].kernel->row != NULL;
-    report_constants(request, c);
-    *out_compiled = c;
-    c = NULL;
+    compiled->is_chain = request->offer_count == 1 && request->cookies != NULL &&
+                         request->cookies[0] == KIT_COOKIE_CHAIN && request->node_count > 1;
+    for (uint32_t unit = 0; unit < compiled->unit_count; unit++)
+        compiled->is_chain = compiled->is_chain && compiled->units[unit].kernel->row != NULL;
+    report_constants(request, compiled);
+    *out_compiled = compiled;
+    compiled = NULL;
 done:
-    kit_release_compiled(state, c);
+    kit_release_compiled(state, compiled);
     return status;
 }
 
@@ -278,8 +279,8 @@ void kit_release_compiled(void *state, inlay_compiled *compiled)
     (void)state;
     if (compiled == NULL)
         return;
-    for (uint32_t u = 0; u < compiled->unit_count; u++) {
-        kit_unit *unit = &compiled->units[u];
+    for (uint32_t unit_index = 0; unit_index < compiled->unit_count; unit_index++) {
+        kit_unit *unit = &compiled->units[unit_index];
 
         if (unit->state != NULL)
             (unit->kernel->release != NULL ? unit->kernel->release : free)(unit->state);

@@ -24,21 +24,21 @@ static bool count_elements(const int64_t *dims, uint32_t rank, int64_t *out_coun
 inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
                           kit_tensor *out, inlay_diag *diag)
 {
-    const inlay_value_state *s;
+    const inlay_value_state *state;
 
     *out = (kit_tensor){ .dtype = INLAY_UNDEFINED };
     if (v >= value_count)
         return INLAY_OK;
-    s = INLAY_AT(inlay_value_state, values, stride, v);
-    out->dtype = s->dtype;
-    out->data = (void *)(uintptr_t)s->data;
+    state = INLAY_AT(inlay_value_state, values, stride, v);
+    out->dtype = state->dtype;
+    out->data = (void *)(uintptr_t)state->data;
     out->count = -1;
-    if (s->rank == INLAY_RANK_UNKNOWN)
+    if (state->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    out->rank = s->rank;
-    out->dims = s->dims;
-    if (!count_elements(s->dims, s->rank, &out->count))
+    out->rank = state->rank;
+    out->dims = state->dims;
+    if (!count_elements(state->dims, state->rank, &out->count))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a tensor of rank %u has more elements than can be addressed",
-                          s->rank);
+                          state->rank);
     return INLAY_OK;
 }

@@ -20,8 +20,8 @@ static inline inlay_status run_step(const kit_state *state, const inlay_instance
     kit_call call;
 
     memcpy(tensors, step->tensors, step->tensor_count * sizeof *tensors);
-    for (uint32_t p = 0; p < step->patch_count; p++) {
-        const kit_patch *patch = &step->patches[p];
+    for (uint32_t patch_index = 0; patch_index < step->patch_count; patch_index++) {
+        const kit_patch *patch = &step->patches[patch_index];
         void *data;
 
         if (patch->kind == KIT_REF_INPUT)
@@ -56,18 +56,18 @@ inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *
         return kit_chain_run(state, instance->chain, instance->max_threads, args);
     if (compiled->max_tensors > KIT_STACK_TENSORS)
         tensors = (kit_tensor *)(void *)(workspace + instance->tensors_offset);
-    for (uint32_t s = 0; s < instance->step_count; s++) {
-        inlay_status status = run_step(state, instance, &instance->steps[s], args, workspace, tensors);
+    for (uint32_t step = 0; step < instance->step_count; step++) {
+        inlay_status status = run_step(state, instance, &instance->steps[step], args, workspace, tensors);
 
         if (status != INLAY_OK) {
             inlay_diag *diag = args->diag;
 
             /* A kernel that fails without a word still leaves a sentence that names the node. */
             if (diag != NULL && diag->code != status)
-                (void)inlay_fail(diag, status, "node '%s': %s", instance->steps[s].unit->name,
+                (void)inlay_fail(diag, status, "node '%s': %s", instance->steps[step].unit->name,
                                  inlay_status_text(status));
             if (diag != NULL && diag->node[0] == '\0')
-                memcpy(diag->node, instance->steps[s].unit->name, sizeof diag->node);
+                memcpy(diag->node, instance->steps[step].unit->name, sizeof diag->node);
             return status;
         }
     }
@@ -89,7 +89,7 @@ inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, c
     const kit_running *running = call->exec;
     const kit_ref *ref;
     inlay_buffer buffer = { 0 };
-    kit_tensor *t;
+    kit_tensor *tensor;
     int64_t count = 1;
     inlay_status status;
 
@@ -108,11 +108,11 @@ inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, c
         return inlay_fail(call->diag, status, "node '%s': no memory for output %u", running->unit->name, i);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d]; /* the host has checked that it fits */
-    t = &call->out[i];
-    t->data = inlay_buffer_host(&buffer);
-    t->dims = dims;
-    t->rank = rank;
-    t->count = count;
+    tensor = &call->out[i];
+    tensor->data = inlay_buffer_host(&buffer);
+    tensor->dims = dims;
+    tensor->rank = rank;
+    tensor->count = count;
     return INLAY_OK;
 }
 

@@ -29,19 +29,19 @@ static bool path_of(const char *dir, const char *name, char path[PATH_MAX])
 void *kit_kept_load(const char *dir, const char *name, const void *identity, size_t identity_bytes, size_t *out_bytes)
 {
     char path[PATH_MAX];
-    FILE *f = path_of(dir, name, path) ? fopen(path, "re") : NULL;
+    FILE *file = path_of(dir, name, path) ? fopen(path, "re") : NULL;
     uint8_t *data = NULL;
     uint64_t sum = 0;
     long size = -1;
     bool whole = false;
 
-    if (f != NULL && fseek(f, 0, SEEK_END) == 0)
-        size = ftell(f) - SUM_BYTES;
-    if (size > 0 && size < MOST_BYTES && fseek(f, 0, SEEK_SET) == 0 && (data = malloc((size_t)size)) != NULL)
-        whole = fread(&sum, sizeof sum, 1, f) == 1 && fread(data, 1, (size_t)size, f) == (size_t)size &&
+    if (file != NULL && fseek(file, 0, SEEK_END) == 0)
+        size = ftell(file) - SUM_BYTES;
+    if (size > 0 && size < MOST_BYTES && fseek(file, 0, SEEK_SET) == 0 && (data = malloc((size_t)size)) != NULL)
+        whole = fread(&sum, sizeof sum, 1, file) == 1 && fread(data, 1, (size_t)size, file) == (size_t)size &&
                 sum == head_of(identity, identity_bytes, data, (size_t)size);
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     *out_bytes = whole ? (size_t)size : 0;
     if (whole)
         return data;
@@ -62,16 +62,16 @@ void kit_kept_save(const char *dir, const char *name, const void *identity, size
 {
     const uint64_t sum = head_of(identity, identity_bytes, data, bytes);
     char path[PATH_MAX], beside[PATH_MAX];
-    FILE *f = NULL;
+    FILE *file = NULL;
     bool whole;
 
     if (bytes < MOST_BYTES && path_of(dir, name, path) &&
         snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid()) < (int)sizeof beside)
-        f = fits(sizeof sum + bytes) ? fopen(beside, "wxe") : NULL; /* written beside, then renamed */
-    if (f == NULL)
+        file = fits(sizeof sum + bytes) ? fopen(beside, "wxe") : NULL; /* written beside, then renamed */
+    if (file == NULL)
         return;
-    whole = fwrite(&sum, sizeof sum, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;
-    whole &= fclose(f) == 0;
+    whole = fwrite(&sum, sizeof sum, 1, file) == 1 && fwrite(data, 1, bytes, file) == bytes;
+    whole &= fclose(file) == 0;
     if (!whole || rename(beside, path) != 0)
         (void)unlink(beside);
 }

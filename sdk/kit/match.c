@@ -26,8 +26,8 @@ inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
     const kit_provider *self = state->self;
     uint32_t buckets = 16, n = 0;
 
-    for (uint32_t t = 0; t < self->table_count; t++)
-        n += self->tables[t]->count;
+    for (uint32_t table = 0; table < self->table_count; table++)
+        n += self->tables[table]->count;
     while (buckets < 2 * n)
         buckets *= 2;
     state->mask = buckets - 1;
@@ -41,19 +41,19 @@ inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
     for (uint32_t b = 0; b < buckets; b++)
         state->heads[b] = INLAY_NONE;
     n = 0;
-    for (uint32_t t = 0; t < self->table_count; t++)
-        for (uint32_t k = 0; k < self->tables[t]->count; k++) {
-            state->rows[n++].kernel = &self->tables[t]->kernels[k];
-            state->has_rows |= self->tables[t]->kernels[k].row != NULL;
+    for (uint32_t table = 0; table < self->table_count; table++)
+        for (uint32_t k = 0; k < self->tables[table]->count; k++) {
+            state->rows[n++].kernel = &self->tables[table]->kernels[k];
+            state->has_rows |= self->tables[table]->kernels[k].row != NULL;
         }
     /* From the last to the first, so that chains come out in the order of the tables. */
-    for (uint32_t r = n; r-- > 0;) {
-        const kit_kernel *k = state->rows[r].kernel;
-        const char *domain = domain_of(k);
+    for (uint32_t row = n; row-- > 0;) {
+        const kit_kernel *kernel = state->rows[row].kernel;
+        const char *domain = domain_of(kernel);
 
-        state->rows[r].hash = hash_operator(domain, strlen(domain), k->op_type, strlen(k->op_type));
-        state->rows[r].next = state->heads[state->rows[r].hash & state->mask];
-        state->heads[state->rows[r].hash & state->mask] = r;
+        state->rows[row].hash = hash_operator(domain, strlen(domain), kernel->op_type, strlen(kernel->op_type));
+        state->rows[row].next = state->heads[state->rows[row].hash & state->mask];
+        state->heads[state->rows[row].hash & state->mask] = row;
     }
     return INLAY_OK;
 }
@@ -77,53 +77,55 @@ static const char *types_text(uint32_t types, char *text, size_t bytes)
     size_t used = 0;
 
     text[0] = '\0';
-    for (inlay_dtype d = 1; d < INLAY_DTYPE_COUNT && used < bytes; d++) {
-        if ((types & INLAY_DTYPE_BIT(d)) != 0)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", inlay_dtype_name(d));
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && used < bytes; dtype++) {
+        if ((types & INLAY_DTYPE_BIT(dtype)) != 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", inlay_dtype_name(dtype));
     }
     return text;
 }
 
-/* Is value v, the node's input or output i, of a type in the set? */
-static bool type_fits(const inlay_value_info *v, uint32_t types, const char *what, uint32_t i, kit_refusal *why)
+/* Is value value, the node's input or output i, of a type in the set? */
+static bool type_fits(const inlay_value_info *value, uint32_t types, const char *what, uint32_t i, kit_refusal *why)
 {
     char text[96];
     uint32_t bit;
 
-    if (v == NULL)
+    if (value == NULL)
         return true;
-    if (v->kind != INLAY_VALUE_TENSOR)
+    if (value->kind != INLAY_VALUE_TENSOR)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
-    bit = v->dtype > 0 && v->dtype < INLAY_DTYPE_COUNT ? INLAY_DTYPE_BIT(v->dtype) : 0;
+    bit = value->dtype > 0 && value->dtype < INLAY_DTYPE_COUNT ? INLAY_DTYPE_BIT(value->dtype) : 0;
     if (bit == 0)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "declare it", "the element type of %s %u is not known", what, i);
     if (types == KIT_ANY || (types & bit) != 0)
         return true;
     types_text(types, text, sizeof text);
     return kit_refuse(why, INLAY_REFUSE_DTYPE, strcmp(what, "input") == 0 ? "insert a Cast" : NULL,
-                      "%s %u is %s; this kernel takes %s", what, i, inlay_dtype_name(v->dtype), text);
+                      "%s %u is %s; this kernel takes %s", what, i, inlay_dtype_name(value->dtype), text);
 }
 
-static bool types_fit(const kit_kernel *k, const kit_node *node, kit_refusal *why)
+static bool types_fit(const kit_kernel *kernel, const kit_node *node, kit_refusal *why)
 {
     for (uint32_t i = 0; i < node->info->input_count; i++)
-        if (!type_fits(kit_input(node, i), i < 4 ? k->in_types[i] : KIT_ANY, "input", i, why))
+        if (!type_fits(kit_input(node, i), i < 4 ? kernel->in_types[i] : KIT_ANY, "input", i, why))
             return false;
-    for (uint32_t o = 0; o < node->info->output_count; o++)
-        if (!type_fits(kit_output(node, o), o < 2 ? k->out_types[o] : KIT_ANY, "output", o, why))
+    for (uint32_t out_type = 0; out_type < node->info->output_count; out_type++)
+        if (!type_fits(kit_output(node, out_type), out_type < 2 ? kernel->out_types[out_type] : KIT_ANY, "output",
+                       out_type, why))
             return false;
     return true;
 }
 
-static bool version_fits(const kit_kernel *k, uint32_t since, kit_refusal *why)
+static bool version_fits(const kit_kernel *kernel, uint32_t since, kit_refusal *why)
 {
-    if (since >= k->since_min && (k->since_max == 0 || since <= k->since_max))
+    if (since >= kernel->since_min && (kernel->since_max == 0 || since <= kernel->since_max))
         return true;
-    if (k->since_max == 0)
+    if (kernel->since_max == 0)
         return kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to a newer opset",
-                          "%s-%u: the kernel is for version %u and later", k->op_type, since, k->since_min);
+                          "%s-%u: the kernel is for version %u and later", kernel->op_type, since, kernel->since_min);
     return kit_refuse(why, INLAY_REFUSE_VERSION, "convert the model to an opset with one of these versions",
-                      "%s-%u: the kernel is for versions %u to %u", k->op_type, since, k->since_min, k->since_max);
+                      "%s-%u: the kernel is for versions %u to %u", kernel->op_type, since, kernel->since_min,
+                      kernel->since_max);
 }
 
 /* How far a kernel came before it refused; the refusal of the one that came farthest is reported. */
@@ -136,20 +138,20 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
     int farthest = AT_OPERATOR;
 
     kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "no kernel for %s of %s", info->op_type.data, info->domain.data);
-    for (uint32_t r = state->heads[hash & state->mask]; r != INLAY_NONE; r = state->rows[r].next) {
-        const kit_kernel *k = state->rows[r].kernel;
+    for (uint32_t row = state->heads[hash & state->mask]; row != INLAY_NONE; row = state->rows[row].next) {
+        const kit_kernel *kernel = state->rows[row].kernel;
         kit_refusal mine = { 0, "", "" };
         int at = AT_VERSION;
 
-        if (state->rows[r].hash != hash || !same_text(info->op_type, k->op_type) ||
-            !same_text(info->domain, domain_of(k)))
+        if (state->rows[row].hash != hash || !same_text(info->op_type, kernel->op_type) ||
+            !same_text(info->domain, domain_of(kernel)))
             continue;
-        if (version_fits(k, info->since_version, &mine)) {
+        if (version_fits(kernel, info->since_version, &mine)) {
             at = AT_TYPES;
-            if (types_fit(k, node, &mine)) {
+            if (types_fit(kernel, node, &mine)) {
                 at = AT_SUPPORTS;
-                if (k->supports == NULL || k->supports(node, &mine))
-                    return k;
+                if (kernel->supports == NULL || kernel->supports(node, &mine))
+                    return kernel;
             }
         }
         if (at > farthest) {
@@ -167,12 +169,12 @@ struct assessment {
 
 static bool has_kernel(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
-    const struct assessment *a = ctx;
-    const kit_kernel *kernel = kit_match(a->state, node, why);
+    const struct assessment *assessment = ctx;
+    const kit_kernel *kernel = kit_match(assessment->state, node, why);
 
     (void)offer;
-    if (a->kernels != NULL)
-        a->kernels[n] = kernel;
+    if (assessment->kernels != NULL)
+        assessment->kernels[n] = kernel;
     return kernel != NULL;
 }
 
@@ -181,16 +183,17 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
 {
     const kit_state *state = state_;
     const kit_node like = { .host = state->host, .provider = state->user };
-    struct assessment a = { .state = state };
+    struct assessment assessment = { .state = state };
     inlay_status status;
 
     (void)diag;
-    if (state->has_rows && (a.kernels = calloc((size_t)graph->node_count + 1, sizeof *a.kernels)) == NULL)
+    if (state->has_rows &&
+        (assessment.kernels = calloc((size_t)graph->node_count + 1, sizeof *assessment.kernels)) == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = kit_assess_each(&like, graph, candidates, sink, has_kernel, &a);
-    if (status == INLAY_OK && a.kernels != NULL)
-        status = kit_offer_chains(state, graph, a.kernels, sink);
-    free(a.kernels);
+    status = kit_assess_each(&like, graph, candidates, sink, has_kernel, &assessment);
+    if (status == INLAY_OK && assessment.kernels != NULL)
+        status = kit_offer_chains(state, graph, assessment.kernels, sink);
+    free(assessment.kernels);
     return status;
 }
 
@@ -220,7 +223,7 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
     const inlay_node_info *info = inlay_graph_node(request->graph, n);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
     uint32_t total = info->input_count + info->output_count;
-    kit_tensor few[KIT_STACK_TENSORS], *t = few;
+    kit_tensor few[KIT_STACK_TENSORS], *tensor = few;
     const kit_kernel *kernel;
     kit_refusal why;
     kit_plan plan;
@@ -230,28 +233,30 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
     kernel = kit_match(state, &node, &why);
     if (kernel == NULL)
         return INLAY_INVALID_ARGUMENT;
-    if (total > KIT_STACK_TENSORS && (t = malloc(total * sizeof *t)) == NULL)
+    if (total > KIT_STACK_TENSORS && (tensor = malloc(total * sizeof *tensor)) == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < total; i++) {
         bool output = i >= info->input_count;
         uint32_t v = output ? info->outputs[i - info->input_count] : info->inputs[i];
         int64_t count;
 
-        status = kit_describe(request->values, request->value_stride, request->value_count, v, &t[i], NULL);
+        status = kit_describe(request->values, request->value_stride, request->value_count, v, &tensor[i], NULL);
         if (status != INLAY_OK)
             goto done;
         /* An output of unknown size is taken to be as large as the first input. */
-        count = t[i].count >= 0 ? t[i].count : output && info->input_count > 0 && t[0].count > 0 ? t[0].count : 0;
+        count = tensor[i].count >= 0                                     ? tensor[i].count
+                : output && info->input_count > 0 && tensor[0].count > 0 ? tensor[0].count
+                                                                         : 0;
         if (v == INLAY_NONE)
             continue;
-        *(output ? &cost->bytes_written : &cost->bytes_read) += kit_bytes(t[i].dtype, count);
+        *(output ? &cost->bytes_written : &cost->bytes_read) += kit_bytes(tensor[i].dtype, count);
         elements += output ? (double)count : 0;
     }
     cost->flops = flops = elements;
     cost->ns = guess = roofline(cost, elements, request->max_threads);
     if (kernel->cost != NULL) {
-        plan = (kit_plan){ .in = t,
-                           .out = t + info->input_count,
+        plan = (kit_plan){ .in = tensor,
+                           .out = tensor + info->input_count,
                            .in_count = info->input_count,
                            .out_count = info->output_count,
                            .max_threads = request->max_threads };
@@ -260,8 +265,8 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
             cost->ns = roofline(cost, elements, request->max_threads);
     }
 done:
-    if (t != few)
-        free(t);
+    if (tensor != few)
+        free(tensor);
     return status;
 }
 
@@ -291,7 +296,7 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
     const inlay_offer *offer = request->offer;
     const inlay_node_info *last = inlay_graph_node(request->graph, offer->nodes[offer->node_count - 1]);
     double elements = (double)cost->bytes_written / sizeof(float);
-    kit_tensor t;
+    kit_tensor tensor;
 
     cost->bytes_read = cost->bytes_written = 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -299,15 +304,15 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
         for (uint32_t i = 0; i < info->input_count; i++)
             if (info->inputs[i] != INLAY_NONE &&
                 !made_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
-                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &t, NULL) ==
-                    INLAY_OK &&
-                t.count > 0)
-                cost->bytes_read += kit_bytes(t.dtype, t.count);
+                kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &tensor,
+                             NULL) == INLAY_OK &&
+                tensor.count > 0)
+                cost->bytes_read += kit_bytes(tensor.dtype, tensor.count);
     }
-    if (kit_describe(request->values, request->value_stride, request->value_count, last->outputs[0], &t, NULL) ==
+    if (kit_describe(request->values, request->value_stride, request->value_count, last->outputs[0], &tensor, NULL) ==
             INLAY_OK &&
-        t.count > 0)
-        cost->bytes_written = kit_bytes(t.dtype, t.count);
+        tensor.count > 0)
+        cost->bytes_written = kit_bytes(tensor.dtype, tensor.count);
     cost->ns = roofline(cost, elements, request->max_threads);
 }
 

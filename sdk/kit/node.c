@@ -22,20 +22,20 @@ const inlay_value_info *kit_output(const kit_node *node, uint32_t i)
 
 inlay_dtype kit_input_dtype(const kit_node *node, uint32_t i)
 {
-    const inlay_value_info *v = kit_input(node, i);
-    return v != NULL ? v->dtype : INLAY_UNDEFINED;
+    const inlay_value_info *value = kit_input(node, i);
+    return value != NULL ? value->dtype : INLAY_UNDEFINED;
 }
 
 inlay_dtype kit_output_dtype(const kit_node *node, uint32_t i)
 {
-    const inlay_value_info *v = kit_output(node, i);
-    return v != NULL ? v->dtype : INLAY_UNDEFINED;
+    const inlay_value_info *value = kit_output(node, i);
+    return value != NULL ? value->dtype : INLAY_UNDEFINED;
 }
 
 bool kit_is_constant(const kit_node *node, uint32_t i)
 {
-    const inlay_value_info *v = kit_input(node, i);
-    return v != NULL && (v->flags & INLAY_VALUE_CONSTANT) != 0;
+    const inlay_value_info *value = kit_input(node, i);
+    return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
 const void *kit_constant(const kit_node *node, uint32_t i)
@@ -49,11 +49,11 @@ const void *kit_constant(const kit_node *node, uint32_t i)
 
 const void *kit_constant_unaligned(const kit_node *node, uint32_t i)
 {
-    const inlay_value_info *v = kit_input(node, i);
+    const inlay_value_info *value = kit_input(node, i);
 
     if (!kit_is_constant(node, i))
         return NULL;
-    return v->data_bytes == 0 ? kit_nothing : v->data;
+    return value->data_bytes == 0 ? kit_nothing : value->data;
 }
 
 void kit_drop_constant(const kit_node *node, uint32_t i)
@@ -73,17 +73,17 @@ static const void *host_extension(const kit_node *node, const char *name)
 
 void kit_release_constant(const kit_node *node, uint32_t i)
 {
-    const inlay_ext_constants *e = host_extension(node, INLAY_EXT_CONSTANTS);
+    const inlay_ext_constants *constants = host_extension(node, INLAY_EXT_CONSTANTS);
 
-    if (e != NULL && INLAY_HAS(e, release) && kit_is_constant(node, i))
-        e->release(node->host->ctx, node->compile_handle, node->info->inputs[i]);
+    if (constants != NULL && INLAY_HAS(constants, release) && kit_is_constant(node, i))
+        constants->release(node->host->ctx, node->compile_handle, node->info->inputs[i]);
 }
 
 static const inlay_ext_packs *host_packs(const kit_node *node)
 {
-    const inlay_ext_packs *e = host_extension(node, INLAY_EXT_PACKS);
+    const inlay_ext_packs *packs = host_extension(node, INLAY_EXT_PACKS);
 
-    return e != NULL && INLAY_HAS(e, keep) ? e : NULL;
+    return packs != NULL && INLAY_HAS(packs, keep) ? packs : NULL;
 }
 
 inlay_status kit_pack_take(const kit_node *node, const void *key, uint64_t key_bytes, uint64_t bytes, kit_pack *out,

@@ -9,20 +9,20 @@ struct block {
 
 void *kit_region_take(kit_region *region, uint64_t bytes)
 {
-    struct block *b = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *b + bytes + 1) : NULL;
+    struct block *block = bytes < SIZE_MAX / 2 ? calloc(1, sizeof *block + bytes + 1) : NULL;
 
-    if (b == NULL)
+    if (block == NULL)
         return NULL;
-    b->next = region->memory;
-    region->memory = b;
-    return b->bytes;
+    block->next = region->memory;
+    region->memory = block;
+    return block->bytes;
 }
 
 void kit_region_free(kit_region *region)
 {
-    for (struct block *b = region->memory, *next; b != NULL; b = next) {
-        next = b->next;
-        free(b);
+    for (struct block *block = region->memory, *next; block != NULL; block = next) {
+        next = block->next;
+        free(block);
     }
     *region = (kit_region){ 0 };
 }
@@ -53,12 +53,12 @@ static bool copy_attr(kit_region *region, const inlay_attr_info *from, uint64_t 
     else if (from->kind == INLAY_ATTR_FLOATS)
         ok &= (to->floats = copy_of(region, from->floats, from->count * sizeof *from->floats)) != NULL;
     if (from->kind == INLAY_ATTR_TENSOR && from->tensor->bytes <= small_bytes) {
-        inlay_tensor_view *t = copy_of(region, from->tensor, sizeof *t);
+        inlay_tensor_view *view = copy_of(region, from->tensor, sizeof *view);
 
-        if (t == NULL || (t->data = copy_of(region, from->tensor->data, t->bytes)) == NULL ||
-            (t->dims = copy_of(region, from->tensor->dims, t->rank * sizeof *t->dims)) == NULL)
+        if (view == NULL || (view->data = copy_of(region, from->tensor->data, view->bytes)) == NULL ||
+            (view->dims = copy_of(region, from->tensor->dims, view->rank * sizeof *view->dims)) == NULL)
             return false;
-        to->tensor = t;
+        to->tensor = view;
     }
     return ok;
 }
@@ -71,36 +71,36 @@ struct keeper {
 };
 
 /* The region's number of a value of the graph. false: no memory. */
-static bool number_value(struct keeper *k, uint32_t snapshot, uint32_t *out)
+static bool number_value(struct keeper *keeper, uint32_t snapshot, uint32_t *out)
 {
-    const inlay_value_info *info = inlay_graph_value(k->r->graph, snapshot);
-    kit_region_value *v = &k->region->values[k->region->value_count];
+    const inlay_value_info *info = inlay_graph_value(keeper->r->graph, snapshot);
+    kit_region_value *value = &keeper->region->values[keeper->region->value_count];
 
-    *out = info != NULL ? k->number_of[snapshot] : INLAY_NONE;
+    *out = info != NULL ? keeper->number_of[snapshot] : INLAY_NONE;
     if (info == NULL || *out != INLAY_NONE)
         return true;
-    v->snapshot = snapshot;
-    v->dtype = info->dtype;
-    v->constant = (info->flags & INLAY_VALUE_CONSTANT) != 0;
-    if (info->data != NULL && info->data_bytes <= k->small_bytes && info->dtype != INLAY_STRING) {
-        v->data = copy_of(k->region, info->data, info->data_bytes);
-        v->data_bytes = info->data_bytes;
-        if (v->data == NULL)
+    value->snapshot = snapshot;
+    value->dtype = info->dtype;
+    value->constant = (info->flags & INLAY_VALUE_CONSTANT) != 0;
+    if (info->data != NULL && info->data_bytes <= keeper->small_bytes && info->dtype != INLAY_STRING) {
+        value->data = copy_of(keeper->region, info->data, info->data_bytes);
+        value->data_bytes = info->data_bytes;
+        if (value->data == NULL)
             return false;
     }
-    *out = k->number_of[snapshot] = k->region->value_count++;
+    *out = keeper->number_of[snapshot] = keeper->region->value_count++;
     return true;
 }
 
-static bool keep_node(struct keeper *k, const inlay_node_info *from, inlay_node_info *to)
+static bool keep_node(struct keeper *keeper, const inlay_node_info *from, inlay_node_info *to)
 {
     const uint32_t count = from->input_count + from->output_count;
-    inlay_attr_info *attrs = kit_region_take(k->region, from->attr_count * sizeof *attrs);
-    uint32_t *numbers = kit_region_take(k->region, count * sizeof *numbers);
+    inlay_attr_info *attrs = kit_region_take(keeper->region, from->attr_count * sizeof *attrs);
+    uint32_t *numbers = kit_region_take(keeper->region, count * sizeof *numbers);
 
     *to = *from;
-    to->name.data = copy_of(k->region, from->name.data, from->name.bytes);
-    to->op_type.data = copy_of(k->region, from->op_type.data, from->op_type.bytes);
+    to->name.data = copy_of(keeper->region, from->name.data, from->name.bytes);
+    to->op_type.data = copy_of(keeper->region, from->op_type.data, from->op_type.bytes);
     to->domain.data = "";
     to->domain.bytes = 0;
     if (attrs == NULL || numbers == NULL || to->name.data == NULL || to->op_type.data == NULL)
@@ -110,68 +110,68 @@ static bool keep_node(struct keeper *k, const inlay_node_info *from, inlay_node_
     to->inputs = numbers;
     to->outputs = numbers + from->input_count;
     for (uint32_t i = 0; i < from->attr_count; i++)
-        if (!copy_attr(k->region, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i), k->small_bytes,
-                       &attrs[i]))
+        if (!copy_attr(keeper->region, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i),
+                       keeper->small_bytes, &attrs[i]))
             return false;
     for (uint32_t i = 0; i < count; i++) {
         const bool is_in = i < from->input_count;
 
-        if (!number_value(k, is_in ? from->inputs[i] : from->outputs[i - from->input_count], &numbers[i]))
+        if (!number_value(keeper, is_in ? from->inputs[i] : from->outputs[i - from->input_count], &numbers[i]))
             return false;
         if (is_in && numbers[i] != INLAY_NONE)
-            k->region->values[numbers[i]].uses++;
+            keeper->region->values[numbers[i]].uses++;
     }
     return true;
 }
 
-static bool keep_all(struct keeper *k, uint32_t own_values)
+static bool keep_all(struct keeper *keeper, uint32_t own_values)
 {
-    const inlay_compile_request *r = k->r;
-    kit_region *region = k->region;
+    const inlay_compile_request *request = keeper->r;
+    kit_region *region = keeper->region;
     uint64_t total = own_values;
 
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        const inlay_node_info *info = inlay_graph_node(r->graph, r->nodes[n]);
+    for (uint32_t node = 0; node < request->node_count; node++) {
+        const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[node]);
 
         total += info->input_count + info->output_count;
     }
-    region->nodes = kit_region_take(region, r->node_count * sizeof *region->nodes);
+    region->nodes = kit_region_take(region, request->node_count * sizeof *region->nodes);
     region->values = kit_region_take(region, (total + 1) * sizeof *region->values);
-    if (region->nodes == NULL || region->values == NULL || k->number_of == NULL)
+    if (region->nodes == NULL || region->values == NULL || keeper->number_of == NULL)
         return false;
-    memset(k->number_of, 0xff, ((size_t)r->graph->value_count + 1) * sizeof *k->number_of);
-    for (uint64_t v = 0; v <= total; v++)
-        region->values[v] = (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
-    for (uint32_t n = 0; n < r->node_count; n++, region->node_count++)
-        if (!keep_node(k, inlay_graph_node(r->graph, r->nodes[n]), &region->nodes[n]))
+    memset(keeper->number_of, 0xff, ((size_t)request->graph->value_count + 1) * sizeof *keeper->number_of);
+    for (uint64_t value = 0; value <= total; value++)
+        region->values[value] = (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
+    for (uint32_t node = 0; node < request->node_count; node++, region->node_count++)
+        if (!keep_node(keeper, inlay_graph_node(request->graph, request->nodes[node]), &region->nodes[node]))
             return false;
-    region->input_count = r->input_count;
-    region->output_count = r->output_count;
-    for (uint32_t i = 0; i < r->input_count; i++)
-        if (k->number_of[r->inputs[i]] != INLAY_NONE)
-            region->values[k->number_of[r->inputs[i]]].input = i;
-    for (uint32_t i = 0; i < r->output_count; i++)
-        if (k->number_of[r->outputs[i]] != INLAY_NONE) {
-            region->values[k->number_of[r->outputs[i]]].output = i;
-            region->values[k->number_of[r->outputs[i]]].uses++;
+    region->input_count = request->input_count;
+    region->output_count = request->output_count;
+    for (uint32_t i = 0; i < request->input_count; i++)
+        if (keeper->number_of[request->inputs[i]] != INLAY_NONE)
+            region->values[keeper->number_of[request->inputs[i]]].input = i;
+    for (uint32_t i = 0; i < request->output_count; i++)
+        if (keeper->number_of[request->outputs[i]] != INLAY_NONE) {
+            region->values[keeper->number_of[request->outputs[i]]].output = i;
+            region->values[keeper->number_of[request->outputs[i]]].uses++;
         }
     return true;
 }
 
-inlay_status kit_region_keep(const inlay_compile_request *r, uint64_t small_bytes, uint32_t own_values, kit_region *out,
-                             inlay_diag *diag)
+inlay_status kit_region_keep(const inlay_compile_request *request, uint64_t small_bytes, uint32_t own_values,
+                             kit_region *out, inlay_diag *diag)
 {
-    struct keeper k = { .r = r, .region = out, .small_bytes = small_bytes };
+    struct keeper keeper = { .r = request, .region = out, .small_bytes = small_bytes };
     bool whole;
 
     *out = (kit_region){ 0 };
-    k.number_of = malloc(((size_t)r->graph->value_count + 1) * sizeof *k.number_of);
-    whole = keep_all(&k, own_values);
-    free(k.number_of);
+    keeper.number_of = malloc(((size_t)request->graph->value_count + 1) * sizeof *keeper.number_of);
+    whole = keep_all(&keeper, own_values);
+    free(keeper.number_of);
     if (whole)
         return INLAY_OK;
     kit_region_free(out);
-    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
+    return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);
 }
 
 inlay_status kit_assess_each(const kit_node *like, const inlay_graph *graph, const uint8_t *candidates,

@@ -20,26 +20,26 @@ struct layout {
     size_t tensors, patches, dims, inner, bytes;
 };
 
-static void lay_out(const inlay_compiled *c, const inlay_specialize_request *r, struct layout *at)
+static void lay_out(const inlay_compiled *compiled, const inlay_specialize_request *request, struct layout *at)
 {
     size_t tensors = 0, dims = 0;
 
-    for (uint32_t u = 0; u < c->unit_count; u++) {
-        const kit_unit *unit = &c->units[u];
+    for (uint32_t unit_index = 0; unit_index < compiled->unit_count; unit_index++) {
+        const kit_unit *unit = &compiled->units[unit_index];
 
         for (uint32_t i = 0; i < unit->in_count + unit->out_count; i++) {
             tensors++;
-            if (unit->refs[i].value < r->value_count) {
-                const inlay_value_state *s =
-                    INLAY_AT(inlay_value_state, r->values, r->value_stride, unit->refs[i].value);
-                dims += s->rank != INLAY_RANK_UNKNOWN ? s->rank : 0;
+            if (unit->refs[i].value < request->value_count) {
+                const inlay_value_state *state =
+                    INLAY_AT(inlay_value_state, request->values, request->value_stride, unit->refs[i].value);
+                dims += state->rank != INLAY_RANK_UNKNOWN ? state->rank : 0;
             }
         }
     }
-    at->tensors = sizeof(inlay_instance) + c->unit_count * sizeof(kit_step);
+    at->tensors = sizeof(inlay_instance) + compiled->unit_count * sizeof(kit_step);
     at->patches = at->tensors + tensors * sizeof(kit_tensor);
     at->inner = at->patches + tensors * sizeof(kit_patch);
-    at->dims = at->inner + c->inner_count * sizeof(uint64_t);
+    at->dims = at->inner + compiled->inner_count * sizeof(uint64_t);
     at->bytes = at->dims + dims * sizeof(int64_t);
 }
 
@@ -52,40 +52,42 @@ struct cursor {
     uint64_t scratch; /* the largest of the kernels' workspaces */
 };
 
-static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *r, kit_step *step,
+static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
                                      struct cursor *at, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < step->tensor_count; i++) {
-        kit_tensor *t = &step->tensors[i];
-        inlay_status status = kit_describe(r->values, r->value_stride, r->value_count, unit->refs[i].value, t, diag);
+        kit_tensor *tensor = &step->tensors[i];
+        inlay_status status = kit_describe(request->values, request->value_stride, request->value_count,
+                                           unit->refs[i].value, tensor, diag);
 
         if (status != INLAY_OK)
             return status;
-        if (i < unit->in_count && t->dtype != INLAY_UNDEFINED && t->count < 0)
+        if (i < unit->in_count && tensor->dtype != INLAY_UNDEFINED && tensor->count < 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of input %u is not known before the run",
                               unit->name, i);
-        if (t->dims != NULL) {
-            memcpy(at->dims, t->dims, t->rank * sizeof *t->dims);
-            t->dims = at->dims;
-            at->dims += t->rank;
+        if (tensor->dims != NULL) {
+            memcpy(at->dims, tensor->dims, tensor->rank * sizeof *tensor->dims);
+            tensor->dims = at->dims;
+            at->dims += tensor->rank;
         }
     }
     return INLAY_OK;
 }
 
 /* Inner values get a place in the workspace where they are made. */
-static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r,
+static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *request,
                                 struct cursor *at, inlay_diag *diag)
 {
     for (uint32_t i = unit->in_count; i < step->tensor_count; i++) {
-        const kit_tensor *t = &step->tensors[i];
+        const kit_tensor *tensor = &step->tensors[i];
 
         if (unit->refs[i].kind != KIT_REF_INNER)
             continue;
-        if (t->count < 0 || is_allocated(step->allocates, i - unit->in_count))
+        if (tensor->count < 0 || is_allocated(step->allocates, i - unit->in_count))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of an inner value depends on data",
                               unit->name);
-        if (!reserve(&r->workspace_bytes, kit_bytes(t->dtype, t->count), &at->inner[unit->refs[i].index]))
+        if (!reserve(&request->workspace_bytes, kit_bytes(tensor->dtype, tensor->count),
+                     &at->inner[unit->refs[i].index]))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "node '%s': the workspace is too large", unit->name);
     }
     return INLAY_OK;
@@ -113,38 +115,39 @@ static void bind_tensors(const kit_unit *unit, kit_step *step, const struct curs
     }
 }
 
-static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_specialize_request *r)
+static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_specialize_request *request)
 {
     for (uint32_t o = 0; o < unit->out_count; o++) {
         const kit_ref *ref = &unit->refs[unit->in_count + o];
         inlay_output_plan *plan;
 
-        if (ref->kind != KIT_REF_OUTPUT || ref->index >= r->output_count)
+        if (ref->kind != KIT_REF_OUTPUT || ref->index >= request->output_count)
             continue;
-        plan = (inlay_output_plan *)(void *)((char *)r->outputs + (size_t)r->output_stride * ref->index);
+        plan = (inlay_output_plan *)(void *)((char *)request->outputs + (size_t)request->output_stride * ref->index);
         plan->kind = is_allocated(step->allocates, o) ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
         plan->alias = INLAY_NONE;
         if (o == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
-            const kit_tensor *x = &step->tensors[unit->alias], *y = &step->tensors[unit->in_count];
-            const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && x->count == y->count;
+            const kit_tensor *input = &step->tensors[unit->alias], *output = &step->tensors[unit->in_count];
+            const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && input->count == output->count;
 
-            if (x->dtype == y->dtype &&
+            if (input->dtype == output->dtype &&
                 (any_dims ||
-                 (x->rank == y->rank && (x->rank == 0 || memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0))))
+                 (input->rank == output->rank &&
+                  (input->rank == 0 || memcmp(input->dims, output->dims, input->rank * sizeof *input->dims) == 0))))
                 plan->alias = unit->refs[unit->alias].index;
         }
     }
 }
 
 /* Bit o is set for each output that the run allocates. */
-static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, struct cursor *at,
-                               inlay_diag *diag)
+static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
+                               struct cursor *at, inlay_diag *diag)
 {
     kit_plan plan = { .in = step->tensors,
                       .out = step->tensors + unit->in_count,
                       .in_count = unit->in_count,
                       .out_count = unit->out_count,
-                      .max_threads = r->max_threads,
+                      .max_threads = request->max_threads,
                       .room = step->plan,
                       .room_bytes = step->plan_bytes };
     inlay_status status = INLAY_OK;
@@ -161,9 +164,10 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
         return status;
     step->allocates = plan.allocates;
     for (uint32_t o = 0; o < unit->out_count; o++) {
-        const kit_tensor *t = &plan.out[o];
+        const kit_tensor *tensor = &plan.out[o];
 
-        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && t->count < 0 && !is_allocated(plan.allocates, o))
+        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && tensor->count < 0 &&
+            !is_allocated(plan.allocates, o))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of output %u is not known before the run",
                               unit->name, o);
     }
@@ -173,8 +177,8 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
     return INLAY_OK;
 }
 
-static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r, kit_step *step, struct cursor *at,
-                               inlay_diag *diag)
+static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
+                               struct cursor *at, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -185,35 +189,35 @@ static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *r
     step->tensor_count = unit->in_count + unit->out_count;
     at->tensors += step->tensor_count;
     at->patches += step->tensor_count;
-    INLAY_TRY(describe_tensors(unit, r, step, at, diag));
-    INLAY_TRY(ask_kernel(unit, r, step, at, diag));
-    INLAY_TRY(place_inner(unit, step, r, at, diag));
+    INLAY_TRY(describe_tensors(unit, request, step, at, diag));
+    INLAY_TRY(ask_kernel(unit, request, step, at, diag));
+    INLAY_TRY(place_inner(unit, step, request, at, diag));
     bind_tensors(unit, step, at);
-    plan_outputs(unit, step, r);
+    plan_outputs(unit, step, request);
 done:
     return status;
 }
 
 /* Cleared, but for what steps and chains of one that has gone had, which are found again. */
-static inlay_instance *take_instance(inlay_compiled *c, const struct layout *at)
+static inlay_instance *take_instance(inlay_compiled *compiled, const struct layout *at)
 {
-    inlay_instance *i = __atomic_exchange_n(&c->spare, NULL, __ATOMIC_ACQUIRE);
+    inlay_instance *instance = __atomic_exchange_n(&compiled->spare, NULL, __ATOMIC_ACQUIRE);
 
-    if (i != NULL && i->bytes >= at->bytes) {
-        memset((char *)i + at->tensors, 0, at->bytes - at->tensors);
-        return i;
+    if (instance != NULL && instance->bytes >= at->bytes) {
+        memset((char *)instance + at->tensors, 0, at->bytes - at->tensors);
+        return instance;
     }
-    kit_free_instance(i);
-    i = calloc(1, at->bytes);
-    if (i != NULL) {
-        i->bytes = at->bytes;
-        i->step_count = c->unit_count;
+    kit_free_instance(instance);
+    instance = calloc(1, at->bytes);
+    if (instance != NULL) {
+        instance->bytes = at->bytes;
+        instance->step_count = compiled->unit_count;
     }
-    return i;
+    return instance;
 }
 
-inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
-                            inlay_diag *diag)
+inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                            inlay_instance **out_instance, inlay_diag *diag)
 {
     inlay_instance *instance = NULL;
     inlay_status status = INLAY_OK;
@@ -222,21 +226,21 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
     struct cursor next;
 
     *out_instance = NULL;
-    lay_out(c, r, &at);
-    instance = take_instance(c, &at);
+    lay_out(compiled, request, &at);
+    instance = take_instance(compiled, &at);
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", at.bytes);
     next = (struct cursor){ .tensors = (void *)((char *)instance + at.tensors),
                             .patches = (void *)((char *)instance + at.patches),
                             .inner = (void *)((char *)instance + at.inner),
                             .dims = (void *)((char *)instance + at.dims) };
-    instance->max_threads = r->max_threads > 0 ? r->max_threads : 1;
-    r->workspace_bytes = 0;
-    r->workspace_alignment = KIT_ALIGNMENT;
-    if (c->is_chain) {
-        status = kit_chain_build(c, r, &instance->chain);
+    instance->max_threads = request->max_threads > 0 ? request->max_threads : 1;
+    request->workspace_bytes = 0;
+    request->workspace_alignment = KIT_ALIGNMENT;
+    if (compiled->is_chain) {
+        status = kit_chain_build(compiled, request, &instance->chain);
         if (status != INLAY_OK) {
-            status = inlay_fail(diag, status, "no memory for a chain of %u nodes", c->unit_count);
+            status = inlay_fail(diag, status, "no memory for a chain of %u nodes", compiled->unit_count);
             goto done;
         }
         if (instance->chain != NULL) {
@@ -244,26 +248,27 @@ inlay_status kit_specialize(void *state, inlay_compiled *c, inlay_specialize_req
             return INLAY_OK;
         }
     }
-    for (uint32_t u = 0; u < c->unit_count; u++) {
-        status = build_step(&c->units[u], r, &instance->steps[u], &next, diag);
+    for (uint32_t unit = 0; unit < compiled->unit_count; unit++) {
+        status = build_step(&compiled->units[unit], request, &instance->steps[unit], &next, diag);
         if (status != INLAY_OK) {
             if (diag != NULL && diag->node[0] == '\0')
-                memcpy(diag->node, c->units[u].name, sizeof diag->node);
+                memcpy(diag->node, compiled->units[unit].name, sizeof diag->node);
             goto done;
         }
     }
-    if (!reserve(&r->workspace_bytes, next.scratch, &scratch) ||
-        !reserve(&r->workspace_bytes, c->max_tensors > KIT_STACK_TENSORS ? c->max_tensors * sizeof(kit_tensor) : 0,
+    if (!reserve(&request->workspace_bytes, next.scratch, &scratch) ||
+        !reserve(&request->workspace_bytes,
+                 compiled->max_tensors > KIT_STACK_TENSORS ? compiled->max_tensors * sizeof(kit_tensor) : 0,
                  &instance->tensors_offset)) {
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the region's workspace is too large");
         goto done;
     }
-    for (uint32_t u = 0; u < c->unit_count; u++)
+    for (uint32_t u = 0; u < compiled->unit_count; u++)
         instance->steps[u].scratch_offset = scratch;
     *out_instance = instance;
     instance = NULL;
 done:
-    kit_release_instance(state, c, instance);
+    kit_release_instance(state, compiled, instance);
     return status;
 }
 
@@ -271,8 +276,8 @@ void kit_free_instance(inlay_instance *instance)
 {
     if (instance == NULL)
         return;
-    for (uint32_t s = 0; s < instance->step_count; s++)
-        free(instance->steps[s].plan);
+    for (uint32_t step = 0; step < instance->step_count; step++)
+        free(instance->steps[step].plan);
     free(instance->chain);
     free(instance);
 }

@@ -41,10 +41,10 @@ napi_value session_create(napi_env env, napi_callback_info info);
 napi_value session_describe(napi_env env, napi_callback_info info);
 napi_value session_release(napi_env env, napi_callback_info info);
 struct session *session_of(napi_env env, napi_value value); /* borrowed; NULL: no session */
-void session_unref(struct session *s);
+void session_unref(struct session *session);
 /* A context for one run, on any thread; NULL where it fails. */
-inlay_status session_take_context(struct session *s, inlay_context **out, inlay_diag *diag);
-void session_give_context(struct session *s, inlay_context *c);
+inlay_status session_take_context(struct session *session, inlay_context **out, inlay_diag *diag);
+void session_give_context(struct session *session, inlay_context *context);
 
 /* feed.c */
 struct feed {
@@ -54,10 +54,10 @@ struct feed {
 };
 
 /* From [index, kind, data, dims]. value and memory are the caller's to free, after a failure, too. */
-inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag *diag);
+inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_diag *diag);
 
 /* result.c: [kind, data, dims] of a tensor. */
-napi_value result_make(napi_env env, inlay_value *v);
+napi_value result_make(napi_env env, inlay_value *value);
 
 /* run.c */
 napi_value run_start(napi_env env, napi_callback_info info);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, const int64_t *dims, struct feed *f,
+static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, const int64_t *dims, struct feed *feed,
                                inlay_diag *diag)
 {
     uint32_t count = js_length(env, data);
@@ -26,7 +26,7 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "element %u of a tensor of strings is not a string", i);
     }
     if (status == INLAY_OK)
-        status = inlay_value_create_strings(rank, dims, texts, &f->value, diag);
+        status = inlay_value_create_strings(rank, dims, texts, &feed->value, diag);
     for (uint32_t i = 0; i < count; i++)
         free((char *)(uintptr_t)texts[i].data);
     free(texts);
@@ -34,7 +34,7 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
 }
 
 /* [index, kind, data, dims] */
-inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag *diag)
+inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_diag *diag)
 {
     napi_value data = js_element(env, from, 2), list = js_element(env, from, 3), memory;
     uint32_t rank = js_length(env, list);
@@ -45,14 +45,14 @@ inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag
     int32_t dtype = 0;
     void *p;
 
-    if (napi_get_value_uint32(env, js_element(env, from, 0), &f->index) != napi_ok ||
+    if (napi_get_value_uint32(env, js_element(env, from, 0), &feed->index) != napi_ok ||
         napi_get_value_int32(env, js_element(env, from, 1), &dtype) != napi_ok || rank > INLAY_MAX_RANK)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a feed is [index, kind, data, dims]");
     for (uint32_t d = 0; d < rank; d++)
         if (napi_get_value_int64(env, js_element(env, list, d), &dims[d]) != napi_ok)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims[%u] is not a number", d);
     if (dtype == INLAY_STRING)
-        return read_texts(env, data, rank, dims, f, diag);
+        return read_texts(env, data, rank, dims, feed, diag);
     if (napi_is_typedarray(env, data, &is_array) != napi_ok || !is_array ||
         napi_get_typedarray_info(env, data, &type, &length, &p, &memory, &offset) != napi_ok)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the data of a tensor is a typed array");
@@ -60,7 +60,7 @@ inlay_status feed_read(napi_env env, napi_value from, struct feed *f, inlay_diag
                       : type == napi_float32_array || type == napi_int32_array || type == napi_uint32_array     ? 4
                       : type == napi_int16_array || type == napi_uint16_array                                   ? 2
                                                                                                                 : 1);
-    if (napi_create_reference(env, data, 1, &f->memory) != napi_ok)
+    if (napi_create_reference(env, data, 1, &feed->memory) != napi_ok)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reference");
-    return inlay_value_borrow(dtype, rank, dims, p, bytes, &f->value, diag);
+    return inlay_value_borrow(dtype, rank, dims, p, bytes, &feed->value, diag);
 }

@@ -38,10 +38,10 @@ char *js_get_text(napi_env env, napi_value value, size_t *bytes)
 
 napi_value js_element(napi_env env, napi_value array, uint32_t i)
 {
-    napi_value v = NULL;
+    napi_value value = NULL;
 
-    (void)napi_get_element(env, array, i, &v);
-    return v;
+    (void)napi_get_element(env, array, i, &value);
+    return value;
 }
 
 uint32_t js_length(napi_env env, napi_value array)
@@ -59,16 +59,16 @@ void js_put(napi_env env, napi_value object, const char *name, napi_value value)
 
 napi_value js_text(napi_env env, const char *text, size_t bytes)
 {
-    napi_value v = NULL;
+    napi_value value = NULL;
 
-    (void)napi_create_string_utf8(env, text, bytes, &v);
-    return v;
+    (void)napi_create_string_utf8(env, text, bytes, &value);
+    return value;
 }
 
 napi_value js_number(napi_env env, double number)
 {
-    napi_value v = NULL;
+    napi_value value = NULL;
 
-    (void)napi_create_double(env, number, &v);
-    return v;
+    (void)napi_create_double(env, number, &value);
+    return value;
 }

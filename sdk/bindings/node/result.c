@@ -39,48 +39,48 @@ static void finalize_value(napi_env env, void *data, void *hint)
 
 /* The elements as a typed array over their own memory, or as a copy where the program's JavaScript allows no such
  * memory. */
-static napi_value make_elements(napi_env env, inlay_value *v)
+static napi_value make_elements(napi_env env, inlay_value *value)
 {
-    napi_typedarray_type type = array_type(inlay_value_dtype(v));
-    size_t bytes = (size_t)inlay_value_bytes(v), count = (size_t)inlay_value_count(v);
+    napi_typedarray_type type = array_type(inlay_value_dtype(value));
+    size_t bytes = (size_t)inlay_value_bytes(value), count = (size_t)inlay_value_count(value);
     napi_value buffer = NULL, array = NULL;
     void *copy;
 
     if (type == napi_uint8_array)
         count = bytes;
-    if (bytes > 0 && napi_create_external_arraybuffer(env, inlay_value_data(v), bytes, finalize_value,
-                                                      inlay_value_ref(v), &buffer) != napi_ok) {
-        inlay_value_unref(v);
+    if (bytes > 0 && napi_create_external_arraybuffer(env, inlay_value_data(value), bytes, finalize_value,
+                                                      inlay_value_ref(value), &buffer) != napi_ok) {
+        inlay_value_unref(value);
         buffer = NULL;
     }
     if (buffer == NULL && napi_create_arraybuffer(env, bytes, &copy, &buffer) == napi_ok && bytes > 0)
-        memcpy(copy, inlay_value_data(v), bytes);
+        memcpy(copy, inlay_value_data(value), bytes);
     (void)napi_create_typedarray(env, type, count, buffer, 0, &array);
     return array;
 }
 
-static napi_value make_texts(napi_env env, const inlay_value *v)
+static napi_value make_texts(napi_env env, const inlay_value *value)
 {
-    const inlay_str *texts = inlay_value_data(v);
+    const inlay_str *texts = inlay_value_data(value);
     napi_value list;
 
     (void)napi_create_array(env, &list);
-    for (int64_t i = 0; i < inlay_value_count(v); i++)
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
         (void)napi_set_element(env, list, (uint32_t)i, js_text(env, texts[i].data, (size_t)texts[i].bytes));
     return list;
 }
 
-napi_value result_make(napi_env env, inlay_value *v)
+napi_value result_make(napi_env env, inlay_value *value)
 {
     napi_value one, dims;
 
     (void)napi_create_array(env, &one);
     (void)napi_create_array(env, &dims);
-    (void)napi_set_element(env, one, 0, js_number(env, inlay_value_dtype(v)));
-    (void)napi_set_element(env, one, 1,
-                           inlay_value_dtype(v) == INLAY_STRING ? make_texts(env, v) : make_elements(env, v));
-    for (uint32_t d = 0; d < inlay_value_rank(v); d++)
-        (void)napi_set_element(env, dims, d, js_number(env, (double)inlay_value_dims(v)[d]));
+    (void)napi_set_element(env, one, 0, js_number(env, inlay_value_dtype(value)));
+    (void)napi_set_element(
+        env, one, 1, inlay_value_dtype(value) == INLAY_STRING ? make_texts(env, value) : make_elements(env, value));
+    for (uint32_t d = 0; d < inlay_value_rank(value); d++)
+        (void)napi_set_element(env, dims, d, js_number(env, (double)inlay_value_dims(value)[d]));
     (void)napi_set_element(env, one, 2, dims);
     return one;
 }

@@ -184,25 +184,25 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
 {
     inlay_model_info info = { .struct_size = sizeof info };
     const char *key, *value;
-    OrtModelMetadata *m;
+    OrtModelMetadata *metadata;
     bool ok;
 
     ORT_NEED(session);
     ORT_NEED(out);
     *out = NULL;
     (void)inlay_session_model(session->session, &info);
-    m = calloc(1, sizeof *m);
-    ok = m != NULL && ort_pairs_set(&m->texts, "producer", info.producer_name) &&
-         ort_pairs_set(&m->texts, "graph", info.graph_name) && ort_pairs_set(&m->texts, "domain", info.domain) &&
-         ort_pairs_set(&m->texts, "doc", info.doc);
+    metadata = calloc(1, sizeof *metadata);
+    ok = metadata != NULL && ort_pairs_set(&metadata->texts, "producer", info.producer_name) &&
+         ort_pairs_set(&metadata->texts, "graph", info.graph_name) &&
+         ort_pairs_set(&metadata->texts, "domain", info.domain) && ort_pairs_set(&metadata->texts, "doc", info.doc);
     for (uint32_t i = 0; ok && inlay_session_metadata(session->session, i, &key, &value) == INLAY_OK; i++)
-        ok = ort_pairs_set(&m->custom, key, value);
+        ok = ort_pairs_set(&metadata->custom, key, value);
     if (!ok) {
-        ort_ReleaseModelMetadata(m);
+        ort_ReleaseModelMetadata(metadata);
         return ort_no_memory();
     }
-    m->version = info.model_version;
-    *out = m;
+    metadata->version = info.model_version;
+    *out = metadata;
     return NULL;
 }
 
@@ -215,12 +215,13 @@ void ort_ReleaseModelMetadata(OrtModelMetadata *input)
     free(input);
 }
 
-static OrtStatus *give_metadata(const OrtModelMetadata *m, const char *which, OrtAllocator *allocator, char **out)
+static OrtStatus *give_metadata(const OrtModelMetadata *metadata, const char *which, OrtAllocator *allocator,
+                                char **out)
 {
-    ORT_NEED(m);
+    ORT_NEED(metadata);
     ORT_NEED(allocator);
     ORT_NEED(out);
-    return ort_give_text(allocator, ort_pairs_get(&m->texts, which), out);
+    return ort_give_text(allocator, ort_pairs_get(&metadata->texts, which), out);
 }
 
 OrtStatus *ort_ModelMetadataGetProducerName(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,

@@ -15,26 +15,26 @@ typedef struct async_run {
     void *user;
 } async_run;
 
-static void free_async(async_run *r)
+static void free_async(async_run *run)
 {
-    for (size_t i = 0; r->input_names != NULL && i < r->input_count; i++)
-        free((char *)(uintptr_t)r->input_names[i]);
-    for (size_t i = 0; r->output_names != NULL && i < r->output_count; i++)
-        free((char *)(uintptr_t)r->output_names[i]);
-    free(r->input_names);
-    free(r->output_names);
-    free(r->inputs);
-    free(r);
+    for (size_t i = 0; run->input_names != NULL && i < run->input_count; i++)
+        free((char *)(uintptr_t)run->input_names[i]);
+    for (size_t i = 0; run->output_names != NULL && i < run->output_count; i++)
+        free((char *)(uintptr_t)run->output_names[i]);
+    free(run->input_names);
+    free(run->output_names);
+    free(run->inputs);
+    free(run);
 }
 
 static void *run_async(void *user)
 {
-    async_run *r = user;
-    OrtStatus *status = ort_Run(r->session, r->options, r->input_names, r->inputs, r->input_count, r->output_names,
-                                r->output_count, r->outputs);
+    async_run *run = user;
+    OrtStatus *status = ort_Run(run->session, run->options, run->input_names, run->inputs, run->input_count,
+                                run->output_names, run->output_count, run->outputs);
 
-    r->callback(r->user, status == NULL ? r->outputs : NULL, status == NULL ? r->output_count : 0, status);
-    free_async(r);
+    run->callback(run->user, status == NULL ? run->outputs : NULL, status == NULL ? run->output_count : 0, status);
+    free_async(run);
     return NULL;
 }
 
@@ -45,40 +45,40 @@ OrtStatus *ort_RunAsync(OrtSession *session, const OrtRunOptions *run_options, c
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    async_run *r;
+    async_run *run;
     bool ok;
 
     ORT_NEED(session);
     ORT_NEED(run_async_callback);
     ORT_NEED(output);
-    r = calloc(1, sizeof *r);
-    if (r == NULL)
+    run = calloc(1, sizeof *run);
+    if (run == NULL)
         return ort_no_memory();
-    *r = (async_run){ .session = session,
-                      .options = run_options,
-                      .outputs = output,
-                      .input_count = input_len,
-                      .output_count = output_names_len,
-                      .callback = run_async_callback,
-                      .user = user_data };
-    r->input_names = calloc(input_len + 1, sizeof(char *));
-    r->output_names = calloc(output_names_len + 1, sizeof(char *));
-    r->inputs = calloc(input_len + 1, sizeof(OrtValue *));
-    ok = r->input_names != NULL && r->output_names != NULL && r->inputs != NULL;
+    *run = (async_run){ .session = session,
+                        .options = run_options,
+                        .outputs = output,
+                        .input_count = input_len,
+                        .output_count = output_names_len,
+                        .callback = run_async_callback,
+                        .user = user_data };
+    run->input_names = calloc(input_len + 1, sizeof(char *));
+    run->output_names = calloc(output_names_len + 1, sizeof(char *));
+    run->inputs = calloc(input_len + 1, sizeof(OrtValue *));
+    ok = run->input_names != NULL && run->output_names != NULL && run->inputs != NULL;
     for (size_t i = 0; ok && i < input_len; i++) {
-        r->inputs[i] = input[i];
-        r->input_names[i] = strdup(input_names[i]);
-        ok = r->input_names[i] != NULL;
+        run->inputs[i] = input[i];
+        run->input_names[i] = strdup(input_names[i]);
+        ok = run->input_names[i] != NULL;
     }
     for (size_t i = 0; ok && i < output_names_len; i++)
-        ok = (r->output_names[i] = strdup(output_names[i])) != NULL;
+        ok = (run->output_names[i] = strdup(output_names[i])) != NULL;
     if (ok && pthread_attr_init(&attributes) == 0) {
         (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        ok = pthread_create(&thread, &attributes, run_async, r) == 0;
+        ok = pthread_create(&thread, &attributes, run_async, run) == 0;
         (void)pthread_attr_destroy(&attributes);
     }
     if (!ok) {
-        free_async(r);
+        free_async(run);
         return ort_fail(ORT_FAIL, "no memory or no thread for RunAsync");
     }
     return NULL;

@@ -19,24 +19,24 @@ void ort_ReleaseOpAttr(OrtOpAttr *input)
 
 static OrtOpAttr *new_attr(const char *name, size_t name_bytes, OrtOpAttrType type, size_t count)
 {
-    OrtOpAttr *a = calloc(1, sizeof *a);
-    bool ok = a != NULL && (a->name = strndup(name, name_bytes)) != NULL;
+    OrtOpAttr *attribute = calloc(1, sizeof *attribute);
+    bool ok = attribute != NULL && (attribute->name = strndup(name, name_bytes)) != NULL;
 
     if (ok) {
-        a->type = type;
-        a->count = count;
+        attribute->type = type;
+        attribute->count = count;
         if (type == ORT_OP_ATTR_INT || type == ORT_OP_ATTR_INTS)
-            ok = (a->ints = calloc(count + 1, sizeof *a->ints)) != NULL;
+            ok = (attribute->ints = calloc(count + 1, sizeof *attribute->ints)) != NULL;
         if (type == ORT_OP_ATTR_FLOAT || type == ORT_OP_ATTR_FLOATS)
-            ok = (a->floats = calloc(count + 1, sizeof *a->floats)) != NULL;
+            ok = (attribute->floats = calloc(count + 1, sizeof *attribute->floats)) != NULL;
         if (type == ORT_OP_ATTR_STRING || type == ORT_OP_ATTR_STRINGS)
-            ok = (a->strings = calloc(count + 1, sizeof *a->strings)) != NULL;
+            ok = (attribute->strings = calloc(count + 1, sizeof *attribute->strings)) != NULL;
     }
     if (!ok) {
-        ort_ReleaseOpAttr(a);
+        ort_ReleaseOpAttr(attribute);
         return NULL;
     }
-    return a;
+    return attribute;
 }
 
 static bool set_string(inlay_str *to, const char *text, size_t bytes)
@@ -53,19 +53,19 @@ static bool set_string(inlay_str *to, const char *text, size_t bytes)
     return true;
 }
 
-static OrtValue *copy_tensor(const inlay_tensor_view *t)
+static OrtValue *copy_tensor(const inlay_tensor_view *view)
 {
     inlay_value *value = NULL;
     OrtValue *out = NULL;
 
-    if (t->dtype == INLAY_STRING) {
-        if (inlay_value_create_strings(t->rank, t->dims, t->data, &value, NULL) != INLAY_OK)
+    if (view->dtype == INLAY_STRING) {
+        if (inlay_value_create_strings(view->rank, view->dims, view->data, &value, NULL) != INLAY_OK)
             return NULL;
     } else {
-        if (inlay_value_create(t->dtype, t->rank, t->dims, &value, NULL) != INLAY_OK)
+        if (inlay_value_create(view->dtype, view->rank, view->dims, &value, NULL) != INLAY_OK)
             return NULL;
-        if (t->bytes > 0)
-            memcpy(inlay_value_data(value), t->data, (size_t)t->bytes);
+        if (view->bytes > 0)
+            memcpy(inlay_value_data(value), view->data, (size_t)view->bytes);
     }
     if (ort_value_wrap(value, &out) != NULL)
         return NULL;
@@ -82,50 +82,50 @@ OrtOpAttr *ort_attr_copy(const inlay_attr_info *attr)
     };
     OrtOpAttrType type = attr->kind < sizeof types / sizeof types[0] ? types[attr->kind] : ORT_OP_ATTR_UNDEFINED;
     bool list = attr->kind >= INLAY_ATTR_FLOATS, ok = true;
-    OrtOpAttr *a = new_attr(attr->name.data, (size_t)attr->name.bytes, type, list ? attr->count : 1);
+    OrtOpAttr *attribute = new_attr(attr->name.data, (size_t)attr->name.bytes, type, list ? attr->count : 1);
 
-    if (a == NULL)
+    if (attribute == NULL)
         return NULL;
     switch (attr->kind) {
     case INLAY_ATTR_FLOAT:
-        a->floats[0] = (float)attr->f;
+        attribute->floats[0] = (float)attr->f;
         break;
     case INLAY_ATTR_INT:
-        a->ints[0] = attr->i;
+        attribute->ints[0] = attr->i;
         break;
     case INLAY_ATTR_STRING:
-        ok = set_string(&a->strings[0], attr->s.data, (size_t)attr->s.bytes);
+        ok = set_string(&attribute->strings[0], attr->s.data, (size_t)attr->s.bytes);
         break;
     case INLAY_ATTR_TENSOR:
-        a->tensor = copy_tensor(attr->tensor);
-        ok = a->tensor != NULL;
+        attribute->tensor = copy_tensor(attr->tensor);
+        ok = attribute->tensor != NULL;
         break;
     case INLAY_ATTR_FLOATS:
         if (attr->count > 0)
-            memcpy(a->floats, attr->floats, attr->count * sizeof *a->floats);
+            memcpy(attribute->floats, attr->floats, attr->count * sizeof *attribute->floats);
         break;
     case INLAY_ATTR_INTS:
         if (attr->count > 0)
-            memcpy(a->ints, attr->ints, attr->count * sizeof *a->ints);
+            memcpy(attribute->ints, attr->ints, attr->count * sizeof *attribute->ints);
         break;
     case INLAY_ATTR_STRINGS:
         for (uint32_t i = 0; ok && i < attr->count; i++)
-            ok = set_string(&a->strings[i], attr->strings[i].data, (size_t)attr->strings[i].bytes);
+            ok = set_string(&attribute->strings[i], attr->strings[i].data, (size_t)attr->strings[i].bytes);
         break;
     default:
         break;
     }
     if (!ok) {
-        ort_ReleaseOpAttr(a);
+        ort_ReleaseOpAttr(attribute);
         return NULL;
     }
-    return a;
+    return attribute;
 }
 
 OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAttrType type, OrtOpAttr **op_attr)
 {
     bool single = type == ORT_OP_ATTR_INT || type == ORT_OP_ATTR_FLOAT || type == ORT_OP_ATTR_STRING, ok = true;
-    OrtOpAttr *a;
+    OrtOpAttr *attribute;
 
     ORT_NEED(name);
     ORT_NEED(op_attr);
@@ -136,38 +136,38 @@ OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAt
         return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s has a length of %d", name, len);
     if (len > 0)
         ORT_NEED(data);
-    a = new_attr(name, strlen(name), type, single ? 1 : (size_t)len);
-    if (a == NULL)
+    attribute = new_attr(name, strlen(name), type, single ? 1 : (size_t)len);
+    if (attribute == NULL)
         return ort_no_memory();
-    if (a->ints != NULL && len > 0)
-        memcpy(a->ints, data, a->count * sizeof *a->ints);
-    if (a->floats != NULL && len > 0)
-        memcpy(a->floats, data, a->count * sizeof *a->floats);
+    if (attribute->ints != NULL && len > 0)
+        memcpy(attribute->ints, data, attribute->count * sizeof *attribute->ints);
+    if (attribute->floats != NULL && len > 0)
+        memcpy(attribute->floats, data, attribute->count * sizeof *attribute->floats);
     if (type == ORT_OP_ATTR_STRING)
-        ok = set_string(a->strings, data, (size_t)len);
-    for (size_t i = 0; ok && type == ORT_OP_ATTR_STRINGS && i < a->count; i++)
-        ok = set_string(&a->strings[i], ((const char *const *)data)[i], strlen(((const char *const *)data)[i]));
+        ok = set_string(attribute->strings, data, (size_t)len);
+    for (size_t i = 0; ok && type == ORT_OP_ATTR_STRINGS && i < attribute->count; i++)
+        ok = set_string(&attribute->strings[i], ((const char *const *)data)[i], strlen(((const char *const *)data)[i]));
     if (!ok) {
-        ort_ReleaseOpAttr(a);
+        ort_ReleaseOpAttr(attribute);
         return ort_no_memory();
     }
-    *op_attr = a;
+    *op_attr = attribute;
     return NULL;
 }
 
 /* Texts follow one another, each with its NUL; a single one has none. */
-static size_t bytes_of(const OrtOpAttr *a)
+static size_t bytes_of(const OrtOpAttr *attribute)
 {
     size_t bytes = 0;
 
-    if (a->ints != NULL)
-        return a->count * sizeof *a->ints;
-    if (a->floats != NULL)
-        return a->count * sizeof *a->floats;
-    if (a->type == ORT_OP_ATTR_STRING)
-        return (size_t)a->strings[0].bytes;
-    for (size_t i = 0; a->strings != NULL && i < a->count; i++)
-        bytes += (size_t)a->strings[i].bytes + 1;
+    if (attribute->ints != NULL)
+        return attribute->count * sizeof *attribute->ints;
+    if (attribute->floats != NULL)
+        return attribute->count * sizeof *attribute->floats;
+    if (attribute->type == ORT_OP_ATTR_STRING)
+        return (size_t)attribute->strings[0].bytes;
+    for (size_t i = 0; attribute->strings != NULL && i < attribute->count; i++)
+        bytes += (size_t)attribute->strings[i].bytes + 1;
     return bytes;
 }
 

@@ -73,25 +73,25 @@ OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtV
     return NULL;
 }
 
-static OrtStatus *bind_output(OrtIoBinding *b, const char *name, OrtValue *value)
+static OrtStatus *bind_output(OrtIoBinding *binding, const char *name, OrtValue *value)
 {
     uint32_t index;
     size_t at = 0;
 
-    ORT_NEED(b);
-    ORT_TRY(ort_find_output(b->session, name, &index));
-    while (at < b->output_count && b->outputs[at].index != index)
+    ORT_NEED(binding);
+    ORT_TRY(ort_find_output(binding->session, name, &index));
+    while (at < binding->output_count && binding->outputs[at].index != index)
         at++;
-    if (at == b->output_count) {
-        if (!ORT_GROW(b->outputs, at))
+    if (at == binding->output_count) {
+        if (!ORT_GROW(binding->outputs, at))
             return ort_no_memory();
-        b->outputs[b->output_count++] = (bound_output){ .index = index };
+        binding->outputs[binding->output_count++] = (bound_output){ .index = index };
     }
     if (value != NULL)
         (void)ort_value_ref(value);
-    ort_ReleaseValue(b->outputs[at].value);
-    b->outputs[at].value = value;
-    b->outputs[at].fixed = value != NULL;
+    ort_ReleaseValue(binding->outputs[at].value);
+    binding->outputs[at].value = value;
+    binding->outputs[at].fixed = value != NULL;
     return NULL;
 }
 

@@ -46,13 +46,13 @@ typedef struct text_out {
 } text_out;
 
 INLAY_PRINTF(2, 3)
-static void put(text_out *t, const char *format, ...)
+static void put(text_out *out, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    if (t->at < sizeof t->text)
-        t->at += (size_t)vsnprintf(t->text + t->at, sizeof t->text - t->at, format, args);
+    if (out->at < sizeof out->text)
+        out->at += (size_t)vsnprintf(out->text + out->at, sizeof out->text - out->at, format, args);
     va_end(args);
 }
 
@@ -65,7 +65,7 @@ static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op
 }
 
 /* "?", "*2" or "%1" behind the name of a formal. */
-static void put_option(text_out *t, const OrtCustomOp *op, bool output, size_t i)
+static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t i)
 {
     int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
     int (*same)(const OrtCustomOp *) = output ? op->GetVariadicOutputHomogeneity : op->GetVariadicInputHomogeneity;
@@ -74,10 +74,10 @@ static void put_option(text_out *t, const OrtCustomOp *op, bool output, size_t i
 
     switch (characteristic(op, output, i)) {
     case ORT_OPTIONAL:
-        put(t, "?");
+        put(out, "?");
         break;
     case ORT_VARIADIC:
-        put(t, "%c%d", mixed ? '%' : '*', least < 0 ? 0 : least > 9 ? 9 : least);
+        put(out, "%c%d", mixed ? '%' : '*', least < 0 ? 0 : least > 9 ? 9 : least);
         break;
     default:
         break;
@@ -86,7 +86,7 @@ static void put_option(text_out *t, const OrtCustomOp *op, bool output, size_t i
 
 /* The operator in the notation of inlay/plugin.h. An input without a type takes any; an output without one has the type
  * of the first such input, unless a function says. */
-static OrtStatus *write_signature(const OrtCustomOp *op, text_out *t)
+static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
 {
     size_t inputs = op->GetInputTypeCount(op), outputs = op->GetOutputTypeCount(op);
     long first_any = -1;
@@ -95,34 +95,34 @@ static OrtStatus *write_signature(const OrtCustomOp *op, text_out *t)
     for (size_t i = 0; i < inputs; i++) {
         ONNXTensorElementDataType type = op->GetInputType(op, i);
 
-        put(t, "%sx%zu", i > 0 ? ", " : "", i);
-        put_option(t, op, false, i);
+        put(out, "%sx%zu", i > 0 ? ", " : "", i);
+        put_option(out, op, false, i);
         if (type != 0) {
-            put(t, ":%s", inlay_dtype_name(ort_dtype(type)));
+            put(out, ":%s", inlay_dtype_name(ort_dtype(type)));
             continue;
         }
-        put(t, ":T%zu", i);
+        put(out, ":T%zu", i);
         put(&types, "%sT%zu=@all_ir13", types.at > 0 ? ", " : "", i);
         if (first_any < 0)
             first_any = (long)i;
     }
-    put(t, " -> ");
+    put(out, " -> ");
     for (size_t i = 0; i < outputs; i++) {
         ONNXTensorElementDataType type = op->GetOutputType(op, i);
 
-        put(t, "%sy%zu", i > 0 ? ", " : "", i);
-        put_option(t, op, true, i);
+        put(out, "%sy%zu", i > 0 ? ", " : "", i);
+        put_option(out, op, true, i);
         if (type != 0) {
-            put(t, ":%s", inlay_dtype_name(ort_dtype(type)));
+            put(out, ":%s", inlay_dtype_name(ort_dtype(type)));
         } else if (first_any >= 0 && !ort_custom_infers(op)) {
-            put(t, ":T%ld", first_any);
+            put(out, ":T%ld", first_any);
         } else {
-            put(t, ":U%zu", i);
+            put(out, ":U%zu", i);
             put(&types, "%sU%zu=@all_ir13", types.at > 0 ? ", " : "", i);
         }
     }
-    put(t, "; %s; ...", types.text);
-    if (t->at >= sizeof t->text || types.at >= sizeof types.text)
+    put(out, "; %s; ...", types.text);
+    if (out->at >= sizeof out->text || types.at >= sizeof types.text)
         return ort_fail(ORT_INVALID_ARGUMENT, "custom operator %s has too many inputs and outputs", op->GetName(op));
     return NULL;
 }
@@ -198,74 +198,74 @@ static OrtStatus *find_known(const char *domain, const char *name, uint32_t sinc
     return NULL;
 }
 
-static OrtStatus *add_known(struct batch *b, const char *domain, const char *name, uint32_t since,
+static OrtStatus *add_known(struct batch *batch, const char *domain, const char *name, uint32_t since,
                             const char *signature)
 {
-    known_op *k;
+    known_op *op;
 
-    if (b->plugin.operator_count == MOST_OF_BATCH)
+    if (batch->plugin.operator_count == MOST_OF_BATCH)
         return ort_fail(ORT_FAIL, "more than %d new custom operators in one session", MOST_OF_BATCH);
-    k = calloc(1, sizeof *k);
-    if (k == NULL)
+    op = calloc(1, sizeof *op);
+    if (op == NULL)
         return ort_no_memory();
-    k->domain = strdup(domain);
-    k->name = strdup(name);
-    k->signature = strdup(signature);
-    k->since = since;
-    if (k->domain == NULL || k->name == NULL || k->signature == NULL) {
-        free(k->domain);
-        free(k->name);
-        free(k->signature);
-        free(k);
+    op->domain = strdup(domain);
+    op->name = strdup(name);
+    op->signature = strdup(signature);
+    op->since = since;
+    if (op->domain == NULL || op->name == NULL || op->signature == NULL) {
+        free(op->domain);
+        free(op->name);
+        free(op->signature);
+        free(op);
         return ort_no_memory();
     }
-    b->ops[b->plugin.operator_count++] = (inlay_operator){
+    batch->ops[batch->plugin.operator_count++] = (inlay_operator){
         .struct_size = sizeof(inlay_operator),
-        .domain = k->domain,
-        .op_type = k->name,
-        .signature = k->signature,
+        .domain = op->domain,
+        .op_type = op->name,
+        .signature = op->signature,
         .since_version = since,
         .flags = INLAY_OPERATOR_RANDOM,
         .infer = ort_custom_infer,
     };
-    k->next = known;
-    known = k;
+    op->next = known;
+    known = op;
     return NULL;
 }
 
 /* Forgets the operators of a batch that was not registered. */
-static void forget(struct batch *b)
+static void forget(struct batch *batch)
 {
-    for (uint32_t i = 0; i < b->plugin.operator_count; i++) {
-        known_op *k = known;
+    for (uint32_t i = 0; i < batch->plugin.operator_count; i++) {
+        known_op *op = known;
 
-        known = k->next;
-        free(k->domain);
-        free(k->name);
-        free(k->signature);
-        free(k);
+        known = op->next;
+        free(op->domain);
+        free(op->name);
+        free(op->signature);
+        free(op);
     }
-    free(b);
+    free(batch);
 }
 
 /* The lock is held. */
 static OrtStatus *register_new(const ort_custom *custom)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct batch *b = calloc(1, sizeof *b);
+    struct batch *batch = calloc(1, sizeof *batch);
     OrtStatus *failed = NULL;
 
-    if (b == NULL)
+    if (batch == NULL)
         return ort_no_memory();
-    b->plugin = (inlay_plugin){ .struct_size = sizeof b->plugin,
-                                .abi_major = INLAY_ABI_MAJOR,
-                                .abi_minor = INLAY_ABI_MINOR,
-                                .name = "custom operators of the program",
-                                .version = "1",
-                                .build_id = "1",
-                                .operators = b->ops,
-                                .operator_stride = sizeof b->ops[0],
-                                .provider_stride = sizeof(inlay_provider) };
+    batch->plugin = (inlay_plugin){ .struct_size = sizeof batch->plugin,
+                                    .abi_major = INLAY_ABI_MAJOR,
+                                    .abi_minor = INLAY_ABI_MINOR,
+                                    .name = "custom operators of the program",
+                                    .version = "1",
+                                    .build_id = "1",
+                                    .operators = batch->ops,
+                                    .operator_stride = sizeof batch->ops[0],
+                                    .provider_stride = sizeof(inlay_provider) };
     for (size_t i = 0; i < custom->count && failed == NULL; i++) {
         const OrtCustomOp *op = custom->ops[i].op;
         text_out signature = { .at = 0 };
@@ -275,20 +275,20 @@ static OrtStatus *register_new(const ort_custom *custom)
         if (failed == NULL)
             failed = find_known(custom->ops[i].domain, op->GetName(op), start_version(op), signature.text, &k);
         if (failed == NULL && k == NULL)
-            failed = add_known(b, custom->ops[i].domain, op->GetName(op), start_version(op), signature.text);
+            failed = add_known(batch, custom->ops[i].domain, op->GetName(op), start_version(op), signature.text);
     }
-    if (failed == NULL && b->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
+    if (failed == NULL && batch->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
         failed = ort_fail(ORT_FAIL, "more than %d sets of custom operators in one process", MOST_BATCHES);
-    if (failed != NULL || b->plugin.operator_count == 0) {
-        forget(b);
+    if (failed != NULL || batch->plugin.operator_count == 0) {
+        forget(batch);
         return failed;
     }
-    batches[batch_count] = b;
+    batches[batch_count] = batch;
     failed = ort_from(inlay_plugin_register(entries[batch_count], &diag), &diag);
     if (failed == NULL)
         batch_count++;
     else
-        forget(b);
+        forget(batch);
     return failed;
 }
 
@@ -342,30 +342,30 @@ static OrtStatus *choose_provider(const ort_custom *custom, inlay_options *to)
 OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to, ort_custom **out)
 {
     OrtStatus *failed;
-    ort_custom *c;
+    ort_custom *custom;
 
     *out = NULL;
     if (options->domain_count == 0)
         return NULL;
-    c = calloc(1, sizeof *c);
-    if (c == NULL)
+    custom = calloc(1, sizeof *custom);
+    if (custom == NULL)
         return ort_no_memory();
-    failed = gather(options, c);
+    failed = gather(options, custom);
     (void)pthread_mutex_lock(&lock);
     if (failed == NULL)
-        failed = register_new(c);
-    c->id = next_id++;
-    c->next = sessions;
-    sessions = c;
+        failed = register_new(custom);
+    custom->id = next_id++;
+    custom->next = sessions;
+    sessions = custom;
     (void)pthread_mutex_unlock(&lock);
     if (failed == NULL)
-        failed = choose_provider(c, to);
+        failed = choose_provider(custom, to);
     if (failed != NULL) {
-        ort_custom_end(c);
+        ort_custom_end(custom);
         return failed;
     }
-    ort_custom_creating(c);
-    *out = c;
+    ort_custom_creating(custom);
+    *out = custom;
     return NULL;
 }
 
@@ -390,14 +390,14 @@ void ort_custom_end(ort_custom *custom)
 
 const ort_custom *ort_custom_find(uint64_t id)
 {
-    const ort_custom *c;
+    const ort_custom *custom;
 
     (void)pthread_mutex_lock(&lock);
-    c = sessions;
-    while (c != NULL && c->id != id)
-        c = c->next;
+    custom = sessions;
+    while (custom != NULL && custom->id != id)
+        custom = custom->next;
     (void)pthread_mutex_unlock(&lock);
-    return c;
+    return custom;
 }
 
 const OrtCustomOp *ort_custom_match(const ort_custom *custom, const inlay_node_info *node)

@@ -18,32 +18,32 @@ bool ort_custom_infers(const OrtCustomOp *op)
 inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
     const OrtCustomOp *op = being_created != NULL ? ort_custom_match(being_created, infer->node) : NULL;
-    OrtShapeInferContext c = { .infer = infer };
+    OrtShapeInferContext context = { .infer = infer };
     inlay_status status = INLAY_OK;
     OrtStatus *failed;
 
     (void)ctx;
     if (op == NULL || !ort_custom_infers(op))
         return INLAY_OK; /* shapes come with the run */
-    c.shapes = calloc((size_t)infer->input_count + 1, sizeof(OrtTensorTypeAndShapeInfo *));
-    c.attrs = calloc((size_t)infer->node->attr_count + 1, sizeof(OrtOpAttr *));
-    if (c.shapes == NULL || c.attrs == NULL) {
+    context.shapes = calloc((size_t)infer->input_count + 1, sizeof(OrtTensorTypeAndShapeInfo *));
+    context.attrs = calloc((size_t)infer->node->attr_count + 1, sizeof(OrtOpAttr *));
+    if (context.shapes == NULL || context.attrs == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to infer shapes");
         goto done;
     }
-    failed = op->InferOutputShapeFn(op, &c);
+    failed = op->InferOutputShapeFn(op, &context);
     if (failed != NULL) {
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL, "shape inference of %s: %s", infer->node->op_type.data, failed->text);
         ort_ReleaseStatus(failed);
     }
 done:
-    for (uint32_t i = 0; c.shapes != NULL && i < infer->input_count; i++)
-        ort_ReleaseTensorTypeAndShapeInfo(c.shapes[i]);
-    for (uint32_t i = 0; c.attrs != NULL && i < infer->node->attr_count; i++)
-        ort_ReleaseOpAttr(c.attrs[i]);
-    free(c.shapes);
-    free(c.attrs);
+    for (uint32_t i = 0; context.shapes != NULL && i < infer->input_count; i++)
+        ort_ReleaseTensorTypeAndShapeInfo(context.shapes[i]);
+    for (uint32_t i = 0; context.attrs != NULL && i < infer->node->attr_count; i++)
+        ort_ReleaseOpAttr(context.attrs[i]);
+    free(context.shapes);
+    free(context.attrs);
     return status;
 }
 
@@ -59,7 +59,7 @@ OrtStatus *ort_ShapeInferContext_GetInputCount(const OrtShapeInferContext *conte
 OrtStatus *ort_ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext *context, size_t index,
                                                    OrtTensorTypeAndShapeInfo **info)
 {
-    const inlay_value_info *v;
+    const inlay_value_info *value;
     int64_t dims[INLAY_MAX_RANK];
     uint32_t rank;
 
@@ -68,12 +68,13 @@ OrtStatus *ort_ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext *c
     *info = NULL;
     if (index >= context->infer->input_count || context->infer->inputs[index] == NULL)
         return ort_fail(ORT_INVALID_ARGUMENT, "Failed to get type shape info for the index %zu", index);
-    v = context->infer->inputs[index];
-    rank = v->rank == INLAY_RANK_UNKNOWN ? 0 : v->rank;
+    value = context->infer->inputs[index];
+    rank = value->rank == INLAY_RANK_UNKNOWN ? 0 : value->rank;
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : -1;
+        dims[d] = value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : -1;
     if (context->shapes[index] == NULL)
-        context->shapes[index] = ort_shape_new(ort_type_of(v->dtype), v->rank != INLAY_RANK_UNKNOWN, rank, dims, NULL);
+        context->shapes[index] =
+            ort_shape_new(ort_type_of(value->dtype), value->rank != INLAY_RANK_UNKNOWN, rank, dims, NULL);
     *info = context->shapes[index];
     return *info != NULL ? NULL : ort_no_memory();
 }
@@ -89,12 +90,12 @@ OrtStatus *ort_ShapeInferContext_GetAttribute(const OrtShapeInferContext *contex
     *attr = NULL;
     node = context->infer->node;
     for (uint32_t i = 0; i < node->attr_count; i++) {
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
 
-        if (strcmp(a->name.data, attr_name) != 0)
+        if (strcmp(attribute->name.data, attr_name) != 0)
             continue;
         if (context->attrs[i] == NULL)
-            context->attrs[i] = ort_attr_copy(a);
+            context->attrs[i] = ort_attr_copy(attribute);
         *attr = context->attrs[i];
         return *attr != NULL ? NULL : ort_no_memory();
     }

@@ -5,30 +5,31 @@
 
 /* ------------------------------------------------------------------ the node */
 
-static OrtTypeInfo *type_of(const inlay_value_info *v)
+static OrtTypeInfo *type_of(const inlay_value_info *value)
 {
     static const uint32_t kinds[] = { [INLAY_VALUE_TENSOR] = INLAY_KIND_TENSOR,
                                       [INLAY_VALUE_SEQUENCE] = INLAY_KIND_SEQUENCE,
                                       [INLAY_VALUE_OPTIONAL] = INLAY_KIND_OPTIONAL,
                                       [INLAY_VALUE_MAP] = INLAY_KIND_MAP };
-    bool known = v->rank != INLAY_RANK_UNKNOWN;
+    bool known = value->rank != INLAY_RANK_UNKNOWN;
     int64_t dims[INLAY_MAX_RANK];
 
-    for (uint32_t d = 0; known && d < v->rank; d++)
-        dims[d] = v->dims[d].kind == INLAY_DIM_FIXED ? v->dims[d].value : -1;
-    return ort_type_new(v->kind < sizeof kinds / sizeof kinds[0] ? kinds[v->kind] : 0,
-                        ort_shape_new(ort_type_of(v->dtype), known, known ? v->rank : 0, dims, NULL));
+    for (uint32_t d = 0; known && d < value->rank; d++)
+        dims[d] = value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : -1;
+    return ort_type_new(value->kind < sizeof kinds / sizeof kinds[0] ? kinds[value->kind] : 0,
+                        ort_shape_new(ort_type_of(value->dtype), known, known ? value->rank : 0, dims, NULL));
 }
 
-static bool copy_ports(OrtKernelInfo *k, const inlay_graph *graph, const uint32_t *values, size_t count, size_t first)
+static bool copy_ports(OrtKernelInfo *info, const inlay_graph *graph, const uint32_t *values, size_t count,
+                       size_t first)
 {
     for (size_t i = 0; i < count; i++) {
-        const inlay_value_info *v = inlay_graph_value(graph, values[i]);
+        const inlay_value_info *value = inlay_graph_value(graph, values[i]);
 
-        k->names[first + i] = strdup(v != NULL ? v->name.data : "");
-        if (v != NULL)
-            k->types[first + i] = type_of(v);
-        if (k->names[first + i] == NULL || (v != NULL && k->types[first + i] == NULL))
+        info->names[first + i] = strdup(value != NULL ? value->name.data : "");
+        if (value != NULL)
+            info->types[first + i] = type_of(value);
+        if (info->names[first + i] == NULL || (value != NULL && info->types[first + i] == NULL))
             return false;
     }
     return true;
@@ -36,38 +37,39 @@ static bool copy_ports(OrtKernelInfo *k, const inlay_graph *graph, const uint32_
 
 OrtKernelInfo *ort_kernel_info_new(const inlay_graph *graph, const inlay_node_info *node, const ort_custom *custom)
 {
-    OrtKernelInfo *k = calloc(1, sizeof *k);
+    OrtKernelInfo *info = calloc(1, sizeof *info);
     size_t ports = (size_t)node->input_count + node->output_count;
     bool ok;
 
-    if (k == NULL)
+    if (info == NULL)
         return NULL;
-    k->references = 1;
-    k->since_version = node->since_version;
-    k->entries = &custom->entries;
-    k->input_count = node->input_count;
-    k->output_count = node->output_count;
-    k->name = strdup(node->name.data);
-    k->domain = strdup(node->domain.data);
-    k->op_type = strdup(node->op_type.data);
-    k->attrs = calloc((size_t)node->attr_count + 1, sizeof(OrtOpAttr *));
-    k->names = calloc(ports + 1, sizeof(char *));
-    k->types = calloc(ports + 1, sizeof(OrtTypeInfo *));
-    k->constants = calloc((size_t)node->input_count + 1, sizeof(OrtValue *));
-    ok = k->name != NULL && k->domain != NULL && k->op_type != NULL && k->attrs != NULL && k->names != NULL &&
-         k->types != NULL && k->constants != NULL && copy_ports(k, graph, node->inputs, node->input_count, 0) &&
-         copy_ports(k, graph, node->outputs, node->output_count, node->input_count);
+    info->references = 1;
+    info->since_version = node->since_version;
+    info->entries = &custom->entries;
+    info->input_count = node->input_count;
+    info->output_count = node->output_count;
+    info->name = strdup(node->name.data);
+    info->domain = strdup(node->domain.data);
+    info->op_type = strdup(node->op_type.data);
+    info->attrs = calloc((size_t)node->attr_count + 1, sizeof(OrtOpAttr *));
+    info->names = calloc(ports + 1, sizeof(char *));
+    info->types = calloc(ports + 1, sizeof(OrtTypeInfo *));
+    info->constants = calloc((size_t)node->input_count + 1, sizeof(OrtValue *));
+    ok = info->name != NULL && info->domain != NULL && info->op_type != NULL && info->attrs != NULL &&
+         info->names != NULL && info->types != NULL && info->constants != NULL &&
+         copy_ports(info, graph, node->inputs, node->input_count, 0) &&
+         copy_ports(info, graph, node->outputs, node->output_count, node->input_count);
     for (uint32_t i = 0; ok && i < node->attr_count; i++) {
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
 
-        k->attrs[k->attr_count] = ort_attr_copy(a);
-        ok = k->attrs[k->attr_count++] != NULL;
+        info->attrs[info->attr_count] = ort_attr_copy(attribute);
+        ok = info->attrs[info->attr_count++] != NULL;
     }
     if (!ok) {
-        ort_ReleaseKernelInfo(k);
+        ort_ReleaseKernelInfo(info);
         return NULL;
     }
-    return k;
+    return info;
 }
 
 OrtStatus *ort_CopyKernelInfo(const OrtKernelInfo *info, OrtKernelInfo **info_copy)
@@ -123,87 +125,87 @@ static OrtStatus *find_attr(const OrtKernelInfo *info, const char *name, OrtOpAt
 
 OrtStatus *ort_KernelInfoGetAttribute_float(const OrtKernelInfo *info, const char *name, float *out)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(out);
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOAT, &a));
-    *out = a->floats[0];
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOAT, &attribute));
+    *out = attribute->floats[0];
     return NULL;
 }
 
 OrtStatus *ort_KernelInfoGetAttribute_int64(const OrtKernelInfo *info, const char *name, int64_t *out)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(out);
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INT, &a));
-    *out = a->ints[0];
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INT, &attribute));
+    *out = attribute->ints[0];
     return NULL;
 }
 
 OrtStatus *ort_KernelInfoGetAttribute_string(const OrtKernelInfo *info, const char *name, char *out, size_t *size)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(size);
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRING, &a));
-    return ort_fill_text(a->strings[0].data, out, size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRING, &attribute));
+    return ort_fill_text(attribute->strings[0].data, out, size);
 }
 
 /* out NULL asks for the number of elements. */
-static OrtStatus *fill_array(const OrtOpAttr *a, const void *elements, size_t element, void *out, size_t *size)
+static OrtStatus *fill_array(const OrtOpAttr *attribute, const void *elements, size_t element, void *out, size_t *size)
 {
     size_t room = *size;
 
-    *size = a->count;
+    *size = attribute->count;
     if (out == NULL)
         return NULL;
-    if (room < a->count)
+    if (room < attribute->count)
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "Result buffer is not large enough: it holds %zu elements, attribute %s has %zu", room, a->name,
-                        a->count);
-    if (a->count > 0)
-        memcpy(out, elements, a->count * element);
+                        "Result buffer is not large enough: it holds %zu elements, attribute %s has %zu", room,
+                        attribute->name, attribute->count);
+    if (attribute->count > 0)
+        memcpy(out, elements, attribute->count * element);
     return NULL;
 }
 
 OrtStatus *ort_KernelInfoGetAttributeArray_float(const OrtKernelInfo *info, const char *name, float *out, size_t *size)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(size);
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOATS, &a));
-    return fill_array(a, a->floats, sizeof *out, out, size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_FLOATS, &attribute));
+    return fill_array(attribute, attribute->floats, sizeof *out, out, size);
 }
 
 OrtStatus *ort_KernelInfoGetAttributeArray_int64(const OrtKernelInfo *info, const char *name, int64_t *out,
                                                  size_t *size)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(size);
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INTS, &a));
-    return fill_array(a, a->ints, sizeof *out, out, size);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_INTS, &attribute));
+    return fill_array(attribute, attribute->ints, sizeof *out, out, size);
 }
 
 OrtStatus *ort_KernelInfoGetAttributeArray_string(const OrtKernelInfo *info, const char *name, OrtAllocator *allocator,
                                                   char ***out, size_t *size)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     ORT_NEED(allocator);
     ORT_NEED(out);
     ORT_NEED(size);
     *out = NULL;
     *size = 0;
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRINGS, &a));
-    if (a->count == 0)
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_STRINGS, &attribute));
+    if (attribute->count == 0)
         return NULL;
-    *out = allocator->Alloc(allocator, a->count * sizeof **out);
+    *out = allocator->Alloc(allocator, attribute->count * sizeof **out);
     if (*out == NULL)
         return ort_no_memory();
-    for (size_t i = 0; i < a->count; i++) {
-        OrtStatus *failed = ort_give_text(allocator, a->strings[i].data, &(*out)[i]);
+    for (size_t i = 0; i < attribute->count; i++) {
+        OrtStatus *failed = ort_give_text(allocator, attribute->strings[i].data, &(*out)[i]);
 
         if (failed == NULL)
             continue;
@@ -213,20 +215,20 @@ OrtStatus *ort_KernelInfoGetAttributeArray_string(const OrtKernelInfo *info, con
         *out = NULL;
         return failed;
     }
-    *size = a->count;
+    *size = attribute->count;
     return NULL;
 }
 
 OrtStatus *ort_KernelInfoGetAttribute_tensor(const OrtKernelInfo *info, const char *name, OrtAllocator *allocator,
                                              OrtValue **out)
 {
-    const OrtOpAttr *a;
+    const OrtOpAttr *attribute;
 
     (void)allocator; /* shared, not copied */
     ORT_NEED(out);
     *out = NULL;
-    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_TENSOR, &a));
-    *out = ort_value_ref(a->tensor);
+    ORT_TRY(find_attr(info, name, ORT_OP_ATTR_TENSOR, &attribute));
+    *out = ort_value_ref(attribute->tensor);
     return NULL;
 }
 
@@ -396,9 +398,10 @@ OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t in
 
 /* Memory of the run for an output that somebody reads, of the value itself otherwise. Texts are handed over when the
  * kernel is done. */
-static OrtStatus *make_output(const OrtKernelContext *c, size_t index, const int64_t *dims, size_t rank, OrtValue **out)
+static OrtStatus *make_output(const OrtKernelContext *context, size_t index, const int64_t *dims, size_t rank,
+                              OrtValue **out)
 {
-    inlay_dtype dtype = c->output_types[index];
+    inlay_dtype dtype = context->output_types[index];
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     inlay_status status;
@@ -408,13 +411,14 @@ static OrtStatus *make_output(const OrtKernelContext *c, size_t index, const int
     ORT_TRY(ort_check_shape(dims, rank, &count));
     if (dtype == INLAY_STRING)
         return ort_strings_new(dims, rank, out);
-    if (c->output_at[index] == INLAY_NONE) {
+    if (context->output_at[index] == INLAY_NONE) {
         status = inlay_value_create(dtype, (uint32_t)rank, dims, &value, &diag);
         return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
     }
-    status = c->host->output_alloc(c->host->ctx, c->args->run, c->output_at[index], (uint32_t)rank, dims, &buffer);
+    status = context->host->output_alloc(context->host->ctx, context->args->run, context->output_at[index],
+                                         (uint32_t)rank, dims, &buffer);
     if (status != INLAY_OK)
-        return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, c->info->name);
+        return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, context->info->name);
     status = inlay_value_borrow(dtype, (uint32_t)rank, dims, inlay_buffer_host(&buffer), buffer.bytes, &value, &diag);
     return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
 }
@@ -464,19 +468,19 @@ OrtStatus *ort_KernelContext_GetAllocator(const OrtKernelContext *context, const
 OrtStatus *ort_KernelContext_GetScratchBuffer(const OrtKernelContext *context, const OrtMemoryInfo *mem_info,
                                               size_t count_or_bytes, void **out)
 {
-    OrtKernelContext *c = (OrtKernelContext *)(uintptr_t)context;
-    ort_scratch *s;
+    OrtKernelContext *kernel_context = (OrtKernelContext *)(uintptr_t)context;
+    ort_scratch *scratch;
 
     ORT_NEED(context);
     ORT_NEED(mem_info);
     ORT_NEED(out);
     *out = NULL;
-    s = count_or_bytes <= PTRDIFF_MAX - sizeof *s ? malloc(sizeof *s + count_or_bytes) : NULL;
-    if (s == NULL)
+    scratch = count_or_bytes <= PTRDIFF_MAX - sizeof *scratch ? malloc(sizeof *scratch + count_or_bytes) : NULL;
+    if (scratch == NULL)
         return ort_no_memory();
-    s->next = c->scratch;
-    c->scratch = s;
-    *out = s->memory;
+    scratch->next = kernel_context->scratch;
+    kernel_context->scratch = scratch;
+    *out = scratch->memory;
     return NULL;
 }
 
@@ -487,18 +491,18 @@ struct loop {
 
 static inlay_status run_loop(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct loop *l = user;
+    const struct loop *loop = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        l->fn(l->user, (size_t)i);
+        loop->fn(loop->user, (size_t)i);
     return INLAY_OK;
 }
 
 OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (*fn)(void *, size_t), size_t total,
                                          size_t num_batch, void *usr_data)
 {
-    struct loop l = { fn, usr_data };
+    struct loop loop = { fn, usr_data };
     int64_t grain = num_batch > 0 ? (int64_t)((total + num_batch - 1) / num_batch) : 1;
     inlay_status status;
 
@@ -507,6 +511,6 @@ OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (
         return NULL;
     ORT_NEED(fn);
     status = context->host->parallel_for(context->host->ctx, context->args->run, (int64_t)total, grain > 0 ? grain : 1,
-                                         run_loop, &l);
+                                         run_loop, &loop);
     return status == INLAY_OK ? NULL : ort_fail(ORT_FAIL, "the run was stopped");
 }

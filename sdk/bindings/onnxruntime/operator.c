@@ -31,81 +31,82 @@ struct writer {
     bool failed; /* no memory */
 };
 
-static void put(struct writer *w, const void *data, size_t bytes)
+static void put(struct writer *writer, const void *data, size_t bytes)
 {
-    if (bytes > w->room - w->count) {
-        size_t room = (w->count + bytes) * 2 + 256;
-        unsigned char *more = w->failed ? NULL : realloc(w->data, room);
+    if (bytes > writer->room - writer->count) {
+        size_t room = (writer->count + bytes) * 2 + 256;
+        unsigned char *more = writer->failed ? NULL : realloc(writer->data, room);
 
         if (more == NULL) {
-            w->failed = true;
+            writer->failed = true;
             return;
         }
-        w->data = more;
-        w->room = room;
+        writer->data = more;
+        writer->room = room;
     }
     if (bytes > 0)
-        memcpy(w->data + w->count, data, bytes);
-    w->count += bytes;
+        memcpy(writer->data + writer->count, data, bytes);
+    writer->count += bytes;
 }
 
-static void put_varint(struct writer *w, uint64_t value)
+static void put_varint(struct writer *writer, uint64_t value)
 {
     do {
         unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
 
-        put(w, &c, 1);
+        put(writer, &c, 1);
         value >>= 7;
     } while (value > 0);
 }
 
-static void put_number(struct writer *w, uint32_t field, int64_t value)
+static void put_number(struct writer *writer, uint32_t field, int64_t value)
 {
-    put_varint(w, field << 3);
-    put_varint(w, (uint64_t)value);
+    put_varint(writer, field << 3);
+    put_varint(writer, (uint64_t)value);
 }
 
-static void put_float(struct writer *w, uint32_t field, float value)
+static void put_float(struct writer *writer, uint32_t field, float value)
 {
-    put_varint(w, field << 3 | 5);
-    put(w, &value, sizeof value);
+    put_varint(writer, field << 3 | 5);
+    put(writer, &value, sizeof value);
 }
 
-static void put_blob(struct writer *w, uint32_t field, const void *data, size_t bytes)
+static void put_blob(struct writer *writer, uint32_t field, const void *data, size_t bytes)
 {
-    put_varint(w, field << 3 | 2);
-    put_varint(w, bytes);
-    put(w, data, bytes);
+    put_varint(writer, field << 3 | 2);
+    put_varint(writer, bytes);
+    put(writer, data, bytes);
 }
 
-static void put_text(struct writer *w, uint32_t field, const char *text)
+static void put_text(struct writer *writer, uint32_t field, const char *text)
 {
-    put_blob(w, field, text, strlen(text));
+    put_blob(writer, field, text, strlen(text));
 }
 
 /* Appends part as a message and empties it. */
-static void put_message(struct writer *w, uint32_t field, struct writer *part)
+static void put_message(struct writer *writer, uint32_t field, struct writer *part)
 {
-    put_blob(w, field, part->data, part->count);
-    w->failed |= part->failed;
+    put_blob(writer, field, part->data, part->count);
+    writer->failed |= part->failed;
     free(part->data);
     *part = (struct writer){ 0 };
 }
 
-static void put_attr(struct writer *node, const OrtOpAttr *a)
+static void put_attr(struct writer *node, const OrtOpAttr *attribute)
 {
     static const int kinds[] = { [ORT_OP_ATTR_INT] = 2,    [ORT_OP_ATTR_INTS] = 7,   [ORT_OP_ATTR_FLOAT] = 1,
                                  [ORT_OP_ATTR_FLOATS] = 6, [ORT_OP_ATTR_STRING] = 3, [ORT_OP_ATTR_STRINGS] = 8 };
     struct writer attr = { 0 };
 
-    put_text(&attr, 1, a->name);
-    put_number(&attr, 20, kinds[a->type]);
-    for (size_t i = 0; a->ints != NULL && i < a->count; i++)
-        put_number(&attr, a->type == ORT_OP_ATTR_INT ? 3 : 8, a->ints[i]);
-    for (size_t i = 0; a->floats != NULL && i < a->count; i++)
-        put_float(&attr, a->type == ORT_OP_ATTR_FLOAT ? 2 : 7, a->floats[i]);
-    for (size_t i = 0; a->strings != NULL && i < a->count; i++)
-        put_blob(&attr, a->type == ORT_OP_ATTR_STRING ? 4 : 9, a->strings[i].data, (size_t)a->strings[i].bytes);
+    put_text(&attr, 1, attribute->name);
+    put_number(&attr, 20, kinds[attribute->type]);
+    for (size_t i = 0; attribute->ints != NULL && i < attribute->count; i++)
+        put_number(&attr, attribute->type == ORT_OP_ATTR_INT ? 3 : 8, attribute->ints[i]);
+    for (size_t i = 0; attribute->floats != NULL && i < attribute->count; i++)
+        put_float(&attr, attribute->type == ORT_OP_ATTR_FLOAT ? 2 : 7, attribute->floats[i]);
+    for (size_t i = 0; attribute->strings != NULL && i < attribute->count; i++)
+        put_blob(&attr, attribute->type == ORT_OP_ATTR_STRING ? 4 : 9, attribute->strings[i].data,
+                 (size_t)attribute->strings[i].bytes);
     put_message(node, 5, &attr);
 }
 
@@ -166,11 +167,11 @@ void ort_ReleaseOp(OrtOp *input)
     if (input == NULL)
         return;
     while (input->variants != NULL) {
-        struct variant *v = input->variants;
+        struct variant *variant = input->variants;
 
-        input->variants = v->next;
-        ort_ReleaseSession(v->session);
-        free(v);
+        input->variants = variant->next;
+        ort_ReleaseSession(variant->session);
+        free(variant);
     }
     for (size_t i = 0; input->attrs != NULL && i < input->attr_count; i++)
         ort_ReleaseOpAttr(input->attrs[i]);
@@ -181,30 +182,32 @@ void ort_ReleaseOp(OrtOp *input)
     free(input);
 }
 
-static OrtStatus *copy_attr(const OrtOpAttr *a, OrtOpAttr **out)
+static OrtStatus *copy_attr(const OrtOpAttr *attribute, OrtOpAttr **out)
 {
     const char **texts;
     OrtStatus *failed;
 
-    switch (a->type) {
+    switch (attribute->type) {
     case ORT_OP_ATTR_INT:
     case ORT_OP_ATTR_INTS:
-        return ort_CreateOpAttr(a->name, a->ints, (int)a->count, a->type, out);
+        return ort_CreateOpAttr(attribute->name, attribute->ints, (int)attribute->count, attribute->type, out);
     case ORT_OP_ATTR_FLOAT:
     case ORT_OP_ATTR_FLOATS:
-        return ort_CreateOpAttr(a->name, a->floats, (int)a->count, a->type, out);
+        return ort_CreateOpAttr(attribute->name, attribute->floats, (int)attribute->count, attribute->type, out);
     case ORT_OP_ATTR_STRING:
-        return ort_CreateOpAttr(a->name, a->strings[0].data, (int)a->strings[0].bytes, a->type, out);
+        return ort_CreateOpAttr(attribute->name, attribute->strings[0].data, (int)attribute->strings[0].bytes,
+                                attribute->type, out);
     case ORT_OP_ATTR_STRINGS:
-        texts = calloc(a->count + 1, sizeof *texts);
-        for (size_t i = 0; texts != NULL && i < a->count; i++)
-            texts[i] = a->strings[i].data;
-        failed = texts == NULL ? ort_no_memory() : ort_CreateOpAttr(a->name, texts, (int)a->count, a->type, out);
+        texts = calloc(attribute->count + 1, sizeof *texts);
+        for (size_t i = 0; texts != NULL && i < attribute->count; i++)
+            texts[i] = attribute->strings[i].data;
+        failed = texts == NULL ? ort_no_memory()
+                               : ort_CreateOpAttr(attribute->name, texts, (int)attribute->count, attribute->type, out);
         free(texts);
         return failed;
     default:
         return ort_fail(ORT_NOT_IMPLEMENTED, "attribute %s: operators called by kernels take no attribute of type %d",
-                        a->name, a->type);
+                        attribute->name, attribute->type);
     }
 }
 
@@ -278,28 +281,28 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
     size_t bytes = (op->input_count + op->output_count) * sizeof *types;
     OrtStatus *failed;
     struct writer file = { 0 };
-    struct variant *v;
+    struct variant *variant;
 
-    for (v = op->variants; v != NULL; v = v->next) {
-        if (memcmp(v->types, types, bytes) == 0) {
-            *out = v->session;
+    for (variant = op->variants; variant != NULL; variant = variant->next) {
+        if (memcmp(variant->types, types, bytes) == 0) {
+            *out = variant->session;
             return NULL;
         }
     }
-    v = calloc(1, sizeof *v + bytes);
-    if (v == NULL)
+    variant = calloc(1, sizeof *variant + bytes);
+    if (variant == NULL)
         return ort_no_memory();
-    memcpy(v->types, types, bytes);
+    memcpy(variant->types, types, bytes);
     put_model(&file, op, types);
-    failed = file.failed ? ort_no_memory() : ort_session_from_bytes(file.data, file.count, &v->session);
+    failed = file.failed ? ort_no_memory() : ort_session_from_bytes(file.data, file.count, &variant->session);
     free(file.data);
     if (failed != NULL) {
-        free(v);
+        free(variant);
         return failed;
     }
-    v->next = op->variants;
-    op->variants = v;
-    *out = v->session;
+    variant->next = op->variants;
+    op->variants = variant;
+    *out = variant->session;
     return NULL;
 }
 

@@ -26,18 +26,18 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 {
     const inlay_option_value *session = args->options;
     const ort_custom *custom = NULL;
-    custom_provider *p;
+    custom_provider *provider;
 
     (void)ctx;
     if (args->option_count > 0 && session->is_set != 0 && session->s != NULL)
         custom = ort_custom_find(strtoull(session->s, NULL, 10));
     if (custom == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the session has no custom operators of the program");
-    p = calloc(1, sizeof *p);
-    if (p == NULL)
+    provider = calloc(1, sizeof *provider);
+    if (provider == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", ORT_PROVIDER);
-    *p = (custom_provider){ host, custom };
-    *out_state = p;
+    *provider = (custom_provider){ host, custom };
+    *out_state = provider;
     return INLAY_OK;
 }
 
@@ -51,14 +51,14 @@ static void destroy(void *state)
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    const custom_provider *p = state;
+    const custom_provider *provider = state;
     inlay_status status = INLAY_OK;
 
     (void)diag;
     for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
         if (candidates[n] == 0)
             continue;
-        if (ort_custom_match(p->custom, inlay_graph_node(graph, n)) != NULL) {
+        if (ort_custom_match(provider->custom, inlay_graph_node(graph, n)) != NULL) {
             const inlay_offer offer = { .struct_size = sizeof offer,
                                         .cookie = n,
                                         .nodes = &n,
@@ -96,18 +96,18 @@ static uint32_t find(const uint32_t *list, uint32_t count, uint32_t value)
 
 static void release_compiled(void *state, inlay_compiled *compiled)
 {
-    custom_kernel *k = (custom_kernel *)(void *)compiled;
+    custom_kernel *kernel = (custom_kernel *)(void *)compiled;
 
     (void)state;
-    if (k == NULL)
+    if (kernel == NULL)
         return;
-    if (k->kernel != NULL)
-        k->op->KernelDestroy(k->kernel);
-    ort_ReleaseKernelInfo(k->info);
-    free(k->input_at);
-    free(k->output_at);
-    free(k->output_types);
-    free(k);
+    if (kernel->kernel != NULL)
+        kernel->op->KernelDestroy(kernel->kernel);
+    ort_ReleaseKernelInfo(kernel->info);
+    free(kernel->input_at);
+    free(kernel->output_at);
+    free(kernel->output_types);
+    free(kernel);
 }
 
 static inlay_status tell(inlay_diag *diag, const char *what, const OrtKernelInfo *info, OrtStatus *failed)
@@ -121,11 +121,11 @@ static inlay_status tell(inlay_diag *diag, const char *what, const OrtKernelInfo
 }
 
 /* The constants that a node reads, where the kernel can see them for as long as it lives. */
-static inlay_status hold_constants(const custom_provider *p, const inlay_compile_request *r,
-                                   const inlay_node_info *node, custom_kernel *k, inlay_diag *diag)
+static inlay_status hold_constants(const custom_provider *provider, const inlay_compile_request *request,
+                                   const inlay_node_info *node, custom_kernel *kernel, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(r->graph, node->inputs[i]);
+        const inlay_value_info *v = inlay_graph_value(request->graph, node->inputs[i]);
         int64_t dims[INLAY_MAX_RANK];
         inlay_value *value = NULL;
         const void *data;
@@ -133,65 +133,69 @@ static inlay_status hold_constants(const custom_provider *p, const inlay_compile
 
         if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = v->data_bytes > 0 ? p->host->align_constant(p->host->ctx, r->handle, node->inputs[i], 64) : "";
+        data = v->data_bytes > 0
+                   ? provider->host->align_constant(provider->host->ctx, request->handle, node->inputs[i], 64)
+                   : "";
         if (data == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", k->info->name);
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", kernel->info->name);
         for (uint32_t d = 0; d < v->rank; d++)
             dims[d] = v->dims[d].value;
         status = inlay_value_borrow(v->dtype, v->rank, dims, (void *)(uintptr_t)data, v->data_bytes, &value, diag);
         if (status != INLAY_OK)
             return status;
-        r->constants[node->inputs[i]] = INLAY_CONST_BORROWED;
-        if (ort_value_wrap(value, &k->info->constants[i]) != NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", k->info->name);
+        request->constants[node->inputs[i]] = INLAY_CONST_BORROWED;
+        if (ort_value_wrap(value, &kernel->info->constants[i]) != NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", kernel->info->name);
     }
     return INLAY_OK;
 }
 
-static inlay_status make_kernel(custom_kernel *k, inlay_diag *diag)
+static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
 {
     OrtStatus *failed = NULL;
 
-    if (k->op->version >= 16 && k->op->CreateKernelV2 != NULL)
-        failed = k->op->CreateKernelV2(k->op, ort_table(), k->info, &k->kernel);
+    if (kernel->op->version >= 16 && kernel->op->CreateKernelV2 != NULL)
+        failed = kernel->op->CreateKernelV2(kernel->op, ort_table(), kernel->info, &kernel->kernel);
     else
-        k->kernel = k->op->CreateKernel(k->op, ort_table(), k->info);
-    return failed == NULL ? INLAY_OK : tell(diag, "its kernel was not made", k->info, failed);
+        kernel->kernel = kernel->op->CreateKernel(kernel->op, ort_table(), kernel->info);
+    return failed == NULL ? INLAY_OK : tell(diag, "its kernel was not made", kernel->info, failed);
 }
 
-static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled,
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
-    const custom_provider *p = state;
-    const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[0]);
-    custom_kernel *k = calloc(1, sizeof *k);
+    const custom_provider *provider = state;
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[0]);
+    custom_kernel *kernel = calloc(1, sizeof *kernel);
     inlay_status status = INLAY_OK;
 
-    if (k == NULL)
+    if (kernel == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
-    k->op = ort_custom_match(p->custom, node);
-    k->info = ort_kernel_info_new(r->graph, node, p->custom);
-    k->input_at = calloc((size_t)node->input_count + 1, sizeof *k->input_at);
-    k->output_at = calloc((size_t)node->output_count + 1, sizeof *k->output_at);
-    k->output_types = calloc((size_t)node->output_count + 1, sizeof *k->output_types);
-    if (k->info == NULL || k->input_at == NULL || k->output_at == NULL || k->output_types == NULL) {
+    kernel->op = ort_custom_match(provider->custom, node);
+    kernel->info = ort_kernel_info_new(request->graph, node, provider->custom);
+    kernel->input_at = calloc((size_t)node->input_count + 1, sizeof *kernel->input_at);
+    kernel->output_at = calloc((size_t)node->output_count + 1, sizeof *kernel->output_at);
+    kernel->output_types = calloc((size_t)node->output_count + 1, sizeof *kernel->output_types);
+    if (kernel->info == NULL || kernel->input_at == NULL || kernel->output_at == NULL || kernel->output_types == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
         goto done;
     }
     for (uint32_t i = 0; i < node->input_count; i++)
-        k->input_at[i] = node->inputs[i] == INLAY_NONE ? INLAY_NONE : find(r->inputs, r->input_count, node->inputs[i]);
+        kernel->input_at[i] =
+            node->inputs[i] == INLAY_NONE ? INLAY_NONE : find(request->inputs, request->input_count, node->inputs[i]);
     for (uint32_t i = 0; i < node->output_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(r->graph, node->outputs[i]);
+        const inlay_value_info *value = inlay_graph_value(request->graph, node->outputs[i]);
 
-        k->output_at[i] = v == NULL ? INLAY_NONE : find(r->outputs, r->output_count, node->outputs[i]);
-        k->output_types[i] = v == NULL ? INLAY_UNDEFINED : v->dtype;
+        kernel->output_at[i] =
+            value == NULL ? INLAY_NONE : find(request->outputs, request->output_count, node->outputs[i]);
+        kernel->output_types[i] = value == NULL ? INLAY_UNDEFINED : value->dtype;
     }
-    INLAY_TRY(hold_constants(p, r, node, k, diag));
-    INLAY_TRY(make_kernel(k, diag));
-    *out_compiled = (inlay_compiled *)(void *)k;
-    k = NULL;
+    INLAY_TRY(hold_constants(provider, request, node, kernel, diag));
+    INLAY_TRY(make_kernel(kernel, diag));
+    *out_compiled = (inlay_compiled *)(void *)kernel;
+    kernel = NULL;
 done:
-    release_compiled(state, (inlay_compiled *)(void *)k);
+    release_compiled(state, (inlay_compiled *)(void *)kernel);
     return status;
 }
 
@@ -221,35 +225,36 @@ static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_
     return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
 }
 
-static inlay_status wrap_inputs(const custom_kernel *k, OrtKernelContext *c)
+static inlay_status wrap_inputs(const custom_kernel *kernel, OrtKernelContext *context)
 {
-    for (size_t i = 0; i < k->info->input_count; i++) {
+    for (size_t i = 0; i < kernel->info->input_count; i++) {
         inlay_value *value = NULL;
-        const inlay_tensor_arg *a;
+        const inlay_tensor_arg *arg;
         inlay_status status;
 
-        if (k->info->constants[i] != NULL)
-            c->inputs[i] = ort_value_ref(k->info->constants[i]);
-        if (k->input_at[i] == INLAY_NONE)
+        if (kernel->info->constants[i] != NULL)
+            context->inputs[i] = ort_value_ref(kernel->info->constants[i]);
+        if (kernel->input_at[i] == INLAY_NONE)
             continue;
-        a = arg_at(c->args->inputs, c->args, k->input_at[i]);
-        status = inlay_value_borrow(a->dtype, a->rank, a->dims, inlay_buffer_host(&a->buffer), a->buffer.bytes, &value,
-                                    c->args->diag);
+        arg = arg_at(context->args->inputs, context->args, kernel->input_at[i]);
+        status = inlay_value_borrow(arg->dtype, arg->rank, arg->dims, inlay_buffer_host(&arg->buffer),
+                                    arg->buffer.bytes, &value, context->args->diag);
         if (status != INLAY_OK)
             return status;
-        if (ort_value_wrap(value, &c->inputs[i]) != NULL)
-            return inlay_fail(c->args->diag, INLAY_OUT_OF_MEMORY, "no memory for an input of %s", k->info->name);
+        if (ort_value_wrap(value, &context->inputs[i]) != NULL)
+            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for an input of %s",
+                              kernel->info->name);
     }
     return INLAY_OK;
 }
 
 /* Texts that a kernel made, as the run keeps them. */
-static inlay_status hand_over_texts(const OrtKernelContext *c, size_t index, const OrtValue *made)
+static inlay_status hand_over_texts(const OrtKernelContext *context, size_t index, const OrtValue *made)
 {
-    const inlay_host *host = c->host;
+    const inlay_host *host = context->host;
     inlay_buffer buffer;
     inlay_str *to;
-    inlay_status status = host->output_alloc(host->ctx, c->args->run, c->output_at[index],
+    inlay_status status = host->output_alloc(host->ctx, context->args->run, context->output_at[index],
                                              inlay_value_rank(made->value), inlay_value_dims(made->value), &buffer);
 
     if (status != INLAY_OK)
@@ -257,7 +262,7 @@ static inlay_status hand_over_texts(const OrtKernelContext *c, size_t index, con
     to = inlay_buffer_host(&buffer);
     for (int64_t i = 0; i < inlay_value_count(made->value); i++) {
         uint64_t bytes = made->strings[i].bytes;
-        char *text = host->string_alloc(host->ctx, c->args->run, bytes + 1);
+        char *text = host->string_alloc(host->ctx, context->args->run, bytes + 1);
 
         if (text == NULL)
             return INLAY_OUT_OF_MEMORY;
@@ -269,65 +274,69 @@ static inlay_status hand_over_texts(const OrtKernelContext *c, size_t index, con
     return INLAY_OK;
 }
 
-static inlay_status finish_outputs(const custom_kernel *k, const OrtKernelContext *c)
+static inlay_status finish_outputs(const custom_kernel *kernel, const OrtKernelContext *context)
 {
-    for (size_t i = 0; i < k->info->output_count; i++) {
-        if (k->output_at[i] == INLAY_NONE)
+    for (size_t i = 0; i < kernel->info->output_count; i++) {
+        if (kernel->output_at[i] == INLAY_NONE)
             continue;
-        if (c->outputs[i] == NULL)
-            return inlay_fail(c->args->diag, INLAY_INTERNAL, "custom operator %s (node %s) did not make output %zu",
-                              k->info->op_type, k->info->name, i);
-        if (c->outputs[i]->strings != NULL && hand_over_texts(c, i, c->outputs[i]) != INLAY_OK)
-            return inlay_fail(c->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the texts of %s", k->info->name);
+        if (context->outputs[i] == NULL)
+            return inlay_fail(context->args->diag, INLAY_INTERNAL,
+                              "custom operator %s (node %s) did not make output %zu", kernel->info->op_type,
+                              kernel->info->name, i);
+        if (context->outputs[i]->strings != NULL && hand_over_texts(context, i, context->outputs[i]) != INLAY_OK)
+            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the texts of %s",
+                              kernel->info->name);
     }
     return INLAY_OK;
 }
 
-static inlay_status compute(const custom_kernel *k, OrtKernelContext *c)
+static inlay_status compute(const custom_kernel *kernel, OrtKernelContext *context)
 {
     OrtStatus *failed = NULL;
-    inlay_status status = wrap_inputs(k, c);
+    inlay_status status = wrap_inputs(kernel, context);
 
     if (status != INLAY_OK)
         return status;
-    if (k->op->version >= 16 && k->op->KernelComputeV2 != NULL)
-        failed = k->op->KernelComputeV2(k->kernel, c);
+    if (kernel->op->version >= 16 && kernel->op->KernelComputeV2 != NULL)
+        failed = kernel->op->KernelComputeV2(kernel->kernel, context);
     else
-        k->op->KernelCompute(k->kernel, c);
+        kernel->op->KernelCompute(kernel->kernel, context);
     if (failed != NULL)
-        return tell(c->args->diag, "it failed", k->info, failed);
-    return finish_outputs(k, c);
+        return tell(context->args->diag, "it failed", kernel->info, failed);
+    return finish_outputs(kernel, context);
 }
 
 static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args)
 {
-    const custom_provider *p = state;
-    const custom_kernel *k = (const custom_kernel *)(const void *)compiled;
-    OrtKernelContext c = {
-        .host = p->host, .args = args, .info = k->info, .output_at = k->output_at, .output_types = k->output_types
-    };
+    const custom_provider *provider = state;
+    const custom_kernel *kernel = (const custom_kernel *)(const void *)compiled;
+    OrtKernelContext context = { .host = provider->host,
+                                 .args = args,
+                                 .info = kernel->info,
+                                 .output_at = kernel->output_at,
+                                 .output_types = kernel->output_types };
     inlay_status status;
 
     (void)instance;
-    c.inputs = calloc(k->info->input_count + 1, sizeof(OrtValue *));
-    c.outputs = calloc(k->info->output_count + 1, sizeof(OrtValue *));
-    if (c.inputs != NULL && c.outputs != NULL)
-        status = compute(k, &c);
+    context.inputs = calloc(kernel->info->input_count + 1, sizeof(OrtValue *));
+    context.outputs = calloc(kernel->info->output_count + 1, sizeof(OrtValue *));
+    if (context.inputs != NULL && context.outputs != NULL)
+        status = compute(kernel, &context);
     else
-        status = inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", k->info->name);
-    for (size_t i = 0; c.inputs != NULL && i < k->info->input_count; i++)
-        ort_ReleaseValue(c.inputs[i]);
-    for (size_t i = 0; c.outputs != NULL && i < k->info->output_count; i++)
-        ort_ReleaseValue(c.outputs[i]);
-    while (c.scratch != NULL) {
-        ort_scratch *next = c.scratch->next;
+        status = inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "no memory to run %s", kernel->info->name);
+    for (size_t i = 0; context.inputs != NULL && i < kernel->info->input_count; i++)
+        ort_ReleaseValue(context.inputs[i]);
+    for (size_t i = 0; context.outputs != NULL && i < kernel->info->output_count; i++)
+        ort_ReleaseValue(context.outputs[i]);
+    while (context.scratch != NULL) {
+        ort_scratch *next = context.scratch->next;
 
-        free(c.scratch);
-        c.scratch = next;
+        free(context.scratch);
+        context.scratch = next;
     }
-    free(c.inputs);
-    free(c.outputs);
+    free(context.inputs);
+    free(context.outputs);
     return status;
 }
 

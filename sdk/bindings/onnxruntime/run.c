@@ -8,26 +8,26 @@
 
 /* ------------------------------------------------------------------ contexts */
 
-static OrtStatus *take_context(OrtSession *s, inlay_context **out)
+static OrtStatus *take_context(OrtSession *session, inlay_context **out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
     *out = NULL;
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->idle_count > 0)
-        *out = s->idle[--s->idle_count];
-    (void)pthread_mutex_unlock(&s->lock);
-    return *out != NULL ? NULL : ort_from(inlay_context_create(s->session, out, &diag), &diag);
+    (void)pthread_mutex_lock(&session->lock);
+    if (session->idle_count > 0)
+        *out = session->idle[--session->idle_count];
+    (void)pthread_mutex_unlock(&session->lock);
+    return *out != NULL ? NULL : ort_from(inlay_context_create(session->session, out, &diag), &diag);
 }
 
-static void give_context(OrtSession *s, inlay_context *context)
+static void give_context(OrtSession *session, inlay_context *context)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->idle_count < ORT_MOST_IDLE) {
-        s->idle[s->idle_count++] = context;
+    (void)pthread_mutex_lock(&session->lock);
+    if (session->idle_count < ORT_MOST_IDLE) {
+        session->idle[session->idle_count++] = context;
         context = NULL;
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_unlock(&session->lock);
     inlay_context_destroy(context);
 }
 
@@ -46,10 +46,10 @@ static const char *type_text(uint32_t kind, inlay_dtype dtype, char *text, size_
 }
 
 /* ONNX Runtime takes a tensor of any shape for a scalar; here it takes one element. */
-static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *v)
+static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *value)
 {
-    return v != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
-           inlay_value_kind(v) == INLAY_KIND_TENSOR && inlay_value_rank(v) > 0 && inlay_value_count(v) == 1;
+    return value != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
+           inlay_value_kind(value) == INLAY_KIND_TENSOR && inlay_value_rank(value) > 0 && inlay_value_count(value) == 1;
 }
 
 /* The sentences that users of ONNX Runtime know, before inlay says its own. */
@@ -91,33 +91,33 @@ static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
 static OrtStatus *bind_feed(inlay_context *context, const inlay_io_info *info, const ort_feed *feed)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = feed->value->value, *scalar = NULL;
+    inlay_value *value = feed->value->value, *scalar = NULL;
     inlay_status status = INLAY_OK;
 
-    if (stands_for_scalar(info, v))
-        status = inlay_value_borrow(inlay_value_dtype(v), 0, NULL, inlay_value_data(v), inlay_value_bytes(v), &scalar,
-                                    &diag);
+    if (stands_for_scalar(info, value))
+        status = inlay_value_borrow(inlay_value_dtype(value), 0, NULL, inlay_value_data(value),
+                                    inlay_value_bytes(value), &scalar, &diag);
     if (status == INLAY_OK)
-        status = inlay_context_set_input(context, feed->index, scalar != NULL ? scalar : v, &diag);
+        status = inlay_context_set_input(context, feed->index, scalar != NULL ? scalar : value, &diag);
     inlay_value_unref(scalar);
     return ort_from(status, &diag);
 }
 
-static OrtStatus *bind_feeds(OrtSession *s, inlay_context *context, const ort_feed *feeds, size_t count)
+static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const ort_feed *feeds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        inlay_io_info info = ort_input_info(s, feeds[i].index);
+        inlay_io_info info = ort_input_info(session, feeds[i].index);
 
         ORT_TRY(check_feed(&info, feeds[i].value));
         ORT_TRY(bind_feed(context, &info, &feeds[i]));
     }
-    for (uint32_t i = 0; i < s->input_count; i++) {
-        bool fed = ort_input_info(s, s->inputs[i]).kind == INLAY_KIND_OPTIONAL;
+    for (uint32_t i = 0; i < session->input_count; i++) {
+        bool fed = ort_input_info(session, session->inputs[i]).kind == INLAY_KIND_OPTIONAL;
 
         for (size_t k = 0; k < count && !fed; k++)
-            fed = feeds[k].index == s->inputs[i];
+            fed = feeds[k].index == session->inputs[i];
         if (!fed)
-            return ort_fail(ORT_FAIL, "Missing Input: %s", ort_input_info(s, s->inputs[i]).name);
+            return ort_fail(ORT_FAIL, "Missing Input: %s", ort_input_info(session, session->inputs[i]).name);
     }
     return NULL;
 }
@@ -138,27 +138,27 @@ typedef struct fetch_list {
 } fetch_list;
 
 /* A run may give the value that it writes to another shape: it gets one of its own, over the program's memory. */
-static OrtStatus *bind_fetches(OrtSession *s, inlay_context *context, const fetch_list *f)
+static OrtStatus *bind_fetches(OrtSession *session, inlay_context *context, const fetch_list *list)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    for (size_t k = 0; k < f->count; k++) {
+    for (size_t k = 0; k < list->count; k++) {
         inlay_value *target = NULL;
-        const inlay_value *v;
+        const inlay_value *value;
         inlay_status status;
 
-        if (f->values[k] == NULL || is_copied(f->values[k]))
+        if (list->values[k] == NULL || is_copied(list->values[k]))
             continue;
-        if (f->values[k]->type != ONNX_TYPE_TENSOR)
+        if (list->values[k]->type != ONNX_TYPE_TENSOR)
             return ort_fail(ORT_NOT_IMPLEMENTED,
                             "output %s: values other than tensors that are there before the run are not "
                             "implemented in inlay",
-                            ort_output_info(s, f->wanted[k]).name);
-        v = f->values[k]->value;
-        status = inlay_value_borrow(inlay_value_dtype(v), inlay_value_rank(v), inlay_value_dims(v), inlay_value_data(v),
-                                    inlay_value_bytes(v), &target, &diag);
+                            ort_output_info(session, list->wanted[k]).name);
+        value = list->values[k]->value;
+        status = inlay_value_borrow(inlay_value_dtype(value), inlay_value_rank(value), inlay_value_dims(value),
+                                    inlay_value_data(value), inlay_value_bytes(value), &target, &diag);
         if (status == INLAY_OK)
-            status = inlay_context_set_output(context, f->wanted[k], target, &diag);
+            status = inlay_context_set_output(context, list->wanted[k], target, &diag);
         inlay_value_unref(target);
         if (status != INLAY_OK)
             return ort_from(status, &diag);
@@ -166,12 +166,13 @@ static OrtStatus *bind_fetches(OrtSession *s, inlay_context *context, const fetc
     return NULL;
 }
 
-static void write_shape(const inlay_value *v, char *text, size_t bytes)
+static void write_shape(const inlay_value *value, char *text, size_t bytes)
 {
     size_t at = (size_t)snprintf(text, bytes, "{");
 
-    for (uint32_t d = 0; d < inlay_value_rank(v) && at < bytes; d++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)inlay_value_dims(v)[d]);
+    for (uint32_t d = 0; d < inlay_value_rank(value) && at < bytes; d++)
+        at +=
+            (size_t)snprintf(text + at, bytes - at, "%s%lld", d > 0 ? "," : "", (long long)inlay_value_dims(value)[d]);
     if (at < bytes)
         (void)snprintf(text + at, bytes - at, "}");
 }
@@ -206,18 +207,18 @@ static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *made, OrtVa
     return NULL;
 }
 
-static OrtStatus *collect(OrtSession *s, inlay_context *context, const fetch_list *f)
+static OrtStatus *collect(OrtSession *session, inlay_context *context, const fetch_list *list)
 {
-    for (size_t k = 0; k < f->count; k++) {
-        inlay_value *made = inlay_context_output(context, f->wanted[k]);
-        inlay_io_info info = ort_output_info(s, f->wanted[k]);
+    for (size_t k = 0; k < list->count; k++) {
+        inlay_value *made = inlay_context_output(context, list->wanted[k]);
+        inlay_io_info info = ort_output_info(session, list->wanted[k]);
 
-        if (f->values[k] != NULL)
-            ORT_TRY(fill_fetch(&info, made, f->values[k]));
+        if (list->values[k] != NULL)
+            ORT_TRY(fill_fetch(&info, made, list->values[k]));
         else if (made != NULL)
-            ORT_TRY(ort_value_wrap(inlay_value_ref(made), &f->values[k]));
+            ORT_TRY(ort_value_wrap(inlay_value_ref(made), &list->values[k]));
         else
-            ORT_TRY(ort_value_bare(ONNX_TYPE_OPTIONAL, &f->values[k]));
+            ORT_TRY(ort_value_bare(ONNX_TYPE_OPTIONAL, &list->values[k]));
     }
     return NULL;
 }
@@ -238,19 +239,19 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     struct tm parts;
     char when[64];
     bool bad;
-    FILE *f;
+    FILE *file;
 
     if (localtime_r(&now, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d_%H-%M-%S", &parts) == 0)
         when[0] = '\0';
     (void)snprintf(path, bytes, "%s_%s.json", prefix, when);
-    f = fopen(path, "we");
-    if (f == NULL)
+    file = fopen(path, "we");
+    if (file == NULL)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
-    status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, f, &diag);
-    if (status == INLAY_INVALID_ARGUMENT && ftell(f) == 0) /* there was no run */
-        status = fputs("{\"traceEvents\": []}\n", f) < 0 ? INLAY_IO_ERROR : INLAY_OK;
-    bad = ferror(f) != 0;
-    bad |= fclose(f) != 0;
+    status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, file, &diag);
+    if (status == INLAY_INVALID_ARGUMENT && ftell(file) == 0) /* there was no run */
+        status = fputs("{\"traceEvents\": []}\n", file) < 0 ? INLAY_IO_ERROR : INLAY_OK;
+    bad = ferror(file) != 0;
+    bad |= fclose(file) != 0;
     if (bad && status == INLAY_OK)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     return ort_from(status, &diag);
@@ -285,15 +286,15 @@ OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_
 
 /* ------------------------------------------------------------------ the run */
 
-static OrtStatus *run_in(OrtSession *s, inlay_context *context, const OrtRunOptions *options, const ort_feed *feeds,
-                         size_t feed_count, const fetch_list *f)
+static OrtStatus *run_in(OrtSession *session, inlay_context *context, const OrtRunOptions *options,
+                         const ort_feed *feeds, size_t feed_count, const fetch_list *list)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    ORT_TRY(bind_feeds(s, context, feeds, feed_count));
-    ORT_TRY(bind_fetches(s, context, f));
+    ORT_TRY(bind_feeds(session, context, feeds, feed_count));
+    ORT_TRY(bind_fetches(session, context, list));
     if (options != NULL)
         run.cancel = &options->terminate;
     status = inlay_context_run(context, &run, &diag);
@@ -309,67 +310,67 @@ static OrtStatus *run_in(OrtSession *s, inlay_context *context, const OrtRunOpti
                             ? ""
                             : "Non-zero status code returned while running the model. ",
                         diag.text);
-    return collect(s, context, f);
+    return collect(session, context, list);
 }
 
-static void unbind(inlay_context *context, const ort_feed *feeds, size_t feed_count, const fetch_list *f)
+static void unbind(inlay_context *context, const ort_feed *feeds, size_t feed_count, const fetch_list *list)
 {
     for (size_t i = 0; i < feed_count; i++)
         (void)inlay_context_set_input(context, feeds[i].index, NULL, NULL);
-    for (size_t k = 0; k < f->count; k++)
-        (void)inlay_context_set_output(context, f->wanted[k], NULL, NULL);
+    for (size_t k = 0; k < list->count; k++)
+        (void)inlay_context_set_output(context, list->wanted[k], NULL, NULL);
 }
 
-static OrtStatus *run_profiled(OrtSession *s, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
-                               const fetch_list *f)
+static OrtStatus *run_profiled(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds,
+                               size_t feed_count, const fetch_list *list)
 {
     OrtStatus *failed;
 
-    (void)pthread_mutex_lock(&s->lock); /* one profile, one run at a time */
-    if (s->profiled == NULL) {
-        (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&session->lock); /* one profile, one run at a time */
+    if (session->profiled == NULL) {
+        (void)pthread_mutex_unlock(&session->lock);
         return ort_fail(ORT_FAIL, "profiling ended while the run began; run again");
     }
-    failed = run_in(s, s->profiled, options, feeds, feed_count, f);
-    unbind(s->profiled, feeds, feed_count, f);
-    (void)pthread_mutex_unlock(&s->lock);
+    failed = run_in(session, session->profiled, options, feeds, feed_count, list);
+    unbind(session->profiled, feeds, feed_count, list);
+    (void)pthread_mutex_unlock(&session->lock);
     return failed;
 }
 
 /* A run whose options ask for a profile of its own. */
-static OrtStatus *run_and_write(OrtSession *s, inlay_context *context, const OrtRunOptions *options,
-                                const ort_feed *feeds, size_t feed_count, const fetch_list *f)
+static OrtStatus *run_and_write(OrtSession *session, inlay_context *context, const OrtRunOptions *options,
+                                const ort_feed *feeds, size_t feed_count, const fetch_list *list)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char path[1200];
 
     ORT_TRY(ort_from(inlay_context_profile(context, 1, 0, &diag), &diag));
-    ORT_TRY(run_in(s, context, options, feeds, feed_count, f));
+    ORT_TRY(run_in(session, context, options, feeds, feed_count, list));
     return write_profile(context, options->profile_prefix, path, sizeof path);
 }
 
-static OrtStatus *run_free(OrtSession *s, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
-                           const fetch_list *f)
+static OrtStatus *run_free(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                           const fetch_list *list)
 {
     bool watched = options != NULL && options->profile_prefix != NULL;
     inlay_context *context;
     OrtStatus *failed;
 
-    ORT_TRY(take_context(s, &context));
-    failed = watched ? run_and_write(s, context, options, feeds, feed_count, f)
-                     : run_in(s, context, options, feeds, feed_count, f);
-    unbind(context, feeds, feed_count, f);
+    ORT_TRY(take_context(session, &context));
+    failed = watched ? run_and_write(session, context, options, feeds, feed_count, list)
+                     : run_in(session, context, options, feeds, feed_count, list);
+    unbind(context, feeds, feed_count, list);
     if (watched)
         inlay_context_destroy(context);
     else
-        give_context(s, context);
+        give_context(session, context);
     return failed;
 }
 
 OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
 {
-    fetch_list f = { .wanted = wanted, .values = fetches, .count = fetch_count };
+    fetch_list list = { .wanted = wanted, .values = fetches, .count = fetch_count };
     uint64_t fresh = 0; /* outputs that the run makes are taken back when it fails */
     OrtStatus *failed;
 
@@ -379,8 +380,8 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
         if (fetches[k] == NULL)
             fresh |= UINT64_C(1) << k;
     failed = __atomic_load_n(&session->profiled, __ATOMIC_ACQUIRE) != NULL
-                 ? run_profiled(session, options, feeds, feed_count, &f)
-                 : run_free(session, options, feeds, feed_count, &f);
+                 ? run_profiled(session, options, feeds, feed_count, &list)
+                 : run_free(session, options, feeds, feed_count, &list);
     for (size_t k = 0; failed != NULL && k < fetch_count && k < 64; k++) {
         if ((fresh >> k & 1) == 0)
             continue;

@@ -26,25 +26,25 @@ static void hear_log(void *user, uint32_t level, const char *text)
 
 static int hear_progress(void *user, double fraction, const char *what)
 {
-    struct creation *c = user;
+    struct creation *creation = user;
 
     (void)what, (void)fraction;
-    return c->options != NULL && __atomic_load_n(&c->options->cancel_load, __ATOMIC_ACQUIRE) != 0;
+    return creation->options != NULL && __atomic_load_n(&creation->options->cancel_load, __ATOMIC_ACQUIRE) != 0;
 }
 
-static OrtStatus *set_text(struct creation *c, const char *name, const char *value)
+static OrtStatus *set_text(struct creation *creation, const char *name, const char *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    return ort_from(inlay_options_set(c->to, name, value, &diag), &diag);
+    return ort_from(inlay_options_set(creation->to, name, value, &diag), &diag);
 }
 
-static OrtStatus *set_number(struct creation *c, const char *name, int64_t value)
+static OrtStatus *set_number(struct creation *creation, const char *name, int64_t value)
 {
     char text[32];
 
     (void)snprintf(text, sizeof text, "%lld", (long long)value);
-    return set_text(c, name, text);
+    return set_text(creation, name, text);
 }
 
 static bool is_option(const char *name)
@@ -58,25 +58,25 @@ static bool is_option(const char *name)
 }
 
 /* Entries named like an option of inlay, with or without "inlay." before it, are that option. */
-static OrtStatus *set_entry(struct creation *c, const char *key, const char *value)
+static OrtStatus *set_entry(struct creation *creation, const char *key, const char *value)
 {
     const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
     char line[256];
 
     if (strcmp(key, "session.model_external_initializers_file_folder_path") == 0)
-        return set_text(c, "external_dir", value);
+        return set_text(creation, "external_dir", value);
     if (is_option(name) || (name != key && strchr(name, '.') != NULL))
-        return set_text(c, name, value);
+        return set_text(creation, name, value);
     (void)snprintf(line, sizeof line, "the session config entry %.180s has no counterpart in inlay and is left out",
                    key);
-    ort_log(&c->session->logger, ORT_LOGGING_LEVEL_INFO, line);
+    ort_log(&creation->session->logger, ORT_LOGGING_LEVEL_INFO, line);
     return NULL;
 }
 
 /* Those named first, then the reference, which runs what they leave. */
-static OrtStatus *set_providers(struct creation *c)
+static OrtStatus *set_providers(struct creation *creation)
 {
-    const OrtKeyValuePairs *named = &c->options->providers;
+    const OrtKeyValuePairs *named = &creation->options->providers;
     char list[1024] = "";
     size_t at = 0;
 
@@ -88,50 +88,51 @@ static OrtStatus *set_providers(struct creation *c)
     if (at + sizeof "reference" > sizeof list)
         return ort_fail(ORT_INVALID_ARGUMENT, "too many execution providers");
     memcpy(list + at, "reference", sizeof "reference");
-    ORT_TRY(set_text(c, "providers", list));
-    for (size_t i = 0; i < c->options->settings.count; i++)
-        ORT_TRY(set_text(c, c->options->settings.keys[i], c->options->settings.values[i]));
+    ORT_TRY(set_text(creation, "providers", list));
+    for (size_t i = 0; i < creation->options->settings.count; i++)
+        ORT_TRY(set_text(creation, creation->options->settings.keys[i], creation->options->settings.values[i]));
     return NULL;
 }
 
-static OrtStatus *apply_options(struct creation *c)
+static OrtStatus *apply_options(struct creation *creation)
 {
-    const OrtSessionOptions *o = c->options;
-    int threads = o != NULL && o->intra_threads > 0 ? o->intra_threads : ort_env_threads();
+    const OrtSessionOptions *options = creation->options;
+    int threads = options != NULL && options->intra_threads > 0 ? options->intra_threads : ort_env_threads();
     char pair[512];
 
     if (threads > 0)
-        ORT_TRY(set_number(c, "intra_threads", threads < 4096 ? threads : 4096));
-    if (o == NULL)
+        ORT_TRY(set_number(creation, "intra_threads", threads < 4096 ? threads : 4096));
+    if (options == NULL)
         return NULL;
-    if (o->level >= 0)
-        ORT_TRY(set_number(c, "level", o->level));
-    if (o->reproducible)
-        ORT_TRY(set_number(c, "reproducible", 1));
-    for (size_t i = 0; i < o->dims.count; i++) {
-        (void)snprintf(pair, sizeof pair, "%s?=%s", o->dims.keys[i], o->dims.values[i]); /* a model need not have it */
-        ORT_TRY(set_text(c, "dim", pair));
+    if (options->level >= 0)
+        ORT_TRY(set_number(creation, "level", options->level));
+    if (options->reproducible)
+        ORT_TRY(set_number(creation, "reproducible", 1));
+    for (size_t i = 0; i < options->dims.count; i++) {
+        (void)snprintf(pair, sizeof pair, "%s?=%s", options->dims.keys[i],
+                       options->dims.values[i]); /* a model need not have it */
+        ORT_TRY(set_text(creation, "dim", pair));
     }
-    ORT_TRY(set_providers(c));
-    for (size_t i = 0; i < o->entries.count; i++)
-        ORT_TRY(set_entry(c, o->entries.keys[i], o->entries.values[i]));
-    return ort_custom_begin(o, c->to, &c->session->custom);
+    ORT_TRY(set_providers(creation));
+    for (size_t i = 0; i < options->entries.count; i++)
+        ORT_TRY(set_entry(creation, options->entries.keys[i], options->entries.values[i]));
+    return ort_custom_begin(options, creation->to, &creation->session->custom);
 }
 
 /* Files and environment first: what the program asks for is stronger. */
-static OrtStatus *make_options(struct creation *c)
+static OrtStatus *make_options(struct creation *creation)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = inlay_options_create(&c->to, &diag);
+    inlay_status status = inlay_options_create(&creation->to, &diag);
 
     if (status == INLAY_OK) {
-        inlay_options_set_log(c->to, hear_log, &c->session->logger);
-        inlay_options_set_progress(c->to, hear_progress, c);
-        status = inlay_options_load(c->to, NULL, &diag);
+        inlay_options_set_log(creation->to, hear_log, &creation->session->logger);
+        inlay_options_set_progress(creation->to, hear_progress, creation);
+        status = inlay_options_load(creation->to, NULL, &diag);
     }
     if (status == INLAY_OK)
-        status = inlay_options_load_environment(c->to, &diag);
-    return status == INLAY_OK ? apply_options(c) : ort_from(status, &diag);
+        status = inlay_options_load_environment(creation->to, &diag);
+    return status == INLAY_OK ? apply_options(creation) : ort_from(status, &diag);
 }
 
 /* ------------------------------------------------------------------ life */
@@ -175,45 +176,45 @@ static OrtStatus *explain_failure(const char *path, inlay_status status, const i
     return ort_from(status, diag);
 }
 
-static OrtStatus *sort_inputs(OrtSession *s)
+static OrtStatus *sort_inputs(OrtSession *session)
 {
-    uint32_t count = inlay_session_input_count(s->session);
+    uint32_t count = inlay_session_input_count(session->session);
 
-    s->inputs = calloc((size_t)count + 1, sizeof *s->inputs);
-    s->overridable = calloc((size_t)count + 1, sizeof *s->overridable);
-    if (s->inputs == NULL || s->overridable == NULL)
+    session->inputs = calloc((size_t)count + 1, sizeof *session->inputs);
+    session->overridable = calloc((size_t)count + 1, sizeof *session->overridable);
+    if (session->inputs == NULL || session->overridable == NULL)
         return ort_no_memory();
     for (uint32_t i = 0; i < count; i++) {
-        if (ort_input_info(s, i).optional != 0)
-            s->overridable[s->overridable_count++] = i;
+        if (ort_input_info(session, i).optional != 0)
+            session->overridable[session->overridable_count++] = i;
         else
-            s->inputs[s->input_count++] = i;
+            session->inputs[session->input_count++] = i;
     }
-    s->output_count = inlay_session_output_count(s->session);
+    session->output_count = inlay_session_output_count(session->session);
     return NULL;
 }
 
 static uint64_t now_ns(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    (void)clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (uint64_t)timespec.tv_sec * 1000000000u + (uint64_t)timespec.tv_nsec;
 }
 
-static OrtStatus *start_profile(OrtSession *s, const OrtSessionOptions *options)
+static OrtStatus *start_profile(OrtSession *session, const OrtSessionOptions *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    s->profile_start_ns = now_ns();
+    session->profile_start_ns = now_ns();
     if (options == NULL || options->profile_prefix == NULL)
         return NULL;
-    if (!ort_set_text(&s->profile_prefix, options->profile_prefix))
+    if (!ort_set_text(&session->profile_prefix, options->profile_prefix))
         return ort_no_memory();
-    status = inlay_context_create(s->session, &s->profiled, &diag);
+    status = inlay_context_create(session->session, &session->profiled, &diag);
     if (status == INLAY_OK)
-        status = inlay_context_profile(s->profiled, 1, 0, &diag);
+        status = inlay_context_profile(session->profiled, 1, 0, &diag);
     return ort_from(status, &diag);
 }
 
@@ -228,75 +229,75 @@ static bool wants_own_format(const OrtSessionOptions *options)
     return bytes >= 4 && strcmp(options->optimized_path + bytes - 4, ".ort") == 0;
 }
 
-static OrtStatus *save_optimized(const struct creation *c, const char *path)
+static OrtStatus *save_optimized(const struct creation *creation, const char *path)
 {
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (c->options == NULL || c->options->optimized_path == NULL)
+    if (creation->options == NULL || creation->options->optimized_path == NULL)
         return NULL;
     if (path == NULL)
         return ort_fail(ORT_NOT_IMPLEMENTED,
                         "SetOptimizedModelFilePath for a model in memory is not implemented in inlay");
-    if (wants_own_format(c->options))
+    if (wants_own_format(creation->options))
         return ort_fail(
             ORT_NOT_IMPLEMENTED,
             "SetOptimizedModelFilePath: %s would be of the ORT format; inlay writes ONNX: name a file that does "
             "not end in .ort, and leave session.save_model_format out",
-            c->options->optimized_path);
-    args.out_path = c->options->optimized_path;
-    return ort_from(inlay_optimize(path, c->to, &args, &diag), &diag);
+            creation->options->optimized_path);
+    args.out_path = creation->options->optimized_path;
+    return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
 }
 
 /* path or data; the bytes of data are copied, since programs free them once the session is there. */
-static OrtStatus *make_session(struct creation *c, const char *path, const void *data, size_t bytes)
+static OrtStatus *make_session(struct creation *creation, const char *path, const void *data, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    OrtSession *s = c->session;
+    OrtSession *session = creation->session;
     inlay_status status;
 
-    make_logger(c->options, &s->logger);
-    ORT_TRY(make_options(c));
+    make_logger(creation->options, &session->logger);
+    ORT_TRY(make_options(creation));
     if (path != NULL) {
         struct stat st;
 
         if (stat(path, &st) != 0 && errno == ENOENT)
             return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed:Load model %s failed. File doesn't exist", path,
                             path);
-        status = inlay_session_create(path, c->to, &s->session, &diag);
+        status = inlay_session_create(path, creation->to, &session->session, &diag);
     } else {
-        s->bytes = malloc(bytes + 1);
-        if (s->bytes == NULL)
+        session->bytes = malloc(bytes + 1);
+        if (session->bytes == NULL)
             return ort_no_memory();
-        memcpy(s->bytes, data, bytes);
-        status = inlay_session_create_from_bytes(s->bytes, bytes, c->to, &s->session, &diag);
+        memcpy(session->bytes, data, bytes);
+        status = inlay_session_create_from_bytes(session->bytes, bytes, creation->to, &session->session, &diag);
     }
     if (status != INLAY_OK)
         return explain_failure(path, status, &diag);
-    ORT_TRY(sort_inputs(s));
-    ORT_TRY(save_optimized(c, path));
-    return start_profile(s, c->options);
+    ORT_TRY(sort_inputs(session));
+    ORT_TRY(save_optimized(creation, path));
+    return start_profile(session, creation->options);
 }
 
 static OrtStatus *create(const OrtSessionOptions *options, const char *path, const void *data, size_t bytes,
                          OrtSession **out)
 {
-    struct creation c = { .options = options };
+    struct creation creation = { .options = options };
     OrtStatus *failed;
 
     ORT_NEED(out);
     *out = NULL;
-    c.session = calloc(1, sizeof *c.session);
-    if (c.session == NULL)
+    creation.session = calloc(1, sizeof *creation.session);
+    if (creation.session == NULL)
         return ort_no_memory();
-    (void)pthread_mutex_init(&c.session->lock, NULL);
-    failed = make_session(&c, path, data, bytes);
+    (void)pthread_mutex_init(&creation.session->lock, NULL);
+    failed = make_session(&creation, path, data, bytes);
     ort_custom_creating(NULL);
-    inlay_options_destroy(c.to);
+    inlay_options_destroy(creation.to);
     if (failed != NULL)
-        ort_ReleaseSession(c.session);
+        ort_ReleaseSession(creation.session);
     else
-        *out = c.session;
+        *out = creation.session;
     return failed;
 }
 

@@ -21,20 +21,20 @@ struct ort_sparse {
     struct indices first, second; /* second: the outer ones of CSR */
 };
 
-void ort_sparse_free(ort_sparse *s)
+void ort_sparse_free(ort_sparse *sparse)
 {
-    if (s == NULL)
+    if (sparse == NULL)
         return;
-    if (s->owned && s->dtype == INLAY_STRING)
-        for (size_t i = 0; i < s->values_count; i++)
-            free((char *)(uintptr_t)((inlay_str *)s->values)[i].data);
-    if (s->owned)
-        free(s->values);
-    if (s->first.owned)
-        free(s->first.data);
-    if (s->second.owned)
-        free(s->second.data);
-    free(s);
+    if (sparse->owned && sparse->dtype == INLAY_STRING)
+        for (size_t i = 0; i < sparse->values_count; i++)
+            free((char *)(uintptr_t)((inlay_str *)sparse->values)[i].data);
+    if (sparse->owned)
+        free(sparse->values);
+    if (sparse->first.owned)
+        free(sparse->first.data);
+    if (sparse->second.owned)
+        free(sparse->second.data);
+    free(sparse);
 }
 
 static OrtStatus *sparse_of(const OrtValue *value, ort_sparse **out)
@@ -48,9 +48,9 @@ static OrtStatus *sparse_of(const OrtValue *value, ort_sparse **out)
 
 OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value)
 {
-    const ort_sparse *s = value->sparse;
+    const ort_sparse *sparse = value->sparse;
 
-    return ort_shape_new(ort_type_of(s->dtype), true, s->rank, s->dims, NULL);
+    return ort_shape_new(ort_type_of(sparse->dtype), true, sparse->rank, sparse->dims, NULL);
 }
 
 OrtStatus *ort_CreateSparseTensorAsOrtValue(OrtAllocator *allocator, const int64_t *dense_shape, size_t dense_shape_len,
@@ -78,12 +78,12 @@ OrtStatus *ort_CreateSparseTensorAsOrtValue(OrtAllocator *allocator, const int64
     return NULL;
 }
 
-static OrtStatus *set_values_shape(ort_sparse *s, const int64_t *shape, size_t rank)
+static OrtStatus *set_values_shape(ort_sparse *sparse, const int64_t *shape, size_t rank)
 {
-    ORT_TRY(ort_check_shape(shape, rank, &s->values_count));
-    s->values_rank = rank;
+    ORT_TRY(ort_check_shape(shape, rank, &sparse->values_count));
+    sparse->values_rank = rank;
     if (rank > 0)
-        memcpy(s->values_dims, shape, rank * sizeof *shape);
+        memcpy(sparse->values_dims, shape, rank * sizeof *shape);
     return NULL;
 }
 
@@ -115,107 +115,109 @@ OrtStatus *ort_CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo *info,
 
 /* ------------------------------------------------------------------ filling */
 
-static OrtStatus *check_empty(const ort_sparse *s)
+static OrtStatus *check_empty(const ort_sparse *sparse)
 {
-    if (s->format != ORT_SPARSE_UNDEFINED)
+    if (sparse->format != ORT_SPARSE_UNDEFINED)
         return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has indices already");
     return NULL;
 }
 
-static OrtStatus *copy_values(ort_sparse *s, const int64_t *shape, size_t rank, const void *values)
+static OrtStatus *copy_values(ort_sparse *sparse, const int64_t *shape, size_t rank, const void *values)
 {
-    size_t bytes = inlay_dtype_bits(s->dtype) / 8;
+    size_t bytes = inlay_dtype_bits(sparse->dtype) / 8;
 
-    ORT_TRY(check_empty(s));
-    if (s->values != NULL)
+    ORT_TRY(check_empty(sparse));
+    if (sparse->values != NULL)
         return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has values already");
-    ORT_TRY(set_values_shape(s, shape, rank));
-    if (s->values_count > 0)
+    ORT_TRY(set_values_shape(sparse, shape, rank));
+    if (sparse->values_count > 0)
         ORT_NEED(values);
-    s->values = calloc(s->values_count + 1, bytes);
-    s->owned = true;
-    if (s->values == NULL)
+    sparse->values = calloc(sparse->values_count + 1, bytes);
+    sparse->owned = true;
+    if (sparse->values == NULL)
         return ort_no_memory();
-    if (s->dtype != INLAY_STRING) {
-        if (s->values_count > 0)
-            memcpy(s->values, values, s->values_count * bytes);
+    if (sparse->dtype != INLAY_STRING) {
+        if (sparse->values_count > 0)
+            memcpy(sparse->values, values, sparse->values_count * bytes);
         return NULL;
     }
-    for (size_t i = 0; i < s->values_count; i++) { /* texts come as an array of char * */
+    for (size_t i = 0; i < sparse->values_count; i++) { /* texts come as an array of char * */
         const char *text = ((const char *const *)values)[i];
         char *copy = strdup(text != NULL ? text : "");
 
         if (copy == NULL)
             return ort_no_memory();
-        ((inlay_str *)s->values)[i] = (inlay_str){ copy, strlen(copy) };
+        ((inlay_str *)sparse->values)[i] = (inlay_str){ copy, strlen(copy) };
     }
     return NULL;
 }
 
 /* Indices of elements of 4 or 8 bytes; count is their number. */
-static OrtStatus *set_indices(struct indices *x, const void *data, size_t element, size_t rank, int64_t first,
+static OrtStatus *set_indices(struct indices *indices, const void *data, size_t element, size_t rank, int64_t first,
                               int64_t second, size_t count, bool copy)
 {
-    *x = (struct indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
+    *indices = (struct indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
     if (count > 0)
         ORT_NEED(data);
     if (!copy) {
-        x->data = (void *)(uintptr_t)data;
+        indices->data = (void *)(uintptr_t)data;
         return NULL;
     }
-    x->data = calloc(count + 1, element);
-    if (x->data == NULL)
+    indices->data = calloc(count + 1, element);
+    if (indices->data == NULL)
         return ort_no_memory();
     if (count > 0)
-        memcpy(x->data, data, count * element);
+        memcpy(indices->data, data, count * element);
     return NULL;
 }
 
-static OrtStatus *set_coo(ort_sparse *s, const int64_t *data, size_t count, bool copy)
+static OrtStatus *set_coo(ort_sparse *sparse, const int64_t *data, size_t count, bool copy)
 {
-    bool pairs = count == 2 * s->values_count && s->values_count > 0;
+    bool pairs = count == 2 * sparse->values_count && sparse->values_count > 0;
 
-    ORT_TRY(check_empty(s));
-    if (count != s->values_count && !(pairs && s->rank == 2))
+    ORT_TRY(check_empty(sparse));
+    if (count != sparse->values_count && !(pairs && sparse->rank == 2))
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "%zu COO indices for %zu values: one for each, or two where the tensor has "
                         "two dimensions",
-                        count, s->values_count);
-    ORT_TRY(set_indices(&s->first, data, sizeof *data, pairs ? 2 : 1, (int64_t)s->values_count, 2, count, copy));
-    s->format = ORT_SPARSE_COO;
+                        count, sparse->values_count);
+    ORT_TRY(
+        set_indices(&sparse->first, data, sizeof *data, pairs ? 2 : 1, (int64_t)sparse->values_count, 2, count, copy));
+    sparse->format = ORT_SPARSE_COO;
     return NULL;
 }
 
-static OrtStatus *set_csr(ort_sparse *s, const int64_t *inner, size_t inner_count, const int64_t *outer,
+static OrtStatus *set_csr(ort_sparse *sparse, const int64_t *inner, size_t inner_count, const int64_t *outer,
                           size_t outer_count, bool copy)
 {
-    ORT_TRY(check_empty(s));
-    if (s->rank != 2 || inner_count != s->values_count || (outer_count != 0 && outer_count != (size_t)s->dims[0] + 1))
+    ORT_TRY(check_empty(sparse));
+    if (sparse->rank != 2 || inner_count != sparse->values_count ||
+        (outer_count != 0 && outer_count != (size_t)sparse->dims[0] + 1))
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "CSR has two dimensions, an inner index for each value and rows + 1 outer "
                         "ones; there are %zu values, %zu inner and %zu outer indices",
-                        s->values_count, inner_count, outer_count);
-    ORT_TRY(set_indices(&s->first, inner, sizeof *inner, 1, (int64_t)inner_count, 0, inner_count, copy));
-    ORT_TRY(set_indices(&s->second, outer, sizeof *outer, 1, (int64_t)outer_count, 0, outer_count, copy));
-    s->format = ORT_SPARSE_CSRC;
+                        sparse->values_count, inner_count, outer_count);
+    ORT_TRY(set_indices(&sparse->first, inner, sizeof *inner, 1, (int64_t)inner_count, 0, inner_count, copy));
+    ORT_TRY(set_indices(&sparse->second, outer, sizeof *outer, 1, (int64_t)outer_count, 0, outer_count, copy));
+    sparse->format = ORT_SPARSE_CSRC;
     return NULL;
 }
 
 /* Values have the dimensions of a block first, then those of the blocks. */
-static OrtStatus *set_blocks(ort_sparse *s, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
+static OrtStatus *set_blocks(ort_sparse *sparse, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
 {
     size_t count, blocks = 1;
 
-    ORT_TRY(check_empty(s));
+    ORT_TRY(check_empty(sparse));
     ORT_TRY(ort_check_shape(shape, rank, &count));
     if (rank == 0 || rank > 2)
         return ort_fail(ORT_INVALID_ARGUMENT, "the indices of blocks have two dimensions, not %zu", rank);
-    for (size_t i = 2; i < s->values_rank; i++)
-        blocks *= (size_t)s->values_dims[i];
-    if (s->values_rank > 2 && count != 2 * blocks)
+    for (size_t i = 2; i < sparse->values_rank; i++)
+        blocks *= (size_t)sparse->values_dims[i];
+    if (sparse->values_rank > 2 && count != 2 * blocks)
         return ort_fail(ORT_FAIL, "%zu blocks of values have two indices each, not %zu indices", blocks, count);
-    ORT_TRY(set_indices(&s->first, data, sizeof *data, rank, shape[0], rank > 1 ? shape[1] : 0, count, copy));
-    s->format = ORT_SPARSE_BLOCK_SPARSE;
+    ORT_TRY(set_indices(&sparse->first, data, sizeof *data, rank, shape[0], rank > 1 ? shape[1] : 0, count, copy));
+    sparse->format = ORT_SPARSE_BLOCK_SPARSE;
     return NULL;
 }
 
@@ -223,12 +225,12 @@ OrtStatus *ort_FillSparseTensorCoo(OrtValue *ort_value, const OrtMemoryInfo *dat
                                    size_t values_shape_len, const void *values, const int64_t *indices_data,
                                    size_t indices_num)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(data_mem_info);
-    ORT_TRY(sparse_of(ort_value, &s));
-    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
-    return set_coo(s, indices_data, indices_num, true);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    ORT_TRY(copy_values(sparse, values_shape, values_shape_len, values));
+    return set_coo(sparse, indices_data, indices_num, true);
 }
 
 OrtStatus *ort_FillSparseTensorCsr(OrtValue *ort_value, const OrtMemoryInfo *data_mem_info, const int64_t *values_shape,
@@ -236,12 +238,12 @@ OrtStatus *ort_FillSparseTensorCsr(OrtValue *ort_value, const OrtMemoryInfo *dat
                                    size_t inner_indices_num, const int64_t *outer_indices_data,
                                    size_t outer_indices_num)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(data_mem_info);
-    ORT_TRY(sparse_of(ort_value, &s));
-    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
-    return set_csr(s, inner_indices_data, inner_indices_num, outer_indices_data, outer_indices_num, true);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    ORT_TRY(copy_values(sparse, values_shape, values_shape_len, values));
+    return set_csr(sparse, inner_indices_data, inner_indices_num, outer_indices_data, outer_indices_num, true);
 }
 
 OrtStatus *ort_FillSparseTensorBlockSparse(OrtValue *ort_value, const OrtMemoryInfo *data_mem_info,
@@ -249,71 +251,71 @@ OrtStatus *ort_FillSparseTensorBlockSparse(OrtValue *ort_value, const OrtMemoryI
                                            const int64_t *indices_shape_data, size_t indices_shape_len,
                                            const int32_t *indices_data)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(data_mem_info);
-    ORT_TRY(sparse_of(ort_value, &s));
-    ORT_TRY(copy_values(s, values_shape, values_shape_len, values));
-    return set_blocks(s, indices_shape_data, indices_shape_len, indices_data, true);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    ORT_TRY(copy_values(sparse, values_shape, values_shape_len, values));
+    return set_blocks(sparse, indices_shape_data, indices_shape_len, indices_data, true);
 }
 
 OrtStatus *ort_UseCooIndices(OrtValue *ort_value, int64_t *indices_data, size_t indices_num)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
-    ORT_TRY(sparse_of(ort_value, &s));
-    return set_coo(s, indices_data, indices_num, false);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    return set_coo(sparse, indices_data, indices_num, false);
 }
 
 OrtStatus *ort_UseCsrIndices(OrtValue *ort_value, int64_t *inner_data, size_t inner_num, int64_t *outer_data,
                              size_t outer_num)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
-    ORT_TRY(sparse_of(ort_value, &s));
-    return set_csr(s, inner_data, inner_num, outer_data, outer_num, false);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    return set_csr(sparse, inner_data, inner_num, outer_data, outer_num, false);
 }
 
 OrtStatus *ort_UseBlockSparseIndices(OrtValue *ort_value, const int64_t *indices_shape, size_t indices_shape_len,
                                      int32_t *indices_data)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
-    ORT_TRY(sparse_of(ort_value, &s));
-    return set_blocks(s, indices_shape, indices_shape_len, indices_data, false);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    return set_blocks(sparse, indices_shape, indices_shape_len, indices_data, false);
 }
 
 /* ------------------------------------------------------------------ asking */
 
 OrtStatus *ort_GetSparseTensorFormat(const OrtValue *ort_value, OrtSparseFormat *out)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(out);
-    ORT_TRY(sparse_of(ort_value, &s));
-    *out = s->format;
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    *out = sparse->format;
     return NULL;
 }
 
 OrtStatus *ort_GetSparseTensorValuesTypeAndShape(const OrtValue *ort_value, OrtTensorTypeAndShapeInfo **out)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(out);
-    ORT_TRY(sparse_of(ort_value, &s));
-    *out = ort_shape_new(ort_type_of(s->dtype), true, s->values_rank, s->values_dims, NULL);
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    *out = ort_shape_new(ort_type_of(sparse->dtype), true, sparse->values_rank, sparse->values_dims, NULL);
     return *out != NULL ? NULL : ort_no_memory();
 }
 
 OrtStatus *ort_GetSparseTensorValues(const OrtValue *ort_value, const void **out)
 {
-    ort_sparse *s;
+    ort_sparse *sparse;
 
     ORT_NEED(out);
-    ORT_TRY(sparse_of(ort_value, &s));
-    if (s->dtype == INLAY_STRING)
+    ORT_TRY(sparse_of(ort_value, &sparse));
+    if (sparse->dtype == INLAY_STRING)
         return ort_fail(ORT_INVALID_ARGUMENT, "Use GetStringTensor*() API to retrieve strings");
-    *out = s->values;
+    *out = sparse->values;
     return NULL;
 }
 
@@ -321,12 +323,12 @@ static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat for
                                ONNXTensorElementDataType *out_type)
 {
     static const OrtSparseFormat of[] = { ORT_SPARSE_COO, ORT_SPARSE_CSRC, ORT_SPARSE_CSRC, ORT_SPARSE_BLOCK_SPARSE };
-    ort_sparse *s;
+    ort_sparse *sparse;
 
-    ORT_TRY(sparse_of(value, &s));
-    if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || s->format != of[format])
+    ORT_TRY(sparse_of(value, &sparse));
+    if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || sparse->format != of[format])
         return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has no indices of format %d", format);
-    *out = format == ORT_SPARSE_CSR_OUTER_INDICES ? &s->second : &s->first;
+    *out = format == ORT_SPARSE_CSR_OUTER_INDICES ? &sparse->second : &sparse->first;
     *out_type = format == ORT_SPARSE_BLOCK_SPARSE_INDICES ? INLAY_INT32 : INLAY_INT64;
     return NULL;
 }
@@ -335,11 +337,11 @@ OrtStatus *ort_GetSparseTensorIndicesTypeShape(const OrtValue *ort_value, OrtSpa
                                                OrtTensorTypeAndShapeInfo **out)
 {
     ONNXTensorElementDataType type;
-    const struct indices *x;
+    const struct indices *indices;
 
     ORT_NEED(out);
-    ORT_TRY(find_indices(ort_value, indices_format, &x, &type));
-    *out = ort_shape_new(type, true, x->rank, x->dims, NULL);
+    ORT_TRY(find_indices(ort_value, indices_format, &indices, &type));
+    *out = ort_shape_new(type, true, indices->rank, indices->dims, NULL);
     return *out != NULL ? NULL : ort_no_memory();
 }
 
@@ -347,12 +349,12 @@ OrtStatus *ort_GetSparseTensorIndices(const OrtValue *ort_value, OrtSparseIndice
                                       size_t *num_indices, const void **indices_)
 {
     ONNXTensorElementDataType type;
-    const struct indices *x;
+    const struct indices *indices;
 
     ORT_NEED(num_indices);
     ORT_NEED(indices_);
-    ORT_TRY(find_indices(ort_value, indices_format, &x, &type));
-    *num_indices = x->count;
-    *indices_ = x->data;
+    ORT_TRY(find_indices(ort_value, indices_format, &indices, &type));
+    *num_indices = indices->count;
+    *indices_ = indices->data;
     return NULL;
 }

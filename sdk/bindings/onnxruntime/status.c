@@ -32,13 +32,13 @@ bool ort_grow(void *list_address, size_t count, size_t item_bytes)
 static OrtStatus *new_status(OrtErrorCode code, const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    OrtStatus *s = malloc(sizeof *s + bytes);
+    OrtStatus *status = malloc(sizeof *status + bytes);
 
-    if (s == NULL)
+    if (status == NULL)
         return no_memory_status();
-    s->code = code;
-    memcpy(s->text, text, bytes);
-    return s;
+    status->code = code;
+    memcpy(status->text, text, bytes);
+    return status;
 }
 
 OrtStatus *ort_fail(OrtErrorCode code, const char *format, ...)

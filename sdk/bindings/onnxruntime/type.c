@@ -207,42 +207,42 @@ bool ort_TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo *info)
 
 static OrtTypeInfo *tensor_type(OrtTensorTypeAndShapeInfo *shape)
 {
-    OrtTypeInfo *t = shape != NULL ? calloc(1, sizeof *t) : NULL;
+    OrtTypeInfo *info = shape != NULL ? calloc(1, sizeof *info) : NULL;
 
-    if (t == NULL) {
+    if (info == NULL) {
         ort_ReleaseTensorTypeAndShapeInfo(shape);
         return NULL;
     }
-    t->type = ONNX_TYPE_TENSOR;
-    t->tensor = shape;
-    return t;
+    info->type = ONNX_TYPE_TENSOR;
+    info->tensor = shape;
+    return info;
 }
 
 /* A type that holds another; takes inner. */
 static OrtTypeInfo *outer_type(ONNXType type, ONNXTensorElementDataType key, OrtTypeInfo *inner)
 {
-    OrtTypeInfo *t = inner != NULL ? calloc(1, sizeof *t) : NULL;
-    bool ok = t != NULL;
+    OrtTypeInfo *info = inner != NULL ? calloc(1, sizeof *info) : NULL;
+    bool ok = info != NULL;
 
     if (ok && type == ONNX_TYPE_SEQUENCE)
-        ok = (t->sequence = calloc(1, sizeof *t->sequence)) != NULL;
+        ok = (info->sequence = calloc(1, sizeof *info->sequence)) != NULL;
     if (ok && type == ONNX_TYPE_OPTIONAL)
-        ok = (t->optional = calloc(1, sizeof *t->optional)) != NULL;
+        ok = (info->optional = calloc(1, sizeof *info->optional)) != NULL;
     if (ok && type == ONNX_TYPE_MAP)
-        ok = (t->map = calloc(1, sizeof *t->map)) != NULL;
+        ok = (info->map = calloc(1, sizeof *info->map)) != NULL;
     if (!ok) {
-        free(t);
+        free(info);
         ort_ReleaseTypeInfo(inner);
         return NULL;
     }
-    t->type = type;
-    if (t->sequence != NULL)
-        t->sequence->element = inner;
-    if (t->optional != NULL)
-        t->optional->contained = inner;
-    if (t->map != NULL)
-        *t->map = (OrtMapTypeInfo){ key, inner };
-    return t;
+    info->type = type;
+    if (info->sequence != NULL)
+        info->sequence->element = inner;
+    if (info->optional != NULL)
+        info->optional->contained = inner;
+    if (info->map != NULL)
+        *info->map = (OrtMapTypeInfo){ key, inner };
+    return info;
 }
 
 OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
@@ -264,7 +264,7 @@ OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
 
 OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type)
 {
-    OrtTensorTypeAndShapeInfo *t = type->tensor;
+    OrtTensorTypeAndShapeInfo *info = type->tensor;
     OrtTypeInfo *copy;
 
     if (type->sequence != NULL)
@@ -273,7 +273,8 @@ OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type)
         return outer_type(ONNX_TYPE_OPTIONAL, 0, ort_type_copy(type->optional->contained));
     if (type->map != NULL)
         return outer_type(ONNX_TYPE_MAP, type->map->key, ort_type_copy(type->map->value));
-    copy = tensor_type(ort_shape_new(t->type, t->has_shape, t->rank, t->dims, (const char *const *)t->names));
+    copy = tensor_type(
+        ort_shape_new(info->type, info->has_shape, info->rank, info->dims, (const char *const *)info->names));
     if (copy != NULL)
         copy->type = type->type;
     return copy;

@@ -123,7 +123,7 @@ static void free_held(struct DLManagedTensor *self)
 }
 
 /* What DLPack calls the type; bits 0: it has no word for it. */
-static void dlpack_type(struct DLManagedTensor *t, inlay_dtype dtype)
+static void dlpack_type(struct DLManagedTensor *DLManagedTensor, inlay_dtype dtype)
 {
     enum { INT = 0, UINT = 1, FLOAT = 2, BFLOAT = 4, COMPLEX = 5, BOOL = 6 };
     static const uint8_t codes[INLAY_DTYPE_COUNT] = {
@@ -132,11 +132,11 @@ static void dlpack_type(struct DLManagedTensor *t, inlay_dtype dtype)
         [INLAY_BOOL] = BOOL,   [INLAY_COMPLEX64] = COMPLEX, [INLAY_COMPLEX128] = COMPLEX,
     };
 
-    t->dtype.code = codes[dtype];
-    t->dtype.bits = (uint8_t)inlay_dtype_bits(dtype);
-    t->dtype.lanes = 1;
-    if (dtype >= INLAY_FLOAT8E4M3FN || t->dtype.bits < 8)
-        t->dtype.bits = 0;
+    DLManagedTensor->dtype.code = codes[dtype];
+    DLManagedTensor->dtype.bits = (uint8_t)inlay_dtype_bits(dtype);
+    DLManagedTensor->dtype.lanes = 1;
+    if (dtype >= INLAY_FLOAT8E4M3FN || DLManagedTensor->dtype.bits < 8)
+        DLManagedTensor->dtype.bits = 0;
 }
 
 /* A tensor over memory that allocator->Free frees with the value; the memory stays the caller's on failure. */
