@@ -14,15 +14,16 @@
 
 static bool same_shapes(const inlay_graph *graph, const inlay_node_info *node)
 {
-    const inlay_value_info *y = inlay_graph_value(graph, node->outputs[0]);
+    const inlay_value_info *output = inlay_graph_value(graph, node->outputs[0]);
 
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+        const inlay_value_info *input = inlay_graph_value(graph, node->inputs[i]);
 
-        if (x == NULL || x->dtype != INLAY_FLOAT || x->rank == INLAY_RANK_UNKNOWN || x->rank != y->rank)
+        if (input == NULL || input->dtype != INLAY_FLOAT || input->rank == INLAY_RANK_UNKNOWN ||
+            input->rank != output->rank)
             return false;
-        for (uint32_t k = 0; k < x->rank; k++)
-            if (x->dims[k].value != y->dims[k].value || x->dims[k].symbol != y->dims[k].symbol)
+        for (uint32_t k = 0; k < input->rank; k++)
+            if (input->dims[k].value != output->dims[k].value || input->dims[k].symbol != output->dims[k].symbol)
                 return false;
     }
     return true;
@@ -36,24 +37,25 @@ static inlay_status refuse(const inlay_assess_sink *sink, uint32_t node, uint32_
 }
 
 /* Alternatives, beside the usual: bfloat16 between two regions. */
-static uint32_t ask_narrow(const struct device *d, const inlay_node_info *node, inlay_placement out[3])
+static uint32_t ask_narrow(const struct device *device, const inlay_node_info *node, inlay_placement out[3])
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < node->input_count && i < 2; i++)
-        out[n++] = (inlay_placement){ .value = node->inputs[i], .domain = d->domain, .dtype = INLAY_BFLOAT16 };
-    out[n++] = (inlay_placement){ .value = node->outputs[0], .domain = d->domain, .dtype = INLAY_BFLOAT16 };
+        out[n++] = (inlay_placement){ .value = node->inputs[i], .domain = device->domain, .dtype = INLAY_BFLOAT16 };
+    out[n++] = (inlay_placement){ .value = node->outputs[0], .domain = device->domain, .dtype = INLAY_BFLOAT16 };
     return n;
 }
 
-static inlay_status assess_node(struct device *d, const inlay_graph *graph, uint32_t n, const inlay_assess_sink *sink)
+static inlay_status assess_node(struct device *device, const inlay_graph *graph, uint32_t n,
+                                const inlay_assess_sink *sink)
 {
     const inlay_node_info *node = inlay_graph_node(graph, n);
     int op = op_of(node);
     inlay_placement placements[6] = {
         { .value = node->inputs[0],
-          .domain = op == OP_NONZERO && d->host_input ? (uint32_t)INLAY_DOMAIN_HOST : d->domain },
-        { .value = node->outputs[0], .domain = d->domain },
+          .domain = op == OP_NONZERO && device->host_input ? (uint32_t)INLAY_DOMAIN_HOST : device->domain },
+        { .value = node->outputs[0], .domain = device->domain },
     };
     inlay_offer offer = { .struct_size = sizeof offer,
                           .cookie = 1,
@@ -63,12 +65,12 @@ static inlay_status assess_node(struct device *d, const inlay_graph *graph, uint
                           .placement_count = 2,
                           .placement_stride = sizeof placements[0] };
 
-    if (op >= 0 && op != OP_NONZERO && d->narrow)
-        offer.placement_count += ask_narrow(d, node, placements + 2);
+    if (op >= 0 && op != OP_NONZERO && device->narrow)
+        offer.placement_count += ask_narrow(device, node, placements + 2);
 
     if (op < 0)
         return refuse(sink, n, INLAY_REFUSE_OPERATOR, "the fake device has five operators, and this is none of them");
-    if (d->refuse)
+    if (device->refuse)
         return refuse(sink, n, INLAY_REFUSE_OPTION, "the option refuse is set");
     if (op == OP_NONZERO && inlay_graph_value(graph, node->inputs[0])->dtype != INLAY_FLOAT)
         return refuse(sink, n, INLAY_REFUSE_DTYPE, "the fake device takes floats");
@@ -79,7 +81,7 @@ static inlay_status assess_node(struct device *d, const inlay_graph *graph, uint
 }
 
 /* Mul whose result goes into one Add and nowhere else: one region, offered besides the single nodes. */
-static inlay_status offer_group(const struct device *d, const inlay_graph *graph, uint32_t n,
+static inlay_status offer_group(const struct device *device, const inlay_graph *graph, uint32_t n,
                                 const inlay_assess_sink *sink)
 {
     const inlay_node_info *mul = inlay_graph_node(graph, n);
@@ -104,9 +106,10 @@ static inlay_status offer_group(const struct device *d, const inlay_graph *graph
     }
     if (readers != 1 || nodes[1] == 0)
         return INLAY_OK;
-    if (d->narrow) {
-        offer.placement_count = ask_narrow(d, mul, placements);
-        offer.placement_count += ask_narrow(d, inlay_graph_node(graph, nodes[1]), placements + offer.placement_count);
+    if (device->narrow) {
+        offer.placement_count = ask_narrow(device, mul, placements);
+        offer.placement_count +=
+            ask_narrow(device, inlay_graph_node(graph, nodes[1]), placements + offer.placement_count);
     }
     return sink->offer(sink->ctx, &offer);
 }
@@ -114,42 +117,43 @@ static inlay_status offer_group(const struct device *d, const inlay_graph *graph
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    struct device *d = state;
+    struct device *device = state;
     inlay_status status = INLAY_OK;
 
     (void)diag;
     for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
         if (candidates[n] == 0)
             continue;
-        status = assess_node(d, graph, n, sink);
-        if (status == INLAY_OK && !d->refuse && op_of(inlay_graph_node(graph, n)) == OP_MUL &&
+        status = assess_node(device, graph, n, sink);
+        if (status == INLAY_OK && !device->refuse && op_of(inlay_graph_node(graph, n)) == OP_MUL &&
             same_shapes(graph, inlay_graph_node(graph, n)))
-            status = offer_group(d, graph, n, sink);
+            status = offer_group(device, graph, n, sink);
     }
     return status;
 }
 
 /* Elements that a node makes at the shapes at hand, 0 if they are not known. */
-static double elements_of(const inlay_cost_request *r, uint32_t node)
+static double elements_of(const inlay_cost_request *request, uint32_t node)
 {
-    const inlay_node_info *info = inlay_graph_node(r->graph, node);
-    const inlay_value_state *y = INLAY_AT(inlay_value_state, r->values, r->value_stride, info->outputs[0]);
+    const inlay_node_info *info = inlay_graph_node(request->graph, node);
+    const inlay_value_state *state =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, info->outputs[0]);
     double elements = 1;
 
-    for (uint32_t i = 0; y->rank != INLAY_RANK_UNKNOWN && i < y->rank; i++)
-        elements *= y->dims[i] > 0 ? (double)y->dims[i] : 0;
-    return y->rank != INLAY_RANK_UNKNOWN ? elements : 0;
+    for (uint32_t i = 0; state->rank != INLAY_RANK_UNKNOWN && i < state->rank; i++)
+        elements *= state->dims[i] > 0 ? (double)state->dims[i] : 0;
+    return state->rank != INLAY_RANK_UNKNOWN ? elements : 0;
 }
 
 /* What the option element_ps says, and the queue; without it, so cheap that it is worth any copy. */
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    const struct device *d = state;
+    const struct device *device = state;
 
-    if (d->element_ps > 0) {
+    if (device->element_ps > 0) {
         out->ns = 5000;
         for (uint32_t i = 0; i < request->offer->node_count; i++)
-            out->ns += elements_of(request, request->offer->nodes[i]) * (double)d->element_ps / 1000;
+            out->ns += elements_of(request, request->offer->nodes[i]) * (double)device->element_ps / 1000;
         out->confidence = INLAY_CONFIDENCE_MODEL;
         return INLAY_OK;
     }
@@ -188,89 +192,89 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
 /* How much memory there is, and whose, is known now. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
-    const struct device *d = state;
+    const struct device *device = state;
 
     (void)diag;
     out->name = "Fake 1000";
     out->facts = "speed=none";
     out->kind = INLAY_DEVICE_OTHER;
-    out->memory_bytes = d->memory_kib > 0 ? (uint64_t)d->memory_kib * 1024 : at[0].memory_bytes;
-    out->flags = d->unified ? INLAY_DEVICE_UNIFIED : 0;
+    out->memory_bytes = device->memory_kib > 0 ? (uint64_t)device->memory_kib * 1024 : at[0].memory_bytes;
+    out->flags = device->unified ? INLAY_DEVICE_UNIFIED : 0;
     at[0].memory_bytes = out->memory_bytes;
-    at[0].flags = (d->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0) |
-                  (d->imports ? INLAY_DOMAIN_IMPORTS_HOST : 0);
+    at[0].flags = (device->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0) |
+                  (device->imports ? INLAY_DOMAIN_IMPORTS_HOST : 0);
     return INLAY_OK;
 }
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    struct device *d = calloc(1, sizeof *d);
+    struct device *device = calloc(1, sizeof *device);
 
     (void)ctx;
     *out_state = NULL;
-    if (d == NULL)
+    if (device == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
     if (strcmp(args->options[13].s, "1") == 0) {
-        free(d);
+        free(device);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", gone);
     }
-    d->host = host;
-    d->domain = args->first_domain;
-    d->delay_us = args->options[0].i;
-    d->lose_after = args->options[1].i;
-    d->bounded = args->options[2].i != 0;
-    d->refuse = args->options[3].i != 0;
-    d->link_us = args->options[4].i;
-    d->link_mb_s = args->options[5].i;
-    d->element_ps = args->options[6].i;
-    d->hang_at = args->options[7].i;
-    d->memory_kib = args->options[9].i;
-    d->host_input = args->options[8].i != 0;
-    d->unified = args->options[10].i != 0;
-    d->unordered = args->options[11].i != 0;
-    d->narrow = args->options[12].i != 0;
-    d->imports = args->options[14].i != 0;
-    d->in_place = args->options[15].i != 0;
-    (void)pthread_mutex_init(&d->mutex, NULL);
-    (void)pthread_cond_init(&d->changed, NULL);
-    if (pthread_create(&d->thread, NULL, work, d) != 0) {
-        free(d);
+    device->host = host;
+    device->domain = args->first_domain;
+    device->delay_us = args->options[0].i;
+    device->lose_after = args->options[1].i;
+    device->bounded = args->options[2].i != 0;
+    device->refuse = args->options[3].i != 0;
+    device->link_us = args->options[4].i;
+    device->link_mb_s = args->options[5].i;
+    device->element_ps = args->options[6].i;
+    device->hang_at = args->options[7].i;
+    device->memory_kib = args->options[9].i;
+    device->host_input = args->options[8].i != 0;
+    device->unified = args->options[10].i != 0;
+    device->unordered = args->options[11].i != 0;
+    device->narrow = args->options[12].i != 0;
+    device->imports = args->options[14].i != 0;
+    device->in_place = args->options[15].i != 0;
+    (void)pthread_mutex_init(&device->mutex, NULL);
+    (void)pthread_cond_init(&device->changed, NULL);
+    if (pthread_create(&device->thread, NULL, work, device) != 0) {
+        free(device);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: no thread");
     }
-    *out_state = d;
+    *out_state = device;
     return INLAY_OK;
 }
 
 static void quiesce(void *state)
 {
-    struct device *d = state;
+    struct device *device = state;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    d->stopping = true;
-    (void)pthread_cond_broadcast(&d->changed);
-    while (d->first != NULL || d->busy)
-        (void)pthread_cond_wait(&d->changed, &d->mutex);
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_lock(&device->mutex);
+    device->stopping = true;
+    (void)pthread_cond_broadcast(&device->changed);
+    while (device->first != NULL || device->busy)
+        (void)pthread_cond_wait(&device->changed, &device->mutex);
+    (void)pthread_mutex_unlock(&device->mutex);
 }
 
 static void destroy(void *state)
 {
-    struct device *d = state;
+    struct device *device = state;
     char line[128];
 
-    quiesce(d);
-    (void)pthread_join(d->thread, NULL);
-    if (d->counters.live_buffers + d->counters.live_regions + d->counters.misuse > 0) {
-        (void)snprintf(line, sizeof line, "fake: %u buffers and %u regions left, %u misused", d->counters.live_buffers,
-                       d->counters.live_regions, d->counters.misuse);
-        d->host->log(d->host->ctx, INLAY_LOG_ERROR, line);
+    quiesce(device);
+    (void)pthread_join(device->thread, NULL);
+    if (device->counters.live_buffers + device->counters.live_regions + device->counters.misuse > 0) {
+        (void)snprintf(line, sizeof line, "fake: %u buffers and %u regions left, %u misused",
+                       device->counters.live_buffers, device->counters.live_regions, device->counters.misuse);
+        device->host->log(device->host->ctx, INLAY_LOG_ERROR, line);
     }
     for (uint32_t i = 0; i < MAX_BUFFERS; i++)
-        free(d->buffers[i].data);
-    (void)pthread_cond_destroy(&d->changed);
-    (void)pthread_mutex_destroy(&d->mutex);
-    free(d);
+        free(device->buffers[i].data);
+    (void)pthread_cond_destroy(&device->changed);
+    (void)pthread_mutex_destroy(&device->mutex);
+    free(device);
 }
 
 static inlay_status fingerprint(void *state, char out[64], uint32_t *out_bytes)
@@ -292,17 +296,18 @@ static uint32_t cache_verdict(void *state, const void *blob, uint64_t bytes, inl
 
 static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
 {
-    fake_stream *s = (fake_stream *)(uintptr_t)number;
+    fake_stream *stream = (fake_stream *)(uintptr_t)number;
 
-    if (s != NULL && s->kind == FAKE_STREAM && s->mark_count < FAKE_STREAM_MOST && s->gate_count < FAKE_STREAM_MOST)
-        return s;
+    if (stream != NULL && stream->kind == FAKE_STREAM && stream->mark_count < FAKE_STREAM_MOST &&
+        stream->gate_count < FAKE_STREAM_MOST)
+        return stream;
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this stream is none of mine");
     return NULL;
 }
 
 static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    const struct device *d = state;
+    const struct device *device = state;
     fake_stream *s = stream_of(stream, diag);
 
     if (s == NULL)
@@ -310,7 +315,7 @@ static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fenc
     if (s->busy)
         s->marks[s->mark_count++] = fence;
     else
-        d->host->fence_signal(d->host->ctx, fence, INLAY_OK, NULL);
+        device->host->fence_signal(device->host->ctx, fence, INLAY_OK, NULL);
     return INLAY_OK;
 }
 
@@ -331,13 +336,13 @@ static const inlay_ext_streams streams = { .struct_size = sizeof streams,
 
 static const void *extension(void *state, const char *name)
 {
-    struct device *d = state;
+    struct device *device = state;
 
     if (strcmp(name, INLAY_EXT_STREAMS) == 0)
         return &streams;
     if (strcmp(name, "fake.hold") == 0)
-        return &d->hold;
-    return strcmp(name, "fake.counters") == 0 ? &d->counters : NULL;
+        return &device->hold;
+    return strcmp(name, "fake.counters") == 0 ? &device->counters : NULL;
 }
 
 static const inlay_option options[] = {

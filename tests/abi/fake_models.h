@@ -17,8 +17,8 @@ static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes
 }
 
 /* If: -x in one branch, other_op of other_from in the other. */
-static inline void add_if(onnx_bytes *g, const char *cond, const char *x, const char *other_op, const char *other_from,
-                          const char *to)
+static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, const char *other_op,
+                          const char *other_from, const char *to)
 {
     onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     char p[32], q[32];
@@ -36,18 +36,18 @@ static inline void add_if(onnx_bytes *g, const char *cond, const char *x, const 
     onnx_text(&node, 4, "If");
     add_body(&node, "then_branch", &yes);
     add_body(&node, "else_branch", &no);
-    onnx_message(g, 1, &node);
+    onnx_message(bytes, 1, &node);
 }
 
 /* Binds input `index` to one element that the caller changes from run to run. */
-static inline void set_one(struct rig *r, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
+static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v;
+    inlay_value *value;
 
-    assert_int_equal(inlay_value_borrow(dtype, 0, NULL, element, bytes, &v, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r->context, index, v, &diag), INLAY_OK);
-    inlay_value_unref(v);
+    assert_int_equal(inlay_value_borrow(dtype, 0, NULL, element, bytes, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig->context, index, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
 }
 
 /* x + b, n times; stacked as well. */

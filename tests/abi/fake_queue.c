@@ -31,63 +31,65 @@ struct job {
     inlay_run *run;
 };
 
-static float *operand_data(struct device *d, const struct job *j, const struct operand *o, int64_t count)
+static float *operand_data(struct device *device, const struct job *job, const struct operand *operand, int64_t count)
 {
     uint64_t bytes = (uint64_t)count * sizeof(float);
-    inlay_buffer inner = j->workspace;
+    inlay_buffer inner = job->workspace;
 
-    switch (o->from) {
+    switch (operand->from) {
     case FROM_INPUT:
-        return (float *)(void *)address(d, &j->inputs[o->index], bytes);
+        return (float *)(void *)address(device, &job->inputs[operand->index], bytes);
     case FROM_OUTPUT:
-        return (float *)(void *)address(d, &j->outputs[o->index], bytes);
+        return (float *)(void *)address(device, &job->outputs[operand->index], bytes);
     case FROM_CONSTANT:
-        return (float *)(void *)address(d, &j->compiled->constants[o->index], bytes);
+        return (float *)(void *)address(device, &job->compiled->constants[operand->index], bytes);
     default:
-        inner.offset += o->index * j->instance->inner_bytes;
-        inner.bytes -= o->index * j->instance->inner_bytes;
-        return (float *)(void *)address(d, &inner, bytes);
+        inner.offset += operand->index * job->instance->inner_bytes;
+        inner.bytes -= operand->index * job->instance->inner_bytes;
+        return (float *)(void *)address(device, &inner, bytes);
     }
 }
 
 /* A loop each, so that they are as fast as memory is. */
-static void apply(int op, const float *a, const float *b, float *y, int64_t n)
+static void apply(int op, const float *a, const float *b, float *output, int64_t n)
 {
     switch (op) {
     case OP_NEG:
         for (int64_t i = 0; i < n; i++)
-            y[i] = -a[i];
+            output[i] = -a[i];
         break;
     case OP_RELU:
         for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] < 0 ? 0 : a[i];
+            output[i] = a[i] < 0 ? 0 : a[i];
         break;
     case OP_ADD:
         for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] + b[i];
+            output[i] = a[i] + b[i];
         break;
     default:
         for (int64_t i = 0; i < n; i++)
-            y[i] = a[i] * b[i];
+            output[i] = a[i] * b[i];
         break;
     }
 }
 
 /* Whether an operand is one that came, or goes, as bfloat16. */
-static bool is_narrow(const struct job *j, const struct operand *o)
+static bool is_narrow(const struct job *job, const struct operand *operand)
 {
-    return (o->from == FROM_INPUT && j->narrow_in[o->index]) || (o->from == FROM_OUTPUT && j->narrow_out[o->index]);
+    return (operand->from == FROM_INPUT && job->narrow_in[operand->index]) ||
+           (operand->from == FROM_OUTPUT && job->narrow_out[operand->index]);
 }
 
 /* As operand_data, of what may be bfloat16: then *out_wide is a copy with room for n floats, to be freed. */
-static float *widen(struct device *d, const struct job *j, const struct operand *o, int64_t n, float **out_wide)
+static float *widen(struct device *device, const struct job *job, const struct operand *operand, int64_t n,
+                    float **out_wide)
 {
     const uint16_t *half;
 
     *out_wide = NULL;
-    if (!is_narrow(j, o))
-        return operand_data(d, j, o, n);
-    half = (const uint16_t *)(const void *)operand_data(d, j, o, (n + 1) / 2);
+    if (!is_narrow(job, operand))
+        return operand_data(device, job, operand, n);
+    half = (const uint16_t *)(const void *)operand_data(device, job, operand, (n + 1) / 2);
     *out_wide = malloc((size_t)(n > 0 ? n : 1) * sizeof **out_wide);
     for (int64_t i = 0; half != NULL && *out_wide != NULL && i < n; i++) {
         const uint32_t bits = (uint32_t)half[i] << 16;
@@ -97,9 +99,10 @@ static float *widen(struct device *d, const struct job *j, const struct operand 
     return half != NULL ? *out_wide : NULL;
 }
 
-static void narrow_into(struct device *d, const struct job *j, const struct operand *o, int64_t n, const float *from)
+static void narrow_into(struct device *device, const struct job *job, const struct operand *operand, int64_t n,
+                        const float *from)
 {
-    uint16_t *half = (uint16_t *)(void *)operand_data(d, j, o, (n + 1) / 2);
+    uint16_t *half = (uint16_t *)(void *)operand_data(device, job, operand, (n + 1) / 2);
 
     for (int64_t i = 0; half != NULL && i < n; i++) {
         uint32_t bits;
@@ -109,20 +112,20 @@ static void narrow_into(struct device *d, const struct job *j, const struct oper
     }
 }
 
-static inlay_status compute_step(struct device *d, const struct job *j, uint32_t s)
+static inlay_status compute_step(struct device *device, const struct job *job, uint32_t step)
 {
-    const struct step *st = &j->compiled->steps[s];
-    int64_t n = j->instance->counts[s];
+    const struct step *st = &job->compiled->steps[step];
+    int64_t n = job->instance->counts[step];
     float *wide[3] = { NULL };
-    const float *a = widen(d, j, &st->in[0], n, &wide[0]);
-    const float *b = st->in_count > 1 ? widen(d, j, &st->in[1], n, &wide[1]) : a;
-    float *y = widen(d, j, &st->out, n, &wide[2]);
-    const bool sound = a != NULL && b != NULL && y != NULL;
+    const float *a = widen(device, job, &st->in[0], n, &wide[0]);
+    const float *b = st->in_count > 1 ? widen(device, job, &st->in[1], n, &wide[1]) : a;
+    float *output = widen(device, job, &st->out, n, &wide[2]);
+    const bool sound = a != NULL && b != NULL && output != NULL;
 
     if (sound)
-        apply(st->op, a, b, y, n);
+        apply(st->op, a, b, output, n);
     if (sound && wide[2] != NULL)
-        narrow_into(d, j, &st->out, n, y);
+        narrow_into(device, job, &st->out, n, output);
     for (int i = 0; i < 3; i++)
         free(wide[i]);
     return sound ? INLAY_OK : INLAY_INTERNAL;
@@ -130,368 +133,371 @@ static inlay_status compute_step(struct device *d, const struct job *j, uint32_t
 
 static int64_t now_ns(void);
 
-static inlay_status compute(struct device *d, const struct job *j)
+static inlay_status compute(struct device *device, const struct job *job)
 {
-    const inlay_ext_steps *steps = d->host->extension(d->host->ctx, INLAY_EXT_STEPS);
-    const bool told = steps != NULL && steps->wanted(d->host->ctx, j->run) != 0;
+    const inlay_ext_steps *steps = device->host->extension(device->host->ctx, INLAY_EXT_STEPS);
+    const bool told = steps != NULL && steps->wanted(device->host->ctx, job->run) != 0;
     bool narrow = false;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t s = 0; s < j->compiled->step_count && status == INLAY_OK; s++) {
+    for (uint32_t step = 0; step < job->compiled->step_count && status == INLAY_OK; step++) {
         const int64_t begin = now_ns();
 
-        status = compute_step(d, j, s);
+        status = compute_step(device, job, step);
         /* What the device's own clock says: each kernel takes a millisecond there. */
         if (told && status == INLAY_OK)
-            steps->done(d->host->ctx, j->run, j->compiled->steps[s].node, (uint64_t)begin, (uint64_t)begin + 1000000);
+            steps->done(device->host->ctx, job->run, job->compiled->steps[step].node, (uint64_t)begin,
+                        (uint64_t)begin + 1000000);
     }
     for (uint32_t i = 0; i < MAX_TENSORS; i++)
-        narrow |= j->narrow_in[i] || j->narrow_out[i];
-    count(&d->counters.narrow_runs, narrow);
-    count(&d->counters.executed, status == INLAY_OK);
+        narrow |= job->narrow_in[i] || job->narrow_out[i];
+    count(&device->counters.narrow_runs, narrow);
+    count(&device->counters.executed, status == INLAY_OK);
     return status;
 }
 
 static int64_t now_ns(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    (void)clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (int64_t)timespec.tv_sec * 1000000000 + timespec.tv_nsec;
 }
 
 /* A link that is slow by the clock, to the microsecond: sleeping would be slower than asked for. */
-static void wait_for_link(const struct device *d, int64_t begin, uint64_t bytes)
+static void wait_for_link(const struct device *device, int64_t begin, uint64_t bytes)
 {
-    int64_t ns = d->link_us * 1000 + (d->link_mb_s > 0 ? (int64_t)(bytes * 1000 / (uint64_t)d->link_mb_s) : 0);
+    int64_t ns =
+        device->link_us * 1000 + (device->link_mb_s > 0 ? (int64_t)(bytes * 1000 / (uint64_t)device->link_mb_s) : 0);
 
     while (now_ns() - begin < ns)
         ;
 }
 
-static inlay_status copy(struct device *d, const inlay_buffer *from, const inlay_buffer *to)
+static inlay_status copy(struct device *device, const inlay_buffer *from, const inlay_buffer *to)
 {
     int64_t begin = now_ns();
     uint64_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
-    const char *source = address(d, from, bytes);
-    char *target = address(d, to, bytes);
+    const char *source = address(device, from, bytes);
+    char *target = address(device, to, bytes);
 
     if (source == NULL || target == NULL)
         return INLAY_INTERNAL;
     memcpy(target, source, bytes);
-    wait_for_link(d, begin, bytes);
+    wait_for_link(device, begin, bytes);
     if (from->domain == INLAY_DOMAIN_HOST)
-        count(&d->counters.copied_in, 1);
+        count(&device->counters.copied_in, 1);
     if (to->domain == INLAY_DOMAIN_HOST)
-        count(&d->counters.copied_out, 1);
+        count(&device->counters.copied_out, 1);
     return INLAY_OK;
 }
 
-static inlay_status copy_all(struct device *d, const struct job *j)
+static inlay_status copy_all(struct device *device, const struct job *job)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < j->copy_count && status == INLAY_OK; i++)
-        status = copy(d, &j->inputs[i], &j->outputs[i]);
-    count(&d->counters.copy_requests, 1);
+    for (uint32_t i = 0; i < job->copy_count && status == INLAY_OK; i++)
+        status = copy(device, &job->inputs[i], &job->outputs[i]);
+    count(&device->counters.copy_requests, 1);
     return status;
 }
 
 /* Does the job have to wait? *out_status: it is to stop. */
-static bool is_held(struct device *d, inlay_run *run, inlay_status *out_status)
+static bool is_held(struct device *device, inlay_run *run, inlay_status *out_status)
 {
-    const uint32_t hold = __atomic_load_n(&d->hold, __ATOMIC_ACQUIRE);
-    const inlay_status status = run != NULL ? d->host->poll(d->host->ctx, run) : INLAY_OK;
+    const uint32_t hold = __atomic_load_n(&device->hold, __ATOMIC_ACQUIRE);
+    const inlay_status status = run != NULL ? device->host->poll(device->host->ctx, run) : INLAY_OK;
 
     *out_status = hold == FAKE_UNTIL_STOPPED ? INLAY_OK : status;
     return hold == FAKE_DEAF || (hold != FAKE_FREE && status == INLAY_OK);
 }
 
 /* Takes its time, but looks up now and then. */
-static inlay_status pretend_to_work(struct device *d, inlay_run *run)
+static inlay_status pretend_to_work(struct device *device, inlay_run *run)
 {
     const struct timespec pause = { 0, 100000 };
     inlay_status status;
 
-    count(&d->counters.begun, 1);
-    for (int64_t us = 0; is_held(d, run, &status) || (us < d->delay_us && status == INLAY_OK); us += 100)
+    count(&device->counters.begun, 1);
+    for (int64_t us = 0; is_held(device, run, &status) || (us < device->delay_us && status == INLAY_OK); us += 100)
         (void)nanosleep(&pause, NULL);
-    count(&d->counters.cancelled, status != INLAY_OK);
+    count(&device->counters.cancelled, status != INLAY_OK);
     return status;
 }
 
 /* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
-static inlay_status be_there(struct device *d, inlay_diag *diag)
+static inlay_status be_there(struct device *device, inlay_diag *diag)
 {
     bool lost;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    d->lost |= d->lose_after > 0 && --d->lose_after == 0;
-    count(&d->counters.jobs, 1);
-    lost = d->lost;
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_lock(&device->mutex);
+    device->lost |= device->lose_after > 0 && --device->lose_after == 0;
+    count(&device->counters.jobs, 1);
+    lost = device->lost;
+    (void)pthread_mutex_unlock(&device->mutex);
     return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;
 }
 
 /* The job at which the device hangs takes its thread with it. */
-static void hang(struct device *d)
+static void hang(struct device *device)
 {
     bool now;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    now = d->hang_at > 0 && --d->hang_at == 0;
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_lock(&device->mutex);
+    now = device->hang_at > 0 && --device->hang_at == 0;
+    (void)pthread_mutex_unlock(&device->mutex);
     while (now)
         (void)pause();
 }
 
-static void do_job(struct device *d, struct job *j)
+static void do_job(struct device *device, struct job *job)
 {
-    inlay_diag why = j->why;
-    inlay_status status = j->failed;
+    inlay_diag why = job->why;
+    inlay_status status = job->failed;
 
-    hang(d);
-    for (uint32_t w = 0; w < j->own_count && status == INLAY_OK; w++) {
-        if (d->host->fence_query(d->host->ctx, j->own[w], &status) == 0)
-            count(&d->counters.misuse, 1); /* the host called it ours, and no job before this one had it */
+    hang(device);
+    for (uint32_t w = 0; w < job->own_count && status == INLAY_OK; w++) {
+        if (device->host->fence_query(device->host->ctx, job->own[w], &status) == 0)
+            count(&device->counters.misuse, 1); /* the host called it ours, and no job before this one had it */
         if (status != INLAY_OK)
             (void)inlay_fail(&why, status, "fake: the job before failed");
     }
     if (status == INLAY_OK)
-        status = be_there(d, &why);
+        status = be_there(device, &why);
     if (status == INLAY_OK)
-        status = pretend_to_work(d, j->run);
+        status = pretend_to_work(device, job->run);
     if (status == INLAY_OK)
-        status = j->compiled != NULL ? compute(d, j) : copy_all(d, j);
+        status = job->compiled != NULL ? compute(device, job) : copy_all(device, job);
     if (status == INLAY_INTERNAL)
         (void)inlay_fail(&why, status, "fake: a buffer that is not mine");
-    count(&d->counters.ended, 1);
-    d->host->fence_signal(d->host->ctx, j->signal, status, &why);
-    free(j);
+    count(&device->counters.ended, 1);
+    device->host->fence_signal(device->host->ctx, job->signal, status, &why);
+    free(job);
 }
 
 /* Is there a job of the same run before it? */
-static bool is_behind(const struct device *d, const struct job *j)
+static bool is_behind(const struct device *device, const struct job *job)
 {
-    const struct job *x = d->first;
+    const struct job *x = device->first;
 
-    while (x != j && x->run != j->run)
+    while (x != job && x->run != job->run)
         x = x->next;
-    return x != j;
+    return x != job;
 }
 
 /* Takes the next job out of the queue: the first that is ready, in the order of its run, or the last of those that are.
  * The mutex is held. */
-static struct job *next_job(struct device *d)
+static struct job *next_job(struct device *device)
 {
     struct job *before = NULL, *at = NULL, *last = NULL;
 
-    for (struct job *j = d->first, *prev = NULL; j != NULL; prev = j, j = j->next) {
-        if (j->pending == 0 && (d->unordered || (at == NULL && !is_behind(d, j)))) {
-            at = j;
+    for (struct job *job = device->first, *prev = NULL; job != NULL; prev = job, job = job->next) {
+        if (job->pending == 0 && (device->unordered || (at == NULL && !is_behind(device, job)))) {
+            at = job;
             before = prev;
         }
-        last = j;
+        last = job;
     }
     if (at == NULL)
         return NULL;
-    count(&d->counters.overtaken, at != d->first);
+    count(&device->counters.overtaken, at != device->first);
     if (before != NULL)
         before->next = at->next;
     else
-        d->first = at->next;
-    d->last = at == last ? before : last;
+        device->first = at->next;
+    device->last = at == last ? before : last;
     return at;
 }
 
 void *work(void *arg)
 {
-    struct device *d = arg;
+    struct device *device = arg;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    while (!d->stopping || d->first != NULL) {
-        struct job *j = next_job(d);
+    (void)pthread_mutex_lock(&device->mutex);
+    while (!device->stopping || device->first != NULL) {
+        struct job *job = next_job(device);
 
-        if (j == NULL) {
-            (void)pthread_cond_wait(&d->changed, &d->mutex);
+        if (job == NULL) {
+            (void)pthread_cond_wait(&device->changed, &device->mutex);
             continue;
         }
-        d->busy = true;
-        (void)pthread_mutex_unlock(&d->mutex);
-        do_job(d, j);
-        (void)pthread_mutex_lock(&d->mutex);
-        d->busy = false;
-        (void)pthread_cond_broadcast(&d->changed);
+        device->busy = true;
+        (void)pthread_mutex_unlock(&device->mutex);
+        do_job(device, job);
+        (void)pthread_mutex_lock(&device->mutex);
+        device->busy = false;
+        (void)pthread_cond_broadcast(&device->changed);
     }
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_unlock(&device->mutex);
     return NULL;
 }
 
 /* The host tells us, on whichever thread: no thread of ours waits for anybody. */
 static void reached(void *user, inlay_status status, const inlay_diag *why)
 {
-    struct waiting *w = user;
-    struct device *d = w->d;
+    struct waiting *waiting = user;
+    struct device *device = waiting->d;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    if (status != INLAY_OK && w->j->failed == INLAY_OK) {
-        w->j->failed = status;
+    (void)pthread_mutex_lock(&device->mutex);
+    if (status != INLAY_OK && waiting->j->failed == INLAY_OK) {
+        waiting->j->failed = status;
         if (why != NULL)
-            w->j->why = *why;
+            waiting->j->why = *why;
     }
-    w->j->pending--;
-    (void)pthread_cond_broadcast(&d->changed);
-    (void)pthread_mutex_unlock(&d->mutex);
+    waiting->j->pending--;
+    (void)pthread_cond_broadcast(&device->changed);
+    (void)pthread_mutex_unlock(&device->mutex);
 }
 
 /* The queue works in order, so our own fences need no waiting, unless it does not. */
-static void ask_for_waits(struct device *d, struct job *j, const inlay_fence *waits, uint32_t wait_count, uint32_t own)
+static void ask_for_waits(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,
+                          uint32_t own)
 {
     uint32_t n = 0;
 
-    count(&d->counters.own_waits, (int32_t)own);
-    for (uint32_t i = 0; i < own && !d->unordered; i++)
-        j->own[j->own_count++] = waits[i];
-    for (uint32_t i = j->own_count; i < wait_count; i++)
-        j->waits[n++] = (struct waiting){ { .struct_size = sizeof(inlay_fence_notice),
-                                            .fence = waits[i],
-                                            .reached = reached,
-                                            .user = &j->waits[i - j->own_count] },
-                                          d,
-                                          j };
-    count(&d->counters.notices, (int32_t)n);
-    j->pending = n + 1; /* until it is in the queue */
+    count(&device->counters.own_waits, (int32_t)own);
+    for (uint32_t i = 0; i < own && !device->unordered; i++)
+        job->own[job->own_count++] = waits[i];
+    for (uint32_t i = job->own_count; i < wait_count; i++)
+        job->waits[n++] = (struct waiting){ { .struct_size = sizeof(inlay_fence_notice),
+                                              .fence = waits[i],
+                                              .reached = reached,
+                                              .user = &job->waits[i - job->own_count] },
+                                            device,
+                                            job };
+    count(&device->counters.notices, (int32_t)n);
+    job->pending = n + 1; /* until it is in the queue */
     for (uint32_t i = 0; i < n; i++)
-        d->host->fence_notify(d->host->ctx, &j->waits[i].notice);
+        device->host->fence_notify(device->host->ctx, &job->waits[i].notice);
 }
 
 /* Takes back what was asked for a job that is not to be. */
-static void forget_waits(struct device *d, struct job *j, uint32_t n)
+static void forget_waits(struct device *device, struct job *job, uint32_t n)
 {
     uint32_t taken = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        taken += d->host->fence_forget(d->host->ctx, &j->waits[i].notice);
-    (void)pthread_mutex_lock(&d->mutex);
-    while (j->pending > 1 + taken)
-        (void)pthread_cond_wait(&d->changed, &d->mutex);
-    (void)pthread_mutex_unlock(&d->mutex);
+        taken += device->host->fence_forget(device->host->ctx, &job->waits[i].notice);
+    (void)pthread_mutex_lock(&device->mutex);
+    while (job->pending > 1 + taken)
+        (void)pthread_cond_wait(&device->changed, &device->mutex);
+    (void)pthread_mutex_unlock(&device->mutex);
 }
 
 /* Notes the job in counters.order. The mutex is held. */
-static void note(struct device *d, const struct job *j)
+static void note(struct device *device, const struct job *job)
 {
     char text[2 * MAX_COPIES];
     uint32_t n = 0;
 
-    if (j->compiled != NULL)
+    if (job->compiled != NULL)
         text[n++] = 'x';
-    if (j->copy_count > 1)
+    if (job->copy_count > 1)
         text[n++] = '(';
-    for (uint32_t i = 0; i < j->copy_count; i++)
-        text[n++] = j->inputs[i].domain == INLAY_DOMAIN_HOST    ? 'i'
-                    : j->outputs[i].domain == INLAY_DOMAIN_HOST ? 'o'
-                                                                : 'd';
-    if (j->copy_count > 1)
+    for (uint32_t i = 0; i < job->copy_count; i++)
+        text[n++] = job->inputs[i].domain == INLAY_DOMAIN_HOST    ? 'i'
+                    : job->outputs[i].domain == INLAY_DOMAIN_HOST ? 'o'
+                                                                  : 'd';
+    if (job->copy_count > 1)
         text[n++] = ')';
-    for (uint32_t i = 0; i < n && d->counters.order_count + 1 < sizeof d->counters.order; i++)
-        d->counters.order[d->counters.order_count++] = text[i];
+    for (uint32_t i = 0; i < n && device->counters.order_count + 1 < sizeof device->counters.order; i++)
+        device->counters.order[device->counters.order_count++] = text[i];
 }
 
-static inlay_status enqueue(struct device *d, struct job *j, const inlay_fence *waits, uint32_t wait_count,
+static inlay_status enqueue(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,
                             uint32_t own, inlay_diag *diag)
 {
     if (wait_count > MAX_WAITS || own > wait_count) {
-        free(j);
+        free(job);
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many fences");
     }
-    j->why = (inlay_diag)INLAY_DIAG_INIT;
-    ask_for_waits(d, j, waits, wait_count, own);
-    (void)pthread_mutex_lock(&d->mutex);
-    if (d->stopping) {
-        (void)pthread_mutex_unlock(&d->mutex);
-        forget_waits(d, j, wait_count - j->own_count);
-        free(j);
+    job->why = (inlay_diag)INLAY_DIAG_INIT;
+    ask_for_waits(device, job, waits, wait_count, own);
+    (void)pthread_mutex_lock(&device->mutex);
+    if (device->stopping) {
+        (void)pthread_mutex_unlock(&device->mutex);
+        forget_waits(device, job, wait_count - job->own_count);
+        free(job);
         return inlay_fail(diag, INLAY_BUSY, "fake: stopping");
     }
-    j->pending--;
-    note(d, j);
-    if (d->last != NULL)
-        d->last->next = j;
+    job->pending--;
+    note(device, job);
+    if (device->last != NULL)
+        device->last->next = job;
     else
-        d->first = j;
-    d->last = j;
-    (void)pthread_cond_broadcast(&d->changed);
-    (void)pthread_mutex_unlock(&d->mutex);
+        device->first = job;
+    device->last = job;
+    (void)pthread_cond_broadcast(&device->changed);
+    (void)pthread_mutex_unlock(&device->mutex);
     return INLAY_OK;
 }
 
 inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                          const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
-    struct job *j = calloc(1, sizeof *j);
+    struct job *job = calloc(1, sizeof *job);
 
-    if (j == NULL)
+    if (job == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: copy");
-    j->inputs[0] = *source;
-    j->outputs[0] = *target;
-    j->copy_count = 1;
-    j->signal = signal;
-    j->run = run;
-    return enqueue(state, j, waits, wait_count, 0, diag);
+    job->inputs[0] = *source;
+    job->outputs[0] = *target;
+    job->copy_count = 1;
+    job->signal = signal;
+    job->run = run;
+    return enqueue(state, job, waits, wait_count, 0, diag);
 }
 
 inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
-    struct job *j;
+    struct job *job;
 
     if (request->struct_size < sizeof *request || request->copy_count > MAX_COPIES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many copies");
-    j = calloc(1, sizeof *j);
-    if (j == NULL)
+    job = calloc(1, sizeof *job);
+    if (job == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: copies");
-    for (; j->copy_count < request->copy_count; j->copy_count++) {
-        const inlay_copy *c = INLAY_AT(inlay_copy, request->copies, request->copy_stride, j->copy_count);
+    for (; job->copy_count < request->copy_count; job->copy_count++) {
+        const inlay_copy *copy = INLAY_AT(inlay_copy, request->copies, request->copy_stride, job->copy_count);
 
-        j->inputs[j->copy_count] = c->source;
-        j->outputs[j->copy_count] = c->target;
+        job->inputs[job->copy_count] = copy->source;
+        job->outputs[job->copy_count] = copy->target;
     }
-    j->signal = request->signal;
-    j->run = request->run;
-    return enqueue(state, j, request->waits, request->wait_count, request->own_wait_count, diag);
+    job->signal = request->signal;
+    job->run = request->run;
+    return enqueue(state, job, request->waits, request->wait_count, request->own_wait_count, diag);
 }
 
 /* The shape of the output depends on data, so this one waits for its input before it returns. */
-static inlay_status run_nonzero(struct device *d, const inlay_compiled *c, const inlay_instance *in,
+static inlay_status run_nonzero(struct device *device, const inlay_compiled *compiled, const inlay_instance *in,
                                 const inlay_exec_args *args)
 {
-    const inlay_tensor_arg *x = &args->inputs[c->steps[0].in[0].index];
-    inlay_tensor_arg *y = &args->outputs[0];
+    const inlay_tensor_arg *arg = &args->inputs[compiled->steps[0].in[0].index];
+    inlay_tensor_arg *tensor_arg = &args->outputs[0];
     int64_t dims[2] = { in->rank, 0 }, *out;
-    inlay_buffer memory = y->buffer;
+    inlay_buffer memory = tensor_arg->buffer;
     const float *data;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t w = 0; w < args->wait_count && status == INLAY_OK; w++)
-        status = d->host->fence_wait(d->host->ctx, args->run, args->waits[w], args->diag);
+    for (uint32_t wait = 0; wait < args->wait_count && status == INLAY_OK; wait++)
+        status = device->host->fence_wait(device->host->ctx, args->run, args->waits[wait], args->diag);
     if (status == INLAY_OK)
-        status = be_there(d, args->diag);
+        status = be_there(device, args->diag);
     if (status != INLAY_OK)
         return status;
-    data = (const float *)(const void *)address(d, &x->buffer, (uint64_t)in->counts[0] * sizeof *data);
+    data = (const float *)(const void *)address(device, &arg->buffer, (uint64_t)in->counts[0] * sizeof *data);
     if (data == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
     for (int64_t i = 0; i < in->counts[0]; i++)
         dims[1] += data[i] != 0;
-    if (d->bounded) {
-        y->dims[0] = dims[0];
-        y->dims[1] = dims[1];
+    if (device->bounded) {
+        tensor_arg->dims[0] = dims[0];
+        tensor_arg->dims[1] = dims[1];
     } else {
-        status = d->host->output_alloc(d->host->ctx, args->run, 0, 2, dims, &memory);
+        status = device->host->output_alloc(device->host->ctx, args->run, 0, 2, dims, &memory);
         if (status != INLAY_OK)
             return inlay_fail(args->diag, status, "fake: no memory for the output");
     }
-    out = (int64_t *)(void *)address(d, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
+    out = (int64_t *)(void *)address(device, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
     if (out == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
     for (int64_t i = 0, at = 0; i < in->counts[0]; i++) {
@@ -503,40 +509,40 @@ static inlay_status run_nonzero(struct device *d, const inlay_compiled *c, const
             out[a * dims[1] + at] = rest % in->dims[a];
         at++;
     }
-    count(&d->counters.executed, 1);
-    d->host->fence_signal(d->host->ctx, args->signal, INLAY_OK, NULL);
+    count(&device->counters.executed, 1);
+    device->host->fence_signal(device->host->ctx, args->signal, INLAY_OK, NULL);
     return INLAY_OK;
 }
 
-inlay_status execute(void *state, inlay_compiled *c, inlay_instance *instance, const inlay_exec_args *args)
+inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
 {
-    struct device *d = state;
-    struct job *j;
+    struct device *device = state;
+    struct job *job;
 
     if (args->input_count > MAX_TENSORS || args->output_count > MAX_TENSORS)
         return inlay_fail(args->diag, INLAY_LIMIT_EXCEEDED, "fake: too many tensors");
-    if (c->steps[0].op == OP_NONZERO)
-        return run_nonzero(d, c, instance, args);
-    j = calloc(1, sizeof *j);
-    if (j == NULL)
+    if (compiled->steps[0].op == OP_NONZERO)
+        return run_nonzero(device, compiled, instance, args);
+    job = calloc(1, sizeof *job);
+    if (job == NULL)
         return inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "fake: execute");
-    j->compiled = c;
-    j->instance = instance;
+    job->compiled = compiled;
+    job->instance = instance;
     for (uint32_t i = 0; i < args->input_count; i++) {
-        const inlay_tensor_arg *x = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
+        const inlay_tensor_arg *tensor_arg = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
 
-        j->inputs[i] = x->buffer;
-        j->narrow_in[i] = x->dtype == INLAY_BFLOAT16;
+        job->inputs[i] = tensor_arg->buffer;
+        job->narrow_in[i] = tensor_arg->dtype == INLAY_BFLOAT16;
     }
-    for (uint32_t o = 0; o < args->output_count; o++) {
-        const inlay_tensor_arg *y = INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o);
+    for (uint32_t output = 0; output < args->output_count; output++) {
+        const inlay_tensor_arg *arg = INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, output);
 
-        j->outputs[o] = y->buffer;
-        j->narrow_out[o] = y->dtype == INLAY_BFLOAT16;
+        job->outputs[output] = arg->buffer;
+        job->narrow_out[output] = arg->dtype == INLAY_BFLOAT16;
     }
-    check_binding(d, args);
-    j->workspace = args->workspace;
-    j->signal = args->signal;
-    j->run = args->run;
-    return enqueue(d, j, args->waits, args->wait_count, args->own_wait_count, args->diag);
+    check_binding(device, args);
+    job->workspace = args->workspace;
+    job->signal = args->signal;
+    job->run = args->run;
+    return enqueue(device, job, args->waits, args->wait_count, args->own_wait_count, args->diag);
 }

@@ -35,9 +35,9 @@ static inline void keep_log(void *user, uint32_t level, const char *text)
 }
 
 /* FAKE_HELD ...: from the next job on. */
-static inline void hold(const struct provider *p, uint32_t how)
+static inline void hold(const struct provider *provider, uint32_t how)
 {
-    uint32_t *at = (uint32_t *)(uintptr_t)p->table->extension(p->state, "fake.hold");
+    uint32_t *at = (uint32_t *)(uintptr_t)provider->table->extension(provider->state, "fake.hold");
 
     assert_non_null(at);
     __atomic_store_n(at, how, __ATOMIC_RELEASE);
@@ -63,11 +63,11 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
     uint32_t chosen_count = 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options;
-    struct rig r = { 0 };
+    struct rig rig = { 0 };
 
-    r.file = calloc(1, sizeof *r.file);
-    assert_non_null(r.file);
-    assert_int_equal(onnx_file(r.file, model, 17, NULL), 0);
+    rig.file = calloc(1, sizeof *rig.file);
+    assert_non_null(rig.file);
+    assert_int_equal(onnx_file(rig.file, model, 17, NULL), 0);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
@@ -86,50 +86,50 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
             fail_msg("%s", diag.text);
         chosen[chosen_count++] = (provider_setting){ settings[0], settings[1] };
     }
-    if (inlay_session_create_from_bytes(r.file->data, r.file->count, options, &r.session, &diag) != INLAY_OK)
+    if (inlay_session_create_from_bytes(rig.file->data, rig.file->count, options, &rig.session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
-    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
     /* The registry shares what is open already: this is the session's device. */
-    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &r.set, &diag), INLAY_OK);
-    assert_int_equal(provider_open(r.set, "fake", chosen, chosen_count, &r.device, &diag), INLAY_OK);
-    r.counters = r.device->table->extension(r.device->state, "fake.counters");
-    assert_non_null(r.counters);
-    return r;
+    assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &rig.set, &diag), INLAY_OK);
+    assert_int_equal(provider_open(rig.set, "fake", chosen, chosen_count, &rig.device, &diag), INLAY_OK);
+    rig.counters = rig.device->table->extension(rig.device->state, "fake.counters");
+    assert_non_null(rig.counters);
+    return rig;
 }
 
-static inline void close_rig(struct rig *r)
+static inline void close_rig(struct rig *rig)
 {
-    inlay_context_destroy(r->context);
-    inlay_session_destroy(r->session);
-    assert_int_equal(counted(&r->counters->live_buffers), 0);
-    assert_int_equal(counted(&r->counters->live_regions), 0);
-    assert_int_equal(counted(&r->counters->misuse), 0);
-    provider_close(r->device);
-    plugin_set_destroy(r->set);
-    free(r->file);
+    inlay_context_destroy(rig->context);
+    inlay_session_destroy(rig->session);
+    assert_int_equal(counted(&rig->counters->live_buffers), 0);
+    assert_int_equal(counted(&rig->counters->live_regions), 0);
+    assert_int_equal(counted(&rig->counters->misuse), 0);
+    provider_close(rig->device);
+    plugin_set_destroy(rig->set);
+    free(rig->file);
 }
 
 /* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
  * that is busy with other things is no device that hangs. */
-static inline void soon(struct rig *r)
+static inline void soon(struct rig *rig)
 {
-    r->session->env.device_timeout_ms = 100;
+    rig->session->env.device_timeout_ms = 100;
 }
 
 extern onnx_bytes *left_models[LEFT_MOST];
 onnx_bytes *left_models[LEFT_MOST];
 
 /* What a device that hangs may still use stays, the model among it. */
-static inline void leave_rig(struct rig *r)
+static inline void leave_rig(struct rig *rig)
 {
     static uint32_t count;
 
-    left_models[count++ % LEFT_MOST] = r->file;
-    inlay_context_destroy(r->context);
-    inlay_session_destroy(r->session);
-    provider_close(r->device);
-    plugin_set_destroy(r->set);
+    left_models[count++ % LEFT_MOST] = rig->file;
+    inlay_context_destroy(rig->context);
+    inlay_session_destroy(rig->session);
+    provider_close(rig->device);
+    plugin_set_destroy(rig->set);
 }
 
 static inline void set_floats(inlay_context *context, uint32_t index, uint32_t rank, const int64_t *dims, float *data)
@@ -145,37 +145,37 @@ static inline void set_floats(inlay_context *context, uint32_t index, uint32_t r
     inlay_value_unref(value);
 }
 
-static inline void run(struct rig *r)
+static inline void run(struct rig *rig)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
 static inline void expect_floats(inlay_context *context, uint32_t index, const float *expected, int64_t count)
 {
-    const inlay_value *y = inlay_context_output(context, index);
+    const inlay_value *value = inlay_context_output(context, index);
 
-    assert_non_null(y);
-    assert_int_equal(inlay_value_count(y), count);
+    assert_non_null(value);
+    assert_int_equal(inlay_value_count(value), count);
     for (int64_t i = 0; i < count; i++)
-        assert_float_equal(((const float *)inlay_value_data(y))[i], expected[i], 1e-6);
+        assert_float_equal(((const float *)inlay_value_data(value))[i], expected[i], 1e-6);
 }
 
 static const int64_t dims[] = { 2, 3 };
 static float a[] __attribute__((unused)) = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
 
-static inline void chain(onnx_bytes *g)
+static inline void chain(onnx_bytes *bytes)
 {
-    onnx_input(g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(g, "b", INLAY_FLOAT, 2, dims);
-    onnx_constant(g, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
-    onnx_node(g, "Neg", "", "a", "n");
-    onnx_node(g, "Relu", "", "n", "r");
-    onnx_node(g, "Add", "", "r,b", "s");
-    onnx_node(g, "Add", "", "s,c", "y");
-    onnx_output(g, "y", INLAY_FLOAT, 2, dims);
+    onnx_input(bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_constant(bytes, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
+    onnx_node(bytes, "Neg", "", "a", "n");
+    onnx_node(bytes, "Relu", "", "n", "r");
+    onnx_node(bytes, "Add", "", "r,b", "s");
+    onnx_node(bytes, "Add", "", "s,c", "y");
+    onnx_output(bytes, "y", INLAY_FLOAT, 2, dims);
 }
 static const float chain_result[] = { 2, 4, 2, 8, 4, 10 };
 #endif

@@ -23,136 +23,139 @@ uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
     return INLAY_NONE;
 }
 
-void release_compiled(void *state, inlay_compiled *c)
+void release_compiled(void *state, inlay_compiled *compiled)
 {
-    struct device *d = state;
+    struct device *device = state;
 
-    if (c == NULL)
+    if (compiled == NULL)
         return;
-    for (uint32_t i = 0; i < c->constant_count; i++)
-        buffer_free(d, &c->constants[i]);
-    free(c->constants);
-    free(c->steps);
-    free(c);
-    count(&d->counters.live_regions, -1);
+    for (uint32_t i = 0; i < compiled->constant_count; i++)
+        buffer_free(device, &compiled->constants[i]);
+    free(compiled->constants);
+    free(compiled->steps);
+    free(compiled);
+    count(&device->counters.live_regions, -1);
 }
 
-static inlay_status upload(struct device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
-                           struct operand *out, inlay_diag *diag)
+static inlay_status upload(struct device *device, const inlay_compile_request *request, inlay_compiled *compiled,
+                           uint32_t value, struct operand *out, inlay_diag *diag)
 {
-    const inlay_value_info *v = inlay_graph_value(r->graph, value);
-    inlay_buffer *b = &c->constants[c->constant_count];
-    inlay_status status = buffer_alloc(d, d->domain, v->data_bytes, b, diag);
+    const inlay_value_info *v = inlay_graph_value(request->graph, value);
+    inlay_buffer *buffer = &compiled->constants[compiled->constant_count];
+    inlay_status status = buffer_alloc(device, device->domain, v->data_bytes, buffer, diag);
 
     if (status != INLAY_OK)
         return status;
-    memcpy(d->buffers[b->handle - HANDLE_BASE].data, v->data, v->data_bytes);
+    memcpy(device->buffers[buffer->handle - HANDLE_BASE].data, v->data, v->data_bytes);
     out->from = FROM_CONSTANT;
-    out->index = c->constant_count++;
-    r->constants[value] = INLAY_CONST_COPIED;
+    out->index = compiled->constant_count++;
+    request->constants[value] = INLAY_CONST_COPIED;
     return INLAY_OK;
 }
 
-static inlay_status read_operand(struct device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
-                                 struct operand *out, inlay_diag *diag)
+static inlay_status read_operand(struct device *device, const inlay_compile_request *request, inlay_compiled *compiled,
+                                 uint32_t value, struct operand *out, inlay_diag *diag)
 {
     *out = (struct operand){ .value = value };
-    if ((inlay_graph_value(r->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0)
-        return upload(d, r, c, value, out, diag);
-    for (uint32_t s = 0; s < c->step_count; s++) {
-        if (c->steps[s].out.value == value) {
-            *out = c->steps[s].out;
+    if ((inlay_graph_value(request->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0)
+        return upload(device, request, compiled, value, out, diag);
+    for (uint32_t step = 0; step < compiled->step_count; step++) {
+        if (compiled->steps[step].out.value == value) {
+            *out = compiled->steps[step].out;
             return INLAY_OK;
         }
     }
     out->from = FROM_INPUT;
-    out->index = find(r->inputs, r->input_count, value);
+    out->index = find(request->inputs, request->input_count, value);
     if (out->index == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: a value that neither enters nor is made");
     return INLAY_OK;
 }
 
-inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag)
+inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled, inlay_diag *diag)
 {
-    struct device *d = state;
-    inlay_compiled *c = calloc(1, sizeof *c);
+    struct device *device = state;
+    inlay_compiled *compiled = calloc(1, sizeof *compiled);
     inlay_status status = INLAY_OK;
 
     *out_compiled = NULL;
-    if (c == NULL)
+    if (compiled == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: compile");
-    count(&d->counters.live_regions, 1);
-    c->steps = calloc(r->node_count, sizeof *c->steps);
-    c->constants = calloc((size_t)2 * r->node_count, sizeof *c->constants);
-    if (c->steps == NULL || c->constants == NULL) {
+    count(&device->counters.live_regions, 1);
+    compiled->steps = calloc(request->node_count, sizeof *compiled->steps);
+    compiled->constants = calloc((size_t)2 * request->node_count, sizeof *compiled->constants);
+    if (compiled->steps == NULL || compiled->constants == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: compile");
         goto done;
     }
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[n]);
-        struct step *s = &c->steps[c->step_count];
+    for (uint32_t node_index = 0; node_index < request->node_count; node_index++) {
+        const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[node_index]);
+        struct step *step = &compiled->steps[compiled->step_count];
 
-        s->op = op_of(node);
-        s->node = r->nodes[n];
-        s->in_count = node->input_count;
-        for (uint32_t i = 0; i < s->in_count; i++)
-            INLAY_TRY(read_operand(d, r, c, node->inputs[i], &s->in[i], diag));
-        s->out = (struct operand){ .from = FROM_OUTPUT, .value = node->outputs[0] };
-        s->out.index = find(r->outputs, r->output_count, node->outputs[0]);
-        if (s->out.index == INLAY_NONE)
-            s->out = (struct operand){ .from = FROM_INNER, .index = c->inner_count++, .value = node->outputs[0] };
-        c->step_count++;
+        step->op = op_of(node);
+        step->node = request->nodes[node_index];
+        step->in_count = node->input_count;
+        for (uint32_t i = 0; i < step->in_count; i++)
+            INLAY_TRY(read_operand(device, request, compiled, node->inputs[i], &step->in[i], diag));
+        step->out = (struct operand){ .from = FROM_OUTPUT, .value = node->outputs[0] };
+        step->out.index = find(request->outputs, request->output_count, node->outputs[0]);
+        if (step->out.index == INLAY_NONE)
+            step->out =
+                (struct operand){ .from = FROM_INNER, .index = compiled->inner_count++, .value = node->outputs[0] };
+        compiled->step_count++;
     }
-    count(&d->counters.compiled, 1);
-    if (r->node_count > d->counters.largest)
-        d->counters.largest = r->node_count;
-    for (uint32_t o = 0; o < r->offer_count; o++)
-        if (r->cookies[o] == 2)
-            count(&d->counters.groups, 1);
-    if (r->cache_blob != NULL && r->cache_bytes == 9 && memcmp(r->cache_blob, "fake blob", 9) == 0)
-        count(&d->counters.seen_blobs, 1);
-    else if (r->store_cache != NULL && r->store_cache(r->ctx, "fake blob", 9) == INLAY_OK)
-        count(&d->counters.stored_blobs, 1);
-    if (INLAY_HAS(r, resident_bytes) && r->resident_bytes != NULL) /* its offers say nothing of it */
-        for (uint32_t i = 0; i < c->constant_count; i++)
-            *r->resident_bytes += c->constants[i].bytes;
-    *out_compiled = c;
-    c = NULL;
+    count(&device->counters.compiled, 1);
+    if (request->node_count > device->counters.largest)
+        device->counters.largest = request->node_count;
+    for (uint32_t o = 0; o < request->offer_count; o++)
+        if (request->cookies[o] == 2)
+            count(&device->counters.groups, 1);
+    if (request->cache_blob != NULL && request->cache_bytes == 9 && memcmp(request->cache_blob, "fake blob", 9) == 0)
+        count(&device->counters.seen_blobs, 1);
+    else if (request->store_cache != NULL && request->store_cache(request->ctx, "fake blob", 9) == INLAY_OK)
+        count(&device->counters.stored_blobs, 1);
+    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers say nothing of it */
+        for (uint32_t i = 0; i < compiled->constant_count; i++)
+            *request->resident_bytes += compiled->constants[i].bytes;
+    *out_compiled = compiled;
+    compiled = NULL;
 done:
-    release_compiled(d, c);
+    release_compiled(device, compiled);
     return status;
 }
 
-inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
-                        inlay_diag *diag)
+inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                        inlay_instance **out_instance, inlay_diag *diag)
 {
-    struct device *d = state;
-    inlay_instance *in = calloc(1, sizeof *in + c->step_count * sizeof in->counts[0]);
-    const inlay_value_state *x = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->steps[0].in[0].value);
+    struct device *device = state;
+    inlay_instance *in = calloc(1, sizeof *in + compiled->step_count * sizeof in->counts[0]);
+    const inlay_value_state *value_state =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[0].in[0].value);
     int64_t most = 0;
 
     *out_instance = NULL;
     if (in == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: specialize");
-    in->rank = x->rank;
-    memcpy(in->dims, x->dims, x->rank * sizeof *x->dims);
-    for (uint32_t s = 0; s < c->step_count; s++) {
-        const inlay_value_state *v = INLAY_AT(inlay_value_state, r->values, r->value_stride, c->steps[s].in[0].value);
+    in->rank = value_state->rank;
+    memcpy(in->dims, value_state->dims, value_state->rank * sizeof *value_state->dims);
+    for (uint32_t step = 0; step < compiled->step_count; step++) {
+        const inlay_value_state *v =
+            INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[step].in[0].value);
 
-        in->counts[s] = 1;
+        in->counts[step] = 1;
         for (uint32_t i = 0; i < v->rank; i++)
-            in->counts[s] *= v->dims[i];
-        most = in->counts[s] > most ? in->counts[s] : most;
+            in->counts[step] *= v->dims[i];
+        most = in->counts[step] > most ? in->counts[step] : most;
     }
     in->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    r->workspace_bytes = in->inner_bytes * c->inner_count;
-    r->workspace_alignment = ALIGNMENT;
-    if (c->steps[0].op == OP_NONZERO) {
-        r->outputs[0].kind = d->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
-        r->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
-    } else if (d->in_place && c->step_count == 1 && c->steps[0].in[0].from == FROM_INPUT)
-        r->outputs[0].alias = c->steps[0].in[0].index;
-    count(&d->counters.live_regions, 1);
+    request->workspace_bytes = in->inner_bytes * compiled->inner_count;
+    request->workspace_alignment = ALIGNMENT;
+    if (compiled->steps[0].op == OP_NONZERO) {
+        request->outputs[0].kind = device->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
+        request->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
+    } else if (device->in_place && compiled->step_count == 1 && compiled->steps[0].in[0].from == FROM_INPUT)
+        request->outputs[0].alias = compiled->steps[0].in[0].index;
+    count(&device->counters.live_regions, 1);
     *out_instance = in;
     return INLAY_OK;
 }
@@ -176,25 +179,25 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
                   inlay_binding **out_binding, inlay_diag *diag)
 {
     const uint32_t count_all = args->input_count + args->output_count;
-    inlay_binding *b = calloc(1, sizeof *b + count_all * sizeof b->buffers[0]);
+    inlay_binding *binding = calloc(1, sizeof *binding + count_all * sizeof binding->buffers[0]);
 
     (void)instance;
     if (compiled->steps[0].op == OP_NONZERO) {
-        free(b);
+        free(binding);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to keep");
     }
-    if (b == NULL)
+    if (binding == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
     if (args->struct_size < sizeof *args)
         count(&((struct device *)state)->counters.misuse, 1);
-    b->workspace = args->workspace;
+    binding->workspace = args->workspace;
     for (uint32_t i = 0; i < count_all; i++)
-        b->buffers[b->count++] =
+        binding->buffers[binding->count++] =
             i < args->input_count
                 ? INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
                 : INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
     count(&((struct device *)state)->counters.live_bindings, 1);
-    *out_binding = b;
+    *out_binding = binding;
     return INLAY_OK;
 }
 
@@ -206,22 +209,23 @@ void release_binding(void *state, inlay_compiled *compiled, inlay_instance *inst
 }
 
 /* Are these the addresses that were promised to stay? */
-void check_binding(struct device *d, const inlay_exec_args *args)
+void check_binding(struct device *device, const inlay_exec_args *args)
 {
-    const inlay_binding *b = args->binding;
+    const inlay_binding *binding = args->binding;
 
-    if (b == NULL)
+    if (binding == NULL)
         return;
-    count(&d->counters.bound_runs, 1);
-    if (args->workspace.handle != b->workspace.handle || args->workspace.offset != b->workspace.offset)
-        count(&d->counters.misuse, 1);
-    for (uint32_t i = 0; i < b->count; i++) {
+    count(&device->counters.bound_runs, 1);
+    if (args->workspace.handle != binding->workspace.handle || args->workspace.offset != binding->workspace.offset)
+        count(&device->counters.misuse, 1);
+    for (uint32_t i = 0; i < binding->count; i++) {
         const inlay_buffer *now =
             i < args->input_count
                 ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
                 : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
 
-        if (b->buffers[i].handle != 0 && (now->handle != b->buffers[i].handle || now->offset != b->buffers[i].offset))
-            count(&d->counters.misuse, 1);
+        if (binding->buffers[i].handle != 0 &&
+            (now->handle != binding->buffers[i].handle || now->offset != binding->buffers[i].offset))
+            count(&device->counters.misuse, 1);
     }
 }

@@ -79,13 +79,13 @@ struct inlay_instance {
 };
 
 /* Are the addresses those that were promised to stay when the binding was made? Counts misuse. */
-void check_binding(struct device *d, const inlay_exec_args *args);
+void check_binding(struct device *device, const inlay_exec_args *args);
 
 /* The device's thread. */
 void *work(void *arg);
 
 /* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
-char *address(struct device *d, const inlay_buffer *b, uint64_t bytes);
+char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes);
 
 /* Entries of inlay_provider. */
 inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
@@ -103,10 +103,11 @@ inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_bu
 void buffer_free(void *state, const inlay_buffer *buffer);
 inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                          const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
-inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled, inlay_diag *diag);
-void release_compiled(void *state, inlay_compiled *c);
-inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out_instance,
-                        inlay_diag *diag);
+inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                     inlay_diag *diag);
+void release_compiled(void *state, inlay_compiled *compiled);
+inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                        inlay_instance **out_instance, inlay_diag *diag);
 void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
-inlay_status execute(void *state, inlay_compiled *c, inlay_instance *instance, const inlay_exec_args *args);
+inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 #endif

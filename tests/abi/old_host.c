@@ -18,9 +18,9 @@ static void fail(const char *who, const char *what, const inlay_diag *diag)
 /* A copy that ends where memory ends; kept until the process ends. */
 static void *at_edge(const void *data, size_t bytes)
 {
-    struct guard g = guard_alloc(bytes);
+    struct guard guard = guard_alloc(bytes);
 
-    return bytes > 0 ? memcpy(g.data, data, bytes) : g.data;
+    return bytes > 0 ? memcpy(guard.data, data, bytes) : guard.data;
 }
 #define AT_EDGE(object) at_edge(&(object), sizeof(object))
 
@@ -163,11 +163,11 @@ struct answer {
 
 static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
-    struct answer *a = ctx;
+    struct answer *answer = ctx;
 
     if (offer->node_count == 1 && offer->nodes[0] == 0) {
-        a->offered = 1;
-        a->cookie = offer->cookie;
+        answer->offered = 1;
+        answer->cookie = offer->cookie;
     }
     return INLAY_OK;
 }
@@ -177,7 +177,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-static inlay_status ask_cost(const inlay_provider *p, void *state, const inlay_graph *graph, uint64_t cookie)
+static inlay_status ask_cost(const inlay_provider *provider, void *state, const inlay_graph *graph, uint64_t cookie)
 {
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = cookie, .nodes = &node_index, .node_count = 1 };
     const inlay_cost_request request = { .struct_size = sizeof request,
@@ -189,11 +189,11 @@ static inlay_status ask_cost(const inlay_provider *p, void *state, const inlay_g
                                          .max_threads = 1 };
     const inlay_cost cost = { .struct_size = sizeof cost };
 
-    return p->cost(state, AT_EDGE(request), AT_EDGE(cost));
+    return provider->cost(state, AT_EDGE(request), AT_EDGE(cost));
 }
 
-static inlay_status execute(const inlay_provider *p, void *state, inlay_compiled *compiled, inlay_instance *instance,
-                            uint64_t workspace_bytes, inlay_diag *diag)
+static inlay_status execute(const inlay_provider *provider, void *state, inlay_compiled *compiled,
+                            inlay_instance *instance, uint64_t workspace_bytes, inlay_diag *diag)
 {
     static struct inlay_run run;
     static const uint32_t never;
@@ -219,7 +219,7 @@ static inlay_status execute(const inlay_provider *p, void *state, inlay_compiled
     out.buffer.handle = (uintptr_t)y;
     args.outputs = AT_EDGE(out);
     args.workspace = (inlay_buffer){ .handle = (uintptr_t)workspace, .bytes = workspace_bytes };
-    status = p->execute(state, compiled, instance, AT_EDGE(args));
+    status = provider->execute(state, compiled, instance, AT_EDGE(args));
     for (int i = 0; i < COUNT && status == INLAY_OK; i++)
         if (y[i] != (x[i] > 0 ? x[i] : 0))
             status = inlay_fail(diag, INLAY_INTERNAL, "element %d is %g", i, (double)y[i]);
@@ -227,8 +227,8 @@ static inlay_status execute(const inlay_provider *p, void *state, inlay_compiled
     return status;
 }
 
-static inlay_status compile_and_run(const inlay_provider *p, void *state, const inlay_graph *graph, uint64_t cookie,
-                                    inlay_diag *diag)
+static inlay_status compile_and_run(const inlay_provider *provider, void *state, const inlay_graph *graph,
+                                    uint64_t cookie, inlay_diag *diag)
 {
     const inlay_placement placements[2] = { { .value = 0 }, { .value = 1 } };
     uint8_t constants[2] = { 0 };
@@ -261,51 +261,51 @@ static inlay_status compile_and_run(const inlay_provider *p, void *state, const 
     inlay_instance *instance = NULL;
     inlay_status status;
 
-    INLAY_TRY(p->compile(state, AT_EDGE(compile), &compiled, diag));
-    INLAY_TRY(p->specialize(state, compiled, request, &instance, diag));
-    status = execute(p, state, compiled, instance, request->workspace_bytes, diag);
+    INLAY_TRY(provider->compile(state, AT_EDGE(compile), &compiled, diag));
+    INLAY_TRY(provider->specialize(state, compiled, request, &instance, diag));
+    status = execute(provider, state, compiled, instance, request->workspace_bytes, diag);
 done:
     if (instance != NULL)
-        p->release_instance(state, compiled, instance);
+        provider->release_instance(state, compiled, instance);
     if (compiled != NULL)
-        p->release_compiled(state, compiled);
+        provider->release_compiled(state, compiled);
     return status;
 }
 
-static void try_provider(const char *path, const inlay_host *host, const inlay_provider *p)
+static void try_provider(const char *path, const inlay_host *host, const inlay_provider *provider)
 {
     static const uint8_t candidate = 1;
     inlay_option_value values[64] = { { .name = NULL } };
     const inlay_create_args args = { .struct_size = sizeof args,
                                      .options = values,
                                      .option_stride = sizeof values[0],
-                                     .option_count = p->option_count < 64 ? p->option_count : 64,
+                                     .option_count = provider->option_count < 64 ? provider->option_count : 64,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    struct answer a = { 0 };
+    struct answer answer = { 0 };
     const inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = &a, .offer = take_offer, .refuse = take_refusal
+        .struct_size = sizeof sink, .ctx = &answer, .offer = take_offer, .refuse = take_refusal
     };
     const inlay_graph *graph = make_graph();
     inlay_diag diag = INLAY_DIAG_INIT;
     void *state = NULL;
 
     for (uint32_t i = 0; i < args.option_count; i++) {
-        const inlay_option *o = INLAY_AT(inlay_option, p->options, p->option_stride, i);
+        const inlay_option *option = INLAY_AT(inlay_option, provider->options, provider->option_stride, i);
 
-        values[i] = (inlay_option_value){ .name = o->name, .s = o->default_value, .kind = o->kind };
+        values[i] = (inlay_option_value){ .name = option->name, .s = option->default_value, .kind = option->kind };
     }
-    if (p->create(p->ctx, host, AT_EDGE(args), &state, &diag) != INLAY_OK) {
+    if (provider->create(provider->ctx, host, AT_EDGE(args), &state, &diag) != INLAY_OK) {
         fail(path, "create", &diag);
         return;
     }
-    if (p->assess(state, graph, &candidate, AT_EDGE(sink), &diag) != INLAY_OK || !a.offered)
+    if (provider->assess(state, graph, &candidate, AT_EDGE(sink), &diag) != INLAY_OK || !answer.offered)
         fail(path, "it does not offer Relu", &diag);
-    else if (ask_cost(p, state, graph, a.cookie) != INLAY_OK)
+    else if (ask_cost(provider, state, graph, answer.cookie) != INLAY_OK)
         fail(path, "cost", &diag);
-    else if (compile_and_run(p, state, graph, a.cookie, &diag) != INLAY_OK)
+    else if (compile_and_run(provider, state, graph, answer.cookie, &diag) != INLAY_OK)
         fail(path, "running it", &diag);
-    p->destroy(state);
+    provider->destroy(state);
 }
 
 int main(int argc, char **argv)

@@ -3,11 +3,11 @@
 
 static inlay_status run(const kit_call *call)
 {
-    const float *x = call->in[0].data;
-    float *y = call->out[0].data;
+    const float *input = call->in[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->in[0].count; i++)
-        y[i] = x[i] < 0 ? 0.01f * x[i] : x[i];
+        output[i] = input[i] < 0 ? 0.01f * input[i] : input[i];
     return INLAY_OK;
 }
 

@@ -35,9 +35,9 @@ static void destroy(void *self)
 
 static int can_run(const inlay_graph *graph, const inlay_node_info *node)
 {
-    const inlay_value_info *x = node->input_count > 0 ? inlay_graph_value(graph, node->inputs[0]) : NULL;
+    const inlay_value_info *input = node->input_count > 0 ? inlay_graph_value(graph, node->inputs[0]) : NULL;
 
-    return strcmp(node->op_type.data, OP) == 0 && x != NULL && x->dtype == INLAY_FLOAT;
+    return strcmp(node->op_type.data, OP) == 0 && input != NULL && input->dtype == INLAY_FLOAT;
 }
 
 static inlay_status assess(void *self, const inlay_graph *graph, const uint8_t *candidates,
@@ -100,16 +100,16 @@ static void release_instance(void *self, inlay_compiled *compiled, inlay_instanc
 static inlay_status execute(void *self, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args)
 {
     const inlay_tensor_arg *in = args->inputs, *out = args->outputs;
-    const float *x = inlay_buffer_host(&in->buffer);
-    float *y = inlay_buffer_host(&out->buffer);
+    const float *input = inlay_buffer_host(&in->buffer);
+    float *output = inlay_buffer_host(&out->buffer);
 
     (void)self, (void)compiled, (void)instance;
     memset(inlay_buffer_host(&args->workspace), 0xaa, 100);
-    for (uint64_t i = 0; i < out->buffer.bytes / sizeof *y; i++) {
+    for (uint64_t i = 0; i < out->buffer.bytes / sizeof *output; i++) {
 #ifdef RECORDED_OPERATOR
-        y[i] = 2 * x[i];
+        output[i] = 2 * input[i];
 #else
-        y[i] = x[i] < 0 ? 0 : x[i];
+        output[i] = input[i] < 0 ? 0 : input[i];
 #endif
     }
     return INLAY_OK;

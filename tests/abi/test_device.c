@@ -12,24 +12,24 @@
 /* Neighbours become one region; values cross the border twice in and once out, whatever happens inside. */
 static void neighbours_merge(void **state)
 {
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
     for (int i = 1; i <= 3; i++) {
-        run(&r);
-        expect_floats(r.context, 0, chain_result, 6);
-        assert_int_equal(counted(&r.counters->executed), i);
-        assert_int_equal(counted(&r.counters->copied_in), 2 * i);
-        assert_int_equal(counted(&r.counters->copied_out), i);
+        run(&rig);
+        expect_floats(rig.context, 0, chain_result, 6);
+        assert_int_equal(counted(&rig.counters->executed), i);
+        assert_int_equal(counted(&rig.counters->copied_in), 2 * i);
+        assert_int_equal(counted(&rig.counters->copied_out), i);
     }
-    assert_int_equal(r.counters->compiled, 1);
-    assert_int_equal(r.counters->largest, 4);
-    close_rig(&r);
+    assert_int_equal(rig.counters->compiled, 1);
+    assert_int_equal(rig.counters->largest, 4);
+    close_rig(&rig);
 }
 
 /* What the device cannot do runs elsewhere, and values go back and forth. */
@@ -37,47 +37,47 @@ static void two_providers_share_a_model(void **state)
 {
     static const float expected[] = { -1, 0, -3, 0, -5, 0 };
     static const char *const slow[] = { "delay_us", "300", NULL };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Relu", "", "a", "r");  /* device */
-    onnx_node(&g, "Floor", "", "r", "f"); /* host */
-    onnx_node(&g, "Neg", "", "f", "n");   /* device */
-    onnx_node(&g, "Ceil", "", "n", "y");  /* host */
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, slow);
-    set_floats(r.context, 0, 2, dims, a);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Relu", "", "a", "r");  /* device */
+    onnx_node(&bytes, "Floor", "", "r", "f"); /* host */
+    onnx_node(&bytes, "Neg", "", "f", "n");   /* device */
+    onnx_node(&bytes, "Ceil", "", "n", "y");  /* host */
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, slow);
+    set_floats(rig.context, 0, 2, dims, a);
     for (int i = 0; i < 3; i++) {
-        run(&r);
-        expect_floats(r.context, 0, expected, 6);
+        run(&rig);
+        expect_floats(rig.context, 0, expected, 6);
     }
-    assert_int_equal(r.counters->compiled, 2);
-    assert_int_equal(r.counters->executed, 6);
-    close_rig(&r);
+    assert_int_equal(rig.counters->compiled, 2);
+    assert_int_equal(rig.counters->executed, 6);
+    close_rig(&rig);
 }
 
 static void a_group_runs_as_one(void **state)
 {
     static const float expected[] = { 2, -1, 4, -6, 12, -10 };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Mul", "", "a,b", "m");
-    onnx_node(&g, "Add", "", "m,b", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    run(&r);
-    expect_floats(r.context, 0, expected, 6);
-    assert_int_equal(r.counters->compiled, 1);
-    assert_int_equal(r.counters->largest, 2);
-    close_rig(&r);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Mul", "", "a,b", "m");
+    onnx_node(&bytes, "Add", "", "m,b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    run(&rig);
+    expect_floats(rig.context, 0, expected, 6);
+    assert_int_equal(rig.counters->compiled, 1);
+    assert_int_equal(rig.counters->largest, 2);
+    close_rig(&rig);
 }
 
 /* NonZero's output: written into a buffer of the largest size, or allocated by callback. */
@@ -89,26 +89,26 @@ static void shapes_that_depend_on_data(void **state)
 
     (void)state;
     for (int m = 0; m < 2; m++) {
-        onnx_bytes g = { .count = 0 };
-        const inlay_value *y;
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 };
+        const inlay_value *value;
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "NonZero", "", "n", "y");
-        onnx_output(&g, "y", INLAY_INT64, 2, none);
-        r = open_rig(&g, modes[m]);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&bytes, "Neg", "", "a", "n");
+        onnx_node(&bytes, "NonZero", "", "n", "y");
+        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
+        rig = open_rig(&bytes, modes[m]);
         for (int round = 0; round < 4; round++) {
-            set_floats(r.context, 0, 2, dims, round % 2 == 0 ? x : zeros);
-            run(&r);
-            y = inlay_context_output(r.context, 0);
-            assert_non_null(y);
-            assert_int_equal(inlay_value_rank(y), 2);
-            assert_int_equal(inlay_value_dims(y)[1], round % 2 == 0 ? 3 : 0);
+            set_floats(rig.context, 0, 2, dims, round % 2 == 0 ? x : zeros);
+            run(&rig);
+            value = inlay_context_output(rig.context, 0);
+            assert_non_null(value);
+            assert_int_equal(inlay_value_rank(value), 2);
+            assert_int_equal(inlay_value_dims(value)[1], round % 2 == 0 ? 3 : 0);
             if (round % 2 == 0)
-                assert_memory_equal(inlay_value_data(y), expected, sizeof expected);
+                assert_memory_equal(inlay_value_data(value), expected, sizeof expected);
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -116,17 +116,17 @@ static void shapes_that_depend_on_data(void **state)
 static void several_shapes(void **state)
 {
     static const int64_t any[] = { -1, 3 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     float x[30], expected[30];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Add", "", "n,a", "z");
-    onnx_node(&g, "Add", "", "z,n", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
-    r = open_rig(&g, NULL);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Add", "", "n,a", "z");
+    onnx_node(&bytes, "Add", "", "z,n", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
+    rig = open_rig(&bytes, NULL);
     for (int i = 0; i < 30; i++) {
         x[i] = (float)i;
         expected[i] = -(float)i;
@@ -134,11 +134,11 @@ static void several_shapes(void **state)
     for (int round = 0; round < 12; round++) {
         const int64_t d[] = { 1 + round * 7 % 10, 3 };
 
-        set_floats(r.context, 0, 2, d, x);
-        run(&r);
-        expect_floats(r.context, 0, expected, d[0] * 3);
+        set_floats(rig.context, 0, 2, d, x);
+        run(&rig);
+        expect_floats(rig.context, 0, expected, d[0] * 3);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* ------------------------------------------------------------------ stopping and failing */
@@ -151,80 +151,80 @@ struct canceller {
 /* Cancels once the device has begun. */
 static void *cancel_later(void *arg)
 {
-    struct canceller *c = arg;
+    struct canceller *canceller = arg;
 
-    await(&c->counters->begun, 1);
-    __atomic_store_n(&c->cancel, 1, __ATOMIC_RELAXED);
+    await(&canceller->counters->begun, 1);
+    __atomic_store_n(&canceller->cancel, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
 static void cancelling_a_run_in_flight(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t thread;
-    struct canceller c = { .cancel = 0 };
-    inlay_run_options options = { .struct_size = sizeof options, .cancel = &c.cancel };
-    struct rig r;
+    struct canceller canceller = { .cancel = 0 };
+    inlay_run_options options = { .struct_size = sizeof options, .cancel = &canceller.cancel };
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    hold(r.device, FAKE_HELD);
-    c.counters = r.counters;
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &c), 0);
-    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_CANCELLED);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    hold(rig.device, FAKE_HELD);
+    canceller.counters = rig.counters;
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &canceller), 0);
+    assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_CANCELLED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(diag.code, INLAY_CANCELLED);
-    assert_null(inlay_context_output(r.context, 0));
+    assert_null(inlay_context_output(rig.context, 0));
     /* The device was told, and the context can run again. */
-    assert_true(counted(&r.counters->cancelled) >= 1);
-    hold(r.device, FAKE_FREE);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
+    assert_true(counted(&rig.counters->cancelled) >= 1);
+    hold(rig.device, FAKE_FREE);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
 
     options = (inlay_run_options){ .struct_size = sizeof options, .timeout_ns = 1000 };
-    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
-    close_rig(&r);
+    assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    close_rig(&rig);
 }
 
 /* A device that is lost in mid run fails that run with its sentence; a new session opens the device anew. */
 static void losing_the_device(void **state)
 {
     static const char *const losing[] = { "lose_after", "5", NULL };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     int runs = 0;
-    struct rig r, again;
+    struct rig rig, again;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, losing);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
+    chain(&bytes);
+    rig = open_rig(&bytes, losing);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
     for (; status == INLAY_OK && runs < 10; runs++)
-        status = inlay_context_run(r.context, NULL, &diag);
+        status = inlay_context_run(rig.context, NULL, &diag);
     assert_int_equal(status, INLAY_DEVICE_LOST);
     assert_int_equal(runs, 2); /* four jobs a run */
     assert_int_equal(diag.error_class, INLAY_CLASS_DEVICE_LOST);
     assert_non_null(strstr(diag.text, "fell off the bus"));
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
 
-    g.count = 0;
-    chain(&g);
-    again = open_rig(&g, losing);
-    assert_ptr_not_equal(again.device, r.device);
+    bytes.count = 0;
+    chain(&bytes);
+    again = open_rig(&bytes, losing);
+    assert_ptr_not_equal(again.device, rig.device);
     set_floats(again.context, 0, 2, dims, a);
     set_floats(again.context, 1, 2, dims, b);
     run(&again);
     expect_floats(again.context, 0, chain_result, 6);
     close_rig(&again);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* What a step that depends on data makes is copied back, and a run says so when that fails: whichever job loses the
@@ -239,28 +239,28 @@ static void losing_a_copy_back(void **state)
     for (int lose_after = 0; lose_after < 24; lose_after++) {
         char number[16];
         const char *const options[] = { "bounded", lose_after % 2 == 0 ? "true" : "false", "lose_after", number, NULL };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status = INLAY_OK;
         uint32_t runs = 0;
-        struct rig r;
+        struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", lose_after == 0 ? 0 : (lose_after + 1) / 2);
-        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&g, "NonZero", "", "a", "y");
-        onnx_output(&g, "y", INLAY_INT64, 2, none);
-        r = open_rig(&g, options);
-        set_floats(r.context, 0, 2, dims, x);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&bytes, "NonZero", "", "a", "y");
+        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
+        rig = open_rig(&bytes, options);
+        set_floats(rig.context, 0, 2, dims, x);
         for (; status == INLAY_OK && runs < 8; runs += status == INLAY_OK) {
-            status = inlay_context_run(r.context, NULL, &diag);
+            status = inlay_context_run(rig.context, NULL, &diag);
             if (status == INLAY_OK)
-                assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 0)), expected, sizeof expected);
+                assert_memory_equal(inlay_value_data(inlay_context_output(rig.context, 0)), expected, sizeof expected);
         }
         if (lose_after == 0)
-            per_run = counted(&r.counters->copied_out) / runs;
+            per_run = counted(&rig.counters->copied_out) / runs;
         assert_int_equal(status, lose_after == 0 ? INLAY_OK : INLAY_DEVICE_LOST);
-        assert_int_equal(counted(&r.counters->copied_out), per_run * runs);
-        close_rig(&r);
+        assert_int_equal(counted(&rig.counters->copied_out), per_run * runs);
+        close_rig(&rig);
     }
     assert_true(per_run > 0);
 }
@@ -279,23 +279,23 @@ static void losing_the_device_while_tuning(void **state)
     for (int lose_after = 1; lose_after <= 12; lose_after++) {
         inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 60 };
         inlay_tune_result result = { .struct_size = sizeof result };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_value *v = NULL;
-        struct rig r;
+        inlay_value *value = NULL;
+        struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", lose_after);
-        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&g, "NonZero", "", "a", "y");
-        onnx_output(&g, "y", INLAY_INT64, 2, none);
-        r = open_rig(&g, options);
-        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, x, sizeof x, &v, &diag), INLAY_OK);
-        how.inputs = &v;
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&bytes, "NonZero", "", "a", "y");
+        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
+        rig = open_rig(&bytes, options);
+        assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, x, sizeof x, &value, &diag), INLAY_OK);
+        how.inputs = &value;
         how.input_count = 1;
-        if (inlay_tune(r.session, &how, &result, &diag) == INLAY_OK)
+        if (inlay_tune(rig.session, &how, &result, &diag) == INLAY_OK)
             assert_int_equal(result.known_count, 0);
-        inlay_value_unref(v);
-        close_rig(&r);
+        inlay_value_unref(value);
+        close_rig(&rig);
         (void)snprintf(line, sizeof line, "rm -rf %s/*", dir);
         assert_int_equal(system(line), 0);
     }
@@ -313,23 +313,23 @@ static void closing_with_work_in_flight(void **state)
     inlay_buffer host_from = { .handle = (uintptr_t)from, .bytes = 64 },
                  host_to = { .handle = (uintptr_t)to, .bytes = 64 };
     inlay_buffer on_device;
-    const struct provider *p, *owner;
+    const struct provider *provider, *owner;
     const inlay_domain_info *info = NULL;
     plugin_set *set;
     struct rig keep;
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_fence fences[3];
 
     (void)state;
     /* A session elsewhere, on another device of the same kind, is not disturbed. */
-    chain(&g);
-    keep = open_rig(&g, NULL);
+    chain(&bytes);
+    keep = open_rig(&bytes, NULL);
     log_text[0] = '\0';
     assert_int_equal(plugin_set_create(dirs, 1, keep_log, NULL, &set, &diag), INLAY_OK);
-    assert_int_equal(provider_open(set, "fake", other, 1, &p, &diag), INLAY_OK);
-    assert_ptr_not_equal(p, keep.device);
-    owner = provider_of_domain(p->first_domain, &info);
-    assert_ptr_equal(owner, p);
+    assert_int_equal(provider_open(set, "fake", other, 1, &provider, &diag), INLAY_OK);
+    assert_ptr_not_equal(provider, keep.device);
+    owner = provider_of_domain(provider->first_domain, &info);
+    assert_ptr_equal(owner, provider);
     assert_string_equal(info->name, "fake.memory");
     assert_null(provider_of_domain(INLAY_DOMAIN_HOST, NULL));
     assert_null(provider_of_domain(UINT32_MAX, NULL));
@@ -338,22 +338,26 @@ static void closing_with_work_in_flight(void **state)
         fences[i].value = 1;
         assert_int_equal(timeline_create(&fences[i].timeline, &diag), INLAY_OK);
     }
-    assert_int_equal(p->table->buffer_alloc(p->state, p->first_domain, 64, &on_device, &diag), INLAY_OK);
+    assert_int_equal(provider->table->buffer_alloc(provider->state, provider->first_domain, 64, &on_device, &diag),
+                     INLAY_OK);
     assert_true(on_device.handle < 0x10000); /* no address */
-    hold(p, FAKE_HELD);
-    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
-                     INLAY_OK);
-    assert_int_equal(p->table->buffer_copy(p->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
-                     INLAY_OK);
+    hold(provider, FAKE_HELD);
+    assert_int_equal(
+        provider->table->buffer_copy(provider->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
+        INLAY_OK);
+    assert_int_equal(
+        provider->table->buffer_copy(provider->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
+        INLAY_OK);
     assert_false(fence_reached(fences[1], NULL));
-    hold(p, FAKE_FREE);
-    p->table->quiesce(p->state);
+    hold(provider, FAKE_FREE);
+    provider->table->quiesce(provider->state);
     assert_true(fence_reached(fences[1], NULL));
     assert_string_equal(to, "hello, device");
-    assert_int_equal(p->table->buffer_copy(p->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag),
-                     INLAY_BUSY);
-    p->table->buffer_free(p->state, &on_device);
-    provider_close(p);
+    assert_int_equal(
+        provider->table->buffer_copy(provider->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag),
+        INLAY_BUSY);
+    provider->table->buffer_free(provider->state, &on_device);
+    provider_close(provider);
     assert_null(provider_of_domain(on_device.domain, NULL));
     for (int i = 0; i < 3; i++)
         timeline_destroy(fences[i].timeline);
@@ -401,22 +405,22 @@ static void *run_in_a_context_of_its_own(void *arg)
 static void many_threads_one_session(void **state)
 {
     static const char *const slow[] = { "delay_us", "100", NULL };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     pthread_t threads[4];
     void *bad;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, slow);
-    for (int t = 0; t < 4; t++)
-        assert_int_equal(pthread_create(&threads[t], NULL, run_in_a_context_of_its_own, r.session), 0);
-    for (int t = 0; t < 4; t++) {
-        assert_int_equal(pthread_join(threads[t], &bad), 0);
+    chain(&bytes);
+    rig = open_rig(&bytes, slow);
+    for (int thread = 0; thread < 4; thread++)
+        assert_int_equal(pthread_create(&threads[thread], NULL, run_in_a_context_of_its_own, rig.session), 0);
+    for (int thread = 0; thread < 4; thread++) {
+        assert_int_equal(pthread_join(threads[thread], &bad), 0);
         assert_null(bad);
     }
-    assert_int_equal(r.counters->executed, 80);
-    close_rig(&r);
+    assert_int_equal(rig.counters->executed, 80);
+    close_rig(&rig);
 }
 
 /* What the device compiled is kept for the next session, until weights change or the file is damaged. */
@@ -424,22 +428,22 @@ static void compiled_blobs_are_kept(void **state)
 {
     char dir[] = "/tmp/inlay-cache-XXXXXX", path[512] = "", line[512];
     uint32_t stored = 0, seen = 0;
-    FILE *list, *f;
+    FILE *list, *file;
 
     (void)state;
     assert_non_null(mkdtemp(dir));
     cache_dir = dir;
     log_text[0] = '\0';
     for (int round = 0; round < 5; round++) {
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         float c[6] = { 1, 2, 3, 4, 5, 6 };
-        struct rig r;
+        struct rig rig;
 
         c[5] += (float)(round == 4); /* another model */
-        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-        onnx_constant(&g, "c", INLAY_FLOAT, 2, dims, c, sizeof c);
-        onnx_node(&g, "Add", "", "a,c", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+        onnx_constant(&bytes, "c", INLAY_FLOAT, 2, dims, c, sizeof c);
+        onnx_node(&bytes, "Add", "", "a,c", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
         if (round == 3) { /* one byte is wrong */
             (void)snprintf(line, sizeof line, "ls %s/fake-*.blob", dir);
             list = popen(line, "r");
@@ -447,18 +451,18 @@ static void compiled_blobs_are_kept(void **state)
             assert_non_null(fgets(path, sizeof path, list));
             assert_int_equal(pclose(list), 0);
             path[strcspn(path, "\n")] = '\0';
-            f = fopen(path, "r+");
-            assert_non_null(f);
-            assert_int_equal(fseek(f, -3, SEEK_END), 0);
-            assert_int_equal(fputc('X', f), 'X');
-            assert_int_equal(fclose(f), 0);
+            file = fopen(path, "r+");
+            assert_non_null(file);
+            assert_int_equal(fseek(file, -3, SEEK_END), 0);
+            assert_int_equal(fputc('X', file), 'X');
+            assert_int_equal(fclose(file), 0);
         }
-        r = open_rig(&g, NULL);
-        stored += r.counters->stored_blobs;
-        seen += r.counters->seen_blobs;
+        rig = open_rig(&bytes, NULL);
+        stored += rig.counters->stored_blobs;
+        seen += rig.counters->seen_blobs;
         assert_int_equal(stored, round < 3 ? 1 : round - 1);
         assert_int_equal(seen, round == 0 ? 0 : round < 3 ? round : 2);
-        close_rig(&r);
+        close_rig(&rig);
     }
     assert_non_null(strstr(log_text, "is damaged"));
     cache_dir = NULL;
@@ -469,18 +473,18 @@ static void compiled_blobs_are_kept(void **state)
 static void a_refusing_device_is_left_out(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, refusing);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
-    assert_int_equal(r.counters->compiled + r.counters->executed + r.counters->copied_in, 0);
-    close_rig(&r);
+    chain(&bytes);
+    rig = open_rig(&bytes, refusing);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    assert_int_equal(rig.counters->compiled + rig.counters->executed + rig.counters->copied_in, 0);
+    close_rig(&rig);
 }
 
 int main(void)

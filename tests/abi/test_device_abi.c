@@ -20,7 +20,7 @@ static void devices_are_listed_without_opening(void **state)
 {
     const char *dirs[] = { FAKE_DIR };
     inlay_diag diag = INLAY_DIAG_INIT;
-    const plugin_provider *p;
+    const plugin_provider *provider;
     plugin_set *set;
     const struct provider *open;
     const provider_setting second = { "device", "1" }, small = { "memory_kib", "64" };
@@ -28,9 +28,9 @@ static void devices_are_listed_without_opening(void **state)
 
     (void)state;
     assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &set, &diag), INLAY_OK);
-    p = plugin_set_find(set, "fake");
-    assert_non_null(p);
-    assert_int_equal(plugin_devices(p, note_device, text, &diag), INLAY_OK);
+    provider = plugin_set_find(set, "fake");
+    assert_non_null(provider);
+    assert_int_equal(plugin_devices(provider, note_device, text, &diag), INLAY_OK);
     assert_string_equal(text, "Fake 1000|device=0|usable|1073741824|speed=none; colour=grey;"
                               "Fake 2000|device=1|somebody took the second device away|0|;");
     /* What the list says is so. */
@@ -51,21 +51,21 @@ static void devices_are_listed_without_opening(void **state)
 /* Two inputs go up in one request, in every run; the result comes back in another. */
 static void copies_go_together(void **state)
 {
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
     for (uint32_t i = 1; i <= 3; i++) {
-        run(&r);
-        expect_floats(r.context, 0, chain_result, 6);
-        assert_int_equal(counted(&r.counters->copied_in), 2 * i);
-        assert_int_equal(counted(&r.counters->copy_requests), 2 * i);
+        run(&rig);
+        expect_floats(rig.context, 0, chain_result, 6);
+        assert_int_equal(counted(&rig.counters->copied_in), 2 * i);
+        assert_int_equal(counted(&rig.counters->copy_requests), 2 * i);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* A region of the device between two of the host's: copies wait for nobody, or for the device's own work, which it
@@ -73,19 +73,20 @@ static void copies_go_together(void **state)
 static void a_device_knows_its_own_fences(void **state)
 {
     static const char *const slow[] = { "delay_us", "200", NULL };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, slow);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
-    assert_int_equal(counted(&r.counters->own_waits), 2); /* the region for its inputs, the copy home for the region */
-    assert_int_equal(counted(&r.counters->notices), 0);
-    close_rig(&r);
+    chain(&bytes);
+    rig = open_rig(&bytes, slow);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    assert_int_equal(counted(&rig.counters->own_waits),
+                     2); /* the region for its inputs, the copy home for the region */
+    assert_int_equal(counted(&rig.counters->notices), 0);
+    close_rig(&rig);
 }
 
 /* Two devices of one kind pass a value on: each is told of the other's fences, and no thread waits. */
@@ -94,25 +95,25 @@ static void others_are_told_of(void **state)
     static const char *const options[] = { "providers", "fake,fake#two,reference", "pin", "z=fake#two", NULL };
     static const char *const slow[] = { "delay_us", "300", NULL };
     static const float relu[] = { 0, 2, 0, 4, 0, 6 };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Relu", "", "n", "z");
-    onnx_output(&g, "z", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Relu", "", "n", "z");
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
     session_options = options;
-    r = open_rig(&g, slow);
+    rig = open_rig(&bytes, slow);
     session_options = NULL;
-    set_floats(r.context, 0, 2, dims, a);
+    set_floats(rig.context, 0, 2, dims, a);
     for (int i = 0; i < 3; i++) {
-        run(&r);
-        expect_floats(r.context, 0, relu, 6);
+        run(&rig);
+        expect_floats(rig.context, 0, relu, 6);
     }
-    assert_int_equal(counted(&r.counters->executed), 3);
-    assert_int_equal(counted(&r.counters->copied_out), 3);
-    close_rig(&r);
+    assert_int_equal(counted(&rig.counters->executed), 3);
+    assert_int_equal(counted(&rig.counters->copied_out), 3);
+    close_rig(&rig);
 }
 
 struct told {
@@ -123,11 +124,11 @@ struct told {
 
 static void note_fence(void *user, inlay_status status, const inlay_diag *why)
 {
-    struct told *t = user;
+    struct told *told = user;
 
-    t->calls++;
-    t->status = status;
-    (void)snprintf(t->why, sizeof t->why, "%.60s", why != NULL ? why->text : "");
+    told->calls++;
+    told->status = status;
+    (void)snprintf(told->why, sizeof told->why, "%.60s", why != NULL ? why->text : "");
 }
 
 static void notices_come_once(void **state)
@@ -135,45 +136,45 @@ static void notices_come_once(void **state)
     const inlay_host *host = host_table();
     inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
     inlay_status status;
-    struct told t[5] = { { 0 } };
-    inlay_fence_notice n[5];
+    struct told told[5] = { { 0 } };
+    inlay_fence_notice notice[5];
     uint64_t line;
 
     (void)state;
     assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 5; i++) {
-        n[i] = (inlay_fence_notice){
-            .struct_size = sizeof n[i], .fence = { line, i + 1 }, .reached = note_fence, .user = &t[i]
+        notice[i] = (inlay_fence_notice){
+            .struct_size = sizeof notice[i], .fence = { line, i + 1 }, .reached = note_fence, .user = &told[i]
         };
         if (i > 0)
-            host->fence_notify(host->ctx, &n[i]);
+            host->fence_notify(host->ctx, &notice[i]);
     }
-    assert_int_equal(host->fence_query(host->ctx, n[0].fence, &status), 0);
+    assert_int_equal(host->fence_query(host->ctx, notice[0].fence, &status), 0);
     fence_signal((inlay_fence){ line, 2 }, INLAY_OK, NULL);
-    host->fence_notify(host->ctx, &n[0]); /* reached already: at once */
+    host->fence_notify(host->ctx, &notice[0]); /* reached already: at once */
     for (int i = 0; i < 5; i++)
-        assert_int_equal(t[i].calls, i < 2);
-    assert_int_equal(t[0].status, INLAY_OK);
-    assert_int_equal(host->fence_forget(host->ctx, &n[3]), 1);
-    assert_int_equal(host->fence_forget(host->ctx, &n[1]), 0);
+        assert_int_equal(told[i].calls, i < 2);
+    assert_int_equal(told[0].status, INLAY_OK);
+    assert_int_equal(host->fence_forget(host->ctx, &notice[3]), 1);
+    assert_int_equal(host->fence_forget(host->ctx, &notice[1]), 0);
     (void)inlay_fail(&why, INLAY_DEVICE_LOST, "it fell off the bus");
     fence_signal((inlay_fence){ line, 3 }, INLAY_DEVICE_LOST, &why);
-    assert_int_equal(t[2].calls, 1);
-    assert_int_equal(t[2].status, INLAY_DEVICE_LOST);
-    assert_string_equal(t[2].why, "it fell off the bus");
-    assert_int_equal(t[3].calls, 0);
-    assert_int_equal(t[4].calls, 1);
-    assert_int_equal(host->fence_query(host->ctx, n[4].fence, &status), 1);
+    assert_int_equal(told[2].calls, 1);
+    assert_int_equal(told[2].status, INLAY_DEVICE_LOST);
+    assert_string_equal(told[2].why, "it fell off the bus");
+    assert_int_equal(told[3].calls, 0);
+    assert_int_equal(told[4].calls, 1);
+    assert_int_equal(host->fence_query(host->ctx, notice[4].fence, &status), 1);
     assert_int_equal(status, INLAY_DEVICE_LOST);
     timeline_destroy(line);
 
     /* Whoever waits for a timeline that goes is not left waiting. */
     assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
-    n[3].fence = (inlay_fence){ line, 1 };
-    host->fence_notify(host->ctx, &n[3]);
+    notice[3].fence = (inlay_fence){ line, 1 };
+    host->fence_notify(host->ctx, &notice[3]);
     timeline_destroy(line);
-    assert_int_equal(t[3].calls, 1);
-    assert_int_equal(t[3].status, INLAY_CANCELLED);
+    assert_int_equal(told[3].calls, 1);
+    assert_int_equal(told[3].status, INLAY_CANCELLED);
 }
 
 /* Jobs that are ready overtake those that wait, and everything is right all the same. */
@@ -182,55 +183,55 @@ static void work_that_ends_out_of_order(void **state)
     static const char *const settings[] = { "unordered", "true", NULL };
     fake_stream other = { .kind = FAKE_STREAM };
     inlay_diag diag = INLAY_DIAG_INIT;
-    onnx_bytes g = { .count = 0 };
-    inlay_value *x, *there[2], *home;
+    onnx_bytes bytes = { .count = 0 };
+    inlay_value *value, *there[2], *home;
     float want[2][6];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Relu", "", "a", "q"); /* waits for somebody else's stream */
-    onnx_node(&g, "Mul", "", "b,b", "m");
-    onnx_node(&g, "Add", "", "m,b", "z"); /* waits for nobody */
-    onnx_output(&g, "q", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "z", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, settings);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Relu", "", "a", "q"); /* waits for somebody else's stream */
+    onnx_node(&bytes, "Mul", "", "b,b", "m");
+    onnx_node(&bytes, "Add", "", "m,b", "z"); /* waits for nobody */
+    onnx_output(&bytes, "q", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, settings);
     for (int i = 0; i < 6; i++) {
         want[0][i] = a[i] < 0 ? 0 : a[i];
         want[1][i] = b[i] * b[i] + b[i];
     }
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK);
     inlay_value_unref(home);
-    assert_int_equal(inlay_context_set_input(r.context, 0, x, &diag), INLAY_OK);
-    set_floats(r.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, value, &diag), INLAY_OK);
+    set_floats(rig.context, 1, 2, dims, b);
     for (uint32_t k = 0; k < 2; k++) { /* no bytes are shared */
-        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &there[k], &diag),
+        assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &there[k], &diag),
                          INLAY_OK);
-        assert_int_equal(inlay_context_set_output(r.context, k, there[k], &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(rig.context, k, there[k], &diag), INLAY_OK);
     }
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
     for (uint32_t i = 1; i <= 5; i++) {
         other.busy = 1;
-        assert_int_equal(inlay_value_after(x, (uintptr_t)&other, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_OK);
-        await(&r.counters->overtaken, i); /* while the stream does nothing */
+        assert_int_equal(inlay_value_after(value, (uintptr_t)&other, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&rig.counters->overtaken, i); /* while the stream does nothing */
         other.busy = 0;
         fence_signal(other.marks[--other.mark_count], INLAY_OK, NULL);
-        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(rig.context, UINT64_MAX, &diag), INLAY_OK);
         for (uint32_t k = 0; k < 2; k++) {
             assert_int_equal(inlay_value_copy(there[k], home, &diag), INLAY_OK);
             assert_memory_equal(inlay_value_data(home), want[k], sizeof want[k]);
         }
     }
-    assert_true(counted(&r.counters->notices) > 0);
-    inlay_value_unref(x);
+    assert_true(counted(&rig.counters->notices) > 0);
+    inlay_value_unref(value);
     inlay_value_unref(there[0]);
     inlay_value_unref(there[1]);
     inlay_value_unref(home);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* What is kept for a context is in use in each of its runs, one for each plan, and goes with it. */
@@ -239,35 +240,35 @@ static void a_context_keeps_a_binding(void **state)
     static const int64_t any[] = { -1, 3 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_context *second;
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     float x[30] = { 0 };
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Ceil", "", "n", "c");
-    onnx_node(&g, "Neg", "", "c", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
-    r = open_rig(&g, NULL);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Ceil", "", "n", "c");
+    onnx_node(&bytes, "Neg", "", "c", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
+    rig = open_rig(&bytes, NULL);
     for (uint32_t i = 1; i <= 9; i++) {
         const int64_t d[] = { 1 + i % 3, 3 }; /* growing plans move the slab of the host */
 
-        set_floats(r.context, 0, 2, d, x);
-        run(&r);
-        assert_int_equal(counted(&r.counters->bound_runs), 2 * i);
-        assert_int_equal(counted(&r.counters->live_bindings), 2 * (i < 3 ? i : 3));
+        set_floats(rig.context, 0, 2, d, x);
+        run(&rig);
+        assert_int_equal(counted(&rig.counters->bound_runs), 2 * i);
+        assert_int_equal(counted(&rig.counters->live_bindings), 2 * (i < 3 ? i : 3));
     }
-    assert_int_equal(inlay_context_create(r.session, &second, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(rig.session, &second, &diag), INLAY_OK);
     set_floats(second, 0, 2, dims, x);
     assert_int_equal(inlay_context_run(second, NULL, &diag), INLAY_OK);
-    assert_int_equal(counted(&r.counters->live_bindings), 8);
+    assert_int_equal(counted(&rig.counters->live_bindings), 8);
     inlay_context_destroy(second);
-    assert_int_equal(counted(&r.counters->live_bindings), 6);
-    inlay_context_destroy(r.context);
-    r.context = NULL;
-    assert_int_equal(counted(&r.counters->live_bindings), 0);
-    close_rig(&r);
+    assert_int_equal(counted(&rig.counters->live_bindings), 6);
+    inlay_context_destroy(rig.context);
+    rig.context = NULL;
+    assert_int_equal(counted(&rig.counters->live_bindings), 0);
+    close_rig(&rig);
 }
 
 /* ------------------------------------------------------------------ element types between regions */
@@ -279,38 +280,38 @@ static void borders_in_other_elements(void **state)
     static const float want[] = { 0, 3, -2, 10, -8, 14 };
     const float plain = 1.0f + 1.0f / 1024;
     float fine[6];
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Mul", "", "n,b", "m");
-    onnx_node(&g, "Add", "", "m,b", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Mul", "", "n,b", "m");
+    onnx_node(&bytes, "Add", "", "m,b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     for (int asks = 0; asks < 2; asks++) {
         float ones[6] = { 1, 1, 1, 1, 1, 1 };
 
-        r = open_rig(&g, asks ? narrow : NULL);
-        assert_int_equal(r.counters->groups, 1);
-        set_floats(r.context, 0, 2, dims, a);
+        rig = open_rig(&bytes, asks ? narrow : NULL);
+        assert_int_equal(rig.counters->groups, 1);
+        set_floats(rig.context, 0, 2, dims, a);
         for (int i = 0; i < 6; i++)
             fine[i] = i < 3 ? 1 : 2;
-        set_floats(r.context, 1, 2, dims, fine);
-        run(&r);
-        expect_floats(r.context, 0, want, 6);
-        assert_int_equal(counted(&r.counters->narrow_runs), asks ? 2 : 0);
+        set_floats(rig.context, 1, 2, dims, fine);
+        run(&rig);
+        expect_floats(rig.context, 0, want, 6);
+        assert_int_equal(counted(&rig.counters->narrow_runs), asks ? 2 : 0);
         /* More digits than bfloat16 has are cut between the regions, and nowhere else. */
         for (int i = 0; i < 6; i++)
             fine[i] = plain;
-        set_floats(r.context, 0, 2, dims, fine);
-        set_floats(r.context, 1, 2, dims, ones);
-        run(&r);
+        set_floats(rig.context, 0, 2, dims, fine);
+        set_floats(rig.context, 1, 2, dims, ones);
+        run(&rig);
         for (int i = 0; i < 6; i++)
-            assert_true(((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i] ==
+            assert_true(((const float *)inlay_value_data(inlay_context_output(rig.context, 0)))[i] ==
                         (asks ? 0.0f : 1.0f - plain));
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -318,24 +319,24 @@ static void borders_in_other_elements(void **state)
 static void borders_that_others_see_stay(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
-    onnx_bytes g = { .count = 0 };
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Mul", "", "n,b", "m");
-    onnx_node(&g, "Add", "", "m,b", "y");
-    onnx_node(&g, "Ceil", "", "n", "c");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, narrow);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    run(&r);
-    assert_int_equal(counted(&r.counters->narrow_runs), 0);
-    close_rig(&r);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Mul", "", "n,b", "m");
+    onnx_node(&bytes, "Add", "", "m,b", "y");
+    onnx_node(&bytes, "Ceil", "", "n", "c");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, narrow);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    run(&rig);
+    assert_int_equal(counted(&rig.counters->narrow_runs), 0);
+    close_rig(&rig);
 }
 
 /* ------------------------------------------------------------------ times */
@@ -357,23 +358,23 @@ static void kernels_by_the_devices_clock(void **state)
 {
     char *text = calloc(1, 65536);
     inlay_diag diag = INLAY_DIAG_INIT;
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     uint32_t found = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     assert_non_null(text);
-    chain(&g);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, &diag), INLAY_OK);
-    run(&r);
-    assert_int_equal(inlay_context_profile_write(r.context, "trace", 0, 0, append, text, &diag), INLAY_OK);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, &diag), INLAY_OK);
+    run(&rig);
+    assert_int_equal(inlay_context_profile_write(rig.context, "trace", 0, 0, append, text, &diag), INLAY_OK);
     for (const char *at = text; (at = strstr(at, "\"dur\":")) != NULL; at++)
         found += strtod(at + 6, NULL) == 1000.0;
     assert_int_equal(found, 4);
-    close_rig(&r);
+    close_rig(&rig);
     free(text);
 }
 

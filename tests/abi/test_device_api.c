@@ -24,12 +24,12 @@ struct DLManagedTensorVersioned {
 
 static const char *const unified[] = { "unified", "true", NULL };
 
-static void list_device(void *user, const inlay_device *d)
+static void list_device(void *user, const inlay_device *device)
 {
     size_t used = strlen(user);
 
-    (void)snprintf((char *)user + used, 1024 - used, "%s: %s %s=%s (%s) %llu;", d->provider, d->name, d->setting,
-                   d->value, d->unusable, (unsigned long long)d->memory_bytes);
+    (void)snprintf((char *)user + used, 1024 - used, "%s: %s %s=%s (%s) %llu;", device->provider, device->name,
+                   device->setting, device->value, device->unusable, (unsigned long long)device->memory_bytes);
 }
 
 static void devices_are_listed(void **state)
@@ -52,54 +52,55 @@ static void devices_are_listed(void **state)
 static void unified_memory_copies_nothing(void **state)
 {
     static const float want[] = { 3, 0, 9, 0, 15, 0 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *x, *y;
+    inlay_value *value, *y;
     void *data;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");   /* device */
-    onnx_node(&g, "Ceil", "", "n", "c");  /* host */
-    onnx_node(&g, "Neg", "", "c", "m");   /* device */
-    onnx_node(&g, "Floor", "", "m", "f"); /* host */
-    onnx_node(&g, "Add", "", "f,m", "s"); /* device */
-    onnx_node(&g, "Abs", "", "m", "h");   /* host, reads what the device reads, too */
-    onnx_node(&g, "Add", "", "s,h", "t"); /* device */
-    onnx_node(&g, "Relu", "", "t", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");   /* device */
+    onnx_node(&bytes, "Ceil", "", "n", "c");  /* host */
+    onnx_node(&bytes, "Neg", "", "c", "m");   /* device */
+    onnx_node(&bytes, "Floor", "", "m", "f"); /* host */
+    onnx_node(&bytes, "Add", "", "f,m", "s"); /* device */
+    onnx_node(&bytes, "Abs", "", "m", "h");   /* host, reads what the device reads, too */
+    onnx_node(&bytes, "Add", "", "s,h", "t"); /* device */
+    onnx_node(&bytes, "Relu", "", "t", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     for (int is_unified = 0; is_unified < 2; is_unified++) {
-        struct rig r = open_rig(&g, is_unified ? unified : NULL);
+        struct rig rig = open_rig(&bytes, is_unified ? unified : NULL);
 
-        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
-        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &y, &diag), INLAY_OK);
+        assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag),
+                         INLAY_OK);
+        assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &y, &diag), INLAY_OK);
         if (!is_unified) {
-            assert_int_equal(inlay_value_map(x, &data, &diag), INLAY_UNSUPPORTED);
-            set_floats(r.context, 0, 2, dims, a);
-            run(&r);
-            expect_floats(r.context, 0, want, 6);
-            assert_int_equal(counted(&r.counters->copied_in), 4);
-            assert_int_equal(counted(&r.counters->copied_out), 3);
+            assert_int_equal(inlay_value_map(value, &data, &diag), INLAY_UNSUPPORTED);
+            set_floats(rig.context, 0, 2, dims, a);
+            run(&rig);
+            expect_floats(rig.context, 0, want, 6);
+            assert_int_equal(counted(&rig.counters->copied_in), 4);
+            assert_int_equal(counted(&rig.counters->copied_out), 3);
         } else {
-            assert_int_equal(inlay_value_map(x, &data, &diag), INLAY_OK);
+            assert_int_equal(inlay_value_map(value, &data, &diag), INLAY_OK);
             memcpy(data, a, sizeof a);
-            inlay_value_unmap(x);
-            assert_int_equal(inlay_context_set_input(r.context, 0, x, &diag), INLAY_OK);
-            assert_int_equal(inlay_context_set_output(r.context, 0, y, &diag), INLAY_OK);
+            inlay_value_unmap(value);
+            assert_int_equal(inlay_context_set_input(rig.context, 0, value, &diag), INLAY_OK);
+            assert_int_equal(inlay_context_set_output(rig.context, 0, y, &diag), INLAY_OK);
             for (int i = 0; i < 3; i++)
-                run(&r);
-            assert_int_equal(counted(&r.counters->copied_in), 0);
-            assert_int_equal(counted(&r.counters->copied_out), 0);
+                run(&rig);
+            assert_int_equal(counted(&rig.counters->copied_in), 0);
+            assert_int_equal(counted(&rig.counters->copied_out), 0);
             assert_int_equal(inlay_value_map(y, &data, &diag), INLAY_OK);
             assert_memory_equal(data, want, sizeof want);
             inlay_value_unmap(y);
         }
-        inlay_value_unref(x);
+        inlay_value_unref(value);
         inlay_value_unref(y);
-        inlay_context_destroy(r.context);
-        r.context = NULL;
-        assert_int_equal(counted(&r.counters->mapped), 0);
-        close_rig(&r);
+        inlay_context_destroy(rig.context);
+        rig.context = NULL;
+        assert_int_equal(counted(&rig.counters->mapped), 0);
+        close_rig(&rig);
     }
 }
 
@@ -109,29 +110,29 @@ static void inputs_are_read_where_they_are(void **state)
 {
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
     static _Alignas(64) float memory[64];
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *odd, *even, *small;
     inlay_context *second;
     float want[6], c[6];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Add", "", "a,b", "y");
-    onnx_node(&g, "Ceil", "", "b", "c");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, imports);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Add", "", "a,b", "y");
+    onnx_node(&bytes, "Ceil", "", "b", "c");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, imports);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory, 24, &even, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory + 17, 24, &odd, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_create(r.session, &second, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(rig.session, &second, &diag), INLAY_OK);
     memcpy(memory + 33, b, sizeof b);
-    set_floats(r.context, 1, 2, dims, memory + 33);
+    set_floats(rig.context, 1, 2, dims, memory + 33);
     set_floats(second, 1, 2, dims, memory + 33);
     for (uint32_t i = 1; i <= 4; i++) {
-        inlay_context *context = i % 2 != 0 ? r.context : second;
+        inlay_context *context = i % 2 != 0 ? rig.context : second;
 
         assert_int_equal(inlay_context_set_input(context, 0, even, &diag), INLAY_OK);
         for (int k = 0; k < 6; k++) {
@@ -142,31 +143,31 @@ static void inputs_are_read_where_they_are(void **state)
         assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
         expect_floats(context, 0, want, 6);
         expect_floats(context, 1, c, 6);
-        assert_int_equal(counted(&r.counters->imported), 1);
-        assert_int_equal(counted(&r.counters->copied_in), i); /* b, which begins at an odd place */
+        assert_int_equal(counted(&rig.counters->imported), 1);
+        assert_int_equal(counted(&rig.counters->copied_in), i); /* b, which begins at an odd place */
     }
     inlay_context_destroy(second);
     for (uint32_t i = 1; i <= 2; i++) {
-        assert_int_equal(inlay_context_set_input(r.context, 0, odd, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(rig.context, 0, odd, &diag), INLAY_OK);
         for (int k = 0; k < 6; k++) {
             memory[17 + k] = (float)i;
             want[k] = (float)i + b[k];
         }
-        run(&r);
-        expect_floats(r.context, 0, want, 6);
-        assert_int_equal(counted(&r.counters->copied_in), 4 + 2 * i);
+        run(&rig);
+        expect_floats(rig.context, 0, want, 6);
+        assert_int_equal(counted(&rig.counters->copied_in), 4 + 2 * i);
     }
     /* What is not the device's any more is given back with the value. */
-    assert_int_equal(counted(&r.counters->imported), 1);
+    assert_int_equal(counted(&rig.counters->imported), 1);
     inlay_value_unref(even);
     inlay_value_unref(odd);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &small, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 0, small, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, small, &diag), INLAY_OK);
     inlay_value_unref(small);
-    run(&r);
-    expect_floats(r.context, 0, b, 6);
-    assert_int_equal(counted(&r.counters->imported), 2);
-    close_rig(&r);
+    run(&rig);
+    expect_floats(rig.context, 0, b, 6);
+    assert_int_equal(counted(&rig.counters->imported), 2);
+    close_rig(&rig);
 }
 
 /* Many plans, many sizes, and work that ends late: bytes that both see are shared with care. */
@@ -174,22 +175,22 @@ static void unified_memory_at_many_sizes(void **state)
 {
     static const char *const slow[] = { "unified", "true", "delay_us", "100", NULL };
     static const int64_t any[] = { -1, 3 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     char from[16] = "a", mid[16], to[16];
     float x[90], want[90];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
     for (int i = 0; i < 8; i++) {
         (void)snprintf(mid, sizeof mid, "m%d", i);
         (void)snprintf(to, sizeof to, i == 7 ? "y" : "t%d", i);
-        onnx_node(&g, i % 2 == 0 ? "Neg" : "Ceil", "", from, mid);
-        onnx_node(&g, i % 3 == 0 ? "Floor" : "Neg", "", mid, to);
+        onnx_node(&bytes, i % 2 == 0 ? "Neg" : "Ceil", "", from, mid);
+        onnx_node(&bytes, i % 3 == 0 ? "Floor" : "Neg", "", mid, to);
         (void)snprintf(from, sizeof from, "%s", to);
     }
-    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
-    r = open_rig(&g, slow);
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
+    rig = open_rig(&bytes, slow);
     for (int round = 0; round < 10; round++) {
         const int64_t d[] = { 1 + round * 7 % 30, 3 };
 
@@ -200,11 +201,11 @@ static void unified_memory_at_many_sizes(void **state)
         for (int i = 0; i < 90; i++)
             for (int k = 0; k < 8; k++)
                 want[i] = (k % 2 == 0 ? -1.0f : 1.0f) * (k % 3 == 0 ? 1.0f : -1.0f) * want[i];
-        set_floats(r.context, 0, 2, d, x);
-        run(&r);
-        expect_floats(r.context, 0, want, d[0] * 3);
+        set_floats(rig.context, 0, 2, d, x);
+        run(&rig);
+        expect_floats(rig.context, 0, want, d[0] * 3);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* Results that the caller gets at home are made there, where the device's memory is the host's: they are his for as
@@ -214,64 +215,64 @@ static void results_are_made_at_home(void **state)
     static const int64_t any[] = { -1, 3 };
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
     static _Alignas(64) float memory[6] = { 1, -2, 3, -4, 5, -6 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *kept[3], *own;
     static _Alignas(64) float room[7]; /* what begins behind its first element, no device takes */
     float x[90], want[6], *lent = room + 1;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, any);
-    onnx_node(&g, "Neg", "", "a", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
+    onnx_node(&bytes, "Neg", "", "a", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
     for (int can_import = 0; can_import < 2; can_import++) {
-        struct rig r = open_rig(&g, can_import ? imports : unified);
+        struct rig rig = open_rig(&bytes, can_import ? imports : unified);
 
         for (uint32_t i = 0; i < 3; i++) { /* each result stays with who holds it */
             for (int k = 0; k < 6; k++)
                 memory[k] = (float)(k + 1) * (float)(i + 1);
-            set_floats(r.context, 0, 2, dims, memory);
-            run(&r);
-            kept[i] = inlay_value_ref((inlay_value *)(uintptr_t)inlay_context_output(r.context, 0));
+            set_floats(rig.context, 0, 2, dims, memory);
+            run(&rig);
+            kept[i] = inlay_value_ref((inlay_value *)(uintptr_t)inlay_context_output(rig.context, 0));
             assert_null(inlay_value_device(kept[i]));
         }
-        assert_int_equal(counted(&r.counters->copied_in), can_import ? 0 : 3);
-        assert_int_equal(inlay_context_set_input(r.context, 0, kept[2], &diag), INLAY_OK);
-        run(&r);
+        assert_int_equal(counted(&rig.counters->copied_in), can_import ? 0 : 3);
+        assert_int_equal(inlay_context_set_input(rig.context, 0, kept[2], &diag), INLAY_OK);
+        run(&rig);
         for (int k = 0; k < 6; k++)
             want[k] = 3 * (float)(k + 1);
-        expect_floats(r.context, 0, want, 6);
-        assert_int_equal(counted(&r.counters->copied_in), can_import ? 0 : 3); /* which none of the last was */
+        expect_floats(rig.context, 0, want, 6);
+        assert_int_equal(counted(&rig.counters->copied_in), can_import ? 0 : 3); /* which none of the last was */
         for (int round = 0; round < 12; round++) { /* and memory is used again, at other sizes */
             const int64_t d[] = { 1 + round * 7 % 30, 3 };
 
             for (int k = 0; k < 90; k++)
                 x[k] = (float)(k + round);
-            set_floats(r.context, 0, 2, d, x);
-            run(&r);
+            set_floats(rig.context, 0, 2, d, x);
+            run(&rig);
             for (int k = 0; k < 90; k++)
                 x[k] = -x[k];
-            expect_floats(r.context, 0, x, d[0] * 3);
+            expect_floats(rig.context, 0, x, d[0] * 3);
         }
-        assert_int_equal(counted(&r.counters->copied_out), 0);
+        assert_int_equal(counted(&rig.counters->copied_out), 0);
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, lent, 6 * sizeof *lent, &own, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_output(r.context, 0, own, &diag), INLAY_OK);
-        set_floats(r.context, 0, 2, dims, memory);
-        run(&r);
+        assert_int_equal(inlay_context_set_output(rig.context, 0, own, &diag), INLAY_OK);
+        set_floats(rig.context, 0, 2, dims, memory);
+        run(&rig);
         assert_memory_equal(lent, inlay_value_data(kept[2]), 6 * sizeof *lent);
-        assert_int_equal(counted(&r.counters->copied_out), 1);
+        assert_int_equal(counted(&rig.counters->copied_out), 1);
         inlay_value_unref(own);
-        inlay_context_destroy(r.context);
-        r.context = NULL;
-        inlay_session_destroy(r.session);
-        r.session = NULL;
+        inlay_context_destroy(rig.context);
+        rig.context = NULL;
+        inlay_session_destroy(rig.session);
+        rig.session = NULL;
         for (uint32_t i = 0; i < 3; i++) {
             for (int k = 0; k < 6; k++)
                 assert_true(((float *)inlay_value_data(kept[i]))[k] == -1 * (float)(k + 1) * (float)(i + 1));
             inlay_value_unref(kept[i]);
         }
-        assert_int_equal(counted(&r.counters->mapped), 0);
-        close_rig(&r);
+        assert_int_equal(counted(&rig.counters->mapped), 0);
+        close_rig(&rig);
     }
 }
 
@@ -279,46 +280,46 @@ static void native_handles_are_wrapped(void **state)
 {
     static const float want[] = { -1, 2, -3, 4, -5, 6 };
     static const int64_t more[] = { 7, 3 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_native_memory memory = { .struct_size = sizeof memory };
-    inlay_value *x, *same, *home;
-    struct rig r;
+    inlay_value *value, *same, *home;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_native(x, &memory, &diag), INLAY_OK);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_native(value, &memory, &diag), INLAY_OK);
     assert_int_equal(memory.device_type, 12);
     assert_true(memory.bytes == sizeof a);
-    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+    assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
                      INLAY_OK);
     assert_string_equal(inlay_value_device(same), "fake");
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK); /* seen through the other, which is the same */
-    assert_int_equal(inlay_context_set_input(r.context, 0, same, &diag), INLAY_OK);
-    run(&r);
-    expect_floats(r.context, 0, want, 6);
-    assert_int_equal(counted(&r.counters->copied_in), 1);
+    assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK); /* seen through the other, which is the same */
+    assert_int_equal(inlay_context_set_input(rig.context, 0, same, &diag), INLAY_OK);
+    run(&rig);
+    expect_floats(rig.context, 0, want, 6);
+    assert_int_equal(counted(&rig.counters->copied_in), 1);
 
     /* What can't be taken is refused, and stays the caller's. */
     inlay_value_unref(same);
-    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, more, &same, &diag),
+    assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, more, &same, &diag),
                      INLAY_INVALID_ARGUMENT);
     memory.device_type = 2;
-    assert_int_equal(inlay_session_value_wrap(r.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+    assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
                      INLAY_UNSUPPORTED);
     assert_null(same);
-    assert_int_equal(inlay_session_value_wrap(r.session, "reference", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+    assert_int_equal(inlay_session_value_wrap(rig.session, "reference", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
                      INLAY_UNSUPPORTED);
     assert_int_equal(inlay_value_native(home, &memory, &diag), INLAY_UNSUPPORTED);
     inlay_value_unref(home);
-    inlay_value_unref(x);
-    close_rig(&r);
+    inlay_value_unref(value);
+    close_rig(&rig);
 }
 
 static int deleted;
@@ -333,21 +334,21 @@ static void count_deleted(struct DLManagedTensorVersioned *self)
 
 static void dlpack_names_the_device(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out = NULL, mine;
-    inlay_value *x, *back, *home;
-    struct rig r;
+    inlay_value *value, *back, *home;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK);
     inlay_value_unref(home);
-    assert_int_equal(inlay_value_to_dlpack_versioned(x, &out, &diag), INLAY_OK);
-    inlay_value_unref(x); /* the view holds it */
+    assert_int_equal(inlay_value_to_dlpack_versioned(value, &out, &diag), INLAY_OK);
+    inlay_value_unref(value); /* the view holds it */
     assert_int_equal(out->tensor.device_type, 12);
     assert_int_equal(out->tensor.device_id, 0);
     assert_int_equal(out->tensor.rank, 2);
@@ -359,43 +360,43 @@ static void dlpack_names_the_device(void **state)
     mine.context = out;
     mine.deleter = count_deleted;
     assert_int_equal(inlay_value_from_dlpack_versioned(&mine, &back, &diag), INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_from_dlpack(r.session, "nobody", &mine, &back, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "nobody", &mine, &back, &diag), INLAY_NOT_FOUND);
     assert_int_equal(deleted, 0);
-    assert_int_equal(inlay_session_value_from_dlpack(r.session, "fake", &mine, &back, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 0, back, &diag), INLAY_OK);
-    set_floats(r.context, 1, 2, dims, b);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
-    assert_int_equal(counted(&r.counters->copied_in), 2);
-    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "fake", &mine, &back, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, back, &diag), INLAY_OK);
+    set_floats(rig.context, 1, 2, dims, b);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    assert_int_equal(counted(&rig.counters->copied_in), 2);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
     inlay_value_unref(back);
     assert_int_equal(deleted, 1);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* ------------------------------------------------------------------ streams of others */
 
 /* The work in a stream ends, or fails. */
-static void end_stream(fake_stream *s, inlay_status status)
+static void end_stream(fake_stream *stream, inlay_status status)
 {
     inlay_diag why = INLAY_DIAG_INIT;
 
     (void)inlay_fail(&why, status, "somebody else's kernel failed");
-    s->busy = 0;
-    while (s->mark_count > 0)
-        fence_signal(s->marks[--s->mark_count], status, &why);
+    stream->busy = 0;
+    while (stream->mark_count > 0)
+        fence_signal(stream->marks[--stream->mark_count], status, &why);
 }
 
 static inlay_value *on_device(inlay_session *session, const float *data)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *x, *home;
+    inlay_value *value, *home;
 
-    assert_int_equal(inlay_session_value_create_on(session, "fake", INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, (void *)(uintptr_t)data, 24, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_copy(home, x, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK);
     inlay_value_unref(home);
-    return x;
+    return value;
 }
 
 /* A tensor comes in while its producer's stream still works on it: the run begins behind that, which the device sees to
@@ -404,24 +405,24 @@ static void runs_come_after_streams(void **state)
 {
     fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 },
                 strange = { 0 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out;
-    inlay_value *x, *in, *home;
+    inlay_value *value, *in, *home;
     uint32_t done = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    x = on_device(r.session, a);
-    assert_int_equal(inlay_value_to_dlpack_versioned(x, &out, &diag), INLAY_OK);
-    inlay_value_unref(x);
-    assert_int_equal(inlay_session_value_from_dlpack(r.session, "fake", out, &in, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 0, in, &diag), INLAY_OK);
-    set_floats(r.context, 1, 2, dims, b);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    value = on_device(rig.session, a);
+    assert_int_equal(inlay_value_to_dlpack_versioned(value, &out, &diag), INLAY_OK);
+    inlay_value_unref(value);
+    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "fake", out, &in, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, in, &diag), INLAY_OK);
+    set_floats(rig.context, 1, 2, dims, b);
     for (int both = 0; both < 2; both++) { /* one producer, then two at once */
-        const uint32_t told = counted(&r.counters->notices);
+        const uint32_t told = counted(&rig.counters->notices);
 
         first.busy = second.busy = 1;
         assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
@@ -429,29 +430,29 @@ static void runs_come_after_streams(void **state)
             assert_int_equal(inlay_value_after(in, (uintptr_t)&second, &diag), INLAY_OK);
             assert_int_equal(second.gate_count, 1);
         }
-        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_OK);
-        await(&r.counters->notices, told + 1);
-        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
-        assert_int_equal(counted(&r.counters->executed), done);
+        assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&rig.counters->notices, told + 1);
+        assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_BUSY);
+        assert_int_equal(counted(&rig.counters->executed), done);
         end_stream(&first, INLAY_OK);
         if (both) {
-            assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
+            assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_BUSY);
             end_stream(&second, INLAY_OK);
         }
-        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
-        expect_floats(r.context, 0, chain_result, 6);
-        assert_int_equal(counted(&r.counters->executed), ++done);
+        assert_int_equal(inlay_context_wait(rig.context, UINT64_MAX, &diag), INLAY_OK);
+        expect_floats(rig.context, 0, chain_result, 6);
+        assert_int_equal(counted(&rig.counters->executed), ++done);
     }
     /* Its failure is the run's, and not that of the next. */
     first.busy = 1;
     assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
     end_stream(&first, INLAY_IO_ERROR);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_IO_ERROR);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_IO_ERROR);
     if (strstr(diag.text, "somebody else's kernel failed") == NULL)
         fail_msg("%s", diag.text);
     assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* which has nothing to do now */
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
     /* Streams of others, and values that no stream can reach. */
     assert_int_equal(inlay_value_after(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "none of mine"));
@@ -459,9 +460,9 @@ static void runs_come_after_streams(void **state)
     assert_int_equal(inlay_value_after(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(inlay_value_before(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
     inlay_value_unref(home);
-    assert_int_equal(inlay_context_set_input(r.context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
     inlay_value_unref(in);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* A result goes out while the run that makes it is under way: a consumer's stream, and another session's run, come
@@ -472,61 +473,61 @@ static void streams_come_after_runs(void **state)
     fake_stream consumer = { .kind = FAKE_STREAM };
     uint32_t cancel = 0;
     const inlay_run_options stop = { .struct_size = sizeof stop, .cancel = &cancel };
-    onnx_bytes g[2] = { { .count = 0 }, { .count = 0 } };
+    onnx_bytes bytes[2] = { { .count = 0 }, { .count = 0 } };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *x, *y;
-    struct rig r[2];
+    inlay_value *value, *y;
+    struct rig rig[2];
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        onnx_input(&g[i], "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&g[i], "Neg", "", "a", "y");
-        onnx_output(&g[i], "y", INLAY_FLOAT, 2, dims);
-        r[i] = open_rig(&g[i], NULL);
+        onnx_input(&bytes[i], "a", INLAY_FLOAT, 2, dims);
+        onnx_node(&bytes[i], "Neg", "", "a", "y");
+        onnx_output(&bytes[i], "y", INLAY_FLOAT, 2, dims);
+        rig[i] = open_rig(&bytes[i], NULL);
     }
-    assert_ptr_equal(r[0].device, r[1].device);
-    x = on_device(r[0].session, a);
-    y = on_device(r[0].session, a);
-    assert_int_equal(inlay_context_set_input(r[0].context, 0, x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_output(r[0].context, 0, y, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r[1].context, 0, y, &diag), INLAY_OK);
+    assert_ptr_equal(rig[0].device, rig[1].device);
+    value = on_device(rig[0].session, a);
+    y = on_device(rig[0].session, a);
+    assert_int_equal(inlay_context_set_input(rig[0].context, 0, value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(rig[0].context, 0, y, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig[1].context, 0, y, &diag), INLAY_OK);
     assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* of no run */
     assert_int_equal(consumer.gate_count, 0);
     for (uint32_t i = 1; i <= 2; i++) {
-        hold(r[0].device, FAKE_HELD);
-        assert_int_equal(inlay_context_run_async(r[0].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        hold(rig[0].device, FAKE_HELD);
+        assert_int_equal(inlay_context_run_async(rig[0].context, NULL, NULL, NULL, &diag), INLAY_OK);
         assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK);
         assert_int_equal(consumer.gate_count, i);
         assert_false(fence_reached(consumer.gates[i - 1], NULL));
-        assert_int_equal(inlay_context_run_async(r[1].context, NULL, NULL, NULL, &diag), INLAY_OK);
-        await(&r[0].counters->notices, i);
-        hold(r[0].device, FAKE_FREE);
-        assert_int_equal(inlay_context_wait(r[1].context, UINT64_MAX, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_run_async(rig[1].context, NULL, NULL, NULL, &diag), INLAY_OK);
+        await(&rig[0].counters->notices, i);
+        hold(rig[0].device, FAKE_FREE);
+        assert_int_equal(inlay_context_wait(rig[1].context, UINT64_MAX, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(rig[0].context, UINT64_MAX, &diag), INLAY_OK);
         assert_true(fence_reached(consumer.gates[i - 1], NULL));
-        expect_floats(r[1].context, 0, want, 6);
+        expect_floats(rig[1].context, 0, want, 6);
     }
     /* What a run leaves that failed is of no use, until it is written over. */
-    hold(r[0].device, FAKE_HELD);
-    assert_int_equal(inlay_context_run_async(r[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
+    hold(rig[0].device, FAKE_HELD);
+    assert_int_equal(inlay_context_run_async(rig[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
-    assert_int_equal(inlay_context_wait(r[0].context, UINT64_MAX, &diag), INLAY_CANCELLED);
-    hold(r[0].device, FAKE_FREE);
-    assert_int_equal(inlay_context_run(r[1].context, NULL, &diag), INLAY_CANCELLED);
-    run(&r[0]);
-    run(&r[1]);
-    expect_floats(r[1].context, 0, want, 6);
-    assert_int_equal(inlay_context_set_input(r[0].context, 0, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_output(r[0].context, 0, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r[1].context, 0, NULL, &diag), INLAY_OK);
-    inlay_value_unref(x);
+    assert_int_equal(inlay_context_wait(rig[0].context, UINT64_MAX, &diag), INLAY_CANCELLED);
+    hold(rig[0].device, FAKE_FREE);
+    assert_int_equal(inlay_context_run(rig[1].context, NULL, &diag), INLAY_CANCELLED);
+    run(&rig[0]);
+    run(&rig[1]);
+    expect_floats(rig[1].context, 0, want, 6);
+    assert_int_equal(inlay_context_set_input(rig[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(rig[0].context, 0, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig[1].context, 0, NULL, &diag), INLAY_OK);
+    inlay_value_unref(value);
     inlay_value_unref(y);
-    inlay_context_destroy(r[1].context);
-    inlay_session_destroy(r[1].session);
-    provider_close(r[1].device);
-    plugin_set_destroy(r[1].set);
-    free(r[1].file);
-    close_rig(&r[0]);
+    inlay_context_destroy(rig[1].context);
+    inlay_session_destroy(rig[1].session);
+    provider_close(rig[1].device);
+    plugin_set_destroy(rig[1].set);
+    free(rig[1].file);
+    close_rig(&rig[0]);
 }
 
 /* ------------------------------------------------------------------ runs that go on after the call */
@@ -538,46 +539,46 @@ static void note_done(void *user, inlay_status status)
 
 static void runs_return_before_they_are_done(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t cancel = 0;
     const inlay_run_options options = { .struct_size = sizeof options, .cancel = &cancel };
     int done = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_OK); /* nothing is under way */
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_OK); /* nothing is under way */
     for (int i = 0; i < 2; i++) {
         done = 0;
-        hold(r.device, FAKE_HELD);
-        assert_int_equal(inlay_context_run_async(r.context, NULL, note_done, &done, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_wait(r.context, 0, &diag), INLAY_BUSY);
-        assert_int_equal(inlay_context_run_async(r.context, NULL, NULL, NULL, &diag), INLAY_BUSY);
-        hold(r.device, FAKE_FREE);
-        assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_OK);
+        hold(rig.device, FAKE_HELD);
+        assert_int_equal(inlay_context_run_async(rig.context, NULL, note_done, &done, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_BUSY);
+        assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_BUSY);
+        hold(rig.device, FAKE_FREE);
+        assert_int_equal(inlay_context_wait(rig.context, UINT64_MAX, &diag), INLAY_OK);
         assert_int_equal(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 100 + INLAY_OK);
-        expect_floats(r.context, 0, chain_result, 6);
+        expect_floats(rig.context, 0, chain_result, 6);
     }
     /* Failures come with the wait, and the next run is well. */
-    hold(r.device, FAKE_HELD);
-    assert_int_equal(inlay_context_run_async(r.context, &options, note_done, &done, &diag), INLAY_OK);
+    hold(rig.device, FAKE_HELD);
+    assert_int_equal(inlay_context_run_async(rig.context, &options, note_done, &done, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
-    assert_int_equal(inlay_context_wait(r.context, UINT64_MAX, &diag), INLAY_CANCELLED);
+    assert_int_equal(inlay_context_wait(rig.context, UINT64_MAX, &diag), INLAY_CANCELLED);
     assert_int_equal(diag.code, INLAY_CANCELLED);
     assert_int_equal(done, 100 + INLAY_CANCELLED);
-    hold(r.device, FAKE_FREE);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
+    hold(rig.device, FAKE_FREE);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
     /* A context that goes waits for its run. */
-    assert_int_equal(inlay_context_run_async(r.context, NULL, note_done, &done, &diag), INLAY_OK);
-    inlay_context_destroy(r.context);
-    r.context = NULL;
+    assert_int_equal(inlay_context_run_async(rig.context, NULL, note_done, &done, &diag), INLAY_OK);
+    inlay_context_destroy(rig.context);
+    rig.context = NULL;
     assert_int_equal(done, 100 + INLAY_OK);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 int main(void)

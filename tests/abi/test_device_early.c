@@ -5,69 +5,69 @@
 
 static const float first[6] = { 3, 0, 0, 2, 9, -9 };
 
-static void expect_order(const struct rig *r, const char *expected)
+static void expect_order(const struct rig *rig, const char *expected)
 {
-    assert_string_equal(r->counters->order, expected);
+    assert_string_equal(rig->counters->order, expected);
 }
 
 /* What a later region reads of the caller's goes to the device before the host computes, and before other regions. */
 static void inputs_go_first(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     float x[6], want[6];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "c", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Floor", "", "n", "f"); /* the host's */
-    onnx_node(&g, "Add", "", "f,b", "s");
-    onnx_node(&g, "Floor", "", "s", "t");
-    onnx_node(&g, "Add", "", "t,c", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "c", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Floor", "", "n", "f"); /* the host's */
+    onnx_node(&bytes, "Add", "", "f,b", "s");
+    onnx_node(&bytes, "Floor", "", "s", "t");
+    onnx_node(&bytes, "Add", "", "t,c", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
     for (int i = 0; i < 6; i++) {
         x[i] = (float)i;
         want[i] = -a[i] + x[i] + first[i];
     }
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, x);
-    set_floats(r.context, 2, 2, dims, (float *)(uintptr_t)first);
-    run(&r);
-    expect_floats(r.context, 0, want, 6);
-    expect_order(&r, "(iii)xoixoixo");
-    run(&r);
-    expect_floats(r.context, 0, want, 6);
-    close_rig(&r);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, x);
+    set_floats(rig.context, 2, 2, dims, (float *)(uintptr_t)first);
+    run(&rig);
+    expect_floats(rig.context, 0, want, 6);
+    expect_order(&rig, "(iii)xoixoixo");
+    run(&rig);
+    expect_floats(rig.context, 0, want, 6);
+    close_rig(&rig);
 }
 
 /* What the host makes goes to the device when it is made, though regions that do not read it come in between; what a
  * region makes for the host is on its way before the next region begins, and so is what leaves the graph. */
 static void values_go_when_they_are_made(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     float want[2][6];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Floor", "", "b", "f");
-    onnx_node(&g, "Mul", "", "a,a", "p"); /* a Mul is a region of its own, with an Add behind it */
-    onnx_node(&g, "Add", "", "p,a", "q");
-    onnx_node(&g, "Mul", "", "q,q", "u");
-    onnx_node(&g, "Add", "", "u,q", "w");
-    onnx_node(&g, "Mul", "", "w,f", "v");
-    onnx_node(&g, "Add", "", "v,w", "y");
-    onnx_node(&g, "Ceil", "", "q", "z");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "z", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "w", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, (float *)(uintptr_t)first);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Floor", "", "b", "f");
+    onnx_node(&bytes, "Mul", "", "a,a", "p"); /* a Mul is a region of its own, with an Add behind it */
+    onnx_node(&bytes, "Add", "", "p,a", "q");
+    onnx_node(&bytes, "Mul", "", "q,q", "u");
+    onnx_node(&bytes, "Add", "", "u,q", "w");
+    onnx_node(&bytes, "Mul", "", "w,f", "v");
+    onnx_node(&bytes, "Add", "", "v,w", "y");
+    onnx_node(&bytes, "Ceil", "", "q", "z");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "w", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, (float *)(uintptr_t)first);
     for (int i = 0; i < 6; i++) {
         const float q = a[i] * a[i] + a[i], w = q * q + q;
 
@@ -75,13 +75,13 @@ static void values_go_when_they_are_made(void **state)
         want[1][i] = q;
     }
     for (int round = 0; round < 3; round++) {
-        run(&r);
-        expect_floats(r.context, 0, want[0], 6);
-        expect_floats(r.context, 1, want[1], 6);
+        run(&rig);
+        expect_floats(rig.context, 0, want[0], 6);
+        expect_floats(rig.context, 1, want[1], 6);
     }
-    assert_int_equal(r.counters->groups, 3);
-    assert_memory_equal(r.counters->order, "iixoxoxo", 8);
-    close_rig(&r);
+    assert_int_equal(rig.counters->groups, 3);
+    assert_memory_equal(rig.counters->order, "iixoxoxo", 8);
+    close_rig(&rig);
 }
 
 /* Where memory has a limit nothing is fetched that other regions need the room of. */
@@ -90,39 +90,39 @@ static void limits_come_before(void **state)
     static const char *const limits[][3] = { { "memory_limit", "fake=768KiB", NULL }, { NULL } };
     static const int64_t shape[] = { 256, 256 }; /* 256 KiB */
     enum { COUNT = 256 * 256 };
-    float *x = calloc(3 * COUNT, sizeof *x);
+    float *input = calloc(3 * COUNT, sizeof *input);
 
     (void)state;
-    assert_non_null(x);
+    assert_non_null(input);
     for (int free = 0; free < 2; free++) {
-        onnx_bytes g = { .count = 0 };
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 };
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
-        onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
-        onnx_input(&g, "c", INLAY_FLOAT, 2, shape);
-        onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "Floor", "", "n", "f");
-        onnx_node(&g, "Add", "", "f,b", "s");
-        onnx_node(&g, "Floor", "", "s", "t");
-        onnx_node(&g, "Add", "", "t,c", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
+        onnx_input(&bytes, "b", INLAY_FLOAT, 2, shape);
+        onnx_input(&bytes, "c", INLAY_FLOAT, 2, shape);
+        onnx_node(&bytes, "Neg", "", "a", "n");
+        onnx_node(&bytes, "Floor", "", "n", "f");
+        onnx_node(&bytes, "Add", "", "f,b", "s");
+        onnx_node(&bytes, "Floor", "", "s", "t");
+        onnx_node(&bytes, "Add", "", "t,c", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
         session_options = limits[free];
-        r = open_rig(&g, NULL);
+        rig = open_rig(&bytes, NULL);
         session_options = NULL;
         for (uint32_t i = 0; i < 3 * COUNT; i++)
-            x[i] = (float)(i % 1000);
+            input[i] = (float)(i % 1000);
         for (uint32_t i = 0; i < 3; i++)
-            set_floats(r.context, i, 2, shape, x + i * COUNT);
-        run(&r);
+            set_floats(rig.context, i, 2, shape, input + i * COUNT);
+        run(&rig);
         for (uint32_t i = 0; i < COUNT; i++)
-            x[i] = x[COUNT + i] + x[2 * COUNT + i] - x[i];
-        expect_floats(r.context, 0, x, COUNT);
-        assert_true(r.counters->peak_kib <= (free ? 1280u : 768u));
-        expect_order(&r, free ? "iiixoixoixo" : "iixoixoiixo");
-        close_rig(&r);
+            input[i] = input[COUNT + i] + input[2 * COUNT + i] - input[i];
+        expect_floats(rig.context, 0, input, COUNT);
+        assert_true(rig.counters->peak_kib <= (free ? 1280u : 768u));
+        expect_order(&rig, free ? "iiixoixoixo" : "iixoixoiixo");
+        close_rig(&rig);
     }
-    free(x);
+    free(input);
 }
 
 struct flight {
@@ -133,9 +133,9 @@ struct flight {
 
 static void *fly(void *arg)
 {
-    struct flight *f = arg;
+    struct flight *flight = arg;
 
-    f->status = inlay_context_run(f->context, NULL, &f->diag);
+    flight->status = inlay_context_run(flight->context, NULL, &flight->diag);
     return NULL;
 }
 
@@ -145,55 +145,55 @@ static void sized_values_go_when_they_are_made(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
-    struct flight f = { .diag = INLAY_DIAG_INIT };
-    onnx_bytes g = { .count = 0 };
+    struct flight flight = { .diag = INLAY_DIAG_INIT };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v;
+    inlay_value *value;
     pthread_t thread;
     float want[4];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 1, length);
-    onnx_input(&g, "b", INLAY_FLOAT, 1, length);
-    onnx_input(&g, "take", INLAY_BOOL, 1, length);
-    onnx_node(&g, "Compress", "", "a,take", "c");
-    onnx_node(&g, "Compress", "", "b,take", "e");
-    onnx_node(&g, "Neg", "", "c", "n");
-    onnx_node(&g, "Floor", "", "n", "h");
-    onnx_node(&g, "Neg", "", "h", "k");
-    onnx_node(&g, "Neg", "", "e", "w");
-    onnx_node(&g, "Floor", "", "w", "u");
-    onnx_output(&g, "k", INLAY_FLOAT, 1, none);
-    onnx_output(&g, "u", INLAY_FLOAT, 1, none);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 1, length, a);
-    set_floats(r.context, 1, 1, length, (float *)(uintptr_t)first);
-    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 2, v, &diag), INLAY_OK);
-    inlay_value_unref(v);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 1, length);
+    onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
+    onnx_node(&bytes, "Compress", "", "a,take", "c");
+    onnx_node(&bytes, "Compress", "", "b,take", "e");
+    onnx_node(&bytes, "Neg", "", "c", "n");
+    onnx_node(&bytes, "Floor", "", "n", "h");
+    onnx_node(&bytes, "Neg", "", "h", "k");
+    onnx_node(&bytes, "Neg", "", "e", "w");
+    onnx_node(&bytes, "Floor", "", "w", "u");
+    onnx_output(&bytes, "k", INLAY_FLOAT, 1, none);
+    onnx_output(&bytes, "u", INLAY_FLOAT, 1, none);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 1, length, a);
+    set_floats(rig.context, 1, 1, length, (float *)(uintptr_t)first);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 2, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
     for (int round = 0; round < 3; round++) {
-        const uint32_t before = r.counters->order_count;
+        const uint32_t before = rig.counters->order_count;
 
-        hold(r.device, FAKE_HELD);
-        f.context = r.context;
-        assert_int_equal(pthread_create(&thread, NULL, fly, &f), 0);
-        await(&r.counters->order_count, before + 3);
-        assert_memory_equal(r.counters->order + before, "iix", 3);
-        hold(r.device, FAKE_FREE);
+        hold(rig.device, FAKE_HELD);
+        flight.context = rig.context;
+        assert_int_equal(pthread_create(&thread, NULL, fly, &flight), 0);
+        await(&rig.counters->order_count, before + 3);
+        assert_memory_equal(rig.counters->order + before, "iix", 3);
+        hold(rig.device, FAKE_FREE);
         assert_int_equal(pthread_join(thread, NULL), 0);
-        if (f.status != INLAY_OK)
-            fail_msg("%s", f.diag.text);
+        if (flight.status != INLAY_OK)
+            fail_msg("%s", flight.diag.text);
         for (int i = 0, k = 0; i < 6; i++)
             if (take[i])
                 want[k++] = a[i];
-        expect_floats(r.context, 0, want, 4);
+        expect_floats(rig.context, 0, want, 4);
         for (int i = 0, k = 0; i < 6; i++)
             if (take[i])
                 want[k++] = -first[i];
-        expect_floats(r.context, 1, want, 4);
+        expect_floats(rig.context, 1, want, 4);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* Values on their way when the device fails, or the run is stopped: it says so, and the context can run again. */
@@ -204,44 +204,44 @@ static void sized_values_of_runs_that_fail(void **state)
 
     (void)state;
     for (int at = 1; at <= 7; at++) {
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
-        inlay_value *v;
+        inlay_value *value;
         char job[8];
         const char *const settings[] = { "lose_after", job, NULL };
-        struct rig r;
+        struct rig rig;
 
         (void)snprintf(job, sizeof job, "%d", at);
-        onnx_input(&g, "a", INLAY_FLOAT, 1, length);
-        onnx_input(&g, "b", INLAY_FLOAT, 1, length);
-        onnx_input(&g, "take", INLAY_BOOL, 1, length);
-        onnx_node(&g, "Compress", "", "a,take", "c");
-        onnx_node(&g, "Compress", "", "b,take", "e");
-        onnx_node(&g, "Neg", "", "c", "n");
-        onnx_node(&g, "Floor", "", "n", "h");
-        onnx_node(&g, "Add", "", "h,e", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 1, none);
-        r = open_rig(&g, at < 7 ? settings : NULL);
-        set_floats(r.context, 0, 1, length, a);
-        set_floats(r.context, 1, 1, length, (float *)(uintptr_t)first);
-        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_input(r.context, 2, v, &diag), INLAY_OK);
-        inlay_value_unref(v);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
+        onnx_input(&bytes, "b", INLAY_FLOAT, 1, length);
+        onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
+        onnx_node(&bytes, "Compress", "", "a,take", "c");
+        onnx_node(&bytes, "Compress", "", "b,take", "e");
+        onnx_node(&bytes, "Neg", "", "c", "n");
+        onnx_node(&bytes, "Floor", "", "n", "h");
+        onnx_node(&bytes, "Add", "", "h,e", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
+        rig = open_rig(&bytes, at < 7 ? settings : NULL);
+        set_floats(rig.context, 0, 1, length, a);
+        set_floats(rig.context, 1, 1, length, (float *)(uintptr_t)first);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(rig.context, 2, value, &diag), INLAY_OK);
+        inlay_value_unref(value);
         if (at < 7) {
-            assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+            assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             assert_non_null(strstr(diag.text, "fake"));
         } else {
             options.timeout_ns = 50000000;
-            hold(r.device, FAKE_HELD);
-            assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
-            hold(r.device, FAKE_FREE);
+            hold(rig.device, FAKE_HELD);
+            assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+            hold(rig.device, FAKE_FREE);
             for (int round = 0; round < 2; round++) {
-                run(&r);
-                assert_int_equal(inlay_value_count(inlay_context_output(r.context, 0)), 4);
+                run(&rig);
+                assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 0)), 4);
             }
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 

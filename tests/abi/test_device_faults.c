@@ -5,59 +5,59 @@
 #endif
 
 /* A branch, a loop and steps that are sized in the run, one behind the other. */
-static void all_kinds(onnx_bytes *g)
+static void all_kinds(onnx_bytes *bytes)
 {
     static const int64_t shape[] = { 8, 8 };
     onnx_bytes body = { .count = 0 }, node = { .count = 0 };
 
     loop_body(&body, shape);
-    onnx_input(g, "a", INLAY_FLOAT, 2, shape);
-    onnx_input(g, "b", INLAY_FLOAT, 2, shape);
-    onnx_input(g, "n", INLAY_INT64, 0, &scalar);
-    onnx_input(g, "which", INLAY_BOOL, 0, &scalar);
-    onnx_input(g, "take", INLAY_BOOL, 1, (const int64_t[]){ 64 });
-    onnx_node(g, "Relu", "", "a", "c");
-    add_if(g, "which", "c", "Add", "c,c", "m");
+    onnx_input(bytes, "a", INLAY_FLOAT, 2, shape);
+    onnx_input(bytes, "b", INLAY_FLOAT, 2, shape);
+    onnx_input(bytes, "n", INLAY_INT64, 0, &scalar);
+    onnx_input(bytes, "which", INLAY_BOOL, 0, &scalar);
+    onnx_input(bytes, "take", INLAY_BOOL, 1, (const int64_t[]){ 64 });
+    onnx_node(bytes, "Relu", "", "a", "c");
+    add_if(bytes, "which", "c", "Add", "c,c", "m");
     onnx_names(&node, 1, "n,,m");
     onnx_names(&node, 2, "z,s");
     onnx_text(&node, 4, "Loop");
     add_body(&node, "body", &body);
-    onnx_message(g, 1, &node);
-    onnx_node(g, "Relu", "", "z", "k");
-    onnx_node(g, "Compress", "", "k,take", "t");
-    onnx_node(g, "Relu", "", "t", "u");
-    onnx_node(g, "Mul", "", "u,u", "v");
-    onnx_node(g, "Add", "", "v,u", "y");
-    onnx_node(g, "Relu", "", "s", "w");
-    onnx_output(g, "y", INLAY_FLOAT, 1, none);
-    onnx_output(g, "w", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
+    onnx_message(bytes, 1, &node);
+    onnx_node(bytes, "Relu", "", "z", "k");
+    onnx_node(bytes, "Compress", "", "k,take", "t");
+    onnx_node(bytes, "Relu", "", "t", "u");
+    onnx_node(bytes, "Mul", "", "u,u", "v");
+    onnx_node(bytes, "Add", "", "v,u", "y");
+    onnx_node(bytes, "Relu", "", "s", "w");
+    onnx_output(bytes, "y", INLAY_FLOAT, 1, none);
+    onnx_output(bytes, "w", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
 }
 
 static float faults_x[64], faults_b[64];
 static uint8_t faults_take[64], faults_which = 1;
 static int64_t faults_trips = 3;
 
-static void bind_faults(struct rig *r)
+static void bind_faults(struct rig *rig)
 {
     static const int64_t shape[] = { 8, 8 }, flat[] = { 64 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v;
+    inlay_value *value;
 
     for (int i = 0; i < 64; i++) {
         faults_x[i] = (float)(i - 20);
         faults_b[i] = (float)(i % 7) + 50;
         faults_take[i] = i % 2 == 0;
     }
-    set_floats(r->context, 0, 2, shape, faults_x);
-    set_floats(r->context, 1, 2, shape, faults_b);
-    set_one(r, 2, INLAY_INT64, &faults_trips, sizeof faults_trips);
-    set_one(r, 3, INLAY_BOOL, &faults_which, 1);
-    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, flat, faults_take, 64, &v, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r->context, 4, v, &diag), INLAY_OK);
-    inlay_value_unref(v);
+    set_floats(rig->context, 0, 2, shape, faults_x);
+    set_floats(rig->context, 1, 2, shape, faults_b);
+    set_one(rig, 2, INLAY_INT64, &faults_trips, sizeof faults_trips);
+    set_one(rig, 3, INLAY_BOOL, &faults_which, 1);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, flat, faults_take, 64, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig->context, 4, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
 }
 
-static void expect_faults(const struct rig *r)
+static void expect_faults(const struct rig *rig)
 {
     float want[64 * 3];
 
@@ -66,13 +66,13 @@ static void expect_faults(const struct rig *r)
 
         want[k] = s < 0 ? 0 : s;
     }
-    expect_floats(r->context, 1, want, 3 * 64);
+    expect_floats(rig->context, 1, want, 3 * 64);
     for (int k = 0; k < 32; k++) {
         const float c = faults_x[2 * k] < 0 ? 0 : faults_x[2 * k], z = 3 * faults_b[2 * k] - c;
 
         want[k] = z < 0 ? 0 : z * z + z;
     }
-    expect_floats(r->context, 0, want, 32);
+    expect_floats(rig->context, 0, want, 32);
 }
 
 /* The device is lost, or has no memory, at each of its jobs in turn: the run says whose fault it is, or others make it
@@ -89,47 +89,47 @@ static void faults_while_values_stay(void **state)
             const char *const options[] = { "lose_after", number, NULL };
             onnx_bytes g = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
-            struct rig r;
+            struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
             all_kinds(&g);
             session_options = repeated ? other : NULL;
-            r = open_rig(&g, options);
+            rig = open_rig(&g, options);
             session_options = NULL;
-            bind_faults(&r);
+            bind_faults(&rig);
             if (repeated || job == 0) {
                 for (int round = 0; round < 2; round++) {
-                    if (inlay_context_run(r.context, NULL, &diag) != INLAY_OK)
+                    if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
                         fail_msg("job %u: %s", job, diag.text);
-                    expect_faults(&r);
+                    expect_faults(&rig);
                 }
-                jobs = job == 0 ? counted(&r.counters->jobs) / 2 : jobs;
+                jobs = job == 0 ? counted(&rig.counters->jobs) / 2 : jobs;
                 assert_true(jobs > 10);
             } else {
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
                 if (strstr(diag.text, "fake") == NULL)
                     fail_msg("job %u: %s", job, diag.text);
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             }
-            close_rig(&r);
+            close_rig(&rig);
         }
     for (int bytes = 1; bytes <= 40; bytes++) { /* of memory that is too little at some point */
         char number[32];
         const char *const limit[] = { "memory_limit", number, "device_failure", "other", NULL };
         onnx_bytes g = { .count = 0 };
-        struct rig r;
+        struct rig rig;
 
         (void)snprintf(number, sizeof number, "fake=%d", bytes * 256);
         all_kinds(&g);
         session_options = limit;
-        r = open_rig(&g, NULL);
+        rig = open_rig(&g, NULL);
         session_options = NULL;
-        bind_faults(&r);
-        run(&r);
-        expect_faults(&r);
-        run(&r);
-        expect_faults(&r);
-        close_rig(&r);
+        bind_faults(&rig);
+        run(&rig);
+        expect_faults(&rig);
+        run(&rig);
+        expect_faults(&rig);
+        close_rig(&rig);
     }
 }
 
@@ -145,46 +145,46 @@ static void hanging_while_values_stay(void **state)
         for (uint32_t job = 0; job <= jobs; job++) {
             char number[16];
             const char *const options[] = { "hang_at", number, NULL };
-            onnx_bytes g = { .count = 0 };
+            onnx_bytes bytes = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
-            struct rig r;
+            struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
-            all_kinds(&g);
+            all_kinds(&bytes);
             session_options = repeated ? other : NULL;
-            r = open_rig(&g, options);
+            rig = open_rig(&bytes, options);
             session_options = NULL;
-            bind_faults(&r);
+            bind_faults(&rig);
             if (job == 0) {
-                run(&r);
-                expect_faults(&r);
-                jobs = counted(&r.counters->jobs);
-                close_rig(&r);
+                run(&rig);
+                expect_faults(&rig);
+                jobs = counted(&rig.counters->jobs);
+                close_rig(&rig);
                 continue;
             }
-            soon(&r);
+            soon(&rig);
             if (repeated) {
                 for (int round = 0; round < 2; round++) {
-                    if (inlay_context_run(r.context, NULL, &diag) != INLAY_OK)
+                    if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
                         fail_msg("job %u: %s", job, diag.text);
-                    expect_faults(&r);
+                    expect_faults(&rig);
                 }
             } else {
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
                 if (strstr(diag.text, "fake") == NULL || strstr(diag.text, "device_timeout_ms") == NULL)
                     fail_msg("job %u: %s", job, diag.text);
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             }
-            leave_rig(&r);
+            leave_rig(&rig);
             if (job % 8 == 1) { /* the next session has a device of its own */
-                g.count = 0;
-                all_kinds(&g);
+                bytes.count = 0;
+                all_kinds(&bytes);
                 (void)snprintf(number, sizeof number, "%u", 10000 + job);
-                r = open_rig(&g, options);
-                bind_faults(&r);
-                run(&r);
-                expect_faults(&r);
-                close_rig(&r);
+                rig = open_rig(&bytes, options);
+                bind_faults(&rig);
+                run(&rig);
+                expect_faults(&rig);
+                close_rig(&rig);
             }
         }
     assert_true(jobs > 10);

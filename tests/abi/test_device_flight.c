@@ -9,26 +9,26 @@
 
 static uint64_t now_ms(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    (void)clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (uint64_t)timespec.tv_sec * 1000 + (uint64_t)timespec.tv_nsec / 1000000;
 }
 
 /* Neg on the device and Floor on the host in turns: `pairs` regions with a copy before and behind each. */
-static void turns(onnx_bytes *g, int pairs, const int64_t *shape)
+static void turns(onnx_bytes *bytes, int pairs, const int64_t *shape)
 {
     char from[16] = "a", mid[16], to[16];
 
-    onnx_input(g, "a", INLAY_FLOAT, 2, shape);
+    onnx_input(bytes, "a", INLAY_FLOAT, 2, shape);
     for (int i = 0; i < pairs; i++) {
         (void)snprintf(mid, sizeof mid, "m%d", i);
         (void)snprintf(to, sizeof to, i == pairs - 1 ? "y" : "t%d", i);
-        onnx_node(g, "Neg", "", from, mid);
-        onnx_node(g, "Floor", "", mid, to);
+        onnx_node(bytes, "Neg", "", from, mid);
+        onnx_node(bytes, "Floor", "", mid, to);
         (void)snprintf(from, sizeof from, "%s", to);
     }
-    onnx_output(g, "y", INLAY_FLOAT, 2, shape);
+    onnx_output(bytes, "y", INLAY_FLOAT, 2, shape);
 }
 
 /* A value that nobody reads any more leaves its bytes to the next, although devices work behind the host's back. */
@@ -38,66 +38,66 @@ static void bytes_are_shared_with_work_in_flight(void **state)
                                             { "delay_us", "200", "in_place", "true", NULL } };
     static const int64_t shape[] = { 256, 256 };
     enum { COUNT = 256 * 256 };
-    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+    float *input = malloc(COUNT * sizeof *input), *output = malloc(COUNT * sizeof *output);
 
     (void)state;
-    assert_non_null(x);
-    assert_non_null(y);
+    assert_non_null(input);
+    assert_non_null(output);
     for (uint32_t in_place = 0; in_place < 2; in_place++) {
-        onnx_bytes g = { .count = 0 };
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 };
+        struct rig rig;
 
-        turns(&g, 8, shape);
-        r = open_rig(&g, ways[in_place]);
+        turns(&bytes, 8, shape);
+        rig = open_rig(&bytes, ways[in_place]);
         for (int round = 0; round < 4; round++) {
             for (int i = 0; i < COUNT; i++)
-                x[i] = y[i] = (float)(i % 1000 + round);
-            set_floats(r.context, 0, 2, shape, x);
-            run(&r);
-            expect_floats(r.context, 0, y, COUNT);
+                input[i] = output[i] = (float)(i % 1000 + round);
+            set_floats(rig.context, 0, 2, shape, input);
+            run(&rig);
+            expect_floats(rig.context, 0, output, COUNT);
         }
-        assert_int_equal(r.counters->compiled, 8);
-        assert_in_range(r.counters->peak_kib, in_place ? 256 : 512,
+        assert_int_equal(rig.counters->compiled, 8);
+        assert_in_range(rig.counters->peak_kib, in_place ? 256 : 512,
                         in_place ? 511 : 768); /* of 256 each: 16 unshared */
-        close_rig(&r);
+        close_rig(&rig);
     }
-    free(x);
-    free(y);
+    free(input);
+    free(output);
 }
 
 /* A value is read by a region and by the host while the next regions are under way: those that write wait for whoever
  * still reads the same bytes. */
 static void read_by_many(const char *const *options)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     float x[6], want[6];
     char from[16] = "a", name[48], made[16];
-    struct rig r;
+    struct rig rig;
 
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
     for (int i = 0; i < 6; i++) { /* t = floor(-x) + -x + x = -x */
         (void)snprintf(made, sizeof made, "n%d", i);
-        onnx_node(&g, "Neg", "", from, made);
+        onnx_node(&bytes, "Neg", "", from, made);
         (void)snprintf(name, sizeof name, "f%d", i);
-        onnx_node(&g, "Floor", "", made, name);
+        onnx_node(&bytes, "Floor", "", made, name);
         (void)snprintf(name, sizeof name, "f%d,n%d", i, i);
         (void)snprintf(made, sizeof made, "s%d", i);
-        onnx_node(&g, "Add", "", name, made);
+        onnx_node(&bytes, "Add", "", name, made);
         (void)snprintf(name, sizeof name, "s%d,%s", i, from);
         (void)snprintf(made, sizeof made, i == 5 ? "y" : "t%d", i);
-        onnx_node(&g, "Add", "", name, made);
+        onnx_node(&bytes, "Add", "", name, made);
         (void)snprintf(from, sizeof from, "%s", made);
     }
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, options);
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, options);
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 6; i++)
             x[i] = want[i] = (float)(i - 3 + round);
-        set_floats(r.context, 0, 2, dims, x);
-        run(&r);
-        expect_floats(r.context, 0, want, 6);
+        set_floats(rig.context, 0, 2, dims, x);
+        run(&rig);
+        expect_floats(rig.context, 0, want, 6);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 static void readers_are_waited_for(void **state)
@@ -121,31 +121,31 @@ static void a_loss_is_the_devices(void **state)
         char number[16];
         const char *const options[] = { "lose_after", number, NULL };
         float want[6] = { 1, -2, 3, -4, 5, -6 };
-        onnx_bytes g = { .count = 0 }, again = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 }, again = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r, next;
+        struct rig rig, next;
 
         (void)snprintf(number, sizeof number, "%u", lose_after);
-        turns(&g, 2, dims);
-        r = open_rig(&g, options);
-        set_floats(r.context, 0, 2, dims, a);
+        turns(&bytes, 2, dims);
+        rig = open_rig(&bytes, options);
+        set_floats(rig.context, 0, 2, dims, a);
         if (lose_after == 0) {
-            run(&r);
-            expect_floats(r.context, 0, want, 6);
-            jobs = r.counters->executed + r.counters->copied_in + r.counters->copied_out;
+            run(&rig);
+            expect_floats(rig.context, 0, want, 6);
+            jobs = rig.counters->executed + rig.counters->copied_in + rig.counters->copied_out;
             assert_int_equal(jobs, 6);
-            close_rig(&r);
+            close_rig(&rig);
             continue;
         }
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
         if (strstr(diag.text, "provider fake") == NULL || strstr(diag.text, "reference") != NULL)
             fail_msg("job %u: %s", lose_after, diag.text);
         (void)snprintf(number, sizeof number, "%u", lose_after);
         turns(&again, 2, dims);
         next = open_rig(&again, options);
-        assert_ptr_not_equal(next.device, r.device);
+        assert_ptr_not_equal(next.device, rig.device);
         close_rig(&next);
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -153,22 +153,22 @@ static void a_loss_is_the_devices(void **state)
 static void a_deadline_in_flight(void **state)
 {
     inlay_run_options options = { .struct_size = sizeof options, .timeout_ns = 50000000 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    hold(r.device, FAKE_UNTIL_STOPPED);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    assert_int_equal(inlay_context_run(r.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
-    assert_null(inlay_context_output(r.context, 0));
-    hold(r.device, FAKE_FREE);
-    run(&r);
-    expect_floats(r.context, 0, chain_result, 6);
-    close_rig(&r);
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    hold(rig.device, FAKE_UNTIL_STOPPED);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_null(inlay_context_output(rig.context, 0));
+    hold(rig.device, FAKE_FREE);
+    run(&rig);
+    expect_floats(rig.context, 0, chain_result, 6);
+    close_rig(&rig);
 }
 
 /* Whichever job never ends: the run ends, with the device named, and the next session works. What the device may still
@@ -180,35 +180,35 @@ static void a_device_that_hangs(void **state)
         char number[16];
         const char *const options[] = { "hang_at", number, NULL };
         float want[6] = { 1, -2, 3, -4, 5, -6 };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         uint64_t begin;
-        struct rig r, next;
+        struct rig rig, next;
 
         (void)snprintf(number, sizeof number, "%d", 6 + job); /* in the second run */
-        turns(&g, 2, dims);
-        r = open_rig(&g, options);
-        set_floats(r.context, 0, 2, dims, a);
-        run(&r);
-        soon(&r);
+        turns(&bytes, 2, dims);
+        rig = open_rig(&bytes, options);
+        set_floats(rig.context, 0, 2, dims, a);
+        run(&rig);
+        soon(&rig);
         begin = now_ms();
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
         assert_true(now_ms() - begin >= 100);
         if (strstr(diag.text, "device_timeout_ms") == NULL || strstr(diag.text, "fake") == NULL)
             fail_msg("job %d: %s", job, diag.text);
-        assert_null(inlay_context_output(r.context, 0));
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
-        inlay_context_destroy(r.context);
+        assert_null(inlay_context_output(rig.context, 0));
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
+        inlay_context_destroy(rig.context);
         /* Another context of the session does not wait for it again. */
-        assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
-        set_floats(r.context, 0, 2, dims, a);
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
-        leave_rig(&r);
+        assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
+        set_floats(rig.context, 0, 2, dims, a);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
+        leave_rig(&rig);
 
-        g.count = 0;
-        turns(&g, 2, dims);
-        next = open_rig(&g, options);
-        assert_ptr_not_equal(next.device, r.device);
+        bytes.count = 0;
+        turns(&bytes, 2, dims);
+        next = open_rig(&bytes, options);
+        assert_ptr_not_equal(next.device, rig.device);
         set_floats(next.context, 0, 2, dims, a);
         run(&next);
         expect_floats(next.context, 0, want, 6);
@@ -230,17 +230,17 @@ static void tuning_a_device_that_hangs(void **state)
         char number[16];
         const char *const options[] = { "hang_at", number, NULL };
         const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r;
+        struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", job);
-        turns(&g, 2, dims);
-        r = open_rig(&g, options);
-        assert_int_equal(inlay_tune(r.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
+        turns(&bytes, 2, dims);
+        rig = open_rig(&bytes, options);
+        assert_int_equal(inlay_tune(rig.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
         if (strstr(diag.text, "device_timeout_ms") == NULL || strstr(diag.text, "fake") == NULL)
             fail_msg("job %d: %s", job, diag.text);
-        leave_rig(&r);
+        leave_rig(&rig);
         (void)snprintf(line, sizeof line, "rm -rf %s/*", dir); /* nothing is known of it */
         assert_int_equal(system(line), 0);
     }
@@ -260,65 +260,65 @@ static void two_of_one_kind(void **state)
     const fake_counters *counters;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session_provider_info info = { .struct_size = sizeof info };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     const struct provider *second;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Neg", "", "a", "n");
-    onnx_node(&g, "Relu", "", "n", "p");
-    onnx_node(&g, "Neg", "", "p", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Relu", "", "n", "p");
+    onnx_node(&bytes, "Neg", "", "p", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     session_options = settings;
-    r = open_rig(&g, NULL);
+    rig = open_rig(&bytes, NULL);
     session_options = NULL;
-    assert_int_equal(inlay_session_provider(r.session, 1, &info), INLAY_OK);
+    assert_int_equal(inlay_session_provider(rig.session, 1, &info), INLAY_OK);
     assert_string_equal(info.name, "fake#two");
-    assert_int_equal(provider_open(r.set, "fake#two", bounded, 1, &second, &diag), INLAY_OK);
+    assert_int_equal(provider_open(rig.set, "fake#two", bounded, 1, &second, &diag), INLAY_OK);
     counters = second->table->extension(second->state, "fake.counters");
-    assert_ptr_not_equal(counters, r.counters);
-    assert_int_not_equal(second->first_domain, r.device->first_domain);
-    set_floats(r.context, 0, 2, dims, a);
+    assert_ptr_not_equal(counters, rig.counters);
+    assert_int_not_equal(second->first_domain, rig.device->first_domain);
+    set_floats(rig.context, 0, 2, dims, a);
     for (uint32_t i = 1; i <= 3; i++) {
-        run(&r);
-        expect_floats(r.context, 0, expected, 6);
-        assert_int_equal(counted(&r.counters->executed), 2 * i);
+        run(&rig);
+        expect_floats(rig.context, 0, expected, 6);
+        assert_int_equal(counted(&rig.counters->executed), 2 * i);
         assert_int_equal(counted(&counters->executed), i);
     }
     provider_close(second);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* Values on the device, bound as input and output and handed on: no run copies anything, and what comes of it is the
  * caller's to fetch. */
 static void values_stay_on_the_device(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *state_now, *state_next, *step, *home, *large, *list = NULL;
     static const char *const one_more[] = { "element_ps", "1", NULL };
     float start[6] = { 1, 2, 3, 4, 5, 6 }, want[6];
     static const int64_t more[] = { 4, 3 };
     uint32_t copies;
-    struct rig r, other;
+    struct rig rig, other;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "Add", "", "a,b", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_now, &diag),
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "Add", "", "a,b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &state_now, &diag),
                      INLAY_OK);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &state_next, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &state_next, &diag),
                      INLAY_OK);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &step, &diag), INLAY_OK);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_STRING, 2, dims, &home, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &step, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_STRING, 2, dims, &home, &diag),
                      INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_create_on(r.session, "reference", INLAY_FLOAT, 2, dims, &home, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "reference", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_create_on(r.session, "nobody", INLAY_FLOAT, 2, dims, &home, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "nobody", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_NOT_FOUND);
     assert_null(inlay_value_data(state_now));
     assert_string_equal(inlay_value_device(state_now), "fake");
@@ -329,51 +329,51 @@ static void values_stay_on_the_device(void **state)
     for (int i = 0; i < 6; i++)
         ((float *)inlay_value_data(home))[i] = want[i] = (float)i;
     assert_int_equal(inlay_value_copy(home, step, &diag), INLAY_OK);
-    copies = counted(&r.counters->copied_in) + counted(&r.counters->copied_out);
+    copies = counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out);
     assert_int_equal(copies, 2);
     for (int round = 0; round < 5; round++) {
         inlay_value *was = state_now;
 
-        assert_int_equal(inlay_context_set_input(r.context, 0, state_now, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_input(r.context, 1, step, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_output(r.context, 0, state_next, &diag), INLAY_OK);
-        run(&r);
-        assert_ptr_equal(inlay_context_output(r.context, 0), state_next);
+        assert_int_equal(inlay_context_set_input(rig.context, 0, state_now, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(rig.context, 1, step, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(rig.context, 0, state_next, &diag), INLAY_OK);
+        run(&rig);
+        assert_ptr_equal(inlay_context_output(rig.context, 0), state_next);
         state_now = state_next;
         state_next = was;
     }
-    assert_int_equal(counted(&r.counters->copied_in) + counted(&r.counters->copied_out), copies);
+    assert_int_equal(counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out), copies);
     assert_int_equal(inlay_value_copy(state_now, home, &diag), INLAY_OK);
     for (int i = 0; i < 6; i++)
         assert_float_equal(((float *)inlay_value_data(home))[i], start[i] + 5 * want[i], 1e-6);
 
     /* One on the device, one at home, the result at home: only what has to is copied. */
-    assert_int_equal(inlay_context_set_output(r.context, 0, NULL, &diag), INLAY_OK);
-    set_floats(r.context, 1, 2, dims, start);
-    copies = counted(&r.counters->copied_in) + counted(&r.counters->copied_out);
-    run(&r);
-    assert_int_equal(inlay_context_set_input(r.context, 0, state_next, &diag), INLAY_OK); /* of the round before */
-    run(&r);
+    assert_int_equal(inlay_context_set_output(rig.context, 0, NULL, &diag), INLAY_OK);
+    set_floats(rig.context, 1, 2, dims, start);
+    copies = counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out);
+    run(&rig);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, state_next, &diag), INLAY_OK); /* of the round before */
+    run(&rig);
     for (int i = 0; i < 6; i++)
         want[i] = start[i] + 4 * (float)i + start[i];
-    expect_floats(r.context, 0, want, 6);
-    assert_int_equal(counted(&r.counters->copied_in) + counted(&r.counters->copied_out), copies + 4);
+    expect_floats(rig.context, 0, want, 6);
+    assert_int_equal(counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out), copies + 4);
 
     /* The device does not write into what it reads, nor into what is too small, and says so. */
-    assert_int_equal(inlay_context_set_output(r.context, 0, state_next, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, more, &large, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(rig.context, 0, state_next, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, more, &large, &diag), INLAY_OK);
     assert_int_equal(inlay_value_copy(large, home, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_set_output(r.context, 0, large, &diag), INLAY_OK);
-    run(&r);
+    assert_int_equal(inlay_context_set_output(rig.context, 0, large, &diag), INLAY_OK);
+    run(&rig);
     assert_int_equal(inlay_value_bytes(large), sizeof start);
     assert_int_equal(inlay_value_copy(large, home, &diag), INLAY_OK);
     assert_memory_equal(inlay_value_data(home), want, sizeof want);
     assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &large, 1, &list, &diag),
                      INLAY_UNSUPPORTED);
-    g.count = 0;
-    chain(&g);
-    other = open_rig(&g, one_more);
+    bytes.count = 0;
+    chain(&bytes);
+    other = open_rig(&bytes, one_more);
     assert_int_equal(inlay_context_set_input(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_set_output(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
     close_rig(&other);
@@ -382,7 +382,7 @@ static void values_stay_on_the_device(void **state)
     inlay_value_unref(step);
     inlay_value_unref(home);
     inlay_value_unref(large);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it,
@@ -402,24 +402,24 @@ static void others_take_over(void **state)
         for (int job = 1; job <= (kind == 2 ? 1 : 12); job++) {
             char number[16];
             const char *const options[] = { faults[kind], number, NULL };
-            onnx_bytes g = { .count = 0 };
-            struct rig r;
+            onnx_bytes bytes = { .count = 0 };
+            struct rig rig;
 
             (void)snprintf(number, sizeof number, "%d", job);
-            turns(&g, 2, shape);
-            r = open_rig(&g, options);
+            turns(&bytes, 2, shape);
+            rig = open_rig(&bytes, options);
             if (kind == 1)
-                soon(&r);
-            set_floats(r.context, 0, 2, shape, x);
+                soon(&rig);
+            set_floats(rig.context, 0, 2, shape, x);
             for (int round = 0; round < 4; round++) {
-                run(&r);
-                expect_floats(r.context, 0, x, 64 * 64);
+                run(&rig);
+                expect_floats(rig.context, 0, x, 64 * 64);
             }
             if (kind != 1) {
-                close_rig(&r);
+                close_rig(&rig);
                 continue;
             }
-            leave_rig(&r);
+            leave_rig(&rig);
         }
     session_options = NULL;
 }
@@ -437,32 +437,32 @@ static void limits_hold_at_every_size(void **state)
     for (int i = 0; i < 2000 * 1024; i++)
         want[i] = -2 * (x[i] = (float)(i % 77));
     for (int other = 0; other < 2; other++) {
-        onnx_bytes g = { .count = 0 };
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 };
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 2, any);
-        onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "Add", "", "n,n", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, any);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
+        onnx_node(&bytes, "Neg", "", "a", "n");
+        onnx_node(&bytes, "Add", "", "n,n", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
         session_options = options[other];
-        r = open_rig(&g, NULL);
+        rig = open_rig(&bytes, NULL);
         session_options = NULL;
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const int64_t shape[] = { rows[i], 1024 };
             inlay_diag diag = INLAY_DIAG_INIT;
 
-            set_floats(r.context, 0, 2, shape, x);
+            set_floats(rig.context, 0, 2, shape, x);
             if (rows[i] == 2000 && other == 0) {
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
                 assert_non_null(strstr(diag.text, "memory_limit"));
                 continue;
             }
-            run(&r);
-            expect_floats(r.context, 0, want, rows[i] * 1024);
+            run(&rig);
+            expect_floats(rig.context, 0, want, rows[i] * 1024);
         }
-        assert_in_range(r.counters->peak_kib, 400, 1024);
-        assert_true(counted(&r.counters->executed) >= 6);
-        close_rig(&r);
+        assert_in_range(rig.counters->peak_kib, 400, 1024);
+        assert_true(counted(&rig.counters->executed) >= 6);
+        close_rig(&rig);
     }
 }
 
@@ -473,24 +473,24 @@ static void what_is_resident_is_told(void **state)
     static const char *const options[] = { "memory_limit", "fake=16KiB", NULL };
     static const int64_t shape[] = { 12, 128 };
     static float x[12 * 128], w[12 * 128];
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
-    onnx_constant(&g, "w", INLAY_FLOAT, 2, shape, w, sizeof w);
-    onnx_node(&g, "Add", "", "a,w", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
+    onnx_constant(&bytes, "w", INLAY_FLOAT, 2, shape, w, sizeof w);
+    onnx_node(&bytes, "Add", "", "a,w", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
     session_options = options;
-    r = open_rig(&g, NULL);
+    rig = open_rig(&bytes, NULL);
     session_options = NULL;
-    assert_int_equal(r.counters->compiled, 1);
-    set_floats(r.context, 0, 2, shape, x);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(rig.counters->compiled, 1);
+    set_floats(rig.context, 0, 2, shape, x);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
     if (strstr(diag.text, "memory_limit, 10240 without weights") == NULL)
         fail_msg("%s", diag.text);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* A step that is sized in the run takes its input where it was negotiated to lie. */
@@ -499,23 +499,23 @@ static void placements_of_steps_that_are_sized_in_the_run(void **state)
     static const char *const options[] = { "host_input", "true", NULL };
     static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
     float x[] = { 7, 0, 7, 0, 7, 0 };
-    onnx_bytes g = { .count = 0 };
-    const inlay_value *y;
-    struct rig r;
+    onnx_bytes bytes = { .count = 0 };
+    const inlay_value *value;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "NonZero", "", "a", "y");
-    onnx_output(&g, "y", INLAY_INT64, 2, none);
-    r = open_rig(&g, options);
-    set_floats(r.context, 0, 2, dims, x);
-    run(&r);
-    y = inlay_context_output(r.context, 0);
-    assert_non_null(y);
-    assert_memory_equal(inlay_value_data(y), expected, sizeof expected);
-    assert_int_equal(r.counters->copied_in, 0);
-    assert_int_equal(r.counters->copied_out, 1);
-    close_rig(&r);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "NonZero", "", "a", "y");
+    onnx_output(&bytes, "y", INLAY_INT64, 2, none);
+    rig = open_rig(&bytes, options);
+    set_floats(rig.context, 0, 2, dims, x);
+    run(&rig);
+    value = inlay_context_output(rig.context, 0);
+    assert_non_null(value);
+    assert_memory_equal(inlay_value_data(value), expected, sizeof expected);
+    assert_int_equal(rig.counters->copied_in, 0);
+    assert_int_equal(rig.counters->copied_out, 1);
+    close_rig(&rig);
 }
 
 static void *let_go(void *device)
@@ -528,26 +528,26 @@ static void *let_go(void *device)
 /* A device that the host has given up, and that is late only, ends its work before the session is gone. */
 static void late_work_ends_before_the_session(void **state)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     const fake_counters *counters;
     pthread_t thread;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    chain(&g);
-    r = open_rig(&g, NULL);
-    soon(&r);
-    hold(r.device, FAKE_DEAF);
-    set_floats(r.context, 0, 2, dims, a);
-    set_floats(r.context, 1, 2, dims, b);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
-    counters = r.counters;
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    soon(&rig);
+    hold(rig.device, FAKE_DEAF);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
+    counters = rig.counters;
     await(&counters->begun, 1);
     assert_true(counted(&counters->begun) > counted(&counters->ended));
-    r.session->env.device_timeout_ms = 0; /* the longest that a session waits for such work */
-    assert_int_equal(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)r.device), 0);
-    leave_rig(&r);
+    rig.session->env.device_timeout_ms = 0; /* the longest that a session waits for such work */
+    assert_int_equal(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)rig.device), 0);
+    leave_rig(&rig);
     assert_true(counted(&counters->begun) <= counted(&counters->ended));
     assert_int_equal(pthread_join(thread, NULL), 0);
 }

@@ -12,48 +12,50 @@ struct tally {
     uint32_t in, out;
 };
 
-/* Copies of p, whose graph is run `runs` times and entered `entries` times; then = the branch that each If takes. */
-static void add_up(const struct program *p, uint32_t runs, uint32_t entries, bool then, struct tally *t)
+/* Copies of program, whose graph is run `runs` times and entered `entries` times; then = the branch that each If takes.
+ */
+static void add_up(const struct program *program, uint32_t runs, uint32_t entries, bool then, struct tally *tally)
 {
-    for (uint32_t i = 0; i < p->parts.copy_count; i++) {
-        const part_copy *c = &p->parts.copies[i];
-        const uint32_t times = c->once ? entries : runs;
+    for (uint32_t i = 0; i < program->parts.copy_count; i++) {
+        const part_copy *copy = &program->parts.copies[i];
+        const uint32_t times = copy->once ? entries : runs;
 
-        if (c->ns <= 0) /* the memory is one */
+        if (copy->ns <= 0) /* the memory is one */
             continue;
-        assert_true((c->from_domain == INLAY_DOMAIN_HOST) != (c->to_domain == INLAY_DOMAIN_HOST));
-        t->in += c->from_domain == INLAY_DOMAIN_HOST ? times : 0;
-        t->out += c->to_domain == INLAY_DOMAIN_HOST ? times : 0;
+        assert_true((copy->from_domain == INLAY_DOMAIN_HOST) != (copy->to_domain == INLAY_DOMAIN_HOST));
+        tally->in += copy->from_domain == INLAY_DOMAIN_HOST ? times : 0;
+        tally->out += copy->to_domain == INLAY_DOMAIN_HOST ? times : 0;
     }
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const program_step *s = &p->steps[i];
-        const bool is_if = strcmp(s->node->info.op_type.data, "If") == 0;
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const program_step *step = &program->steps[i];
+        const bool is_if = strcmp(step->node->info.op_type.data, "If") == 0;
 
-        for (uint32_t k = 0; s->bodies != NULL && k < s->node->body_count; k++) {
-            const uint32_t trips = strncmp(s->node->bodies[k].graph->name, "inner", 5) == 0 ? INNER : TRIPS;
+        for (uint32_t k = 0; step->bodies != NULL && k < step->node->body_count; k++) {
+            const uint32_t trips = strncmp(step->node->bodies[k].graph->name, "inner", 5) == 0 ? INNER : TRIPS;
 
             if (!is_if)
-                add_up(s->bodies[k], runs * trips, runs, then, t);
-            else if (then == (strcmp(s->node->bodies[k].attr, "then_branch") == 0))
-                add_up(s->bodies[k], runs, runs, then, t);
+                add_up(step->bodies[k], runs * trips, runs, then, tally);
+            else if (then == (strcmp(step->node->bodies[k].attr, "then_branch") == 0))
+                add_up(step->bodies[k], runs, runs, then, tally);
         }
     }
 }
 
 /* Runs the model with both values of "which", its last input, and compares. */
-static void expect_as_priced(struct rig *r, uint32_t which, uint8_t *choice, const char *what)
+static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, const char *what)
 {
-    set_one(r, which, INLAY_BOOL, choice, 1);
+    set_one(rig, which, INLAY_BOOL, choice, 1);
     for (uint32_t round = 0; round < 4; round++) {
-        const uint32_t in = counted(&r->counters->copied_in), out = counted(&r->counters->copied_out);
-        struct tally t = { 0 };
+        const uint32_t in = counted(&rig->counters->copied_in), out = counted(&rig->counters->copied_out);
+        struct tally tally = { 0 };
 
         *choice = round % 2;
-        run(r);
-        add_up(r->session->main, 1, 1, *choice, &t);
-        if (counted(&r->counters->copied_in) - in != t.in || counted(&r->counters->copied_out) - out != t.out)
-            fail_msg("%s, which=%u: %u in and %u out are priced, %u and %u were made", what, *choice, t.in, t.out,
-                     counted(&r->counters->copied_in) - in, counted(&r->counters->copied_out) - out);
+        run(rig);
+        add_up(rig->session->main, 1, 1, *choice, &tally);
+        if (counted(&rig->counters->copied_in) - in != tally.in ||
+            counted(&rig->counters->copied_out) - out != tally.out)
+            fail_msg("%s, which=%u: %u in and %u out are priced, %u and %u were made", what, *choice, tally.in,
+                     tally.out, counted(&rig->counters->copied_in) - in, counted(&rig->counters->copied_out) - out);
     }
 }
 
@@ -71,7 +73,7 @@ static void begin_body(onnx_bytes *body)
     onnx_input(body, "x", INLAY_FLOAT, 2, square);
 }
 
-static void add_node(onnx_bytes *g, const char *op, const char *in, const char *out, const char *name,
+static void add_node(onnx_bytes *bytes, const char *op, const char *in, const char *out, const char *name,
                      const onnx_bytes *body)
 {
     onnx_bytes node = { .count = 0 };
@@ -88,11 +90,11 @@ static void add_node(onnx_bytes *g, const char *op, const char *in, const char *
         onnx_number(&attr, 20, 2); /* INT */
         onnx_message(&node, 5, &attr);
     }
-    onnx_message(g, 1, &node);
+    onnx_message(bytes, 1, &node);
 }
 
 /* x = op(x, from), stacked: kind_op(x). */
-static void add_loop(onnx_bytes *g, const char *in, const char *out, const char *op, const char *from,
+static void add_loop(onnx_bytes *bytes, const char *in, const char *out, const char *op, const char *from,
                      const char *stack_op)
 {
     onnx_bytes body = { .count = 0 };
@@ -109,47 +111,48 @@ static void add_loop(onnx_bytes *g, const char *in, const char *out, const char 
         onnx_output(&body, "less", INLAY_FLOAT, 2, square);
     }
     onnx_text(&body, 2, "body");
-    add_node(g, "Loop", in, out, "body", &body);
+    add_node(bytes, "Loop", in, out, "body", &body);
 }
 
-static struct rig begin(onnx_bytes *g, float *x, float *y, int64_t *trips, int64_t *inner, const char *const *settings)
+static struct rig begin(onnx_bytes *bytes, float *input, float *output, int64_t *trips, int64_t *inner,
+                        const char *const *settings)
 {
-    struct rig r = open_rig(g, settings);
+    struct rig rig = open_rig(bytes, settings);
 
-    set_floats(r.context, 0, 2, square, x);
-    set_floats(r.context, 1, 2, square, y);
-    set_one(&r, 2, INLAY_INT64, trips, sizeof *trips);
-    set_one(&r, 3, INLAY_INT64, inner, sizeof *inner);
-    return r;
+    set_floats(rig.context, 0, 2, square, input);
+    set_floats(rig.context, 1, 2, square, output);
+    set_one(&rig, 2, INLAY_INT64, trips, sizeof *trips);
+    set_one(&rig, 3, INLAY_INT64, inner, sizeof *inner);
+    return rig;
 }
 
-static void add_inputs(onnx_bytes *g)
+static void add_inputs(onnx_bytes *bytes)
 {
-    onnx_input(g, "a", INLAY_FLOAT, 2, square);
-    onnx_input(g, "b", INLAY_FLOAT, 2, square);
-    onnx_input(g, "n", INLAY_INT64, 0, &scalar);
-    onnx_input(g, "m", INLAY_INT64, 0, &scalar);
-    onnx_input(g, "which", INLAY_BOOL, 0, &scalar);
+    onnx_input(bytes, "a", INLAY_FLOAT, 2, square);
+    onnx_input(bytes, "b", INLAY_FLOAT, 2, square);
+    onnx_input(bytes, "n", INLAY_INT64, 0, &scalar);
+    onnx_input(bytes, "m", INLAY_INT64, 0, &scalar);
+    onnx_input(bytes, "which", INLAY_BOOL, 0, &scalar);
 }
 
 static const char *const unified[] = { "unified", "true", "imports", "true", NULL };
 
 /* Results of both rounds, which == 0 and 1, of the device on its own and of one that has the host's memory. */
-static void compare_results(struct rig *r, float *kept, bool first)
+static void compare_results(struct rig *rig, float *kept, bool first)
 {
-    for (uint32_t k = 0; k < inlay_session_output_count(r->session); k++) {
-        const inlay_value *v = inlay_context_output(r->context, k);
-        const size_t bytes = (size_t)inlay_value_bytes(v);
+    for (uint32_t k = 0; k < inlay_session_output_count(rig->session); k++) {
+        const inlay_value *value = inlay_context_output(rig->context, k);
+        const size_t bytes = (size_t)inlay_value_bytes(value);
 
         assert_in_range(bytes, 0, TRIPS * 256);
         if (first)
-            memcpy(kept + (size_t)k * TRIPS * 64, inlay_value_data(v), bytes);
+            memcpy(kept + (size_t)k * TRIPS * 64, inlay_value_data(value), bytes);
         else
-            assert_memory_equal(kept + (size_t)k * TRIPS * 64, inlay_value_data(v), bytes);
+            assert_memory_equal(kept + (size_t)k * TRIPS * 64, inlay_value_data(value), bytes);
     }
 }
 
-static void try_model(onnx_bytes *g, const char *what)
+static void try_model(onnx_bytes *bytes, const char *what)
 {
     static _Alignas(64) float x[64], y[64];
     static float kept[2][4 * TRIPS * 64];
@@ -161,18 +164,18 @@ static void try_model(onnx_bytes *g, const char *what)
     for (int is_unified = 0; is_unified < 2; is_unified++) {
         int64_t trips = TRIPS, inner = INNER;
         uint8_t choice = 0;
-        struct rig r = begin(g, x, y, &trips, &inner, is_unified ? unified : NULL);
+        struct rig rig = begin(bytes, x, y, &trips, &inner, is_unified ? unified : NULL);
 
-        expect_as_priced(&r, 4, &choice, what);
+        expect_as_priced(&rig, 4, &choice, what);
         for (int round = 0; round < 4; round++) {
             choice = round % 2;
-            run(&r);
-            compare_results(&r, kept[choice], !is_unified);
+            run(&rig);
+            compare_results(&rig, kept[choice], !is_unified);
         }
-        if (is_unified && counted(&r.counters->copied_in) + counted(&r.counters->copied_out) > 0)
-            fail_msg("%s: %u copies in and %u out where the memory is one", what, counted(&r.counters->copied_in),
-                     counted(&r.counters->copied_out));
-        close_rig(&r);
+        if (is_unified && counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out) > 0)
+            fail_msg("%s: %u copies in and %u out where the memory is one", what, counted(&rig.counters->copied_in),
+                     counted(&rig.counters->copied_out));
+        close_rig(&rig);
     }
 }
 
@@ -186,7 +189,7 @@ static void branches(void **state)
     for (int kind = 0; kind < 2 * 2 * 3 * 7; kind++) {
         const char *then = ops[kind % 2], *other = ops[kind / 2 % 2], *from = sources[kind / 4 % 3];
         const int readers = 1 + kind / 12; /* bits: device, host, caller */
-        onnx_bytes g = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
         char what[64];
 
         onnx_node(&yes, then, "", from, "p");
@@ -195,27 +198,27 @@ static void branches(void **state)
         onnx_node(&no, other, "", from, "q");
         onnx_output(&no, "q", INLAY_FLOAT, 2, square);
         onnx_text(&no, 2, "no");
-        add_inputs(&g);
-        onnx_node(&g, "Relu", "", "a", "d");
-        onnx_node(&g, "Floor", "", "a", "h");
+        add_inputs(&bytes);
+        onnx_node(&bytes, "Relu", "", "a", "d");
+        onnx_node(&bytes, "Floor", "", "a", "h");
         onnx_names(&node, 1, "which");
         onnx_names(&node, 2, "z");
         onnx_text(&node, 4, "If");
         add_body(&node, "then_branch", &yes);
         add_body(&node, "else_branch", &no);
-        onnx_message(&g, 1, &node);
+        onnx_message(&bytes, 1, &node);
         if (readers & 1) {
-            onnx_node(&g, "Mul", "", "z,z", "y");
-            onnx_output(&g, "y", INLAY_FLOAT, 2, square);
+            onnx_node(&bytes, "Mul", "", "z,z", "y");
+            onnx_output(&bytes, "y", INLAY_FLOAT, 2, square);
         }
         if (readers & 2) {
-            onnx_node(&g, "Floor", "", "z", "w");
-            onnx_output(&g, "w", INLAY_FLOAT, 2, square);
+            onnx_node(&bytes, "Floor", "", "z", "w");
+            onnx_output(&bytes, "w", INLAY_FLOAT, 2, square);
         }
         if (readers & 4)
-            onnx_output(&g, "z", INLAY_FLOAT, 2, square);
+            onnx_output(&bytes, "z", INLAY_FLOAT, 2, square);
         (void)snprintf(what, sizeof what, "If: %s or %s of %s, readers %d", then, other, from, readers);
-        try_model(&g, what);
+        try_model(&bytes, what);
     }
 }
 
@@ -229,27 +232,27 @@ static void loops(void **state)
         const char *op = ops[kind % 2], *stack_op = stack_ops[kind / 2 % 3], *captured = sources[kind / 6 % 3];
         const char *first = sources[kind / 18 % 3];
         const int reader = kind / 54 % 3;
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         char in[16], what[96];
 
-        add_inputs(&g);
-        onnx_node(&g, "Relu", "", "b", "d");
-        onnx_node(&g, "Floor", "", "b", "h");
+        add_inputs(&bytes);
+        onnx_node(&bytes, "Relu", "", "b", "d");
+        onnx_node(&bytes, "Floor", "", "b", "h");
         (void)snprintf(in, sizeof in, "n,,%s", first);
-        add_loop(&g, in, stack_op != NULL ? "z,s" : "z", op, captured, stack_op);
+        add_loop(&bytes, in, stack_op != NULL ? "z,s" : "z", op, captured, stack_op);
         if (reader < 2) {
-            onnx_node(&g, reader == 0 ? "Relu" : "Ceil", "", "z", "y");
-            onnx_output(&g, "y", INLAY_FLOAT, 2, square);
+            onnx_node(&bytes, reader == 0 ? "Relu" : "Ceil", "", "z", "y");
+            onnx_output(&bytes, "y", INLAY_FLOAT, 2, square);
         } else {
-            onnx_output(&g, "z", INLAY_FLOAT, 2, square);
+            onnx_output(&bytes, "z", INLAY_FLOAT, 2, square);
         }
         if (stack_op != NULL) {
-            onnx_node(&g, reader == 0 ? "Relu" : "Ceil", "", "s", "t");
-            onnx_output(&g, "t", INLAY_FLOAT, 3, stacked);
+            onnx_node(&bytes, reader == 0 ? "Relu" : "Ceil", "", "s", "t");
+            onnx_output(&bytes, "t", INLAY_FLOAT, 3, stacked);
         }
         (void)snprintf(what, sizeof what, "Loop: %s of %s from %s, stacks %s, reader %d", op, captured, first,
                        stack_op != NULL ? stack_op : "nothing", reader);
-        try_model(&g, what);
+        try_model(&bytes, what);
     }
 }
 
@@ -260,11 +263,11 @@ static void scans(void **state)
 
     (void)state;
     for (int kind = 0; kind < 8; kind++) {
-        onnx_bytes g = { .count = 0 }, body = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 }, body = { .count = 0 };
         float *slices = calloc((size_t)TRIPS * 64, sizeof *slices), x[64] = { 0 };
         uint8_t choice = 0;
         char what[64];
-        struct rig r;
+        struct rig rig;
 
         onnx_input(&body, "x", INLAY_FLOAT, 2, square);
         onnx_input(&body, "slice", INLAY_FLOAT, 2, square);
@@ -274,21 +277,21 @@ static void scans(void **state)
         onnx_output(&body, "more", INLAY_FLOAT, 2, square);
         onnx_output(&body, "less", INLAY_FLOAT, 2, square);
         onnx_text(&body, 2, "body");
-        onnx_input(&g, "s", INLAY_FLOAT, 3, whole);
-        onnx_input(&g, "a", INLAY_FLOAT, 2, square);
-        onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
-        onnx_node(&g, kind & 4 ? "Neg" : "Floor", "", "a", "c");
-        add_node(&g, "Scan", "a,s", "z,l", "body", &body);
-        onnx_node(&g, "Relu", "", "l", "k");
-        onnx_output(&g, "z", INLAY_FLOAT, 2, square);
-        onnx_output(&g, "k", INLAY_FLOAT, 3, whole);
-        onnx_output(&g, "which", INLAY_BOOL, 0, &scalar);
-        r = open_rig(&g, NULL);
-        set_floats(r.context, 0, 3, whole, slices);
-        set_floats(r.context, 1, 2, square, x);
+        onnx_input(&bytes, "s", INLAY_FLOAT, 3, whole);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, square);
+        onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
+        onnx_node(&bytes, kind & 4 ? "Neg" : "Floor", "", "a", "c");
+        add_node(&bytes, "Scan", "a,s", "z,l", "body", &body);
+        onnx_node(&bytes, "Relu", "", "l", "k");
+        onnx_output(&bytes, "z", INLAY_FLOAT, 2, square);
+        onnx_output(&bytes, "k", INLAY_FLOAT, 3, whole);
+        onnx_output(&bytes, "which", INLAY_BOOL, 0, &scalar);
+        rig = open_rig(&bytes, NULL);
+        set_floats(rig.context, 0, 3, whole, slices);
+        set_floats(rig.context, 1, 2, square, x);
         (void)snprintf(what, sizeof what, "Scan %d", kind);
-        expect_as_priced(&r, 2, &choice, what);
-        close_rig(&r);
+        expect_as_priced(&rig, 2, &choice, what);
+        close_rig(&rig);
         free(slices);
     }
 }
@@ -300,12 +303,12 @@ static void nested(void **state)
     for (int kind = 0; kind < 12; kind++) {
         const bool with_if = kind % 3 == 1, host = kind / 3 % 2 != 0, begins = kind / 6 != 0;
         const char *op = host ? "Max" : "Add", *from = begins ? "d" : "b";
-        onnx_bytes g = { .count = 0 }, body = { .count = 0 }, deep = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, deep = { .count = 0 };
         char what[64], both[16];
 
         (void)snprintf(both, sizeof both, "u,%s", from);
-        add_inputs(&g);
-        onnx_node(&g, "Relu", "", "b", "d");
+        add_inputs(&bytes);
+        onnx_node(&bytes, "Relu", "", "b", "d");
         if (kind % 3 < 2) {
             begin_body(&body);
             if (with_if) {
@@ -339,7 +342,7 @@ static void nested(void **state)
             onnx_output(&body, "on", INLAY_BOOL, 0, &scalar);
             onnx_output(&body, "more", INLAY_FLOAT, 2, square);
             onnx_text(&body, 2, "body");
-            add_node(&g, "Loop", begins ? "n,,d" : "n,,a", "z", "body", &body);
+            add_node(&bytes, "Loop", begins ? "n,,d" : "n,,a", "z", "body", &body);
         } else {
             onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
 
@@ -354,14 +357,14 @@ static void nested(void **state)
             onnx_text(&node, 4, "If");
             add_body(&node, "then_branch", &yes);
             add_body(&node, "else_branch", &no);
-            onnx_message(&g, 1, &node);
+            onnx_message(&bytes, 1, &node);
         }
-        onnx_node(&g, "Neg", "", "z", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, square);
+        onnx_node(&bytes, "Neg", "", "z", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, square);
         if (!with_if && kind % 3 == 0)
-            onnx_output(&g, "which", INLAY_BOOL, 0, &scalar);
+            onnx_output(&bytes, "which", INLAY_BOOL, 0, &scalar);
         (void)snprintf(what, sizeof what, "nested %d", kind);
-        try_model(&g, what);
+        try_model(&bytes, what);
     }
 }
 
@@ -370,10 +373,10 @@ static void nested(void **state)
 static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v;
+    inlay_value *value;
 
-    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, shape, data, bytes, &v, &diag), INLAY_OK);
-    return v;
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, shape, data, bytes, &value, &diag), INLAY_OK);
+    return value;
 }
 
 /* Inputs and results that both read, of a size that the run finds, too, and results in the caller's memory. What can't
@@ -388,34 +391,34 @@ static void both_sides(void **state)
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const bool imports = kind % 2 != 0, is_odd = kind / 2 != 0;
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_value *v, *own[2];
-        struct rig r;
+        inlay_value *value, *own[2];
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 1, length);
-        onnx_input(&g, "take", INLAY_BOOL, 1, length);
-        onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "Abs", "", "a", "h");   /* the host's */
-        onnx_node(&g, "Ceil", "", "n", "m");  /* likewise */
-        onnx_node(&g, "Add", "", "m,h", "s"); /* of what the host makes, and what leaves, too */
-        onnx_node(&g, "Compress", "", "s,take", "c");
-        onnx_node(&g, "Neg", "", "c", "d");
-        onnx_node(&g, "Floor", "", "d", "f");
-        onnx_node(&g, "Add", "", "d,f", "k");
-        onnx_output(&g, "n", INLAY_FLOAT, 1, length);
-        onnx_output(&g, "m", INLAY_FLOAT, 1, length);
-        onnx_output(&g, "k", INLAY_FLOAT, 1, none);
-        onnx_output(&g, "c", INLAY_FLOAT, 1, none);
-        onnx_output(&g, "d", INLAY_FLOAT, 1, none);
-        r = open_rig(&g, imports ? unified : alone);
-        set_floats(r.context, 0, 1, length, x);
-        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &v, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
-        inlay_value_unref(v);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
+        onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
+        onnx_node(&bytes, "Neg", "", "a", "n");
+        onnx_node(&bytes, "Abs", "", "a", "h");   /* the host's */
+        onnx_node(&bytes, "Ceil", "", "n", "m");  /* likewise */
+        onnx_node(&bytes, "Add", "", "m,h", "s"); /* of what the host makes, and what leaves, too */
+        onnx_node(&bytes, "Compress", "", "s,take", "c");
+        onnx_node(&bytes, "Neg", "", "c", "d");
+        onnx_node(&bytes, "Floor", "", "d", "f");
+        onnx_node(&bytes, "Add", "", "d,f", "k");
+        onnx_output(&bytes, "n", INLAY_FLOAT, 1, length);
+        onnx_output(&bytes, "m", INLAY_FLOAT, 1, length);
+        onnx_output(&bytes, "k", INLAY_FLOAT, 1, none);
+        onnx_output(&bytes, "c", INLAY_FLOAT, 1, none);
+        onnx_output(&bytes, "d", INLAY_FLOAT, 1, none);
+        rig = open_rig(&bytes, imports ? unified : alone);
+        set_floats(rig.context, 0, 1, length, x);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
+        inlay_value_unref(value);
         for (uint32_t k = 0; k < 2; k++) {
             own[k] = lend(result[k] + (is_odd ? 1 : 0), 1, length, 24 * sizeof(float));
-            assert_int_equal(inlay_context_set_output(r.context, k, own[k], &diag), INLAY_OK);
+            assert_int_equal(inlay_context_set_output(rig.context, k, own[k], &diag), INLAY_OK);
         }
         for (uint32_t round = 1; round <= 3; round++) {
             const inlay_value *c, *d, *k;
@@ -425,12 +428,12 @@ static void both_sides(void **state)
                 x[i] = (float)(i % 5) - 2 + (float)round;
                 take[i] = i % round == 0;
             }
-            run(&r);
-            assert_ptr_equal(inlay_context_output(r.context, 0), own[0]);
-            assert_ptr_equal(inlay_context_output(r.context, 1), own[1]);
-            c = inlay_context_output(r.context, 3);
-            d = inlay_context_output(r.context, 4);
-            k = inlay_context_output(r.context, 2);
+            run(&rig);
+            assert_ptr_equal(inlay_context_output(rig.context, 0), own[0]);
+            assert_ptr_equal(inlay_context_output(rig.context, 1), own[1]);
+            c = inlay_context_output(rig.context, 3);
+            d = inlay_context_output(rig.context, 4);
+            k = inlay_context_output(rig.context, 2);
             for (int i = 0; i < 24; i++) {
                 const float sum = -x[i] + (x[i] < 0 ? -x[i] : x[i]);
 
@@ -444,13 +447,14 @@ static void both_sides(void **state)
             }
             assert_int_equal(inlay_value_count(k), at);
             /* a; m, and n, into memory that the device can't be told of */
-            assert_int_equal(counted(&r.counters->copied_in), (imports ? 0 : round) + (imports && !is_odd ? 0 : round));
-            assert_int_equal(counted(&r.counters->copied_out), imports && !is_odd ? 0 : round);
+            assert_int_equal(counted(&rig.counters->copied_in),
+                             (imports ? 0 : round) + (imports && !is_odd ? 0 : round));
+            assert_int_equal(counted(&rig.counters->copied_out), imports && !is_odd ? 0 : round);
         }
         inlay_value_unref(own[0]);
         inlay_value_unref(own[1]);
-        assert_int_equal(r.session->main->parts.copy_count, imports ? 0 : 1);
-        close_rig(&r);
+        assert_int_equal(rig.session->main->parts.copy_count, imports ? 0 : 1);
+        close_rig(&rig);
     }
 }
 

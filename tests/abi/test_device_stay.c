@@ -2,10 +2,10 @@
  * branches and loops, and whatever is sized in the run. Each test counts the copies. */
 #include "fake_models.h"
 
-static void expect_copies(const struct rig *r, uint32_t in, uint32_t out)
+static void expect_copies(const struct rig *rig, uint32_t in, uint32_t out)
 {
-    assert_int_equal(counted(&r->counters->copied_in), in);
-    assert_int_equal(counted(&r->counters->copied_out), out);
+    assert_int_equal(counted(&rig->counters->copied_in), in);
+    assert_int_equal(counted(&rig->counters->copied_out), out);
 }
 
 /* ------------------------------------------------------------------ branches */
@@ -15,30 +15,30 @@ static void results_of_branches(void **state)
 {
     (void)state;
     for (int as_it_is = 0; as_it_is < 2; as_it_is++) {
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         uint8_t choice = 0;
-        struct rig r;
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-        onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
-        onnx_node(&g, "Relu", "", "a", "c");
-        add_if(&g, "which", "c", as_it_is ? "Identity" : "Add", as_it_is ? "c" : "c,c", "m");
-        onnx_node(&g, "Add", "", "m,m", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-        r = open_rig(&g, NULL);
-        set_floats(r.context, 0, 2, dims, a);
-        set_one(&r, 1, INLAY_BOOL, &choice, 1);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+        onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
+        onnx_node(&bytes, "Relu", "", "a", "c");
+        add_if(&bytes, "which", "c", as_it_is ? "Identity" : "Add", as_it_is ? "c" : "c,c", "m");
+        onnx_node(&bytes, "Add", "", "m,m", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+        rig = open_rig(&bytes, NULL);
+        set_floats(rig.context, 0, 2, dims, a);
+        set_one(&rig, 1, INLAY_BOOL, &choice, 1);
         for (uint32_t i = 1; i <= 4; i++) {
             float expected[6];
 
             choice = i % 2;
             for (int k = 0; k < 6; k++)
                 expected[k] = 2 * (a[k] < 0 ? 0 : a[k]) * (choice ? -1.0f : as_it_is ? 1.0f : 2.0f);
-            run(&r);
-            expect_floats(r.context, 0, expected, 6);
-            expect_copies(&r, i, i);
+            run(&rig);
+            expect_floats(rig.context, 0, expected, 6);
+            expect_copies(&rig, i, i);
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -46,61 +46,61 @@ static void results_of_branches(void **state)
 static void results_go_where_they_are_wanted(void **state)
 {
     static const float want[2][6] = { { 2, 0, 6, 0, 10, 0 }, { -1, 0, -3, 0, -5, 0 } };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *there, *home;
     uint8_t choice = 0;
     uint32_t out;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
-    onnx_node(&g, "Relu", "", "a", "c");
-    add_if(&g, "which", "c", "Add", "c,c", "m");
-    onnx_node(&g, "Add", "", "m,m", "n");
-    onnx_node(&g, "Ceil", "", "m", "h");
-    onnx_node(&g, "Floor", "", "m", "f");
-    onnx_output(&g, "m", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "n", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "h", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "f", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_one(&r, 1, INLAY_BOOL, &choice, 1);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
+    onnx_node(&bytes, "Relu", "", "a", "c");
+    add_if(&bytes, "which", "c", "Add", "c,c", "m");
+    onnx_node(&bytes, "Add", "", "m,m", "n");
+    onnx_node(&bytes, "Ceil", "", "m", "h");
+    onnx_node(&bytes, "Floor", "", "m", "f");
+    onnx_output(&bytes, "m", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "n", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "h", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "f", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_one(&rig, 1, INLAY_BOOL, &choice, 1);
     for (uint32_t i = 1; i <= 4; i++) {
         choice = i % 2;
-        run(&r);
-        expect_floats(r.context, 0, want[choice], 6);
-        expect_floats(r.context, 2, want[choice], 6);
-        expect_floats(r.context, 3, want[choice], 6);
-        expect_copies(&r, i, 2 * i); /* m, once for all; n */
+        run(&rig);
+        expect_floats(rig.context, 0, want[choice], 6);
+        expect_floats(rig.context, 2, want[choice], 6);
+        expect_floats(rig.context, 3, want[choice], 6);
+        expect_copies(&rig, i, 2 * i); /* m, once for all; n */
     }
-    out = counted(&r.counters->copied_out);
-    assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 2, dims, &there, &diag), INLAY_OK);
+    out = counted(&rig.counters->copied_out);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &there, &diag), INLAY_OK);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
     for (uint32_t i = 1; i <= 4; i++) {
         choice = i % 2;
-        assert_int_equal(inlay_context_set_output(r.context, 0, there, &diag), INLAY_OK);
-        run(&r);
-        assert_ptr_equal(inlay_context_output(r.context, 0), there);
-        expect_floats(r.context, 2, want[choice], 6);
-        expect_copies(&r, 4 + i, out + 2 * i + (i - 1)); /* m for the host, n; what this test fetches */
+        assert_int_equal(inlay_context_set_output(rig.context, 0, there, &diag), INLAY_OK);
+        run(&rig);
+        assert_ptr_equal(inlay_context_output(rig.context, 0), there);
+        expect_floats(rig.context, 2, want[choice], 6);
+        expect_copies(&rig, 4 + i, out + 2 * i + (i - 1)); /* m for the host, n; what this test fetches */
         assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
         for (int k = 0; k < 6; k++)
             assert_true(((const float *)inlay_value_data(home))[k] == want[choice][k]);
     }
     inlay_value_unref(there);
     inlay_value_unref(home);
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* A branch within a branch. */
 static void branches_within_branches(void **state)
 {
-    onnx_bytes g = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     uint8_t outer = 0, inner = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     add_if(&yes, "deep", "c", "Add", "c,c", "m");
@@ -110,22 +110,22 @@ static void branches_within_branches(void **state)
     add_if(&no, "deep", "c", "Mul", "c,c", "q");
     onnx_output(&no, "q", INLAY_FLOAT, 2, dims);
     onnx_text(&no, 2, "no");
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
-    onnx_input(&g, "deep", INLAY_BOOL, 0, &scalar);
-    onnx_node(&g, "Relu", "", "a", "c");
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
+    onnx_input(&bytes, "deep", INLAY_BOOL, 0, &scalar);
+    onnx_node(&bytes, "Relu", "", "a", "c");
     onnx_names(&node, 1, "which");
     onnx_names(&node, 2, "z");
     onnx_text(&node, 4, "If");
     add_body(&node, "then_branch", &yes);
     add_body(&node, "else_branch", &no);
-    onnx_message(&g, 1, &node);
-    onnx_node(&g, "Add", "", "z,z", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 2, dims, a);
-    set_one(&r, 1, INLAY_BOOL, &outer, 1);
-    set_one(&r, 2, INLAY_BOOL, &inner, 1);
+    onnx_message(&bytes, 1, &node);
+    onnx_node(&bytes, "Add", "", "z,z", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_one(&rig, 1, INLAY_BOOL, &outer, 1);
+    set_one(&rig, 2, INLAY_BOOL, &inner, 1);
     for (uint32_t i = 1; i <= 8; i++) {
         float want[6];
 
@@ -136,11 +136,11 @@ static void branches_within_branches(void **state)
 
             want[k] = outer ? 4 * deep : 2 * deep;
         }
-        run(&r);
-        expect_floats(r.context, 0, want, 6);
-        expect_copies(&r, i, i);
+        run(&rig);
+        expect_floats(rig.context, 0, want, 6);
+        expect_copies(&rig, i, i);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* What a branch, or a step that is sized in the run, reads may leave the graph as well, and comes home at the end. */
@@ -148,39 +148,39 @@ static void read_and_handed_out(void **state)
 {
     static const int64_t any[] = { -1, -1 }, at[] = { 0, 0, 1, 0, 2, 1 };
     static const float relu[] = { 1, 0, 3, 0, 5, 0 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     uint8_t choice = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "which", INLAY_BOOL, 0, &scalar);
-    onnx_node(&g, "Relu", "", "a", "c");
-    add_if(&g, "which", "c", "Add", "c,c", "m");
-    onnx_node(&g, "NonZero", "", "c", "z");
-    onnx_output(&g, "c", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "m", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, "z", INLAY_INT64, 2, any);
-    r = open_rig(&g, NULL);
-    set_one(&r, 1, INLAY_BOOL, &choice, 1);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
+    onnx_node(&bytes, "Relu", "", "a", "c");
+    add_if(&bytes, "which", "c", "Add", "c,c", "m");
+    onnx_node(&bytes, "NonZero", "", "c", "z");
+    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "m", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, "z", INLAY_INT64, 2, any);
+    rig = open_rig(&bytes, NULL);
+    set_one(&rig, 1, INLAY_BOOL, &choice, 1);
     for (int i = 0; i < 6; i++) {
         float x[6], want[6];
 
         choice = i % 2;
         for (int k = 0; k < 6; k++)
             x[k] = a[k] * (float)(i + 1);
-        set_floats(r.context, 0, 2, dims, x);
-        run(&r);
+        set_floats(rig.context, 0, 2, dims, x);
+        run(&rig);
         for (int k = 0; k < 6; k++)
             want[k] = relu[k] * (float)(i + 1);
-        expect_floats(r.context, 0, want, 6);
+        expect_floats(rig.context, 0, want, 6);
         for (int k = 0; k < 6; k++)
             want[k] *= choice ? -1 : 2;
-        expect_floats(r.context, 1, want, 6);
-        assert_int_equal(inlay_value_dims(inlay_context_output(r.context, 2))[1], 3);
-        assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 2)), at, sizeof at);
+        expect_floats(rig.context, 1, want, 6);
+        assert_int_equal(inlay_value_dims(inlay_context_output(rig.context, 2))[1], 3);
+        assert_memory_equal(inlay_value_data(inlay_context_output(rig.context, 2)), at, sizeof at);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -192,47 +192,47 @@ static void results_of_loops(void **state)
     static const int64_t shape[] = { 8, 8 };
     static const int64_t numbers[] = { 9, 1, 0, 5, 40, 9 };
     static float x[64], y[64], want[64 * 40];
-    onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     int64_t trips = 0;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     loop_body(&body, shape);
-    onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
-    onnx_input(&g, "n", INLAY_INT64, 0, &scalar);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, shape);
+    onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar);
     onnx_names(&node, 1, "n,,a");
     onnx_names(&node, 2, "z,s");
     onnx_text(&node, 4, "Loop");
     add_body(&node, "body", &body);
-    onnx_message(&g, 1, &node);
-    onnx_node(&g, "Neg", "", "z", "y");
-    onnx_node(&g, "Neg", "", "s", "t");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
-    onnx_output(&g, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
-    r = open_rig(&g, NULL);
+    onnx_message(&bytes, 1, &node);
+    onnx_node(&bytes, "Neg", "", "z", "y");
+    onnx_node(&bytes, "Neg", "", "s", "t");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
+    onnx_output(&bytes, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
+    rig = open_rig(&bytes, NULL);
     for (int i = 0; i < 64; i++) {
         x[i] = (float)i;
         y[i] = (float)(i % 3);
     }
-    set_floats(r.context, 0, 2, shape, x);
-    set_floats(r.context, 1, 2, shape, y);
-    set_one(&r, 2, INLAY_INT64, &trips, sizeof trips);
+    set_floats(rig.context, 0, 2, shape, x);
+    set_floats(rig.context, 1, 2, shape, y);
+    set_one(&rig, 2, INLAY_INT64, &trips, sizeof trips);
     for (uint32_t round = 0; round < sizeof numbers / sizeof numbers[0]; round++) {
-        const uint32_t in = counted(&r.counters->copied_in), out = counted(&r.counters->copied_out);
+        const uint32_t in = counted(&rig.counters->copied_in), out = counted(&rig.counters->copied_out);
 
         trips = numbers[round];
-        run(&r);
+        run(&rig);
         for (int i = 0; i < 64; i++)
             want[i] = -(x[i] + (float)trips * y[i]);
-        expect_floats(r.context, 0, want, 64);
+        expect_floats(rig.context, 0, want, 64);
         for (int64_t k = 0; k < trips * 64; k++)
             want[k] = x[k % 64] + (float)(k / 64 + 1) * y[k % 64];
-        expect_floats(r.context, 1, want, trips * 64);
+        expect_floats(rig.context, 1, want, trips * 64);
         if (trips > 0) /* a, b; y, t */
-            expect_copies(&r, in + 2, out + 2);
+            expect_copies(&rig, in + 2, out + 2);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 /* A device without room for what stays has it come home, and the run goes on. */
@@ -250,37 +250,37 @@ static void results_without_room(void **state)
     for (int kib = 9; kib <= 130; kib += 11) {
         char number[16];
         const char *const settings[] = { "memory_kib", number, NULL };
-        onnx_bytes g = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
+        struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", kib);
         loop_body(&body, shape);
-        onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
-        onnx_input(&g, "b", INLAY_FLOAT, 2, shape);
-        onnx_input(&g, "n", INLAY_INT64, 0, &scalar);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
+        onnx_input(&bytes, "b", INLAY_FLOAT, 2, shape);
+        onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar);
         onnx_names(&node, 1, "n,,a");
         onnx_names(&node, 2, "z,s");
         onnx_text(&node, 4, "Loop");
         add_body(&node, "body", &body);
-        onnx_message(&g, 1, &node);
-        onnx_node(&g, "Neg", "", "z", "y");
-        onnx_node(&g, "Floor", "", "s", "t");
-        onnx_output(&g, "y", INLAY_FLOAT, 2, shape);
-        onnx_output(&g, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 16, 32 });
-        r = open_rig(&g, settings);
-        set_floats(r.context, 0, 2, shape, x);
-        set_floats(r.context, 1, 2, shape, y);
-        set_one(&r, 2, INLAY_INT64, &trips, sizeof trips);
+        onnx_message(&bytes, 1, &node);
+        onnx_node(&bytes, "Neg", "", "z", "y");
+        onnx_node(&bytes, "Floor", "", "s", "t");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
+        onnx_output(&bytes, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 16, 32 });
+        rig = open_rig(&bytes, settings);
+        set_floats(rig.context, 0, 2, shape, x);
+        set_floats(rig.context, 1, 2, shape, y);
+        set_one(&rig, 2, INLAY_INT64, &trips, sizeof trips);
         for (int round = 0; round < 2; round++) {
-            run(&r);
+            run(&rig);
             for (int i = 0; i < 512; i++)
                 want[i] = -(x[i] + (float)trips * y[i]);
-            expect_floats(r.context, 0, want, 512);
+            expect_floats(rig.context, 0, want, 512);
             for (int64_t k = 0; k < trips * 512; k++)
                 want[k] = -(x[k % 512] + (float)(k / 512 + 1) * y[k % 512]);
-            expect_floats(r.context, 1, want, trips * 512);
+            expect_floats(rig.context, 1, want, trips * 512);
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -295,21 +295,21 @@ static void inputs_of_sized_steps(void **state)
 
     (void)state;
     for (int m = 0; m < 2; m++) {
-        onnx_bytes g = { .count = 0 };
-        struct rig r;
+        onnx_bytes bytes = { .count = 0 };
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 2, shape);
-        onnx_node(&g, "Neg", "", "a", "n");
-        onnx_node(&g, "NonZero", "", "n", "y");
-        onnx_output(&g, "y", INLAY_INT64, 2, any);
-        r = open_rig(&g, modes[m]);
-        set_floats(r.context, 0, 2, shape, x);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
+        onnx_node(&bytes, "Neg", "", "a", "n");
+        onnx_node(&bytes, "NonZero", "", "n", "y");
+        onnx_output(&bytes, "y", INLAY_INT64, 2, any);
+        rig = open_rig(&bytes, modes[m]);
+        set_floats(rig.context, 0, 2, shape, x);
         for (uint32_t i = 1; i <= 3; i++) {
-            run(&r);
-            assert_memory_equal(inlay_value_data(inlay_context_output(r.context, 0)), expected, sizeof expected);
-            expect_copies(&r, i, i);
+            run(&rig);
+            assert_memory_equal(inlay_value_data(inlay_context_output(rig.context, 0)), expected, sizeof expected);
+            expect_copies(&rig, i, i);
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -324,29 +324,29 @@ static void values_of_unknown_size(void **state)
 
     (void)state;
     for (int tight = 0; tight < 2; tight++) {
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_value *v;
-        struct rig r;
+        inlay_value *value;
+        struct rig rig;
 
-        onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
-        onnx_input(&g, "take", INLAY_BOOL, 1, shape);
-        onnx_node(&g, "Compress", "", "a,take", "c");
-        onnx_node(&g, "Relu", "", "c", "n");  /* a region */
-        onnx_node(&g, "Mul", "", "n,n", "m"); /* and another */
-        onnx_node(&g, "Add", "", "m,n", "s");
-        onnx_node(&g, "Ceil", "", "n", "h"); /* the host's */
-        onnx_node(&g, "Floor", "", "n", "f");
-        onnx_node(&g, "Mul", "", "c,c", "k"); /* one more */
-        onnx_node(&g, "Add", "", "k,s", "y");
-        onnx_output(&g, "y", INLAY_FLOAT, 1, none);
-        onnx_output(&g, "h", INLAY_FLOAT, 1, none);
-        onnx_output(&g, "f", INLAY_FLOAT, 1, none);
-        r = open_rig(&g, settings[tight]);
-        set_floats(r.context, 0, 1, shape, x);
-        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &v, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
-        inlay_value_unref(v);
+        onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
+        onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
+        onnx_node(&bytes, "Compress", "", "a,take", "c");
+        onnx_node(&bytes, "Relu", "", "c", "n");  /* a region */
+        onnx_node(&bytes, "Mul", "", "n,n", "m"); /* and another */
+        onnx_node(&bytes, "Add", "", "m,n", "s");
+        onnx_node(&bytes, "Ceil", "", "n", "h"); /* the host's */
+        onnx_node(&bytes, "Floor", "", "n", "f");
+        onnx_node(&bytes, "Mul", "", "c,c", "k"); /* one more */
+        onnx_node(&bytes, "Add", "", "k,s", "y");
+        onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
+        onnx_output(&bytes, "h", INLAY_FLOAT, 1, none);
+        onnx_output(&bytes, "f", INLAY_FLOAT, 1, none);
+        rig = open_rig(&bytes, settings[tight]);
+        set_floats(rig.context, 0, 1, shape, x);
+        assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
+        inlay_value_unref(value);
         for (uint32_t round = 1; round <= 4; round++) {
             int64_t count = 0;
 
@@ -356,18 +356,18 @@ static void values_of_unknown_size(void **state)
                 if (take[i])
                     want[count++] = x[i] * x[i] + (x[i] > 0 ? x[i] * x[i] + x[i] : 0);
             }
-            run(&r);
-            expect_floats(r.context, 0, want, count);
+            run(&rig);
+            expect_floats(rig.context, 0, want, count);
             count = 0;
             for (int i = 0; i < 600; i++)
                 if (take[i])
                     want[count++] = x[i] > 0 ? x[i] : 0;
-            expect_floats(r.context, 1, want, count);
-            expect_floats(r.context, 2, want, count);
+            expect_floats(rig.context, 1, want, count);
+            expect_floats(rig.context, 2, want, count);
             if (!tight)
-                expect_copies(&r, round, 2 * round); /* c; n, y */
+                expect_copies(&rig, round, 2 * round); /* c; n, y */
         }
-        close_rig(&r);
+        close_rig(&rig);
     }
 }
 
@@ -378,33 +378,33 @@ static void results_of_unknown_size(void **state)
     float x[] = { 1, 2, 3, 4, 5, 6 }, got[4];
     static const float want[] = { -1, -3, -5 };
     uint8_t take[] = { 1, 0, 1, 0, 1, 0 };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v, *there, *home;
-    struct rig r;
+    inlay_value *value, *there, *home;
+    struct rig rig;
 
     (void)state;
-    onnx_input(&g, "a", INLAY_FLOAT, 1, shape);
-    onnx_input(&g, "take", INLAY_BOOL, 1, shape);
-    onnx_node(&g, "Compress", "", "a,take", "c");
-    onnx_node(&g, "Neg", "", "c", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 1, none);
-    onnx_output(&g, "c", INLAY_FLOAT, 1, none);
-    r = open_rig(&g, NULL);
-    set_floats(r.context, 0, 1, shape, x);
-    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &v, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 1, v, &diag), INLAY_OK);
-    inlay_value_unref(v);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
+    onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
+    onnx_node(&bytes, "Compress", "", "a,take", "c");
+    onnx_node(&bytes, "Neg", "", "c", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
+    onnx_output(&bytes, "c", INLAY_FLOAT, 1, none);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 1, shape, x);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
     for (uint32_t o = 0; o < 2; o++) { /* one that the device makes, one that the host makes */
-        const uint32_t out = counted(&r.counters->copied_out);
+        const uint32_t out = counted(&rig.counters->copied_out);
 
-        assert_int_equal(inlay_session_value_create_on(r.session, "fake", INLAY_FLOAT, 1, room, &there, &diag),
+        assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 1, room, &there, &diag),
                          INLAY_OK);
-        assert_int_equal(inlay_context_set_output(r.context, o, there, &diag), INLAY_OK);
-        run(&r);
-        assert_ptr_equal(inlay_context_output(r.context, o), there);
+        assert_int_equal(inlay_context_set_output(rig.context, o, there, &diag), INLAY_OK);
+        run(&rig);
+        assert_ptr_equal(inlay_context_output(rig.context, o), there);
         assert_int_equal(inlay_value_count(there), 3);
-        assert_int_equal(counted(&r.counters->copied_out), out + o); /* the other one, where the device makes it */
+        assert_int_equal(counted(&rig.counters->copied_out), out + o); /* the other one, where the device makes it */
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (const int64_t[]){ 3 }, got, sizeof got, &home, &diag),
                          INLAY_OK);
         assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
@@ -412,13 +412,13 @@ static void results_of_unknown_size(void **state)
             assert_true(got[i] == (o == 0 ? want[i] : -want[i]));
         inlay_value_unref(home);
         memset(take, 1, sizeof take);
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
         for (int i = 1; i < 6; i += 2)
             take[i] = 0;
-        assert_int_equal(inlay_context_set_output(r.context, o, NULL, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(rig.context, o, NULL, &diag), INLAY_OK);
         inlay_value_unref(there);
     }
-    close_rig(&r);
+    close_rig(&rig);
 }
 
 int main(void)

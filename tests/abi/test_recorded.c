@@ -10,16 +10,16 @@ enum { COUNT = 4 };
 static void model(onnx_bytes *file)
 {
     static const int64_t dims[] = { COUNT };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
 
-    onnx_input(&g, "x", INLAY_FLOAT, 1, dims);
-    onnx_node_int(&g, "LeakyRelu", "", "x", "a", NULL, 0);
-    onnx_node_int(&g, "Twice", "com.recorded", "a", "b", NULL, 0);
-    onnx_node_int(&g, "Neg", "", "b", "c", NULL, 0); /* the host's own provider stands among them */
-    onnx_node_int(&g, "Relu", "", "c", "y", NULL, 0);
-    onnx_output(&g, "y", INLAY_FLOAT, 1, dims);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 1, dims);
+    onnx_node_int(&bytes, "LeakyRelu", "", "x", "a", NULL, 0);
+    onnx_node_int(&bytes, "Twice", "com.recorded", "a", "b", NULL, 0);
+    onnx_node_int(&bytes, "Neg", "", "b", "c", NULL, 0); /* the host's own provider stands among them */
+    onnx_node_int(&bytes, "Relu", "", "c", "y", NULL, 0);
+    onnx_output(&bytes, "y", INLAY_FLOAT, 1, dims);
     file->count = 0;
-    assert_int_equal(onnx_file(file, &g, 17, "com.recorded"), 0);
+    assert_int_equal(onnx_file(file, &bytes, 17, "com.recorded"), 0);
 }
 
 static void run(inlay_session *session, const char *minor)
@@ -29,22 +29,22 @@ static void run(inlay_session *session, const char *minor)
     float data[COUNT] = { 1, -2, 3, -1 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_context *context = NULL;
-    inlay_value *x = NULL;
+    inlay_value *value = NULL;
     inlay_status status;
 
     INLAY_TRY(inlay_context_create(session, &context, &diag));
-    INLAY_TRY(inlay_value_borrow(INLAY_FLOAT, 1, dims, data, sizeof data, &x, &diag));
-    INLAY_TRY(inlay_context_set_input(context, 0, x, &diag));
+    INLAY_TRY(inlay_value_borrow(INLAY_FLOAT, 1, dims, data, sizeof data, &value, &diag));
+    INLAY_TRY(inlay_context_set_input(context, 0, value, &diag));
     for (int i = 0; i < 2; i++) {
-        const float *y;
+        const float *output;
 
         INLAY_TRY(inlay_context_run(context, NULL, &diag));
-        y = inlay_value_data(inlay_context_output(context, 0));
+        output = inlay_value_data(inlay_context_output(context, 0));
         for (int k = 0; k < COUNT; k++)
-            assert_true(y[k] > want[k] - 1e-6f && y[k] < want[k] + 1e-6f);
+            assert_true(output[k] > want[k] - 1e-6f && output[k] < want[k] + 1e-6f);
     }
 done:
-    inlay_value_unref(x);
+    inlay_value_unref(value);
     inlay_context_destroy(context);
     if (status != INLAY_OK)
         fail_msg("ABI %s: %s", minor, diag.text);

@@ -15,38 +15,38 @@
 static inlay_session *open_session(const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
 
-    if (inlay_session_create(path, NULL, &s, &diag) != INLAY_OK)
+    if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return s;
+    return session;
 }
 
-static inlay_context *open_context(inlay_session *s)
+static inlay_context *open_context(inlay_session *session)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_context *c = NULL;
+    inlay_context *context = NULL;
 
-    if (inlay_context_create(s, &c, &diag) != INLAY_OK)
+    if (inlay_context_create(session, &context, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return c;
+    return context;
 }
 
 static inlay_value *floats(uint32_t rank, const int64_t *dims, float *data, uint64_t count)
 {
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, dims, data, count * sizeof *data, &v, NULL), INLAY_OK);
-    return v;
+    assert_int_equal(inlay_value_borrow(INLAY_FLOAT, rank, dims, data, count * sizeof *data, &value, NULL), INLAY_OK);
+    return value;
 }
 
 /* ------------------------------------------------------------------ sources */
 
-static void run_add(inlay_session *s)
+static void run_add(inlay_session *session)
 {
     static const int64_t dims[] = { 3, 4, 5 };
     float x[60], y[60];
-    inlay_context *c = open_context(s);
+    inlay_context *context = open_context(session);
     inlay_value *vx, *vy;
     const float *sum;
 
@@ -56,24 +56,24 @@ static void run_add(inlay_session *s)
     }
     vx = floats(3, dims, x, 60);
     vy = floats(3, dims, y, 60);
-    assert_int_equal(inlay_context_set_input(c, 0, vx, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 1, vy, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    sum = inlay_value_data(inlay_context_output(c, 0));
+    assert_int_equal(inlay_context_set_input(context, 0, vx, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 1, vy, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    sum = inlay_value_data(inlay_context_output(context, 0));
     for (int i = 0; i < 60; i++)
         assert_float_equal(sum[i], (float)i + 0.5f, 0);
     inlay_value_unref(vx);
     inlay_value_unref(vy);
-    inlay_context_destroy(c);
+    inlay_context_destroy(context);
 }
 
 static void test_from_path(void **state)
 {
-    inlay_session *s = open_session(CASE("node/test_add"));
+    inlay_session *session = open_session(CASE("node/test_add"));
 
     (void)state;
-    run_add(s);
-    inlay_session_destroy(s);
+    run_add(session);
+    inlay_session_destroy(session);
 }
 
 static void test_from_bytes_and_fd(void **state)
@@ -81,20 +81,20 @@ static void test_from_bytes_and_fd(void **state)
     int fd = open(CASE("node/test_add"), O_RDONLY);
     struct stat st;
     char *bytes;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
 
     (void)state;
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
-    assert_int_equal(inlay_session_create_from_fd(fd, NULL, &s, NULL), INLAY_OK);
-    run_add(s);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_session_create_from_fd(fd, NULL, &session, NULL), INLAY_OK);
+    run_add(session);
+    inlay_session_destroy(session);
     bytes = malloc((size_t)st.st_size);
     assert_non_null(bytes);
     assert_int_equal(pread(fd, bytes, (size_t)st.st_size, 0), st.st_size);
     close(fd);
-    assert_int_equal(inlay_session_create_from_bytes(bytes, (uint64_t)st.st_size, NULL, &s, NULL), INLAY_OK);
-    run_add(s);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_session_create_from_bytes(bytes, (uint64_t)st.st_size, NULL, &session, NULL), INLAY_OK);
+    run_add(session);
+    inlay_session_destroy(session);
     free(bytes);
 }
 
@@ -102,76 +102,76 @@ static void test_from_bytes_and_fd(void **state)
 
 static void test_describes_io(void **state)
 {
-    inlay_session *s = open_session(CASE("node/test_add"));
+    inlay_session *session = open_session(CASE("node/test_add"));
     inlay_io_info info = { .struct_size = sizeof info }, before = { .struct_size = 16 };
 
     (void)state;
-    assert_int_equal(inlay_session_input_count(s), 2);
-    assert_int_equal(inlay_session_output_count(s), 1);
-    assert_int_equal(inlay_session_input(s, 1, &info), INLAY_OK);
+    assert_int_equal(inlay_session_input_count(session), 2);
+    assert_int_equal(inlay_session_output_count(session), 1);
+    assert_int_equal(inlay_session_input(session, 1, &info), INLAY_OK);
     assert_string_equal(info.name, "y");
     assert_int_equal(info.dtype, INLAY_FLOAT);
     assert_int_equal(info.rank, 3);
     assert_int_equal(info.dims[2], 5);
-    assert_int_equal(inlay_session_input(s, 2, &info), INLAY_NOT_FOUND);
-    assert_int_equal(inlay_session_find_input(s, "x"), 0);
-    assert_int_equal(inlay_session_find_output(s, "nobody"), INLAY_NONE);
+    assert_int_equal(inlay_session_input(session, 2, &info), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_session_find_input(session, "x"), 0);
+    assert_int_equal(inlay_session_find_output(session, "nobody"), INLAY_NONE);
     /* A caller compiled with a shorter struct gets what it has room for. */
-    assert_int_equal(inlay_session_input(s, 0, &before), INLAY_OK);
+    assert_int_equal(inlay_session_input(session, 0, &before), INLAY_OK);
     assert_string_equal(before.name, "x");
     assert_int_equal(before.dtype, 0);
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
 }
 
 /* A model by hand: producer "maker", metadata a=1, b=2; x -> Abs -> y. */
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "3");
-    mw_node(w, "Abs", "x", "y");
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "3");
-    wire_end(w, g);
-    wire_text(w, 2, "maker");
-    mw_entry(w, 14, "a", "1");
-    mw_entry(w, 14, "b", "2");
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "3");
+    mw_node(wire, "Abs", "x", "y");
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, "3");
+    wire_end(wire, mark);
+    wire_text(wire, 2, "maker");
+    mw_entry(wire, 14, "a", "1");
+    mw_entry(wire, 14, "b", "2");
 }
 
 static void test_tells_of_model(void **state)
 {
     inlay_model_info info = { .struct_size = sizeof info }, short_info = { .struct_size = 16 };
-    inlay_session_provider_info p = { .struct_size = sizeof p };
+    inlay_session_provider_info provider_info = { .struct_size = sizeof provider_info };
     const char *key, *value;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    struct wire w = { 0 };
+    inlay_session *session = NULL;
+    struct wire wire = { 0 };
 
     (void)state;
-    write_model(&w);
-    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != INLAY_OK)
+    write_model(&wire);
+    if (inlay_session_create_from_bytes(wire.bytes, wire.count, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(inlay_session_model(s, &info), INLAY_OK);
+    assert_int_equal(inlay_session_model(session, &info), INLAY_OK);
     assert_string_equal(info.producer_name, "maker");
     assert_string_equal(info.producer_version, "");
     assert_string_equal(info.domain, "");
     assert_int_equal(info.ir_version, 8);
     assert_int_equal(info.metadata_count, 2);
-    assert_int_equal(inlay_session_metadata(s, 1, &key, &value), INLAY_OK);
+    assert_int_equal(inlay_session_metadata(session, 1, &key, &value), INLAY_OK);
     assert_string_equal(key, "b");
     assert_string_equal(value, "2");
-    assert_int_equal(inlay_session_metadata(s, 2, &key, &value), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_session_metadata(session, 2, &key, &value), INLAY_NOT_FOUND);
     assert_null(key);
-    assert_int_equal(inlay_session_model(s, &short_info), INLAY_OK); /* an older caller's */
+    assert_int_equal(inlay_session_model(session, &short_info), INLAY_OK); /* an older caller's */
     assert_string_equal(short_info.producer_name, "maker");
     assert_null(short_info.producer_version);
-    assert_int_equal(inlay_session_provider(s, 0, &p), INLAY_OK);
-    assert_true(strlen(p.name) > 0);
-    assert_null(p.skipped);
-    assert_int_equal(inlay_session_provider(s, 99, &p), INLAY_NOT_FOUND);
-    p.struct_size = 0;
-    assert_int_equal(inlay_session_provider(s, 0, &p), INLAY_INVALID_ARGUMENT);
-    inlay_session_destroy(s);
-    wire_deinit(&w);
+    assert_int_equal(inlay_session_provider(session, 0, &provider_info), INLAY_OK);
+    assert_true(strlen(provider_info.name) > 0);
+    assert_null(provider_info.skipped);
+    assert_int_equal(inlay_session_provider(session, 99, &provider_info), INLAY_NOT_FOUND);
+    provider_info.struct_size = 0;
+    assert_int_equal(inlay_session_provider(session, 0, &provider_info), INLAY_INVALID_ARGUMENT);
+    inlay_session_destroy(session);
+    wire_deinit(&wire);
 }
 
 static void collect(void *user, const char *text, size_t bytes)
@@ -181,19 +181,19 @@ static void collect(void *user, const char *text, size_t bytes)
 
 static void test_explains(void **state)
 {
-    inlay_session *s = open_session(CASE("node/test_add"));
+    inlay_session *session = open_session(CASE("node/test_add"));
     char text[8192] = "";
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    assert_int_equal(inlay_session_explain(s, "text", collect, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(session, "text", collect, text, NULL), INLAY_OK);
     assert_non_null(strstr(text, "reference"));
     text[0] = '\0';
-    assert_int_equal(inlay_session_explain(s, "json", collect, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(session, "json", collect, text, NULL), INLAY_OK);
     assert_non_null(strstr(text, "\"op\": \"Add\""));
-    assert_int_equal(inlay_session_explain(s, "xml", collect, text, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain(session, "xml", collect, text, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -201,30 +201,30 @@ static void test_explains(void **state)
 static void test_output_kept(void **state)
 {
     static const int64_t dims[] = { 3, 4, 5 };
-    inlay_session *s = open_session(CASE("node/test_relu"));
-    inlay_context *c = open_context(s);
+    inlay_session *session = open_session(CASE("node/test_relu"));
+    inlay_context *context = open_context(session);
     float x[60];
     inlay_value *vx = floats(3, dims, x, 60), *first, *second;
 
     (void)state;
-    assert_int_equal(inlay_context_set_input(c, 0, vx, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, vx, NULL), INLAY_OK);
     for (int i = 0; i < 60; i++)
         x[i] = 1;
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    first = inlay_value_ref(inlay_context_output(c, 0));
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    first = inlay_value_ref(inlay_context_output(context, 0));
     for (int i = 0; i < 60; i++)
         x[i] = 2;
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    second = inlay_context_output(c, 0);
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    second = inlay_context_output(context, 0);
     assert_ptr_not_equal(first, second);
     assert_float_equal(((float *)inlay_value_data(first))[7], 1, 0);
     assert_float_equal(((float *)inlay_value_data(second))[7], 2, 0);
     /* A result may be the next input, in the same context. */
-    assert_int_equal(inlay_context_set_input(c, 0, first, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    assert_float_equal(((float *)inlay_value_data(inlay_context_output(c, 0)))[7], 1, 0);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_context_set_input(context, 0, first, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    assert_float_equal(((float *)inlay_value_data(inlay_context_output(context, 0)))[7], 1, 0);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
     assert_float_equal(((float *)inlay_value_data(first))[59], 1, 0); /* outlives both */
     inlay_value_unref(first);
     inlay_value_unref(vx);
@@ -233,8 +233,8 @@ static void test_output_kept(void **state)
 static void test_output_bound(void **state)
 {
     static const int64_t dims[] = { 3, 4, 5 };
-    inlay_session *s = open_session(CASE("node/test_relu"));
-    inlay_context *c = open_context(s);
+    inlay_session *session = open_session(CASE("node/test_relu"));
+    inlay_context *context = open_context(session);
     float x[60], y[64];
     inlay_value *vx = floats(3, dims, x, 60), *vy = floats(3, dims, y, 60), *wrong = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -243,21 +243,21 @@ static void test_output_bound(void **state)
     for (int i = 0; i < 60; i++)
         x[i] = (float)(i - 30);
     y[60] = 42;
-    assert_int_equal(inlay_context_set_input(c, 0, vx, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_output(c, 0, vy, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    assert_ptr_equal(inlay_value_data(inlay_context_output(c, 0)), y);
+    assert_int_equal(inlay_context_set_input(context, 0, vx, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_output(context, 0, vy, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    assert_ptr_equal(inlay_value_data(inlay_context_output(context, 0)), y);
     assert_float_equal(y[0], 0, 0);
     assert_float_equal(y[59], 29, 0);
     assert_float_equal(y[60], 42, 0);
     assert_int_equal(inlay_value_create(INLAY_INT32, 3, dims, &wrong, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_output(c, 0, wrong, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_context_set_output(context, 0, wrong, &diag), INLAY_SHAPE_MISMATCH);
     assert_non_null(strstr(diag.text, "'y'"));
     inlay_value_unref(wrong);
     inlay_value_unref(vx);
     inlay_value_unref(vy);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
 }
 
 /* ------------------------------------------------------------------ errors */
@@ -265,26 +265,26 @@ static void test_output_bound(void **state)
 static void test_wrong_inputs(void **state)
 {
     static const int64_t dims[] = { 3, 4, 6 }, none[] = { 0, 4, 5 };
-    inlay_session *s = open_session(CASE("node/test_add"));
-    inlay_context *c = open_context(s);
+    inlay_session *session = open_session(CASE("node/test_add"));
+    inlay_context *context = open_context(session);
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
     (void)state;
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
     assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model wants float[3,4,5]");
     assert_string_equal(diag.tensor, "x");
-    inlay_value_unref(v);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, none, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
-    assert_int_equal(inlay_context_set_input(c, 5, v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_INVALID_ARGUMENT);
+    inlay_value_unref(value);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, none, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_context_set_input(context, 5, value, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "'x' is not bound"));
-    assert_null(inlay_context_output(c, 0));
-    inlay_value_unref(v);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    assert_null(inlay_context_output(context, 0));
+    inlay_value_unref(value);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
 }
 
 /* A size of 0 is a size like others: none but 0 fits. */
@@ -293,71 +293,72 @@ static void test_declared_empty(void **state)
     static const int64_t empty[] = { 0, 3 }, full[] = { 2, 3 };
     float x[6] = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    inlay_value *v;
-    inlay_context *c;
-    wire_mark g;
-    struct wire w = { 0 };
+    inlay_session *session = NULL;
+    inlay_value *value;
+    inlay_context *context;
+    wire_mark mark;
+    struct wire wire = { 0 };
 
     (void)state;
-    g = mw_begin(&w, 8, 17);
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "0,3");
-    mw_node(&w, "Abs", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "0,3");
-    wire_end(&w, g);
-    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != INLAY_OK)
+    mark = mw_begin(&wire, 8, 17);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "0,3");
+    mw_node(&wire, "Abs", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "0,3");
+    wire_end(&wire, mark);
+    if (inlay_session_create_from_bytes(wire.bytes, wire.count, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    c = open_context(s);
-    v = floats(2, full, x, 6);
-    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_SHAPE_MISMATCH);
+    context = open_context(session);
+    value = floats(2, full, x, 6);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
     assert_string_equal(diag.text, "input 'x' is float[2,3]; the model wants float[0,3]");
-    inlay_value_unref(v);
-    v = floats(2, empty, x, 0);
-    assert_int_equal(inlay_context_set_input(c, 0, v, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_count(inlay_context_output(c, 0)), 0);
-    inlay_value_unref(v);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
-    wire_deinit(&w);
+    inlay_value_unref(value);
+    value = floats(2, empty, x, 0);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_count(inlay_context_output(context, 0)), 0);
+    inlay_value_unref(value);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    wire_deinit(&wire);
 }
 
 static void test_wrong_files(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
 
     (void)state;
-    assert_int_not_equal(inlay_session_create("/nowhere/model.onnx", NULL, &s, &diag), INLAY_OK);
-    assert_null(s);
+    assert_int_not_equal(inlay_session_create("/nowhere/model.onnx", NULL, &session, &diag), INLAY_OK);
+    assert_null(session);
     assert_non_null(strstr(diag.text, "/nowhere/model.onnx"));
-    assert_int_not_equal(inlay_session_create_from_bytes("garbage", 7, NULL, &s, &diag), INLAY_OK);
-    assert_null(s);
-    assert_int_not_equal(inlay_session_create_from_bytes(NULL, 0, NULL, &s, &diag), INLAY_OK);
-    assert_int_not_equal(inlay_session_create_from_fd(-1, NULL, &s, &diag), INLAY_OK);
+    assert_int_not_equal(inlay_session_create_from_bytes("garbage", 7, NULL, &session, &diag), INLAY_OK);
+    assert_null(session);
+    assert_int_not_equal(inlay_session_create_from_bytes(NULL, 0, NULL, &session, &diag), INLAY_OK);
+    assert_int_not_equal(inlay_session_create_from_fd(-1, NULL, &session, &diag), INLAY_OK);
 }
 
 static void test_values(void **state)
 {
     static const int64_t negative[] = { 2, -1 }, huge[] = { INT64_MAX, 4 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL, *list = NULL;
+    inlay_value *value = NULL, *list = NULL;
     float one = 1;
 
     (void)state;
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, negative, &v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, huge, &v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_create(99, 0, NULL, &v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 17, huge, &v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_borrow(INLAY_DOUBLE, 0, NULL, &one, sizeof one, &v, &diag), INLAY_INVALID_ARGUMENT);
-    assert_null(v);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 0, NULL, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_INT64, &v, 1, &list, &diag),
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, negative, &value, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, huge, &value, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create(99, 0, NULL, &value, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 17, huge, &value, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_borrow(INLAY_DOUBLE, 0, NULL, &one, sizeof one, &value, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &v, 1, &list, NULL), INLAY_OK);
-    assert_ptr_equal(inlay_value_item(list, 0), v);
+    assert_null(value);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 0, NULL, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_INT64, &value, 1, &list, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &value, 1, &list, NULL), INLAY_OK);
+    assert_ptr_equal(inlay_value_item(list, 0), value);
     assert_null(inlay_value_item(list, 1));
-    inlay_value_unref(v);
+    inlay_value_unref(value);
     assert_float_equal(*(float *)inlay_value_data(inlay_value_item(list, 0)), 0, 0);
     inlay_value_unref(list);
 }
@@ -368,17 +369,17 @@ static void test_dlpack(void **state)
 {
     static const int64_t dims[] = { 2, 3 };
     struct DLManagedTensor *exported = NULL;
-    inlay_value *v = NULL, *again = NULL;
+    inlay_value *value = NULL, *again = NULL;
 
     (void)state;
-    assert_int_equal(inlay_value_create(INLAY_INT16, 2, dims, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_value_to_dlpack(v, &exported, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_create(INLAY_INT16, 2, dims, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_to_dlpack(value, &exported, NULL), INLAY_OK);
     assert_int_equal(inlay_value_from_dlpack(exported, &again, NULL), INLAY_OK); /* owns the export now */
-    assert_ptr_equal(inlay_value_data(again), inlay_value_data(v));
+    assert_ptr_equal(inlay_value_data(again), inlay_value_data(value));
     assert_int_equal(inlay_value_dtype(again), INLAY_INT16);
     assert_int_equal(inlay_value_rank(again), 2);
     assert_int_equal(inlay_value_dims(again)[1], 3);
-    inlay_value_unref(v);
+    inlay_value_unref(value);
     ((int16_t *)inlay_value_data(again))[5] = 7;
     inlay_value_unref(again);
 }
@@ -413,25 +414,25 @@ static void test_dlpack_strides(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        foreign_tensor t = { .data = data,
-                             .device_type = 1,
-                             .rank = 3,
-                             .code = 2,
-                             .bits = 32,
-                             .lanes = 1,
-                             .dims = rows[i].dims,
-                             .strides = rows[i].strides,
-                             .byte_offset = 4 };
+        foreign_tensor tensor = { .data = data,
+                                  .device_type = 1,
+                                  .rank = 3,
+                                  .code = 2,
+                                  .bits = 32,
+                                  .lanes = 1,
+                                  .dims = rows[i].dims,
+                                  .strides = rows[i].strides,
+                                  .byte_offset = 4 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_value *v = NULL;
-        inlay_status status = inlay_value_from_dlpack((struct DLManagedTensor *)&t, &v, &diag);
+        inlay_value *value = NULL;
+        inlay_status status = inlay_value_from_dlpack((struct DLManagedTensor *)&tensor, &value, &diag);
 
         assert_int_equal(status, rows[i].dense ? INLAY_OK : INLAY_UNSUPPORTED);
         if (rows[i].dense && rows[i].dims[1] != 0)
-            assert_ptr_equal(inlay_value_data(v), data + 1);
+            assert_ptr_equal(inlay_value_data(value), data + 1);
         if (!rows[i].dense)
             assert_non_null(strstr(diag.text, "is strided"));
-        inlay_value_unref(v);
+        inlay_value_unref(value);
     }
 }
 
@@ -439,32 +440,32 @@ static void test_dlpack_strides(void **state)
 
 static void test_options(void **state)
 {
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     char text[64];
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "intra_thread", "1", &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "intra_thread", "1", &diag), INLAY_NOT_FOUND);
     assert_non_null(strstr(diag.text, "intra_threads"));
-    assert_int_equal(inlay_options_set(o, "intra_threads", "many", &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_options_set(o, "dim", "N", &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_options_set(o, "policy", "luck", &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_options_set_int(o, "intra_threads", 1, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_get(o, "intra_threads", text, sizeof text, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "intra_threads", "many", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_set(options, "dim", "N", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_set(options, "policy", "luck", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_set_int(options, "intra_threads", 1, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_get(options, "intra_threads", text, sizeof text, NULL), INLAY_OK);
     assert_string_equal(text, "1");
     /* A provider that was named and is not there is an error, unless marked optional. */
-    assert_int_equal(inlay_options_set(o, "providers", "nobody", NULL), INLAY_OK);
-    assert_int_not_equal(inlay_session_create(CASE("node/test_add"), o, &s, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "nobody", NULL), INLAY_OK);
+    assert_int_not_equal(inlay_session_create(CASE("node/test_add"), options, &session, &diag), INLAY_OK);
     assert_non_null(strstr(diag.text, "nobody"));
-    assert_int_equal(inlay_options_set(o, "providers", "nobody?,reference", NULL), INLAY_OK);
-    assert_int_equal(inlay_session_create(CASE("node/test_add"), o, &s, &diag), INLAY_OK);
-    inlay_session_destroy(s);
-    assert_int_equal(inlay_options_set(o, "dim", "unheard_of=3", NULL), INLAY_OK);
-    assert_int_equal(inlay_session_create(CASE("node/test_add"), o, &s, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_set(options, "providers", "nobody?,reference", NULL), INLAY_OK);
+    assert_int_equal(inlay_session_create(CASE("node/test_add"), options, &session, &diag), INLAY_OK);
+    inlay_session_destroy(session);
+    assert_int_equal(inlay_options_set(options, "dim", "unheard_of=3", NULL), INLAY_OK);
+    assert_int_equal(inlay_session_create(CASE("node/test_add"), options, &session, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "unheard_of"));
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
 }
 
 static int stop_at_once(void *user, double fraction, const char *what)
@@ -483,47 +484,47 @@ static int count_calls(void *user, double fraction, const char *what)
 
 static void test_progress(void **state)
 {
-    inlay_options *o = NULL;
-    inlay_session *s = NULL;
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
     int calls = 0;
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
-    inlay_options_set_progress(o, stop_at_once, &calls);
-    assert_int_equal(inlay_session_create(CASE("node/test_add"), o, &s, NULL), INLAY_CANCELLED);
+    assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
+    inlay_options_set_progress(options, stop_at_once, &calls);
+    assert_int_equal(inlay_session_create(CASE("node/test_add"), options, &session, NULL), INLAY_CANCELLED);
     assert_int_equal(calls, 1);
-    inlay_options_set_progress(o, count_calls, &calls);
-    assert_int_equal(inlay_session_create(CASE("node/test_add"), o, &s, NULL), INLAY_OK);
+    inlay_options_set_progress(options, count_calls, &calls);
+    assert_int_equal(inlay_session_create(CASE("node/test_add"), options, &session, NULL), INLAY_OK);
     assert_true(calls > 3);
-    inlay_session_destroy(s);
-    inlay_options_destroy(o);
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
 }
 
 static void test_cancel_and_deadline(void **state)
 {
     static const int64_t dims[] = { 3, 4, 5 };
-    inlay_session *s = open_session(CASE("node/test_relu"));
-    inlay_context *c = open_context(s);
+    inlay_session *session = open_session(CASE("node/test_relu"));
+    inlay_context *context = open_context(session);
     uint32_t cancel = 1;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = &cancel };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
     (void)state;
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, &run, &diag), INLAY_CANCELLED);
-    assert_null(inlay_context_output(c, 0));
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, &run, &diag), INLAY_CANCELLED);
+    assert_null(inlay_context_output(context, 0));
     cancel = 0;
-    assert_int_equal(inlay_context_run(c, &run, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, &run, &diag), INLAY_OK);
     run.timeout_ns = 1;
-    assert_int_equal(inlay_context_run(c, &run, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_int_equal(inlay_context_run(context, &run, &diag), INLAY_DEADLINE_EXCEEDED);
     run.timeout_ns = 60ull * 1000000000;
-    assert_int_equal(inlay_context_run(c, &run, &diag), INLAY_OK);
-    assert_non_null(inlay_context_output(c, 0));
-    inlay_value_unref(v);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_context_run(context, &run, &diag), INLAY_OK);
+    assert_non_null(inlay_context_output(context, 0));
+    inlay_value_unref(value);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
 }
 
 /* ------------------------------------------------------------------ shapes that change, plan numbers */
@@ -531,23 +532,23 @@ static void test_cancel_and_deadline(void **state)
 static void test_plan_numbers(void **state)
 {
     static const int64_t dims[] = { 3, 4, 5 };
-    inlay_session *s = open_session(CASE("node/test_relu"));
-    inlay_context *c = open_context(s);
+    inlay_session *session = open_session(CASE("node/test_relu"));
+    inlay_context *context = open_context(session);
     inlay_plan_info info = { .struct_size = sizeof info };
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
     (void)state;
-    assert_int_equal(inlay_context_plan(c, &info), INLAY_NOT_FOUND);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, v, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_plan(c, &info), INLAY_OK);
+    assert_int_equal(inlay_context_plan(context, &info), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_plan(context, &info), INLAY_OK);
     assert_int_equal(info.step_count, 1);
     assert_int_equal(info.dynamic_step_count, 0);
     assert_true(info.slab_bytes >= info.lower_bound_bytes);
-    inlay_value_unref(v);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    inlay_value_unref(value);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
 }
 
 int main(void)

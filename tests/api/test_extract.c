@@ -6,64 +6,64 @@
 
 static char whole[64], part[64];
 
-static void named(struct wire *w, const char *op, const char *domain, const char *inputs, const char *outputs,
+static void named(struct wire *wire, const char *op, const char *domain, const char *inputs, const char *outputs,
                   const char *name)
 {
-    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
 
-    wire_text(w, 3, name);
+    wire_text(wire, 3, name);
     if (domain != NULL)
-        wire_text(w, 7, domain);
-    wire_end(w, n);
+        wire_text(wire, 7, domain);
+    wire_end(wire, mark);
 }
 
 /* y = twice(relu(up ? s + s : -s) * three), s = x + three; r is the result of Relu. No type inside is declared. */
 static void write_model(void)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), branch, f;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), branch, f;
     mw_body arm;
     FILE *file;
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,2");
-    mw_value(&w, MW_INPUT, "up", INLAY_BOOL, "");
-    rig_scalar(&w, "three", INLAY_FLOAT, 3);
-    named(&w, "Add", NULL, "x,three", "s", "add");
-    branch = mw_node_begin(&w, "If", "up", "b");
-    wire_text(&w, 3, "branch");
-    arm = mw_body_begin(&w, "then_branch", "t");
-    named(&w, "Add", NULL, "s,s", "bt", "double");
-    mw_value(&w, MW_OUTPUT, "bt", 0, NULL);
-    mw_body_end(&w, arm);
-    arm = mw_body_begin(&w, "else_branch", "e");
-    named(&w, "Neg", NULL, "s", "be", "negate");
-    mw_value(&w, MW_OUTPUT, "be", 0, NULL);
-    mw_body_end(&w, arm);
-    wire_end(&w, branch);
-    named(&w, "Relu", NULL, "b", "r", "relu");
-    named(&w, "Mul", NULL, "r,three", "d", "mul");
-    named(&w, "twice", "my", "d", "y", "call");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
-    mw_value(&w, MW_OUTPUT, "r", INLAY_FLOAT, "N,2");
-    wire_end(&w, g);
-    mw_opset(&w, 8, "my", 1);
-    f = wire_begin(&w, 25);
-    wire_text(&w, 1, "twice");
-    wire_text(&w, 4, "p");
-    wire_text(&w, 5, "q");
-    g = wire_begin(&w, 7);
-    mw_list(&w, 1, "p,p");
-    mw_list(&w, 2, "q");
-    wire_text(&w, 4, "Add");
-    wire_end(&w, g);
-    mw_opset(&w, 9, "", 17);
-    wire_text(&w, 10, "my");
-    wire_end(&w, f);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
+    mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
+    rig_scalar(&wire, "three", INLAY_FLOAT, 3);
+    named(&wire, "Add", NULL, "x,three", "s", "add");
+    branch = mw_node_begin(&wire, "If", "up", "b");
+    wire_text(&wire, 3, "branch");
+    arm = mw_body_begin(&wire, "then_branch", "t");
+    named(&wire, "Add", NULL, "s,s", "bt", "double");
+    mw_value(&wire, MW_OUTPUT, "bt", 0, NULL);
+    mw_body_end(&wire, arm);
+    arm = mw_body_begin(&wire, "else_branch", "e");
+    named(&wire, "Neg", NULL, "s", "be", "negate");
+    mw_value(&wire, MW_OUTPUT, "be", 0, NULL);
+    mw_body_end(&wire, arm);
+    wire_end(&wire, branch);
+    named(&wire, "Relu", NULL, "b", "r", "relu");
+    named(&wire, "Mul", NULL, "r,three", "d", "mul");
+    named(&wire, "twice", "my", "d", "y", "call");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
+    mw_value(&wire, MW_OUTPUT, "r", INLAY_FLOAT, "N,2");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "my", 1);
+    f = wire_begin(&wire, 25);
+    wire_text(&wire, 1, "twice");
+    wire_text(&wire, 4, "p");
+    wire_text(&wire, 5, "q");
+    mark = wire_begin(&wire, 7);
+    mw_list(&wire, 1, "p,p");
+    mw_list(&wire, 2, "q");
+    wire_text(&wire, 4, "Add");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 9, "", 17);
+    wire_text(&wire, 10, "my");
+    wire_end(&wire, f);
     file = fopen(whole, "wb");
     assert_non_null(file);
-    assert_int_equal(fwrite(w.bytes, 1, w.count, file), w.count);
+    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
     assert_int_equal(fclose(file), 0);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* Values by name, as stages hand them on. */
@@ -73,22 +73,22 @@ struct store {
     uint32_t count;
 };
 
-static void put(struct store *s, const char *name, inlay_value *v)
+static void put(struct store *store, const char *name, inlay_value *value)
 {
-    (void)snprintf(s->names[s->count], sizeof s->names[0], "%s", name);
-    s->values[s->count++] = v;
+    (void)snprintf(store->names[store->count], sizeof store->names[0], "%s", name);
+    store->values[store->count++] = value;
 }
 
-static inlay_value *get(const struct store *s, const char *name)
+static inlay_value *get(const struct store *store, const char *name)
 {
-    for (uint32_t i = 0; i < s->count; i++)
-        if (strcmp(s->names[i], name) == 0)
-            return s->values[i];
+    for (uint32_t i = 0; i < store->count; i++)
+        if (strcmp(store->names[i], name) == 0)
+            return store->values[i];
     fail_msg("nothing made '%s'", name);
     return NULL;
 }
 
-static void run_file(const char *path, struct store *s)
+static void run_file(const char *path, struct store *store)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session;
@@ -100,16 +100,16 @@ static void run_file(const char *path, struct store *s)
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         assert_int_equal(inlay_session_input(session, i, &info), INLAY_OK);
-        if (inlay_context_set_input(context, i, get(s, info.name), &diag) != INLAY_OK)
+        if (inlay_context_set_input(context, i, get(store, info.name), &diag) != INLAY_OK)
             fail_msg("%s: %s", path, diag.text);
     }
     if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
         fail_msg("%s: %s", path, diag.text);
     for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
-        inlay_value *y = inlay_context_output(context, i);
+        inlay_value *value = inlay_context_output(context, i);
 
         assert_int_equal(inlay_session_output(session, i, &info), INLAY_OK);
-        put(s, info.name, inlay_value_ref(y));
+        put(store, info.name, inlay_value_ref(value));
     }
     inlay_context_destroy(context);
     inlay_session_destroy(session);
@@ -119,29 +119,29 @@ static struct store start(bool up)
 {
     static const float x[] = { 1, -5, 2, -3.5f };
     static const int64_t dims[] = { 2, 2 };
-    struct store s = { .count = 0 };
-    inlay_value *v;
+    struct store store = { .count = 0 };
+    inlay_value *value;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &v, NULL), INLAY_OK);
-    memcpy(inlay_value_data(v), x, sizeof x);
-    put(&s, "x", v);
-    assert_int_equal(inlay_value_create(INLAY_BOOL, 0, NULL, &v, NULL), INLAY_OK);
-    *(uint8_t *)inlay_value_data(v) = up;
-    put(&s, "up", v);
-    return s;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, NULL), INLAY_OK);
+    memcpy(inlay_value_data(value), x, sizeof x);
+    put(&store, "x", value);
+    assert_int_equal(inlay_value_create(INLAY_BOOL, 0, NULL, &value, NULL), INLAY_OK);
+    *(uint8_t *)inlay_value_data(value) = up;
+    put(&store, "up", value);
+    return store;
 }
 
-static void finish(struct store *s)
+static void finish(struct store *store)
 {
-    for (uint32_t i = 0; i < s->count; i++)
-        inlay_value_unref(s->values[i]);
+    for (uint32_t i = 0; i < store->count; i++)
+        inlay_value_unref(store->values[i]);
 }
 
-static void expect(const struct store *s, const char *name, float a, float b, float c, float d)
+static void expect(const struct store *store, const char *name, float a, float b, float c, float d)
 {
     const float want[] = { a, b, c, d };
 
-    assert_memory_equal(inlay_value_data(get(s, name)), want, sizeof want);
+    assert_memory_equal(inlay_value_data(get(store, name)), want, sizeof want);
 }
 
 static inlay_extract_args args_for(uint32_t parts, uint32_t k)
@@ -167,7 +167,7 @@ static void test_stages(void **state)
     (void)state;
     for (int up = 0; up < 2; up++)
         for (uint32_t parts = 1; parts <= 5; parts++) {
-            struct store s = start(up != 0);
+            struct store store = start(up != 0);
             uint32_t kept = 0;
 
             for (uint32_t k = 0; k < parts; k++) {
@@ -176,14 +176,14 @@ static void test_stages(void **state)
                 extract(&args);
                 kept += args.nodes_kept;
                 assert_int_equal(args.nodes_all, 5);
-                run_file(part, &s);
+                run_file(part, &store);
             }
             assert_int_equal(kept, 5);
             if (up != 0)
-                expect(&s, "y", 48, 0, 60, 0); /* s is 4, -2, 5, -0.5 */
+                expect(&store, "y", 48, 0, 60, 0); /* store is 4, -2, 5, -0.5 */
             else
-                expect(&s, "y", 0, 12, 0, 3);
-            finish(&s);
+                expect(&store, "y", 0, 12, 0, 3);
+            finish(&store);
         }
 }
 
@@ -191,7 +191,7 @@ static void test_names(void **state)
 {
     const char *const from[] = { "b" }, *const to[] = { "d" };
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
-    struct store s = { .count = 0 }, full = start(true);
+    struct store store = { .count = 0 }, full = start(true);
     inlay_session *session;
     inlay_io_info info = { .struct_size = sizeof info };
 
@@ -208,10 +208,10 @@ static void test_names(void **state)
     assert_string_equal(info.name, "b");
     assert_int_equal(info.dtype, INLAY_FLOAT); /* which the file does not say */
     inlay_session_destroy(session);
-    put(&s, "b", inlay_value_ref(get(&full, "x"))); /* any values will do */
-    run_file(part, &s);
-    expect(&s, "d", 3, 0, 6, 0);
-    finish(&s);
+    put(&store, "b", inlay_value_ref(get(&full, "x"))); /* any values will do */
+    run_file(part, &store);
+    expect(&store, "d", 3, 0, 6, 0);
+    finish(&store);
     finish(&full);
 }
 
@@ -221,7 +221,7 @@ static void test_outputs(void **state)
     const char *const to[] = { "s" };
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
     inlay_session *session;
-    struct store s = start(true);
+    struct store store = start(true);
 
     (void)state;
     args.out_path = part;
@@ -232,9 +232,9 @@ static void test_outputs(void **state)
     assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
     assert_int_equal(inlay_session_input_count(session), 1); /* not `up` */
     inlay_session_destroy(session);
-    run_file(part, &s);
-    expect(&s, "s", 4, -2, 5, -0.5f);
-    finish(&s);
+    run_file(part, &store);
+    expect(&store, "s", 4, -2, 5, -0.5f);
+    finish(&store);
 }
 
 static void test_patterns(void **state)

@@ -15,40 +15,40 @@ enum { CHANNELS = 16, SIDE = 64, ELEMENTS = CHANNELS * SIDE * SIDE, ALARM_S = 60
 static struct wire model;
 static float input[ELEMENTS];
 
-static void weights(struct wire *w, const char *name, uint32_t rank, const int64_t *dims)
+static void weights(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     int64_t count = 1;
 
-    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
     for (int64_t i = 0; i < count; i++)
-        wire_float(w, 4, (float)(i * 37 % 101 - 50) / 400);
-    wire_end(w, t);
+        wire_float(wire, 4, (float)(i * 37 % 101 - 50) / 400);
+    wire_end(wire, mark);
 }
 
 /* What the libraries of providers have loops of their own for, and what the pool of the host runs. */
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), n, size;
+    wire_mark mark = mw_begin(wire, 8, 17), n, size;
 
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "N,16,64,64");
-    weights(w, "k", 4, (const int64_t[]){ CHANNELS, CHANNELS, 3, 3 });
-    weights(w, "m", 2, (const int64_t[]){ SIDE, SIDE });
-    n = mw_node_begin(w, "LRN", "x", "l");
-    size = wire_begin(w, 5);
-    wire_text(w, 1, "size");
-    wire_int(w, 3, 5);
-    wire_int(w, 20, 2);
-    wire_end(w, size);
-    wire_end(w, n);
-    mw_node(w, "Conv", "l,k", "c");
-    mw_node(w, "Tanh", "x", "t");
-    mw_node(w, "MatMul", "t,m", "z");
-    mw_value(w, MW_OUTPUT, "c", INLAY_FLOAT, NULL);
-    mw_value(w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,16,64,64");
+    weights(wire, "k", 4, (const int64_t[]){ CHANNELS, CHANNELS, 3, 3 });
+    weights(wire, "m", 2, (const int64_t[]){ SIDE, SIDE });
+    n = mw_node_begin(wire, "LRN", "x", "l");
+    size = wire_begin(wire, 5);
+    wire_text(wire, 1, "size");
+    wire_int(wire, 3, 5);
+    wire_int(wire, 20, 2);
+    wire_end(wire, size);
+    wire_end(wire, n);
+    mw_node(wire, "Conv", "l,k", "c");
+    mw_node(wire, "Tanh", "x", "t");
+    mw_node(wire, "MatMul", "t,m", "z");
+    mw_value(wire, MW_OUTPUT, "c", INLAY_FLOAT, NULL);
+    mw_value(wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
 /* The allocator of AddressSanitizer keeps, in the child, the locks that other threads held at fork(). */
@@ -61,72 +61,72 @@ static void need_locks_after_fork(void)
 
 static inlay_status make_session(const char *providers, int threads, inlay_session **out, inlay_diag *diag)
 {
-    inlay_options *o = NULL;
-    inlay_status status = inlay_options_create(&o, diag);
+    inlay_options *options = NULL;
+    inlay_status status = inlay_options_create(&options, diag);
 
     if (status == INLAY_OK)
-        status = inlay_options_set_int(o, "intra_threads", threads, diag);
+        status = inlay_options_set_int(options, "intra_threads", threads, diag);
     if (status == INLAY_OK && providers != NULL)
-        status = inlay_options_set(o, "providers", providers, diag);
+        status = inlay_options_set(options, "providers", providers, diag);
     if (status == INLAY_OK)
-        status = inlay_session_create_from_bytes(model.bytes, model.count, o, out, diag);
-    inlay_options_destroy(o);
+        status = inlay_session_create_from_bytes(model.bytes, model.count, options, out, diag);
+    inlay_options_destroy(options);
     return status;
 }
 
-static inlay_status bind(inlay_context *c, inlay_diag *diag)
+static inlay_status bind(inlay_context *context, inlay_diag *diag)
 {
     static const int64_t dims[] = { 1, CHANNELS, SIDE, SIDE };
-    inlay_value *x = NULL;
-    inlay_status status = inlay_value_borrow(INLAY_FLOAT, 4, dims, input, sizeof input, &x, diag);
+    inlay_value *value = NULL;
+    inlay_status status = inlay_value_borrow(INLAY_FLOAT, 4, dims, input, sizeof input, &value, diag);
 
     if (status == INLAY_OK)
-        status = inlay_context_set_input(c, 0, x, diag);
-    inlay_value_unref(x);
+        status = inlay_context_set_input(context, 0, value, diag);
+    inlay_value_unref(value);
     return status;
 }
 
-static uint64_t digest_of(inlay_context *c)
+static uint64_t digest_of(inlay_context *context)
 {
     uint64_t h = 14695981039346656037u;
 
     for (uint32_t k = 0; k < 2; k++) {
-        const inlay_value *v = inlay_context_output(c, k);
-        const unsigned char *bytes = inlay_value_data(v);
+        const inlay_value *value = inlay_context_output(context, k);
+        const unsigned char *bytes = inlay_value_data(value);
 
-        for (uint64_t i = 0; i < inlay_value_bytes(v); i++)
+        for (uint64_t i = 0; i < inlay_value_bytes(value); i++)
             h = (h ^ bytes[i]) * 1099511628211u;
     }
     return h;
 }
 
 /* One run in a context of its own, or in that one; status in *out, 0 as the digest of what failed. */
-static uint64_t run_once(inlay_session *s, inlay_context *own, inlay_status *out, inlay_diag *diag)
+static uint64_t run_once(inlay_session *session, inlay_context *own, inlay_status *out, inlay_diag *diag)
 {
-    inlay_context *c = own;
+    inlay_context *context = own;
     uint64_t digest = 0;
 
-    *out = c != NULL ? INLAY_OK : inlay_context_create(s, &c, diag);
+    *out = context != NULL ? INLAY_OK : inlay_context_create(session, &context, diag);
     if (*out == INLAY_OK)
-        *out = bind(c, diag);
+        *out = bind(context, diag);
     if (*out == INLAY_OK)
-        *out = inlay_context_run(c, NULL, diag);
+        *out = inlay_context_run(context, NULL, diag);
     if (*out == INLAY_OK)
-        digest = digest_of(c);
+        digest = digest_of(context);
     if (own == NULL)
-        inlay_context_destroy(c);
+        inlay_context_destroy(context);
     return digest;
 }
 
 static uint64_t run_anew(const char *providers, int threads, inlay_status *out, inlay_diag *diag)
 {
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     uint64_t digest = 0;
 
-    *out = make_session(providers, threads, &s, diag);
+    *out = make_session(providers, threads, &session, diag);
     if (*out == INLAY_OK)
-        digest = run_once(s, NULL, out, diag);
-    inlay_session_destroy(s);
+        digest = run_once(session, NULL, out, diag);
+    inlay_session_destroy(session);
     return digest;
 }
 
@@ -177,51 +177,51 @@ struct family {
 /* The parent's context, a new context of its session, a session of the child's own, and all that in a grandchild. */
 static bool be_child(void *user)
 {
-    struct family *f = user;
+    struct family *family = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    uint64_t digest = run_once(f->session, f->context, &status, &diag);
+    uint64_t digest = run_once(family->session, family->context, &status, &diag);
     pid_t pid;
     int how;
 
-    if (!expect("the parent's context", digest, f->digest, status, &diag))
+    if (!expect("the parent's context", digest, family->digest, status, &diag))
         return false;
-    digest = run_once(f->session, NULL, &status, &diag);
-    if (!expect("the parent's session", digest, f->digest, status, &diag))
+    digest = run_once(family->session, NULL, &status, &diag);
+    if (!expect("the parent's session", digest, family->digest, status, &diag))
         return false;
-    digest = run_anew(f->providers, f->threads, &status, &diag);
-    if (!expect("a session of the child", digest, f->digest, status, &diag))
+    digest = run_anew(family->providers, family->threads, &status, &diag);
+    if (!expect("a session of the child", digest, family->digest, status, &diag))
         return false;
-    if (--f->generations > 0) {
+    if (--family->generations > 0) {
         pid = fork();
         if (pid == 0)
             _exit(be_child(user) ? 0 : 1);
         if (waitpid(pid, &how, 0) != pid || how != 0)
             return false;
     }
-    inlay_context_destroy(f->context);
-    inlay_session_destroy(f->session);
+    inlay_context_destroy(family->context);
+    inlay_session_destroy(family->session);
     return true;
 }
 
 static void *be_parent(void *user)
 {
-    struct family *f = user;
+    struct family *family = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    if (make_session(f->providers, f->threads, &f->session, &diag) != INLAY_OK)
+    if (make_session(family->providers, family->threads, &family->session, &diag) != INLAY_OK)
         return NULL; /* a provider that is not built here */
-    assert_int_equal(inlay_context_create(f->session, &f->context, &diag), INLAY_OK);
-    f->generations = 2;
-    f->digest = run_once(f->session, f->context, &status, &diag);
+    assert_int_equal(inlay_context_create(family->session, &family->context, &diag), INLAY_OK);
+    family->generations = 2;
+    family->digest = run_once(family->session, family->context, &status, &diag);
     assert_int_equal(status, INLAY_OK);
-    in_child(be_child, f);
-    f->generations = 1;
-    in_child(be_child, f); /* and once more, after a fork */
-    assert_true(run_once(f->session, f->context, &status, &diag) == f->digest);
-    inlay_context_destroy(f->context);
-    inlay_session_destroy(f->session);
+    in_child(be_child, family);
+    family->generations = 1;
+    in_child(be_child, family); /* and once more, after a fork */
+    assert_true(run_once(family->session, family->context, &status, &diag) == family->digest);
+    inlay_context_destroy(family->context);
+    inlay_session_destroy(family->session);
     return NULL;
 }
 
@@ -234,12 +234,12 @@ static void test_before_and_after(void **state)
 
     (void)state;
     for (size_t p = 0; p < SETS; p++) {
-        for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
-            struct family f = { .providers = sets[p], .threads = threads[t] };
+        for (size_t thread_index = 0; thread_index < sizeof threads / sizeof threads[0]; thread_index++) {
+            struct family family = { .providers = sets[p], .threads = threads[thread_index] };
             pthread_t thread;
 
-            (void)be_parent(&f);
-            assert_int_equal(pthread_create(&thread, NULL, be_parent, &f),
+            (void)be_parent(&family);
+            assert_int_equal(pthread_create(&thread, NULL, be_parent, &family),
                              0); /* who forks need not be the first thread */
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
@@ -249,37 +249,37 @@ static void test_before_and_after(void **state)
 /* A device is the parent's: its session is refused, one of the child's own runs. */
 static bool be_without_device(void *user)
 {
-    const struct family *f = user;
+    const struct family *family = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    uint64_t digest = run_once(f->session, f->context, &status, &diag);
+    uint64_t digest = run_once(family->session, family->context, &status, &diag);
 
     if (status != INLAY_UNSUPPORTED || strstr(diag.text, "runs on a device (provider vulkan)") == NULL)
         return expect("a session on a device", digest, 0, status, &diag);
-    if (inlay_context_run_async(f->context, NULL, NULL, NULL, &diag) != INLAY_UNSUPPORTED)
+    if (inlay_context_run_async(family->context, NULL, NULL, NULL, &diag) != INLAY_UNSUPPORTED)
         return false;
-    inlay_context_destroy(f->context); /* both do nothing */
-    inlay_session_destroy(f->session);
-    digest = run_anew(f->providers, f->threads, &status, &diag);
-    return expect("the child's own device", digest, f->digest, status, &diag);
+    inlay_context_destroy(family->context); /* both do nothing */
+    inlay_session_destroy(family->session);
+    digest = run_anew(family->providers, family->threads, &status, &diag);
+    return expect("the child's own device", digest, family->digest, status, &diag);
 }
 
 static void test_device(void **state)
 {
-    struct family f = { .providers = "vulkan", .threads = 2 };
+    struct family family = { .providers = "vulkan", .threads = 2 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
     (void)state;
-    if (make_session(f.providers, f.threads, &f.session, &diag) != INLAY_OK)
+    if (make_session(family.providers, family.threads, &family.session, &diag) != INLAY_OK)
         skip();
-    assert_int_equal(inlay_context_create(f.session, &f.context, &diag), INLAY_OK);
-    f.digest = run_once(f.session, f.context, &status, &diag);
+    assert_int_equal(inlay_context_create(family.session, &family.context, &diag), INLAY_OK);
+    family.digest = run_once(family.session, family.context, &status, &diag);
     assert_int_equal(status, INLAY_OK);
-    in_child(be_without_device, &f);
-    assert_true(run_once(f.session, f.context, &status, &diag) == f.digest);
-    inlay_context_destroy(f.context);
-    inlay_session_destroy(f.session);
+    in_child(be_without_device, &family);
+    assert_true(run_once(family.session, family.context, &status, &diag) == family.digest);
+    inlay_context_destroy(family.context);
+    inlay_session_destroy(family.session);
 }
 
 /* A child whose parent has only made a session, or nothing yet. */
@@ -311,21 +311,21 @@ static bool ends; /* atomic */
 
 static void *work(void *user)
 {
-    struct worker *w = user;
+    struct worker *worker = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_context *c = NULL;
+    inlay_context *context = NULL;
     inlay_status status;
 
-    if (w->session != NULL && inlay_context_create(w->session, &c, &diag) != INLAY_OK)
+    if (worker->session != NULL && inlay_context_create(worker->session, &context, &diag) != INLAY_OK)
         return NULL;
     while (!__atomic_load_n(&ends, __ATOMIC_RELAXED)) {
-        uint64_t digest =
-            c != NULL ? run_once(w->session, c, &status, &diag) : run_anew(w->providers, 2, &status, &diag);
+        uint64_t digest = context != NULL ? run_once(worker->session, context, &status, &diag)
+                                          : run_anew(worker->providers, 2, &status, &diag);
 
-        w->failed |= status != INLAY_OK || digest != w->digest;
-        (void)__atomic_add_fetch(&w->runs, 1, __ATOMIC_RELAXED);
+        worker->failed |= status != INLAY_OK || digest != worker->digest;
+        (void)__atomic_add_fetch(&worker->runs, 1, __ATOMIC_RELAXED);
     }
-    inlay_context_destroy(c);
+    inlay_context_destroy(context);
     return NULL;
 }
 
@@ -336,21 +336,21 @@ struct busy {
 
 static bool be_beside(void *user)
 {
-    const struct busy *b = user;
+    const struct busy *busy = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    uint64_t digest = run_once(b->running.session, NULL, &status, &diag);
+    uint64_t digest = run_once(busy->running.session, NULL, &status, &diag);
 
-    if (status != INLAY_UNSUPPORTED && !expect("a session in use", digest, b->running.digest, status, &diag))
+    if (status != INLAY_UNSUPPORTED && !expect("a session in use", digest, busy->running.digest, status, &diag))
         return false;
     if (status == INLAY_UNSUPPORTED && strstr(diag.text, "fork") == NULL)
         return false;
-    inlay_session_destroy(b->running.session); /* does nothing, where it cannot be used */
-    digest = run_once(b->idle, NULL, &status, &diag);
-    if (!expect("a session that nobody uses", digest, b->running.digest, status, &diag))
+    inlay_session_destroy(busy->running.session); /* does nothing, where it cannot be used */
+    digest = run_once(busy->idle, NULL, &status, &diag);
+    if (!expect("a session that nobody uses", digest, busy->running.digest, status, &diag))
         return false;
-    digest = run_anew(b->making.providers, 2, &status, &diag);
-    return expect("a session of the child", digest, b->running.digest, status, &diag);
+    digest = run_anew(busy->making.providers, 2, &status, &diag);
+    return expect("a session of the child", digest, busy->running.digest, status, &diag);
 }
 
 static void test_others_at_work(void **state)
@@ -358,84 +358,85 @@ static void test_others_at_work(void **state)
     (void)state;
     need_locks_after_fork();
     for (size_t p = 0; p < SETS; p++) {
-        struct busy b = { .running = { .providers = sets[p] }, .making = { .providers = sets[p] } };
+        struct busy busy = { .running = { .providers = sets[p] }, .making = { .providers = sets[p] } };
         inlay_diag diag = INLAY_DIAG_INIT;
         pthread_t threads[2];
         inlay_status status;
 
-        if (make_session(sets[p], 2, &b.idle, &diag) != INLAY_OK)
+        if (make_session(sets[p], 2, &busy.idle, &diag) != INLAY_OK)
             continue;
-        assert_int_equal(make_session(sets[p], 2, &b.running.session, &diag), INLAY_OK);
-        b.running.digest = b.making.digest = run_once(b.idle, NULL, &status, &diag);
+        assert_int_equal(make_session(sets[p], 2, &busy.running.session, &diag), INLAY_OK);
+        busy.running.digest = busy.making.digest = run_once(busy.idle, NULL, &status, &diag);
         __atomic_store_n(&ends, false, __ATOMIC_RELAXED);
-        assert_int_equal(pthread_create(&threads[0], NULL, work, &b.running), 0);
-        assert_int_equal(pthread_create(&threads[1], NULL, work, &b.making), 0);
+        assert_int_equal(pthread_create(&threads[0], NULL, work, &busy.running), 0);
+        assert_int_equal(pthread_create(&threads[1], NULL, work, &busy.making), 0);
         for (int i = 0; i < 12; i++) {
-            const uint64_t runs = __atomic_load_n(&b.running.runs, __ATOMIC_RELAXED);
+            const uint64_t runs = __atomic_load_n(&busy.running.runs, __ATOMIC_RELAXED);
 
-            while (__atomic_load_n(&b.running.runs, __ATOMIC_RELAXED) == runs) /* it has begun the next */
+            while (__atomic_load_n(&busy.running.runs, __ATOMIC_RELAXED) == runs) /* it has begun the next */
                 (void)usleep(100);
-            (void)run_once(b.idle, NULL, &status, &diag); /* with workers of this thread */
-            in_child(be_beside, &b);
+            (void)run_once(busy.idle, NULL, &status, &diag); /* with workers of this thread */
+            in_child(be_beside, &busy);
         }
         __atomic_store_n(&ends, true, __ATOMIC_RELAXED);
         for (int i = 0; i < 2; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_false(b.running.failed || b.making.failed);
-        inlay_session_destroy(b.running.session);
-        inlay_session_destroy(b.idle);
+        assert_false(busy.running.failed || busy.making.failed);
+        inlay_session_destroy(busy.running.session);
+        inlay_session_destroy(busy.idle);
     }
 }
 
 /* ------------------------------------------------------------------ runs that go on */
 
-static bool run_aside(inlay_context *c, uint64_t wanted)
+static bool run_aside(inlay_context *context, uint64_t wanted)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = inlay_context_run_async(c, NULL, NULL, NULL, &diag);
+    inlay_status status = inlay_context_run_async(context, NULL, NULL, NULL, &diag);
 
     if (status == INLAY_OK)
-        status = inlay_context_wait(c, UINT64_MAX, &diag);
-    return expect("a run aside", status == INLAY_OK ? digest_of(c) : 0, wanted, status, &diag);
+        status = inlay_context_wait(context, UINT64_MAX, &diag);
+    return expect("a run aside", status == INLAY_OK ? digest_of(context) : 0, wanted, status, &diag);
 }
 
 static bool be_aside(void *user)
 {
-    const struct family *f = user;
+    const struct family *family = user;
 
-    if (inlay_context_wait(f->context, UINT64_MAX, NULL) != INLAY_OK || !run_aside(f->context, f->digest))
+    if (inlay_context_wait(family->context, UINT64_MAX, NULL) != INLAY_OK ||
+        !run_aside(family->context, family->digest))
         return false;
-    inlay_context_destroy(f->context);
-    inlay_session_destroy(f->session);
+    inlay_context_destroy(family->context);
+    inlay_session_destroy(family->session);
     return true;
 }
 
 static bool end_aside(void *user)
 {
-    const struct family *f = user;
+    const struct family *family = user;
 
-    inlay_context_destroy(f->context);
-    inlay_session_destroy(f->session);
+    inlay_context_destroy(family->context);
+    inlay_session_destroy(family->session);
     return true;
 }
 
 static void test_runs_that_go_on(void **state)
 {
-    struct family f = { .threads = 2 };
+    struct family family = { .threads = 2 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
     (void)state;
     need_locks_after_fork();
-    assert_int_equal(make_session(NULL, 2, &f.session, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_create(f.session, &f.context, &diag), INLAY_OK);
-    f.digest = run_once(f.session, f.context, &status, &diag);
-    assert_true(run_aside(f.context, f.digest));
-    in_child(be_aside, &f);
-    in_child(end_aside, &f);
-    assert_true(run_aside(f.context, f.digest));
-    inlay_context_destroy(f.context);
-    inlay_session_destroy(f.session);
+    assert_int_equal(make_session(NULL, 2, &family.session, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(family.session, &family.context, &diag), INLAY_OK);
+    family.digest = run_once(family.session, family.context, &status, &diag);
+    assert_true(run_aside(family.context, family.digest));
+    in_child(be_aside, &family);
+    in_child(end_aside, &family);
+    assert_true(run_aside(family.context, family.digest));
+    inlay_context_destroy(family.context);
+    inlay_session_destroy(family.session);
 }
 
 int main(void)

@@ -11,13 +11,13 @@ struct meter {
 
 static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
-    struct meter *m = user;
-    uint64_t call = __atomic_add_fetch(&m->calls, 1, __ATOMIC_RELAXED), used, *head;
+    struct meter *meter = user;
+    uint64_t call = __atomic_add_fetch(&meter->calls, 1, __ATOMIC_RELAXED), used, *head;
     char *block;
 
     if (bytes == 0 || alignment < 64 || (alignment & (alignment - 1)) != 0)
-        m->crooked = true;
-    if (call == m->fail_at)
+        meter->crooked = true;
+    if (call == meter->fail_at)
         return NULL;
     block = aligned_alloc((size_t)alignment, (size_t)(alignment + (bytes + alignment - 1) / alignment * alignment));
     if (block == NULL)
@@ -25,74 +25,75 @@ static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
     head = (uint64_t *)(void *)(block + alignment) - 2;
     head[0] = bytes;
     head[1] = alignment;
-    used = __atomic_add_fetch(&m->used, bytes, __ATOMIC_RELAXED);
-    if (used > m->peak)
-        m->peak = used;
-    (void)__atomic_add_fetch(&m->blocks, 1, __ATOMIC_RELAXED);
+    used = __atomic_add_fetch(&meter->used, bytes, __ATOMIC_RELAXED);
+    if (used > meter->peak)
+        meter->peak = used;
+    (void)__atomic_add_fetch(&meter->blocks, 1, __ATOMIC_RELAXED);
     return block + alignment;
 }
 
 static void meter_free(void *user, void *memory, uint64_t bytes)
 {
-    struct meter *m = user;
+    struct meter *meter = user;
     const uint64_t *head = (const uint64_t *)memory - 2;
 
     if (head[0] != bytes)
-        m->crooked = true;
-    (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
-    (void)__atomic_sub_fetch(&m->blocks, 1, __ATOMIC_RELAXED);
+        meter->crooked = true;
+    (void)__atomic_sub_fetch(&meter->used, bytes, __ATOMIC_RELAXED);
+    (void)__atomic_sub_fetch(&meter->blocks, 1, __ATOMIC_RELAXED);
     free((char *)memory - head[1]);
 }
 
 /* y = exp(relu(x) + x) summed by rows, z = the places of what is not zero: slabs, outputs, and sizes that depend on
  * data. */
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "N,64");
-    mw_node(w, "Relu", "x", "r");
-    mw_node(w, "Softmax", "r", "s");
-    mw_node(w, "Add", "s,x", "a");
-    mw_node(w, "Exp", "a", "y");
-    mw_node(w, "NonZero", "r", "z");
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "N,64");
-    mw_value(w, MW_OUTPUT, "z", INLAY_INT64, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,64");
+    mw_node(wire, "Relu", "x", "r");
+    mw_node(wire, "Softmax", "r", "s");
+    mw_node(wire, "Add", "s,x", "a");
+    mw_node(wire, "Exp", "a", "y");
+    mw_node(wire, "NonZero", "r", "z");
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,64");
+    mw_value(wire, MW_OUTPUT, "z", INLAY_INT64, NULL);
+    wire_end(wire, mark);
 }
 
-static inlay_status open_session(struct wire *w, struct meter *m, const char *budget, inlay_session **out,
+static inlay_status open_session(struct wire *wire, struct meter *meter, const char *budget, inlay_session **out,
                                  inlay_diag *diag)
 {
     const inlay_allocator allocator = {
-        .struct_size = sizeof allocator, .user = m, .alloc = meter_alloc, .free = meter_free
+        .struct_size = sizeof allocator, .user = meter, .alloc = meter_alloc, .free = meter_free
     };
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
     inlay_status status;
 
-    assert_int_equal(inlay_options_create(&o, diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "intra_threads", "2", diag), INLAY_OK); /* which set sizes of workspaces */
-    assert_int_equal(inlay_options_set(o, "memory_budget", budget, diag), INLAY_OK);
-    if (m != NULL)
-        assert_int_equal(inlay_options_set_allocator(o, &allocator, diag), INLAY_OK);
-    status = inlay_session_create_from_bytes(w->bytes, w->count, o, out, diag);
-    inlay_options_destroy(o);
+    assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "reference", diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "intra_threads", "2", diag),
+                     INLAY_OK); /* which set sizes of workspaces */
+    assert_int_equal(inlay_options_set(options, "memory_budget", budget, diag), INLAY_OK);
+    if (meter != NULL)
+        assert_int_equal(inlay_options_set_allocator(options, &allocator, diag), INLAY_OK);
+    status = inlay_session_create_from_bytes(wire->bytes, wire->count, options, out, diag);
+    inlay_options_destroy(options);
     return status;
 }
 
-static inlay_status run_rows(inlay_context *c, int64_t rows, inlay_diag *diag)
+static inlay_status run_rows(inlay_context *context, int64_t rows, inlay_diag *diag)
 {
     const int64_t dims[2] = { rows, 64 };
-    inlay_value *x = NULL;
+    inlay_value *value = NULL;
     inlay_status status;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, NULL), INLAY_OK);
     for (int64_t i = 0; i < rows * 64; i++)
-        ((float *)inlay_value_data(x))[i] = (float)(i % 7) - 3;
-    assert_int_equal(inlay_context_set_input(c, 0, x, NULL), INLAY_OK);
-    inlay_value_unref(x);
-    status = inlay_context_run(c, NULL, diag);
+        ((float *)inlay_value_data(value))[i] = (float)(i % 7) - 3;
+    assert_int_equal(inlay_context_set_input(context, 0, value, NULL), INLAY_OK);
+    inlay_value_unref(value);
+    status = inlay_context_run(context, NULL, diag);
     return status;
 }
 
@@ -100,45 +101,45 @@ static void all_of_it_is_the_callers(void **state)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
     inlay_value *kept, *own;
-    struct meter m = { 0 };
-    struct wire w = { 0 };
+    struct meter meter = { 0 };
+    struct wire wire = { 0 };
     uint64_t calls;
 
     (void)state;
-    write_model(&w);
-    assert_int_equal(open_session(&w, &m, "0", &s, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
-    assert_int_equal(m.used, 0);
-    if (run_rows(c, 100, &diag) != INLAY_OK)
+    write_model(&wire);
+    assert_int_equal(open_session(&wire, &meter, "0", &session, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    assert_int_equal(meter.used, 0);
+    if (run_rows(context, 100, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_true(m.used >= 100 * 64 * 4); /* output y at least */
-    assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
-    assert_int_equal(info.used_bytes, m.used);
-    assert_int_equal(info.peak_bytes, m.peak);
-    assert_int_equal(info.allocations, m.calls);
+    assert_true(meter.used >= 100 * 64 * 4); /* output y at least */
+    assert_int_equal(inlay_session_memory(session, &info), INLAY_OK);
+    assert_int_equal(info.used_bytes, meter.used);
+    assert_int_equal(info.peak_bytes, meter.peak);
+    assert_int_equal(info.allocations, meter.calls);
     assert_int_equal(info.budget_bytes, 0);
     /* Steady: the same shapes again ask for nothing, once the second run found room beside the first one's result. */
-    assert_int_equal(run_rows(c, 100, &diag), INLAY_OK);
-    calls = m.calls;
+    assert_int_equal(run_rows(context, 100, &diag), INLAY_OK);
+    calls = meter.calls;
     for (int i = 0; i < 5; i++)
-        assert_int_equal(run_rows(c, 100, &diag), INLAY_OK);
-    assert_int_equal(m.calls, calls);
+        assert_int_equal(run_rows(context, 100, &diag), INLAY_OK);
+    assert_int_equal(meter.calls, calls);
     /* What is kept outlives context and session. */
-    kept = inlay_value_ref(inlay_context_output(c, 0));
-    assert_int_equal(inlay_session_value_create(s, INLAY_INT64, 1, (int64_t[]){ 10 }, &own, &diag), INLAY_OK);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
-    assert_int_equal(m.blocks, 2);
+    kept = inlay_value_ref(inlay_context_output(context, 0));
+    assert_int_equal(inlay_session_value_create(session, INLAY_INT64, 1, (int64_t[]){ 10 }, &own, &diag), INLAY_OK);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    assert_int_equal(meter.blocks, 2);
     assert_true(((float *)inlay_value_data(kept))[0] > 0);
     inlay_value_unref(kept);
     inlay_value_unref(own);
-    assert_int_equal(m.blocks, 0);
-    assert_int_equal(m.used, 0);
-    assert_false(m.crooked);
-    wire_deinit(&w);
+    assert_int_equal(meter.blocks, 0);
+    assert_int_equal(meter.used, 0);
+    assert_false(meter.crooked);
+    wire_deinit(&wire);
 }
 
 static void a_budget_is_kept(void **state)
@@ -148,15 +149,15 @@ static void a_budget_is_kept(void **state)
 
     (void)state;
     for (int with_allocator = 0; with_allocator < 2; with_allocator++) {
-        inlay_session *s = NULL;
+        inlay_session *session = NULL;
         inlay_context *a = NULL, *b = NULL;
-        struct meter m = { 0 };
-        struct wire w = { 0 };
+        struct meter meter = { 0 };
+        struct wire wire = { 0 };
 
-        write_model(&w);
-        assert_int_equal(open_session(&w, with_allocator ? &m : NULL, "500000", &s, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_create(s, &a, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_create(s, &b, &diag), INLAY_OK);
+        write_model(&wire);
+        assert_int_equal(open_session(&wire, with_allocator ? &meter : NULL, "500000", &session, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(session, &a, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(session, &b, &diag), INLAY_OK);
         assert_int_equal(run_rows(a, 100, &diag), INLAY_OK);
         assert_int_equal(run_rows(a, 5000, &diag), INLAY_LIMIT_EXCEEDED);
         assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
@@ -168,15 +169,15 @@ static void a_budget_is_kept(void **state)
         inlay_context_destroy(a);
         if (run_rows(b, 400, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
-        assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
+        assert_int_equal(inlay_session_memory(session, &info), INLAY_OK);
         assert_in_range(info.peak_bytes, 400 * 64 * 4, 500000);
         assert_int_equal(info.budget_bytes, 500000);
         inlay_context_destroy(b);
-        assert_int_equal(inlay_session_memory(s, &info), INLAY_OK);
+        assert_int_equal(inlay_session_memory(session, &info), INLAY_OK);
         assert_int_equal(info.used_bytes, 0);
-        inlay_session_destroy(s);
-        assert_int_equal(m.blocks, 0);
-        wire_deinit(&w);
+        inlay_session_destroy(session);
+        assert_int_equal(meter.blocks, 0);
+        wire_deinit(&wire);
     }
 }
 
@@ -188,27 +189,27 @@ static void every_call_may_fail(void **state)
 
     (void)state;
     for (uint64_t n = 1; n <= calls; n++) {
-        inlay_session *s = NULL;
-        inlay_context *c = NULL;
-        struct meter m = { .fail_at = n };
-        struct wire w = { 0 };
+        inlay_session *session = NULL;
+        inlay_context *context = NULL;
+        struct meter meter = { .fail_at = n };
+        struct wire wire = { 0 };
         inlay_status status;
 
-        write_model(&w);
-        assert_int_equal(open_session(&w, &m, "0", &s, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
-        status = run_rows(c, 10, &diag);
+        write_model(&wire);
+        assert_int_equal(open_session(&wire, &meter, "0", &session, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+        status = run_rows(context, 10, &diag);
         if (status == INLAY_OK)
-            status = run_rows(c, 1000, &diag);
+            status = run_rows(context, 1000, &diag);
         if (status != INLAY_OK)
             assert_int_equal(status, INLAY_OUT_OF_MEMORY);
-        assert_int_equal(run_rows(c, 20, &diag), INLAY_OK);
-        calls = m.calls > calls ? m.calls : calls;
-        inlay_context_destroy(c);
-        inlay_session_destroy(s);
-        assert_int_equal(m.blocks, 0);
-        assert_false(m.crooked);
-        wire_deinit(&w);
+        assert_int_equal(run_rows(context, 20, &diag), INLAY_OK);
+        calls = meter.calls > calls ? meter.calls : calls;
+        inlay_context_destroy(context);
+        inlay_session_destroy(session);
+        assert_int_equal(meter.blocks, 0);
+        assert_false(meter.crooked);
+        wire_deinit(&wire);
     }
     assert_true(calls >= 3);
 }
@@ -226,45 +227,45 @@ static void *run_often(void *user)
 static void threads(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    inlay_context *c[4];
+    inlay_session *session = NULL;
+    inlay_context *context[4];
     pthread_t ids[4];
-    struct meter m = { 0 };
-    struct wire w = { 0 };
+    struct meter meter = { 0 };
+    struct wire wire = { 0 };
 
     (void)state;
-    write_model(&w);
-    assert_int_equal(open_session(&w, &m, "100000000", &s, &diag), INLAY_OK);
+    write_model(&wire);
+    assert_int_equal(open_session(&wire, &meter, "100000000", &session, &diag), INLAY_OK);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(inlay_context_create(s, &c[i], &diag), INLAY_OK);
-        assert_int_equal(pthread_create(&ids[i], NULL, run_often, c[i]), 0);
+        assert_int_equal(inlay_context_create(session, &context[i], &diag), INLAY_OK);
+        assert_int_equal(pthread_create(&ids[i], NULL, run_often, context[i]), 0);
     }
     for (int i = 0; i < 4; i++) {
         void *failed;
 
         assert_int_equal(pthread_join(ids[i], &failed), 0);
         assert_null(failed);
-        inlay_context_destroy(c[i]);
+        inlay_context_destroy(context[i]);
     }
-    inlay_session_destroy(s);
-    assert_int_equal(m.blocks, 0);
-    assert_int_equal(m.used, 0);
-    wire_deinit(&w);
+    inlay_session_destroy(session);
+    assert_int_equal(meter.blocks, 0);
+    assert_int_equal(meter.used, 0);
+    wire_deinit(&wire);
 }
 
 static void wrong_allocators(void **state)
 {
     inlay_allocator none = INLAY_ALLOCATOR_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set_allocator(o, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set_allocator(options, &none, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "alloc"));
-    assert_int_equal(inlay_options_set_allocator(o, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "memory_budget", "-1", &diag), INLAY_INVALID_ARGUMENT);
-    inlay_options_destroy(o);
+    assert_int_equal(inlay_options_set_allocator(options, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "memory_budget", "-1", &diag), INLAY_INVALID_ARGUMENT);
+    inlay_options_destroy(options);
 }
 
 int main(void)

@@ -28,55 +28,55 @@ static uint64_t mix(uint64_t h, const void *data, uint64_t bytes)
 static inlay_value *make_input(const inlay_io_info *info)
 {
     int64_t dims[16];
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d] >= 0 ? info->dims[d] : 2;
-    if (inlay_value_create(info->dtype, info->rank, dims, &v, NULL) != INLAY_OK)
+    if (inlay_value_create(info->dtype, info->rank, dims, &value, NULL) != INLAY_OK)
         return NULL;
-    for (int64_t i = 0; i < inlay_value_count(v); i++) {
+    for (int64_t i = 0; i < inlay_value_count(value); i++) {
         if (info->dtype == INLAY_FLOAT)
-            ((float *)inlay_value_data(v))[i] = (float)(i % 7) - 2.5f;
+            ((float *)inlay_value_data(value))[i] = (float)(i % 7) - 2.5f;
         else if (info->dtype == INLAY_BOOL)
-            ((uint8_t *)inlay_value_data(v))[i] = 1;
+            ((uint8_t *)inlay_value_data(value))[i] = 1;
         else if (info->dtype == INLAY_INT64)
-            ((int64_t *)inlay_value_data(v))[i] = 3;
+            ((int64_t *)inlay_value_data(value))[i] = 3;
     }
-    return v;
+    return value;
 }
 
 static void *work(void *arg)
 {
-    struct worker *w = arg;
-    inlay_context *c = NULL;
+    struct worker *worker = arg;
+    inlay_context *context = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_create(w->session, &c, &diag) != INLAY_OK) {
-        w->failure = "no context";
+    if (inlay_context_create(worker->session, &context, &diag) != INLAY_OK) {
+        worker->failure = "no context";
         return NULL;
     }
-    for (uint32_t i = 0; i < inlay_session_input_count(w->session); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(worker->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        inlay_value *v;
-        (void)inlay_session_input(w->session, i, &info);
-        v = make_input(&info);
-        if (v == NULL || inlay_context_set_input(c, i, v, &diag) != INLAY_OK)
-            w->failure = "an input does not fit";
-        inlay_value_unref(v);
+        inlay_value *value;
+        (void)inlay_session_input(worker->session, i, &info);
+        value = make_input(&info);
+        if (value == NULL || inlay_context_set_input(context, i, value, &diag) != INLAY_OK)
+            worker->failure = "an input does not fit";
+        inlay_value_unref(value);
     }
-    for (int run = 0; w->failure == NULL && run < RUNS; run++) {
-        if (inlay_context_run(c, NULL, &diag) != INLAY_OK) {
-            w->failure = strdup(diag.text);
+    for (int run = 0; worker->failure == NULL && run < RUNS; run++) {
+        if (inlay_context_run(context, NULL, &diag) != INLAY_OK) {
+            worker->failure = strdup(diag.text);
             break;
         }
-        w->digest = 14695981039346656037u;
-        for (uint32_t i = 0; i < inlay_session_output_count(w->session); i++) {
-            const inlay_value *v = inlay_context_output(c, i);
-            if (inlay_value_kind(v) == INLAY_KIND_TENSOR)
-                w->digest = mix(w->digest, inlay_value_data(v), inlay_value_bytes(v));
+        worker->digest = 14695981039346656037u;
+        for (uint32_t i = 0; i < inlay_session_output_count(worker->session); i++) {
+            const inlay_value *value = inlay_context_output(context, i);
+            if (inlay_value_kind(value) == INLAY_KIND_TENSOR)
+                worker->digest = mix(worker->digest, inlay_value_data(value), inlay_value_bytes(value));
         }
     }
-    inlay_context_destroy(c);
+    inlay_context_destroy(context);
     return NULL;
 }
 
@@ -85,12 +85,12 @@ static void run_all(const char *path)
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t threads[THREADS];
     struct worker workers[THREADS];
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
 
-    if (inlay_session_create(path, NULL, &s, &diag) != INLAY_OK)
+    if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s: %s", path, diag.text);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .session = s, .seed = (uint32_t)i };
+        workers[i] = (struct worker){ .session = session, .seed = (uint32_t)i };
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
@@ -100,7 +100,7 @@ static void run_all(const char *path)
             fail_msg("%s: %s", path, workers[i].failure);
         assert_true(workers[i].digest == workers[0].digest);
     }
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
 }
 
 static void test_threads(void **state)

@@ -18,12 +18,12 @@ enum { MANY = 1000 };
 static void lists_keep_what_they_have(void **state)
 {
     uint32_t *list = NULL, *in_arena = NULL;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
 
     (void)state;
     for (uint32_t i = 0; i < MANY; i++) {
         assert_true(LIST_GROW(list, i));
-        assert_true(ARENA_GROW(&a, in_arena, i));
+        assert_true(ARENA_GROW(&arena, in_arena, i));
         list[i] = in_arena[i] = i;
     }
     assert_true(list_reserve(&list, MANY, 3 * MANY, sizeof *list));
@@ -31,7 +31,7 @@ static void lists_keep_what_they_have(void **state)
     for (uint32_t i = 0; i < MANY; i++)
         assert_true(list[i] == i && in_arena[i] == i);
     free(list);
-    arena_deinit(&a);
+    arena_deinit(&arena);
 }
 
 static void lists_grow_seldom(void **state)
@@ -48,16 +48,16 @@ static void lists_refuse_what_overflows(void **state)
 {
     char *list = malloc(4);
     char *const before = list;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
 
     (void)state;
     assert_false(list_reserve(&list, 2, SIZE_MAX, 1));
     assert_false(list_reserve(&list, 2, SIZE_MAX / 2, 4));
-    assert_false(arena_reserve(&a, &list, 2, SIZE_MAX, 1));
-    assert_false(arena_reserve(&a, &list, 2, SIZE_MAX / 2, 4));
+    assert_false(arena_reserve(&arena, &list, 2, SIZE_MAX, 1));
+    assert_false(arena_reserve(&arena, &list, 2, SIZE_MAX / 2, 4));
     assert_ptr_equal(list, before);
     free(list);
-    arena_deinit(&a);
+    arena_deinit(&arena);
 }
 
 static void words_are_whole(void **state)
@@ -84,21 +84,21 @@ static void no_memory_says_for_what(void **state)
 static void texts_are_put_together(void **state)
 {
     static const char expected[] = "x=7 -12 18446744073709551615 \"a\\\"\\u0001\\ufffd\xc3\xa9\"";
-    struct strbuf b = { 0 };
+    struct strbuf strbuf = { 0 };
 
     (void)state;
-    strbuf_format(&b, "x=%d ", 7);
-    strbuf_int(&b, -12);
-    strbuf_write(&b, " ", 1);
-    strbuf_uint(&b, UINT64_MAX);
-    strbuf_text(&b, " ");
-    strbuf_json(&b, "a\"\x01\xff\xc3\xa9", 6);
-    assert_false(b.failed);
-    assert_int_equal(b.size, sizeof expected - 1);
-    assert_memory_equal(b.data, expected, b.size);
-    assert_null(strbuf_reserve(&b, SIZE_MAX / 2));
-    assert_true(b.failed);
-    strbuf_deinit(&b);
+    strbuf_format(&strbuf, "x=%d ", 7);
+    strbuf_int(&strbuf, -12);
+    strbuf_write(&strbuf, " ", 1);
+    strbuf_uint(&strbuf, UINT64_MAX);
+    strbuf_text(&strbuf, " ");
+    strbuf_json(&strbuf, "a\"\x01\xff\xc3\xa9", 6);
+    assert_false(strbuf.failed);
+    assert_int_equal(strbuf.size, sizeof expected - 1);
+    assert_memory_equal(strbuf.data, expected, strbuf.size);
+    assert_null(strbuf_reserve(&strbuf, SIZE_MAX / 2));
+    assert_true(strbuf.failed);
+    strbuf_deinit(&strbuf);
 }
 
 static void characters_come_back(void **state)

@@ -8,9 +8,9 @@
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    struct timespec timespec;
+    clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (double)timespec.tv_sec + 1e-9 * (double)timespec.tv_nsec;
 }
 
 struct layer {
@@ -18,29 +18,30 @@ struct layer {
     int64_t channels, size, filters, kernel, stride, pad, group;
 };
 
-static double time_layer(const struct layer *l)
+static double time_layer(const struct layer *layer)
 {
-    int64_t out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
-    int64_t x_dims[] = { 1, l->channels, l->size, l->size },
-            w_dims[] = { l->filters, l->channels / l->group, l->kernel, l->kernel };
-    int64_t y_dims[] = { 1, l->filters, out, out }, pads[] = { l->pad, l->pad, l->pad, l->pad },
-            strides[] = { l->stride, l->stride };
-    size_t x_count = (size_t)(l->channels * l->size * l->size), y_count = (size_t)(l->filters * out * out);
-    size_t w_count = (size_t)(l->filters * l->channels / l->group * l->kernel * l->kernel);
-    struct guard x = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
-                 b = guard_alloc((size_t)l->filters * 4), y = guard_alloc(y_count * 4);
+    int64_t out = (layer->size + 2 * layer->pad - layer->kernel) / layer->stride + 1;
+    int64_t x_dims[] = { 1, layer->channels, layer->size, layer->size },
+            w_dims[] = { layer->filters, layer->channels / layer->group, layer->kernel, layer->kernel };
+    int64_t y_dims[] = { 1, layer->filters, out, out }, pads[] = { layer->pad, layer->pad, layer->pad, layer->pad },
+            strides[] = { layer->stride, layer->stride };
+    size_t x_count = (size_t)(layer->channels * layer->size * layer->size),
+           y_count = (size_t)(layer->filters * out * out);
+    size_t w_count = (size_t)(layer->filters * layer->channels / layer->group * layer->kernel * layer->kernel);
+    struct guard guard = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
+                 b = guard_alloc((size_t)layer->filters * 4), y = guard_alloc(y_count * 4);
     static kernel_case c;
     double best = 1e9, spent = 0,
-           flops = 2.0 * (double)y_count * (double)(l->channels / l->group * l->kernel * l->kernel);
+           flops = 2.0 * (double)y_count * (double)(layer->channels / layer->group * layer->kernel * layer->kernel);
 
     c = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &blocked_engine };
-    kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, x.data, false);
+    kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, guard.data, false);
     kernel_case_input(&c, INLAY_FLOAT, 4, w_dims, w.data, true);
-    kernel_case_input(&c, INLAY_FLOAT, 1, &l->filters, b.data, false);
+    kernel_case_input(&c, INLAY_FLOAT, 1, &layer->filters, b.data, false);
     kernel_case_output(&c, INLAY_FLOAT, 4, y_dims, y.data);
     kernel_case_ints(&c, "pads", 4, pads);
     kernel_case_ints(&c, "strides", 2, strides);
-    kernel_case_int(&c, "group", l->group);
+    kernel_case_int(&c, "group", layer->group);
     if (kernel_case_prepare(&c, &reference_products) != INLAY_OK)
         printf("%s\n", c.diag.text);
     for (int i = 0; i < 3 || spent < 0.1; i++) {
@@ -51,15 +52,15 @@ static double time_layer(const struct layer *l)
         spent += t;
         best = t < best ? t : best;
     }
-    printf("%2d x  c%-4d %3dx%-3d -> f%-4d k%d s%d g%-4d %8.3f ms %7.1f GFLOP/s\n", l->count, (int)l->channels,
-           (int)l->size, (int)l->size, (int)l->filters, (int)l->kernel, (int)l->stride, (int)l->group, best * 1e3,
-           flops / best * 1e-9);
+    printf("%2d x  c%-4d %3dx%-3d -> f%-4d k%d s%d g%-4d %8.3f ms %7.1f GFLOP/s\n", layer->count, (int)layer->channels,
+           (int)layer->size, (int)layer->size, (int)layer->filters, (int)layer->kernel, (int)layer->stride,
+           (int)layer->group, best * 1e3, flops / best * 1e-9);
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&w);
     guard_free(&b);
     guard_free(&y);
-    return best * l->count;
+    return best * layer->count;
 }
 
 int main(void)

@@ -18,12 +18,12 @@ static int runs = 15;
 
 static inlay_value *make(uint32_t rank, const int64_t *dims)
 {
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    if (inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL) == INLAY_OK)
-        for (int64_t i = 0; i < inlay_value_count(v); i++)
-            ((float *)inlay_value_data(v))[i] = (float)(i % 17) / 16 - 0.5f;
-    return v;
+    if (inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL) == INLAY_OK)
+        for (int64_t i = 0; i < inlay_value_count(value); i++)
+            ((float *)inlay_value_data(value))[i] = (float)(i % 17) / 16 - 0.5f;
+    return value;
 }
 
 struct took {
@@ -32,23 +32,23 @@ struct took {
 
 static double cpu_ms(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &timespec);
+    return 1e3 * (double)timespec.tv_sec + 1e-6 * (double)timespec.tv_nsec;
 }
 
-static struct took run(inlay_context *c, uint64_t budget_ns, inlay_status *out_status)
+static struct took run(inlay_context *context, uint64_t budget_ns, inlay_status *out_status)
 {
     const uint64_t begin = clock_ns();
     const double cpu = cpu_ms();
     const inlay_run_options how = { .struct_size = sizeof how, .timeout_ns = budget_ns };
-    struct took t;
+    struct took took;
 
-    *out_status = inlay_context_run(c, &how, NULL);
-    t.wall_ms = (double)(clock_ns() - begin) * 1e-6;
-    t.cpu_ms = cpu_ms() - cpu;
-    return t;
+    *out_status = inlay_context_run(context, &how, NULL);
+    took.wall_ms = (double)(clock_ns() - begin) * 1e-6;
+    took.cpu_ms = cpu_ms() - cpu;
+    return took;
 }
 
 static int by_size(const void *a, const void *b)
@@ -58,22 +58,22 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void report(const char *provider, const char *threads, inlay_context *c)
+static void report(const char *provider, const char *threads, inlay_context *context)
 {
     static double late[MOST_RUNS], busy[MOST_RUNS];
     double plain = 0, watched = 0;
     inlay_status status;
 
     for (int i = 0; i < runs; i++) {
-        double ms = run(c, 0, &status).cpu_ms;
-        struct took t;
+        double ms = run(context, 0, &status).cpu_ms;
+        struct took took;
 
         plain = i == 0 || ms < plain ? ms : plain;
-        ms = run(c, HOUR_NS, &status).cpu_ms;
+        ms = run(context, HOUR_NS, &status).cpu_ms;
         watched = i == 0 || ms < watched ? ms : watched;
-        t = run(c, BUDGET_NS, &status);
-        late[i] = t.wall_ms;
-        busy[i] = t.cpu_ms;
+        took = run(context, BUDGET_NS, &status);
+        late[i] = took.wall_ms;
+        busy[i] = took.cpu_ms;
     }
     qsort(late, (size_t)runs, sizeof *late, by_size);
     qsort(busy, (size_t)runs, sizeof *busy, by_size);
@@ -86,37 +86,37 @@ static void report(const char *provider, const char *threads, inlay_context *c)
 static int bench(const char *provider, const char *threads)
 {
     static const int64_t a[] = { ROWS, DEPTH }, b[] = { DEPTH, COLUMNS }, y[] = { ROWS, COLUMNS };
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
     static onnx_bytes file;
-    inlay_options *o = NULL;
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
+    inlay_options *options = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     file.count = 0;
-    onnx_input(&g, "a", INLAY_FLOAT, 2, a);
-    onnx_input(&g, "b", INLAY_FLOAT, 2, b);
-    onnx_node(&g, "MatMul", "", "a,b", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, y);
-    if (onnx_file(&file, &g, 17, NULL) != 0 || inlay_options_create(&o, &diag) != INLAY_OK ||
-        inlay_options_set(o, "providers", provider, &diag) != INLAY_OK ||
-        inlay_options_set(o, "intra_threads", threads, &diag) != INLAY_OK ||
-        inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK ||
-        inlay_context_create(s, &c, &diag) != INLAY_OK) {
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, a);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, b);
+    onnx_node(&bytes, "MatMul", "", "a,b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y);
+    if (onnx_file(&file, &bytes, 17, NULL) != 0 || inlay_options_create(&options, &diag) != INLAY_OK ||
+        inlay_options_set(options, "providers", provider, &diag) != INLAY_OK ||
+        inlay_options_set(options, "intra_threads", threads, &diag) != INLAY_OK ||
+        inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK ||
+        inlay_context_create(session, &context, &diag) != INLAY_OK) {
         (void)fprintf(stderr, "%s: %s\n", provider, diag.text);
         return 1;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        inlay_value *v = make(2, i == 0 ? a : b);
+        inlay_value *value = make(2, i == 0 ? a : b);
 
-        if (v == NULL || inlay_context_set_input(c, i, v, &diag) != INLAY_OK)
+        if (value == NULL || inlay_context_set_input(context, i, value, &diag) != INLAY_OK)
             return 1;
-        inlay_value_unref(v);
+        inlay_value_unref(value);
     }
-    report(provider, threads, c);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
-    inlay_options_destroy(o);
+    report(provider, threads, context);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    inlay_options_destroy(options);
     return 0;
 }
 

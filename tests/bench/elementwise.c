@@ -11,9 +11,9 @@ enum { ROUNDS = 15, REPEATS = 20 };
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+    struct timespec timespec;
+    clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return 1e9 * (double)timespec.tv_sec + (double)timespec.tv_nsec;
 }
 
 struct shape {
@@ -87,12 +87,12 @@ static const struct row {
     ACTIVATION("Gelu"),
 };
 
-static void *tensor(kernel_case *c, inlay_dtype dtype, const struct shape *s, bool is_input)
+static void *tensor(kernel_case *c, inlay_dtype dtype, const struct shape *shape, bool is_input)
 {
     int64_t count = 1;
 
-    for (uint32_t d = 0; d < s->rank; d++)
-        count *= s->dims[d];
+    for (uint32_t d = 0; d < shape->rank; d++)
+        count *= shape->dims[d];
     void *data = aligned_alloc(64, (size_t)(kit_bytes(dtype, count) + 63) / 64 * 64);
     if (data == NULL)
         abort();
@@ -101,23 +101,23 @@ static void *tensor(kernel_case *c, inlay_dtype dtype, const struct shape *s, bo
         convert_from_f64(dtype, data, i, 1, &v, CONVERT_SATURATE);
     }
     if (is_input)
-        kernel_case_input(c, dtype, s->rank, s->dims, data, false);
+        kernel_case_input(c, dtype, shape->rank, shape->dims, data, false);
     else
-        kernel_case_output(c, dtype, s->rank, s->dims, data);
+        kernel_case_output(c, dtype, shape->rank, shape->dims, data);
     return data;
 }
 
-static void time_row(const struct row *r)
+static void time_row(const struct row *row)
 {
-    kernel_case c = { .op_type = r->op_type, .since_version = 22 };
+    kernel_case c = { .op_type = row->op_type, .since_version = 22 };
     void *data[4];
     double best = 1e30;
 
-    for (uint32_t i = 0; i < r->inputs; i++)
-        data[i] = tensor(&c, r->in, &r->shapes[i], true);
-    data[r->inputs] = tensor(&c, r->out, &r->shapes[0], false);
+    for (uint32_t i = 0; i < row->inputs; i++)
+        data[i] = tensor(&c, row->in, &row->shapes[i], true);
+    data[row->inputs] = tensor(&c, row->out, &row->shapes[0], false);
     kernel_case_float(&c, "alpha", 0.5);
-    if (kernel_case_prepare(&c, r->table) != INLAY_OK)
+    if (kernel_case_prepare(&c, row->table) != INLAY_OK)
         abort();
     for (int round = 0; round < ROUNDS; round++) {
         double start = now();
@@ -126,22 +126,22 @@ static void time_row(const struct row *r)
                 abort();
         best = now() - start < best ? now() - start : best;
     }
-    (void)printf("%-10s %-8s -> %-8s", r->op_type, inlay_dtype_name(r->in), inlay_dtype_name(r->out));
-    for (uint32_t i = 0; i < r->inputs; i++) {
+    (void)printf("%-10s %-8s -> %-8s", row->op_type, inlay_dtype_name(row->in), inlay_dtype_name(row->out));
+    for (uint32_t i = 0; i < row->inputs; i++) {
         (void)printf(" [");
-        for (uint32_t d = 0; d < r->shapes[i].rank; d++)
-            (void)printf("%s%lld", d > 0 ? "," : "", (long long)r->shapes[i].dims[d]);
+        for (uint32_t d = 0; d < row->shapes[i].rank; d++)
+            (void)printf("%s%lld", d > 0 ? "," : "", (long long)row->shapes[i].dims[d]);
         (void)printf("]");
     }
     (void)printf("  %.3f ns\n", best / REPEATS / (double)c.tensors[KERNEL_CASE_VALUES].count);
     kernel_case_deinit(&c);
-    for (uint32_t i = 0; i <= r->inputs; i++)
+    for (uint32_t i = 0; i <= row->inputs; i++)
         free(data[i]);
 }
 
 int main(void)
 {
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-        time_row(&rows[r]);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++)
+        time_row(&rows[row]);
     return 0;
 }

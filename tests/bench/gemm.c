@@ -7,9 +7,9 @@
 
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    struct timespec timespec;
+    clock_gettime(CLOCK_MONOTONIC, &timespec);
+    return (double)timespec.tv_sec + 1e-9 * (double)timespec.tv_nsec;
 }
 
 static void time_job(uint32_t type, inlay_dtype dtype, int64_t m, int64_t n, int64_t k, bool pack_a, bool pack_b,

@@ -17,10 +17,10 @@ double __wrap_cost_launch_ns(const cost_book *book, const part_provider *provide
 
 static double now_ms(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &timespec);
+    return (double)timespec.tv_sec * 1e3 + (double)timespec.tv_nsec / 1e6;
 }
 
 static int by_size(const void *a, const void *b)
@@ -40,17 +40,17 @@ static void measure(const char *name, const world_mix *mix, double launch_ns)
     for (uint32_t i = 0; i < ROUNDS; i++) {
         struct partition again;
         double start;
-        struct world w;
+        struct world world;
 
-        world_random(&w, mix);
+        world_random(&world, mix);
         start = now_ms();
-        world_partition(&w);
+        world_partition(&world);
         whole[i] = now_ms() - start;
         start = now_ms();
-        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, &diag), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, &diag), INLAY_OK);
         choice[i] = now_ms() - start;
-        offers = w.out.offer_count;
-        world_deinit(&w);
+        offers = world.out.offer_count;
+        world_deinit(&world);
     }
     qsort(whole, ROUNDS, sizeof *whole, by_size);
     qsort(choice, ROUNDS, sizeof *choice, by_size);

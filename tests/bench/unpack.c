@@ -15,10 +15,10 @@ enum { RUNS = 15 };
 
 static double now_ns(void)
 {
-    struct timespec t;
+    struct timespec timespec;
 
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &timespec);
+    return (double)timespec.tv_sec * 1e9 + (double)timespec.tv_nsec;
 }
 
 int main(int argc, char **argv)

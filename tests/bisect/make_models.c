@@ -32,14 +32,14 @@ static const char identity[] = "x : 5,8\n"
                                "a = Add(x, x)\n i = Identity(a)\n b = Abs(i)\n"
                                "-> b";
 
-static void write_model(const char *folder, const char *name, const struct wire *w)
+static void write_model(const char *folder, const char *name, const struct wire *wire)
 {
     char path[512];
     FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
     file = fopen(path, "wb");
-    if (file == NULL || fwrite(w->bytes, 1, w->count, file) != w->count || fclose(file) != 0) {
+    if (file == NULL || fwrite(wire->bytes, 1, wire->count, file) != wire->count || fclose(file) != 0) {
         perror(path);
         exit(1);
     }
@@ -47,43 +47,43 @@ static void write_model(const char *folder, const char *name, const struct wire 
 
 static void write_script(const char *folder, const char *name, const char *script)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 13);
-    write_model(folder, name, &w);
-    wire_deinit(&w);
+    script_model(&wire, script, 13);
+    write_model(folder, name, &wire);
+    wire_deinit(&wire);
 }
 
 /* y = x after many turns of h = Add(Abs(v), v), too many to be unrolled, with Neg before and after it. */
 static void write_loop(const char *folder)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 13), t, n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 13), t, n;
     mw_body body;
 
-    t = wire_begin(&w, MW_INITIALIZER);
-    mw_tensor_head(&w, "turns", INLAY_INT64, 0, NULL);
-    wire_int(&w, 7, 64);
-    wire_end(&w, t);
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "5,8");
-    mw_node(&w, "Neg", "x", "a");
-    n = mw_node_begin(&w, "Loop", "turns,_,a", "last");
-    body = mw_body_begin(&w, "body", "turn");
-    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "go", INLAY_BOOL, "");
-    mw_value(&w, MW_INPUT, "v", INLAY_FLOAT, "5,8");
-    mw_node(&w, "Identity", "go", "on");
-    mw_node(&w, "Abs", "v", "r");
-    mw_node(&w, "Add", "r,v", "h");
-    mw_value(&w, MW_OUTPUT, "on", INLAY_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "h", INLAY_FLOAT, "5,8");
-    mw_body_end(&w, body);
-    wire_end(&w, n);
-    mw_node(&w, "Neg", "last", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "5,8");
-    wire_end(&w, g);
-    write_model(folder, "loop", &w);
-    wire_deinit(&w);
+    t = wire_begin(&wire, MW_INITIALIZER);
+    mw_tensor_head(&wire, "turns", INLAY_INT64, 0, NULL);
+    wire_int(&wire, 7, 64);
+    wire_end(&wire, t);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "5,8");
+    mw_node(&wire, "Neg", "x", "a");
+    n = mw_node_begin(&wire, "Loop", "turns,_,a", "last");
+    body = mw_body_begin(&wire, "body", "turn");
+    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "go", INLAY_BOOL, "");
+    mw_value(&wire, MW_INPUT, "v", INLAY_FLOAT, "5,8");
+    mw_node(&wire, "Identity", "go", "on");
+    mw_node(&wire, "Abs", "v", "r");
+    mw_node(&wire, "Add", "r,v", "h");
+    mw_value(&wire, MW_OUTPUT, "on", INLAY_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "h", INLAY_FLOAT, "5,8");
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    mw_node(&wire, "Neg", "last", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "5,8");
+    wire_end(&wire, mark);
+    write_model(folder, "loop", &wire);
+    wire_deinit(&wire);
 }
 
 int main(int argc, char **argv)

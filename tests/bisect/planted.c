@@ -37,13 +37,13 @@ static inlay_status prepare(const kit_node *node, void **out, inlay_diag *diag)
 {
     const struct settings *set = node->provider;
     const char *op = node->info->op_type.data;
-    struct state *s = calloc(1, sizeof *s);
+    struct state *state = calloc(1, sizeof *state);
 
-    *out = s;
-    if (s == NULL)
+    *out = state;
+    if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
-    s->op = op[0] == 'M' ? '*' : op[0] == 'N' ? '-' : op[0] == 'R' ? 'r' : op[1] == 'd' ? '+' : '|';
-    s->fault = strcmp(kit_output(node, 0)->name.data, set->at) == 0 ? set->fault[0] : '\0';
+    state->op = op[0] == 'M' ? '*' : op[0] == 'N' ? '-' : op[0] == 'R' ? 'r' : op[1] == 'd' ? '+' : '|';
+    state->fault = strcmp(kit_output(node, 0)->name.data, set->at) == 0 ? set->fault[0] : '\0';
     return INLAY_OK;
 }
 
@@ -57,37 +57,37 @@ static void spoil(float *out, int64_t n, char fault)
 
 static inlay_status run(const kit_call *call)
 {
-    const struct state *s = call->state;
+    const struct state *state = call->state;
     const float *a = call->in[0].data, *b = call->in_count > 1 ? call->in[1].data : NULL;
     float *out = call->out[0].data;
 
     for (int64_t i = 0; i < call->out[0].count; i++)
-        out[i] = apply(s->op, a[i], b != NULL ? b[i] : 0);
-    spoil(out, call->out[0].count, s->fault);
+        out[i] = apply(state->op, a[i], b != NULL ? b[i] : 0);
+    spoil(out, call->out[0].count, state->fault);
     return INLAY_OK;
 }
 
 /* In a chain; a tile of it is all there is here. */
 static void row(const void *of, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const struct state *s = of;
+    const struct state *state = of;
 
     for (int64_t i = 0; i < n; i++)
-        out[i] = apply(s->op, in[0][i * step[0]], s->op == '+' || s->op == '*' ? in[1][i * step[1]] : 0);
-    spoil(out, n, s->fault == 'f' ? 'e' : s->fault);
+        out[i] = apply(state->op, in[0][i * step[0]], state->op == '+' || state->op == '*' ? in[1][i * step[1]] : 0);
+    spoil(out, n, state->fault == 'f' ? 'e' : state->fault);
 }
 
 static bool of_one_shape(const kit_node *node, kit_refusal *why)
 {
-    const inlay_value_info *y = kit_output(node, 0);
+    const inlay_value_info *output = kit_output(node, 0);
 
     for (uint32_t i = 0; i < node->info->input_count; i++) {
-        const inlay_value_info *x = kit_input(node, i);
-        bool same = x->rank == y->rank && x->rank != INLAY_RANK_UNKNOWN;
+        const inlay_value_info *input = kit_input(node, i);
+        bool same = input->rank == output->rank && input->rank != INLAY_RANK_UNKNOWN;
 
-        for (uint32_t d = 0; same && d < x->rank; d++)
-            same = x->dims[d].kind == y->dims[d].kind && x->dims[d].value == y->dims[d].value &&
-                   x->dims[d].symbol == y->dims[d].symbol;
+        for (uint32_t d = 0; same && d < input->rank; d++)
+            same = input->dims[d].kind == output->dims[d].kind && input->dims[d].value == output->dims[d].value &&
+                   input->dims[d].symbol == output->dims[d].symbol;
         if (!same)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "equal shapes", "the planted provider does not broadcast");
     }
@@ -111,10 +111,10 @@ static inlay_status open_planted(const inlay_host *host, const inlay_create_args
     if (set == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-        bool fault = strcmp(v->name, "fault") == 0;
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        bool fault = strcmp(value->name, "fault") == 0;
 
-        strncpy(fault ? set->fault : set->at, v->s, fault ? sizeof set->fault - 1 : sizeof set->at - 1);
+        strncpy(fault ? set->fault : set->at, value->s, fault ? sizeof set->fault - 1 : sizeof set->at - 1);
     }
     return INLAY_OK;
 }

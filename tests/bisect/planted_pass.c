@@ -5,14 +5,14 @@
 inlay_status __real_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
 inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed);
 
-static inlay_status match(struct rewrite *w, graph_node *n)
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *fresh;
 
-    if (!pass_is_op(n, "Sub"))
+    if (!pass_is_op(node, "Sub"))
         return INLAY_OK;
-    fresh = rw_make(w, "Add", 13, n, n->info.inputs, 2, 1);
-    return fresh == NULL ? rw_no_memory(w) : rw_replace(w, n, fresh);
+    fresh = rw_make(rewrite, "Add", 13, node, node->info.inputs, 2, 1);
+    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
 }
 
 inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed)

@@ -3,179 +3,179 @@
 #include "planted.h"
 #include <stdio.h>
 
-static void write_model(const char *folder, const char *stem, struct wire *w)
+static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
     char path[600];
     FILE *file;
 
-    assert_int_equal(w->splice_count, 0);
+    assert_int_equal(wire->splice_count, 0);
     (void)snprintf(path, sizeof path, "%.400s/%.100s.onnx", folder, stem);
     file = fopen(path, "wb");
-    if (file == NULL || fwrite(w->bytes, 1, w->count, file) != w->count || fclose(file) != 0) {
+    if (file == NULL || fwrite(wire->bytes, 1, wire->count, file) != wire->count || fclose(file) != 0) {
         perror(path);
         exit(1);
     }
-    wire_deinit(w);
+    wire_deinit(wire);
 }
 
 /* Two layers, 64 to 48 to 10. */
 static void write_mlp(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "1,64", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "1,64", 17);
 
-    plant_floats(&w, "w1", "64,48", 0.02F);
-    plant_floats(&w, "b1", "48", 0.1F);
-    plant_floats(&w, "w2", "48,10", 0.03F);
-    mw_node(&w, "Gemm", "x,w1,b1", "h");
-    mw_node(&w, "Relu", "h", "r");
-    mw_node(&w, "MatMul", "r,w2", "y");
-    plant_end(&w, g, "1,10");
-    write_model(folder, "mlp", &w);
+    plant_floats(&wire, "w1", "64,48", 0.02F);
+    plant_floats(&wire, "b1", "48", 0.1F);
+    plant_floats(&wire, "w2", "48,10", 0.03F);
+    mw_node(&wire, "Gemm", "x,w1,b1", "h");
+    mw_node(&wire, "Relu", "h", "r");
+    mw_node(&wire, "MatMul", "r,w2", "y");
+    plant_end(&wire, mark, "1,10");
+    write_model(folder, "mlp", &wire);
 }
 
 /* Convolutions, a pool, and what the provider reference runs; the batch is open. */
 static void write_net(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "N,3,16,16", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "N,3,16,16", 17);
 
-    plant_floats(&w, "w1", "16,3,3,3", 0.05F);
-    plant_floats(&w, "w2", "16,16,1,1", 0.05F);
-    mw_node(&w, "Conv", "x,w1", "a");
-    mw_node(&w, "Relu", "a", "b");
-    mw_node(&w, "Conv", "b,w2", "c");
-    mw_node(&w, "GlobalAveragePool", "c", "d");
-    mw_node(&w, "Flatten", "d", "e");
-    mw_node(&w, "Cosh", "e", "y");
-    plant_end(&w, g, "N,16");
-    write_model(folder, "net", &w);
+    plant_floats(&wire, "w1", "16,3,3,3", 0.05F);
+    plant_floats(&wire, "w2", "16,16,1,1", 0.05F);
+    mw_node(&wire, "Conv", "x,w1", "a");
+    mw_node(&wire, "Relu", "a", "b");
+    mw_node(&wire, "Conv", "b,w2", "c");
+    mw_node(&wire, "GlobalAveragePool", "c", "d");
+    mw_node(&wire, "Flatten", "d", "e");
+    mw_node(&wire, "Cosh", "e", "y");
+    plant_end(&wire, mark, "N,16");
+    write_model(folder, "net", &wire);
 }
 
 /* y = s is positive ? tanh(x) + x : 2 x */
 static void write_if(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "2,8", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "2,8", 17);
     wire_mark n;
     mw_body body;
 
-    mw_value(&w, MW_INPUT, "s", INLAY_INT64, "");
-    rig_scalar(&w, "zero", INLAY_INT64, 0);
-    mw_node(&w, "Greater", "s,zero", "positive");
-    n = mw_node_begin(&w, "If", "positive", "y");
-    body = mw_body_begin(&w, "then_branch", "then");
-    mw_node(&w, "Tanh", "x", "t");
-    mw_node(&w, "Add", "t,x", "sum");
-    mw_value(&w, MW_OUTPUT, "sum", INLAY_FLOAT, "2,8");
-    mw_body_end(&w, body);
-    body = mw_body_begin(&w, "else_branch", "else");
-    mw_node(&w, "Add", "x,x", "twice");
-    mw_value(&w, MW_OUTPUT, "twice", INLAY_FLOAT, "2,8");
-    mw_body_end(&w, body);
-    wire_end(&w, n);
-    plant_end(&w, g, "2,8");
-    write_model(folder, "branches", &w);
+    mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "");
+    rig_scalar(&wire, "zero", INLAY_INT64, 0);
+    mw_node(&wire, "Greater", "s,zero", "positive");
+    n = mw_node_begin(&wire, "If", "positive", "y");
+    body = mw_body_begin(&wire, "then_branch", "then");
+    mw_node(&wire, "Tanh", "x", "t");
+    mw_node(&wire, "Add", "t,x", "sum");
+    mw_value(&wire, MW_OUTPUT, "sum", INLAY_FLOAT, "2,8");
+    mw_body_end(&wire, body);
+    body = mw_body_begin(&wire, "else_branch", "else");
+    mw_node(&wire, "Add", "x,x", "twice");
+    mw_value(&wire, MW_OUTPUT, "twice", INLAY_FLOAT, "2,8");
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    plant_end(&wire, mark, "2,8");
+    write_model(folder, "branches", &wire);
 }
 
 /* How many elements are not zero depends on data. */
 static void write_dynamic(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "8", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "8", 17);
 
-    mw_node(&w, "NonZero", "x", "i");
-    rig_node_int(&w, "Cast", "i", "y", "to", INLAY_FLOAT);
-    plant_end(&w, g, "1,K");
-    write_model(folder, "dynamic", &w);
+    mw_node(&wire, "NonZero", "x", "i");
+    rig_node_int(&wire, "Cast", "i", "y", "to", INLAY_FLOAT);
+    plant_end(&wire, mark, "1,K");
+    write_model(folder, "dynamic", &wire);
 }
 
 /* n turns of a, b = b, a + b from x = 0 and exp(x) = 1 on; y is a. */
 static void write_fibonacci(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "1", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "1", 17);
     wire_mark n;
-    mw_body b;
+    mw_body body;
 
-    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
-    rig_scalar(&w, "go", INLAY_BOOL, 1);
-    mw_node(&w, "Exp", "x", "one");
-    n = mw_node_begin(&w, "Loop", "n,go,x,one", "y,z");
-    b = mw_body_begin(&w, "body", "b");
-    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "1");
-    mw_node(&w, "Identity", "on", "on2");
-    mw_node(&w, "Identity", "b", "a2");
-    mw_node(&w, "Add", "a,b", "b2");
-    mw_value(&w, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "a2", INLAY_FLOAT, "1");
-    mw_value(&w, MW_OUTPUT, "b2", INLAY_FLOAT, "1");
-    mw_body_end(&w, b);
-    wire_end(&w, n);
-    plant_end(&w, g, "1");
-    write_model(folder, "fibonacci", &w);
+    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
+    rig_scalar(&wire, "go", INLAY_BOOL, 1);
+    mw_node(&wire, "Exp", "x", "one");
+    n = mw_node_begin(&wire, "Loop", "n,go,x,one", "y,z");
+    body = mw_body_begin(&wire, "body", "b");
+    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "1");
+    mw_node(&wire, "Identity", "on", "on2");
+    mw_node(&wire, "Identity", "b", "a2");
+    mw_node(&wire, "Add", "a,b", "b2");
+    mw_value(&wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "a2", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_OUTPUT, "b2", INLAY_FLOAT, "1");
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    plant_end(&wire, mark, "1");
+    write_model(folder, "fibonacci", &wire);
 }
 
 /* A loop that collects what its body makes. */
 static void write_scans(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "2,8", 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "2,8", 17);
     wire_mark n;
-    mw_body b;
+    mw_body body;
 
-    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
-    rig_scalar(&w, "go", INLAY_BOOL, 1);
-    n = mw_node_begin(&w, "Loop", "n,go,x", "z,all,roots");
-    b = mw_body_begin(&w, "body", "b");
-    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(&w, MW_INPUT, "h", INLAY_FLOAT, "2,8");
-    mw_node(&w, "Identity", "on", "on2");
-    mw_node(&w, "Tanh", "h", "h2");
-    mw_node(&w, "Exp", "h2", "e");
-    mw_node(&w, "Sqrt", "e", "s");
-    mw_value(&w, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_value(&w, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* what the state was, which the next turn writes over */
-    mw_value(&w, MW_OUTPUT, "s", INLAY_FLOAT, "2,8");
-    mw_body_end(&w, b);
-    wire_end(&w, n);
-    mw_node(&w, "Sub", "all,roots", "d");
-    mw_node(&w, "Mul", "d,z", "p");
-    rig_node_int(&w, "ReduceSum", "p", "y", "keepdims", 0);
-    plant_end(&w, g, "");
-    write_model(folder, "scans", &w);
+    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
+    rig_scalar(&wire, "go", INLAY_BOOL, 1);
+    n = mw_node_begin(&wire, "Loop", "n,go,x", "z,all,roots");
+    body = mw_body_begin(&wire, "body", "b");
+    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(&wire, MW_INPUT, "h", INLAY_FLOAT, "2,8");
+    mw_node(&wire, "Identity", "on", "on2");
+    mw_node(&wire, "Tanh", "h", "h2");
+    mw_node(&wire, "Exp", "h2", "e");
+    mw_node(&wire, "Sqrt", "e", "s");
+    mw_value(&wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_value(&wire, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* what the state was, which the next turn writes over */
+    mw_value(&wire, MW_OUTPUT, "s", INLAY_FLOAT, "2,8");
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    mw_node(&wire, "Sub", "all,roots", "d");
+    mw_node(&wire, "Mul", "d,z", "p");
+    rig_node_int(&wire, "ReduceSum", "p", "y", "keepdims", 0);
+    plant_end(&wire, mark, "");
+    write_model(folder, "scans", &wire);
 }
 
 /* A convolution of bytes, whose weights CPUs with different instructions hold differently. The names of its tensors are
  * those that a program's source might have, too. */
 static void write_bytes(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = mw_begin(&wire, 8, 17);
     int8_t weights[32 * 16 * 9];
 
     for (int i = 0; i < (int)sizeof weights; i++)
         weights[i] = (int8_t)(i * 37 % 251 - 125);
-    mw_value(&w, MW_INPUT, "in", INLAY_FLOAT, "1,16,9,9");
-    plant_raw(&w, MW_INITIALIZER, "w", INLAY_INT8, "32,16,3,3", weights, sizeof weights);
-    rig_scalar(&w, "s", INLAY_FLOAT, 0.01F);
-    rig_scalar(&w, "t", INLAY_FLOAT, 0.05F);
-    rig_scalar(&w, "zero", INLAY_UINT8, 128);
-    mw_node(&w, "QuantizeLinear", "in,s,zero", "a");
-    mw_node(&w, "DequantizeLinear", "a,s,zero", "b");
-    mw_node(&w, "DequantizeLinear", "w,s", "c");
-    mw_node(&w, "Conv", "b,c", "d");
-    mw_node(&w, "Relu", "d", "e");
-    mw_node(&w, "QuantizeLinear", "e,t,zero", "f");
-    mw_node(&w, "DequantizeLinear", "f,t,zero", "out");
-    mw_value(&w, MW_OUTPUT, "out", INLAY_FLOAT, "1,32,7,7");
-    wire_end(&w, g);
-    write_model(folder, "bytes", &w);
+    mw_value(&wire, MW_INPUT, "in", INLAY_FLOAT, "1,16,9,9");
+    plant_raw(&wire, MW_INITIALIZER, "w", INLAY_INT8, "32,16,3,3", weights, sizeof weights);
+    rig_scalar(&wire, "s", INLAY_FLOAT, 0.01F);
+    rig_scalar(&wire, "t", INLAY_FLOAT, 0.05F);
+    rig_scalar(&wire, "zero", INLAY_UINT8, 128);
+    mw_node(&wire, "QuantizeLinear", "in,s,zero", "a");
+    mw_node(&wire, "DequantizeLinear", "a,s,zero", "b");
+    mw_node(&wire, "DequantizeLinear", "w,s", "c");
+    mw_node(&wire, "Conv", "b,c", "d");
+    mw_node(&wire, "Relu", "d", "e");
+    mw_node(&wire, "QuantizeLinear", "e,t,zero", "f");
+    mw_node(&wire, "DequantizeLinear", "f,t,zero", "out");
+    mw_value(&wire, MW_OUTPUT, "out", INLAY_FLOAT, "1,32,7,7");
+    wire_end(&wire, mark);
+    write_model(folder, "bytes", &wire);
 }
 
 /* Kernels that only a few models have: each family of the provider cpu that a program can be without, and what the
@@ -204,25 +204,25 @@ static void write_families(const char *folder)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, rows[i].script, 20);
-        write_model(folder, rows[i].stem, &w);
+        script_model(&wire, rows[i].script, 20);
+        write_model(folder, rows[i].stem, &wire);
     }
 }
 
 /* A view whose place in the shape is an input. */
 static void write_open_view(const char *folder)
 {
-    struct wire w = { 0 };
-    const wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    const wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
-    mw_value(&w, MW_INPUT, "axes", INLAY_INT64, "1");
-    mw_node(&w, "Unsqueeze", "x,axes", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "a,b,c");
-    wire_end(&w, g);
-    write_model(folder, "open_view", &w);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_value(&wire, MW_INPUT, "axes", INLAY_INT64, "1");
+    mw_node(&wire, "Unsqueeze", "x,axes", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "a,b,c");
+    wire_end(&wire, mark);
+    write_model(folder, "open_view", &wire);
 }
 
 int main(int argc, char **argv)

@@ -17,30 +17,30 @@ struct folder {
 
 static inline struct folder folder_make(void)
 {
-    struct folder f = { "/tmp/inlay-cache-XXXXXX" };
+    struct folder folder = { "/tmp/inlay-cache-XXXXXX" };
 
-    assert_non_null(mkdtemp(f.path));
-    return f;
+    assert_non_null(mkdtemp(folder.path));
+    return folder;
 }
 
 /* How many files of dir/below end in suffix, and the path of the last by name. path may be NULL. */
-static inline int folder_count(const struct folder *f, const char *below, const char *suffix, char path[512])
+static inline int folder_count(const struct folder *folder, const char *below, const char *suffix, char path[512])
 {
     char dir[256], last[256] = "";
-    const struct dirent *e;
+    const struct dirent *dirent;
     int count = 0;
     DIR *d;
 
-    (void)snprintf(dir, sizeof dir, "%s/%s", f->path, below);
+    (void)snprintf(dir, sizeof dir, "%s/%s", folder->path, below);
     d = opendir(dir);
-    while (d != NULL && (e = readdir(d)) != NULL) {
-        size_t n = strlen(e->d_name), s = strlen(suffix);
+    while (d != NULL && (dirent = readdir(d)) != NULL) {
+        size_t n = strlen(dirent->d_name), s = strlen(suffix);
 
-        if (n <= s || strcmp(e->d_name + n - s, suffix) != 0)
+        if (n <= s || strcmp(dirent->d_name + n - s, suffix) != 0)
             continue;
         count++;
-        if (strcmp(e->d_name, last) > 0)
-            (void)snprintf(last, sizeof last, "%s", e->d_name);
+        if (strcmp(dirent->d_name, last) > 0)
+            (void)snprintf(last, sizeof last, "%s", dirent->d_name);
     }
     if (d != NULL)
         (void)closedir(d);
@@ -50,21 +50,21 @@ static inline int folder_count(const struct folder *f, const char *below, const 
 }
 
 /* Removes the files that end in suffix; how many there were. */
-static inline int folder_clear(const struct folder *f, const char *suffix)
+static inline int folder_clear(const struct folder *folder, const char *suffix)
 {
     char path[512];
     int count = 0;
 
-    for (; folder_count(f, "", suffix, path) > 0 && unlink(path) == 0; count++)
+    for (; folder_count(folder, "", suffix, path) > 0 && unlink(path) == 0; count++)
         ;
     return count;
 }
 
-static inline void folder_remove(const struct folder *f)
+static inline void folder_remove(const struct folder *folder)
 {
     char line[256];
 
-    (void)snprintf(line, sizeof line, "chmod -R u+w %s; rm -r %s", f->path, f->path);
+    (void)snprintf(line, sizeof line, "chmod -R u+w %s; rm -r %s", folder->path, folder->path);
     assert_int_equal(system(line), 0);
 }
 

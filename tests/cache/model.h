@@ -6,11 +6,11 @@
 
 enum { MODEL_CHANNELS = 64, MODEL_SIDE = 12 };
 
-static inline void model_weights(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, float from)
+static inline void model_weights(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims, float from)
 {
     int64_t count = 1;
     float *data;
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
@@ -18,9 +18,9 @@ static inline void model_weights(struct wire *w, const char *name, uint32_t rank
     assert_non_null(data);
     for (int64_t i = 0; i < count; i++)
         data[i] = from + (float)(i * 7919 % 1009) / 1009;
-    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
-    wire_bytes(w, 9, data, (size_t)count * sizeof *data);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
+    wire_bytes(wire, 9, data, (size_t)count * sizeof *data);
+    wire_end(wire, mark);
     free(data);
 }
 
@@ -29,49 +29,49 @@ static inline struct wire model_make(float from)
 {
     static const int64_t w_dims[] = { MODEL_CHANNELS, MODEL_CHANNELS, 3, 3 };
     static const int64_t m_dims[] = { MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE, 50 }, b_dims[] = { MODEL_CHANNELS };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n, a;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n, a;
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,64,12,12");
-    model_weights(&w, "w1", 4, w_dims, from);
-    model_weights(&w, "w2", 4, w_dims, from + 0.5f);
-    model_weights(&w, "b", 1, b_dims, from);
-    model_weights(&w, "m", 2, m_dims, -0.5f);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,64,12,12");
+    model_weights(&wire, "w1", 4, w_dims, from);
+    model_weights(&wire, "w2", 4, w_dims, from + 0.5f);
+    model_weights(&wire, "b", 1, b_dims, from);
+    model_weights(&wire, "m", 2, m_dims, -0.5f);
     for (int i = 0; i < 2; i++) {
-        n = mw_node_begin(&w, "Conv", i == 0 ? "x,w1,b" : "c1,w2,b", i == 0 ? "c1" : "c2");
-        a = wire_begin(&w, 5);
-        wire_text(&w, 1, "pads");
-        wire_int(&w, 20, 7);
+        n = mw_node_begin(&wire, "Conv", i == 0 ? "x,w1,b" : "c1,w2,b", i == 0 ? "c1" : "c2");
+        a = wire_begin(&wire, 5);
+        wire_text(&wire, 1, "pads");
+        wire_int(&wire, 20, 7);
         for (int k = 0; k < 4; k++)
-            wire_int(&w, 8, 1);
-        wire_end(&w, a);
-        wire_end(&w, n);
+            wire_int(&wire, 8, 1);
+        wire_end(&wire, a);
+        wire_end(&wire, n);
     }
-    mw_node(&w, "Flatten", "c2", "f");
-    mw_node(&w, "MatMul", "f,m", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,50");
-    wire_end(&w, g);
-    return w;
+    mw_node(&wire, "Flatten", "c2", "f");
+    mw_node(&wire, "MatMul", "f,m", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,50");
+    wire_end(&wire, mark);
+    return wire;
 }
 
 /* Where in the bytes the weights of w1 begin. */
-static inline long model_place(const struct wire *w, float from)
+static inline long model_place(const struct wire *wire, float from)
 {
     const float first[] = { from, from + (float)(7919 % 1009) / 1009 };
 
-    for (size_t i = 0; i + sizeof first <= w->count; i++)
-        if (memcmp(w->bytes + i, first, sizeof first) == 0)
+    for (size_t i = 0; i + sizeof first <= wire->count; i++)
+        if (memcmp(wire->bytes + i, first, sizeof first) == 0)
             return (long)i;
     fail_msg("no weights");
     return -1;
 }
 
-static inline void model_write_to(const struct wire *w, const char *path)
+static inline void model_write_to(const struct wire *wire, const char *path)
 {
-    FILE *f = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
 
-    assert_non_null(f);
-    assert_int_equal(fwrite(w->bytes, 1, w->count, f), w->count);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
+    assert_int_equal(fclose(file), 0);
 }
 #endif

@@ -20,75 +20,75 @@ static struct wire make(const char *lead)
     static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
                          r_dims[] = { 1, 4 * 29, 29 }, b_dims[] = { 1, 8 * 29 }, ct_dims[] = { 6, 5, 3, 3 },
                          c_dims[] = { 8, 3, 3, 3 };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
 
-    mw_ones(&w, lead, 1);
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "8,61");
-    mw_value(&w, MW_INPUT, "s", INLAY_FLOAT, "5,1,37");
-    mw_value(&w, MW_INPUT, "c", INLAY_FLOAT, "1,6,7,7");
-    model_weights(&w, "t", 2, t_dims, -0.5f);
-    model_weights(&w, "m", 2, m_dims, -0.4f);
-    model_weights(&w, "w", 3, w_dims, -0.3f);
-    model_weights(&w, "r", 3, r_dims, -0.6f);
-    model_weights(&w, "b", 2, b_dims, -0.2f);
-    model_weights(&w, "ct", 4, ct_dims, -0.7f);
-    model_weights(&w, "cw", 4, c_dims, -0.1f);
-    n = mw_node_begin(&w, "Gemm", "a,t", "g");
-    rig_attr_int(&w, "transB", 1);
-    wire_end(&w, n);
-    mw_node(&w, "MatMul", "g,m", "y0");
-    n = mw_node_begin(&w, "LSTM", "s,w,r,b", "y1");
-    rig_attr_int(&w, "hidden_size", 29);
-    wire_end(&w, n);
-    n = mw_node_begin(&w, "ConvTranspose", "c,ct", "y2");
-    rig_attr_ints(&w, "strides", 2, (const int64_t[]){ 2, 2 });
-    wire_end(&w, n);
-    n = mw_node_begin(&w, "Conv", "c,cw", "y3");
-    rig_attr_int(&w, "group", 2);
-    rig_attr_ints(&w, "pads", 4, (const int64_t[]){ 1, 1, 1, 1 });
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y0", INLAY_FLOAT, "8,203");
-    mw_value(&w, MW_OUTPUT, "y1", INLAY_FLOAT, "5,1,1,29");
-    mw_value(&w, MW_OUTPUT, "y2", INLAY_FLOAT, "1,5,15,15");
-    mw_value(&w, MW_OUTPUT, "y3", INLAY_FLOAT, "1,8,7,7");
-    wire_end(&w, g);
-    return w;
+    mw_ones(&wire, lead, 1);
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "8,61");
+    mw_value(&wire, MW_INPUT, "s", INLAY_FLOAT, "5,1,37");
+    mw_value(&wire, MW_INPUT, "c", INLAY_FLOAT, "1,6,7,7");
+    model_weights(&wire, "t", 2, t_dims, -0.5f);
+    model_weights(&wire, "m", 2, m_dims, -0.4f);
+    model_weights(&wire, "w", 3, w_dims, -0.3f);
+    model_weights(&wire, "r", 3, r_dims, -0.6f);
+    model_weights(&wire, "b", 2, b_dims, -0.2f);
+    model_weights(&wire, "ct", 4, ct_dims, -0.7f);
+    model_weights(&wire, "cw", 4, c_dims, -0.1f);
+    n = mw_node_begin(&wire, "Gemm", "a,t", "g");
+    rig_attr_int(&wire, "transB", 1);
+    wire_end(&wire, n);
+    mw_node(&wire, "MatMul", "g,m", "y0");
+    n = mw_node_begin(&wire, "LSTM", "s,w,r,b", "y1");
+    rig_attr_int(&wire, "hidden_size", 29);
+    wire_end(&wire, n);
+    n = mw_node_begin(&wire, "ConvTranspose", "c,ct", "y2");
+    rig_attr_ints(&wire, "strides", 2, (const int64_t[]){ 2, 2 });
+    wire_end(&wire, n);
+    n = mw_node_begin(&wire, "Conv", "c,cw", "y3");
+    rig_attr_int(&wire, "group", 2);
+    rig_attr_ints(&wire, "pads", 4, (const int64_t[]){ 1, 1, 1, 1 });
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y0", INLAY_FLOAT, "8,203");
+    mw_value(&wire, MW_OUTPUT, "y1", INLAY_FLOAT, "5,1,1,29");
+    mw_value(&wire, MW_OUTPUT, "y2", INLAY_FLOAT, "1,5,15,15");
+    mw_value(&wire, MW_OUTPUT, "y3", INLAY_FLOAT, "1,8,7,7");
+    wire_end(&wire, mark);
+    return wire;
 }
 
 /* Where large constants are copied to aligned memory, that is a pack, too: the model must lie alike in all sessions. */
 static struct wire made_at_page(const char *lead)
 {
-    struct wire w = make(lead);
-    const size_t room = (w.count + 4095) / 4096 * 4096;
+    struct wire wire = make(lead);
+    const size_t room = (wire.count + 4095) / 4096 * 4096;
     void *page = aligned_alloc(4096, room);
 
     assert_non_null(page);
-    memcpy(page, w.bytes, w.count);
-    free(w.bytes);
-    w.bytes = page;
-    return w;
+    memcpy(page, wire.bytes, wire.count);
+    free(wire.bytes);
+    wire.bytes = page;
+    return wire;
 }
 
 static struct result run(const char *providers, const char *cache, const char *lead)
 {
     static float x[8 * 61];
-    struct wire w = made_at_page(lead);
-    struct rig r =
-        rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
+    struct wire wire = made_at_page(lead);
+    struct rig rig = rig_open(
+        &wire, (const char *const[]){ "providers", providers, "policy", "priority", "cache_dir", cache, NULL });
     struct result out;
 
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 19) / 19 - 0.5f;
-    rig_floats(&r, 0, "8,61", x);
-    rig_floats(&r, 1, "5,1,37", x);
-    rig_floats(&r, 2, "1,6,7,7", x);
-    rig_run(&r);
+    rig_floats(&rig, 0, "8,61", x);
+    rig_floats(&rig, 1, "5,1,37", x);
+    rig_floats(&rig, 2, "1,6,7,7", x);
+    rig_run(&rig);
     memset(&out, 0, sizeof out);
     for (uint32_t i = 0; i < OUTPUTS; i++)
-        memcpy(out.y[i], inlay_value_data(inlay_context_output(r.context, i)), counts[i] * sizeof out.y[i][0]);
-    out.count = packs_counted(r.session->main->packs);
-    rig_close(&r);
+        memcpy(out.y[i], inlay_value_data(inlay_context_output(rig.context, i)), counts[i] * sizeof out.y[i][0]);
+    out.count = packs_counted(rig.session->main->packs);
+    rig_close(&rig);
     return out;
 }
 
@@ -109,9 +109,9 @@ static void second_start(void **state)
 
         assert_int_equal(plain.count.made + plain.count.found, 0);
         for (size_t l = 0; l < sizeof leads / sizeof leads[0]; l++) { /* at all addresses in turn */
-            struct folder f = folder_make();
-            const struct result first = run(rows[i].providers, f.path, leads[l]),
-                                second = run(rows[i].providers, f.path, leads[l]);
+            struct folder folder = folder_make();
+            const struct result first = run(rows[i].providers, folder.path, leads[l]),
+                                second = run(rows[i].providers, folder.path, leads[l]);
 
             assert_true(first.count.made >= rows[i].least);
             assert_int_equal(first.count.found, 0);
@@ -119,7 +119,7 @@ static void second_start(void **state)
             assert_int_equal(second.count.found, first.count.made);
             assert_memory_equal(first.y, plain.y, sizeof plain.y);
             assert_memory_equal(second.y, plain.y, sizeof plain.y);
-            folder_remove(&f);
+            folder_remove(&folder);
         }
     }
 }
@@ -134,26 +134,26 @@ static void many_pieces(void **state)
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 23) / 23 - 0.5f;
     for (int transposed = 0; transposed < 2; transposed++) {
-        struct folder f = folder_make();
+        struct folder folder = folder_make();
 
         for (int round = 0; round < 2; round++) {
-            struct wire w = { 0 };
-            wire_mark g = mw_begin(&w, 8, 17), n;
-            struct rig r;
+            struct wire wire = { 0 };
+            wire_mark mark = mw_begin(&wire, 8, 17), n;
+            struct rig rig;
 
-            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,1523");
-            model_weights(&w, "w", 2, dims[1 - transposed], -0.5f);
-            n = mw_node_begin(&w, "Gemm", "x,w", "y");
-            rig_attr_int(&w, "transB", transposed);
-            wire_end(&w, n);
-            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,2989");
-            wire_end(&w, g);
-            r = rig_open(&w, (const char *const[]){ "providers", "openblas?,reference", "policy", "priority",
-                                                    "cache_dir", f.path, NULL });
-            rig_floats(&r, 0, "4,1523", x);
-            rig_run(&r);
-            memcpy(y[round], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[round]);
-            rig_close(&r);
+            mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,1523");
+            model_weights(&wire, "w", 2, dims[1 - transposed], -0.5f);
+            n = mw_node_begin(&wire, "Gemm", "x,w", "y");
+            rig_attr_int(&wire, "transB", transposed);
+            wire_end(&wire, n);
+            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "4,2989");
+            wire_end(&wire, mark);
+            rig = rig_open(&wire, (const char *const[]){ "providers", "openblas?,reference", "policy", "priority",
+                                                         "cache_dir", folder.path, NULL });
+            rig_floats(&rig, 0, "4,1523", x);
+            rig_run(&rig);
+            memcpy(y[round], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[round]);
+            rig_close(&rig);
         }
         assert_memory_equal(y[0], y[1], sizeof y[0]);
         for (int64_t i = 0; i < 4 * 2989; i += 601) {
@@ -167,7 +167,7 @@ static void many_pieces(void **state)
             if (!(far < 1e-2 && far > -1e-2))
                 fail_msg("element %lld is %g, not %g", (long long)i, (double)y[0][i], sum);
         }
-        folder_remove(&f);
+        folder_remove(&folder);
     }
 }
 

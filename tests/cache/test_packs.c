@@ -24,22 +24,22 @@ static void keep_log(void *ctx, uint32_t level, const char *text)
     (void)snprintf(log_text, sizeof log_text, "%s", text);
 }
 
-static struct packs *open_packs(const struct folder *f, uint64_t model)
+static struct packs *open_packs(const struct folder *folder, uint64_t model)
 {
-    const packs_place place = { .dir = f->path, .max_bytes = 1 << 28, .log = keep_log };
-    struct packs *p = packs_open(&place, model, &maker, 1);
+    const packs_place place = { .dir = folder->path, .max_bytes = 1 << 28, .log = keep_log };
+    struct packs *packs = packs_open(&place, model, &maker, 1);
 
-    assert_non_null(p);
-    return p;
+    assert_non_null(packs);
+    return packs;
 }
 
 /* Takes the pack of a key, fills it with a pattern of that key or checks it. */
-static bool use(struct packs *p, const part_provider *provider, uint32_t key, uint64_t bytes)
+static bool use(struct packs *packs, const part_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
     void *data = NULL;
 
-    assert_int_equal(packs_take(p, provider, &key, sizeof key, bytes, &data, &known), INLAY_OK);
+    assert_int_equal(packs_take(packs, provider, &key, sizeof key, bytes, &data, &known), INLAY_OK);
     assert_int_equal((uintptr_t)data % 64, 0);
     for (uint64_t i = 0; i < bytes; i++) {
         if (known == 0)
@@ -48,41 +48,41 @@ static bool use(struct packs *p, const part_provider *provider, uint32_t key, ui
             assert_int_equal(((unsigned char *)data)[i], (unsigned char)(key + i * 7));
     }
     if (known == 0)
-        packs_keep(p, data);
+        packs_keep(packs, data);
     return known != 0;
 }
 
 /* How many of keys [0, count) are there; makes the others. */
-static int session(const struct folder *f, uint64_t model, uint32_t count, uint64_t bytes)
+static int session(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
 {
-    struct packs *p = open_packs(f, model);
+    struct packs *packs = open_packs(folder, model);
     int found = 0;
 
     for (uint32_t k = 0; k < count; k++)
-        found += use(p, &maker, k, bytes + k);
-    assert_int_equal(packs_counted(p).found, found);
-    assert_int_equal(packs_counted(p).made, count - (uint32_t)found);
-    packs_commit(p);
-    packs_close(p);
+        found += use(packs, &maker, k, bytes + k);
+    assert_int_equal(packs_counted(packs).found, found);
+    assert_int_equal(packs_counted(packs).made, count - (uint32_t)found);
+    packs_commit(packs);
+    packs_close(packs);
     return found;
 }
 
 static void found_again(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
 
     (void)state;
-    assert_int_equal(session(&f, 1, 5, SMALL), 0);
-    assert_int_equal(session(&f, 1, 5, SMALL), 5);
-    assert_int_equal(session(&f, 2, 5, SMALL), 0); /* another model */
-    assert_int_equal(session(&f, 1, 9, SMALL), 5); /* more of the same: another file */
-    assert_int_equal(folder_count(&f, "", ".packs", NULL), 3);
-    assert_int_equal(session(&f, 1, 9, SMALL), 9);
-    assert_int_equal(session(&f, 1, 9, LARGE), 0); /* the same keys, other sizes; written aside */
-    assert_int_equal(session(&f, 1, 9, LARGE), 9);
-    assert_int_equal(session(&f, 1, 9, SMALL), 9);
-    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
-    folder_remove(&f);
+    assert_int_equal(session(&folder, 1, 5, SMALL), 0);
+    assert_int_equal(session(&folder, 1, 5, SMALL), 5);
+    assert_int_equal(session(&folder, 2, 5, SMALL), 0); /* another model */
+    assert_int_equal(session(&folder, 1, 9, SMALL), 5); /* more of the same: another file */
+    assert_int_equal(folder_count(&folder, "", ".packs", NULL), 3);
+    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(session(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; written aside */
+    assert_int_equal(session(&folder, 1, 9, LARGE), 9);
+    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
+    folder_remove(&folder);
 }
 
 static void who_made_it_counts(void **state)
@@ -91,43 +91,43 @@ static void who_made_it_counts(void **state)
                                             { .name = "maker", .build_id = "2" },
                                             { .name = "maker", .build_id = "1", .settings_hash = 3 } };
     const part_provider unknown = { .name = "maker" };
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     uint32_t key = 0, known;
     void *data;
-    struct packs *p;
+    struct packs *packs;
 
     (void)state;
-    assert_int_equal(session(&f, 1, 1, SMALL), 0);
-    p = open_packs(&f, 1);
+    assert_int_equal(session(&folder, 1, 1, SMALL), 0);
+    packs = open_packs(&folder, 1);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        assert_false(use(p, &others[i], 0, SMALL));
-    assert_true(use(p, &maker, 0, SMALL));
-    assert_int_equal(packs_take(p, &unknown, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
-    packs_close(p); /* never committed: nothing is written */
-    assert_int_equal(folder_count(&f, "", ".packs", NULL), 1);
-    folder_remove(&f);
+        assert_false(use(packs, &others[i], 0, SMALL));
+    assert_true(use(packs, &maker, 0, SMALL));
+    assert_int_equal(packs_take(packs, &unknown, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
+    packs_close(packs); /* never committed: nothing is written */
+    assert_int_equal(folder_count(&folder, "", ".packs", NULL), 1);
+    folder_remove(&folder);
 }
 
 static void what_is_not_kept_is_lost(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     uint32_t key = 0, known;
     void *data, *again;
-    struct packs *p = open_packs(&f, 1);
+    struct packs *packs = open_packs(&folder, 1);
 
     (void)state;
-    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
+    assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
     /* Not filled yet: nobody else gets it. */
-    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
+    assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
     memset(data, 1, SMALL);
-    assert_false(use(p, &maker, 1, SMALL));
-    packs_commit(p);
-    packs_close(p);
-    p = open_packs(&f, 1);
-    assert_true(use(p, &maker, 1, SMALL));
-    assert_false(use(p, &maker, 0, SMALL));
-    packs_close(p);
-    folder_remove(&f);
+    assert_false(use(packs, &maker, 1, SMALL));
+    packs_commit(packs);
+    packs_close(packs);
+    packs = open_packs(&folder, 1);
+    assert_true(use(packs, &maker, 1, SMALL));
+    assert_false(use(packs, &maker, 0, SMALL));
+    packs_close(packs);
+    folder_remove(&folder);
 }
 
 static void none_is_fine(void **state)
@@ -148,75 +148,75 @@ static void none_is_fine(void **state)
 static void damaged(void **state)
 {
     static const long places[] = { 0, 7, 9, 12, 16, 24, 32, 40, 48, 56, 4096, 4096 + SMALL - 1, -1, -8, -20, -39 };
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     char path[512];
     struct stat st;
 
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        assert_int_equal(session(&f, 1, 3, SMALL), 0);
-        assert_int_equal(folder_count(&f, "", ".packs", path), 1);
+        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         folder_flip(path, places[i], true);
         log_text[0] = '\0';
-        assert_int_equal(session(&f, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
+        assert_int_equal(session(&folder, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
         assert_non_null(strstr(log_text, "is damaged"));
-        assert_int_equal(folder_count(&f, "", ".packs", path), 1);
-        assert_int_equal(session(&f, 1, 3, SMALL), 3);
+        assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
+        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
     for (long cut = 0; cut < 4096 + 500; cut += cut < 200 ? 13 : 211) { /* too short, or too long */
-        assert_int_equal(session(&f, 1, 3, SMALL), 0);
-        assert_int_equal(folder_count(&f, "", ".packs", path), 1);
+        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, cut == 0 ? st.st_size + 1 : st.st_size - cut > 0 ? st.st_size - cut : 0), 0);
-        assert_int_equal(session(&f, 1, 3, SMALL), 0);
-        assert_int_equal(session(&f, 1, 3, SMALL), 3);
+        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* A file of another model under this one's name; a folder, a link and a pipe there. */
 static void foreign(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     char one[512], two[512];
 
     (void)state;
-    assert_int_equal(session(&f, 1, 2, SMALL), 0);
-    assert_int_equal(folder_count(&f, "", ".packs", one), 1);
+    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
     (void)snprintf(two, sizeof two, "%.500s.old", one);
     assert_int_equal(rename(one, two), 0);
-    assert_int_equal(session(&f, 2, 2, SMALL), 0);
-    assert_int_equal(folder_count(&f, "", ".packs", one), 1);
+    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
     assert_int_equal(rename(two, one), 0); /* model 1's file as model 2's */
-    assert_int_equal(session(&f, 2, 2, SMALL), 0);
-    assert_int_equal(session(&f, 2, 2, SMALL), 2);
+    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(session(&folder, 2, 2, SMALL), 2);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(symlink("/etc/passwd", one), 0);
-    assert_int_equal(session(&f, 2, 2, SMALL), 0);
+    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(mkfifo(one, 0600), 0);
-    assert_int_equal(session(&f, 2, 2, SMALL), 0);
-    folder_remove(&f);
+    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    folder_remove(&folder);
 }
 
 /* A folder that cannot be written to, and files that must not grow: all works, nothing is kept. */
 static void no_room(void **state)
 {
-    struct folder f = folder_make();
-    const packs_place little = { .dir = f.path, .max_bytes = SMALL + 10, .log = keep_log };
+    struct folder folder = folder_make();
+    const packs_place little = { .dir = folder.path, .max_bytes = SMALL + 10, .log = keep_log };
     uint32_t key = 5, known;
     void *data;
-    struct packs *p;
+    struct packs *packs;
     pid_t child;
     int status;
 
     (void)state;
-    p = packs_open(&little, 1, &maker, 1);
-    assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
-    assert_int_equal(packs_take(p, &maker, &known, sizeof known, SMALL, &data, &known), INLAY_UNSUPPORTED);
-    packs_close(p);
+    packs = packs_open(&little, 1, &maker, 1);
+    assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
+    assert_int_equal(packs_take(packs, &maker, &known, sizeof known, SMALL, &data, &known), INLAY_UNSUPPORTED);
+    packs_close(packs);
 
     child = fork();
     assert_true(child >= 0);
@@ -226,30 +226,30 @@ static void no_room(void **state)
         (void)threads_hold(1);
         (void)setrlimit(RLIMIT_FSIZE, &limit);
         log_text[0] = '\0';
-        _exit(session(&f, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
-                      folder_count(&f, "", "", NULL) == 2 /* . and .. */
+        _exit(session(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
+                      folder_count(&folder, "", "", NULL) == 2 /* . and .. */
                   ? 0
                   : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 
-    assert_int_equal(session(&f, 1, 2, SMALL), 0);
-    assert_int_equal(chmod(f.path, 0500), 0);
-    assert_int_equal(session(&f, 1, 2, SMALL), 2);
+    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(chmod(folder.path, 0500), 0);
+    assert_int_equal(session(&folder, 1, 2, SMALL), 2);
     if (geteuid() != 0) { /* whom permissions do not hold */
-        p = open_packs(&f, 2);
-        assert_int_equal(packs_take(p, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
-        packs_close(p);
+        packs = open_packs(&folder, 2);
+        assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
+        packs_close(packs);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* Several processes that begin, write and read at once. */
 static void together(void **state)
 {
     enum { PROCESSES = 4, ROUNDS = 30 };
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     pid_t children[PROCESSES];
     int status;
 
@@ -261,7 +261,7 @@ static void together(void **state)
             log_text[0] = '\0';
             (void)threads_hold(1); /* OpenMP's threads are not there after a fork */
             for (int r = 0; r < ROUNDS; r++)
-                (void)session(&f, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
+                (void)session(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
         }
     }
@@ -269,14 +269,14 @@ static void together(void **state)
         assert_int_equal(waitpid(children[c], &status, 0), children[c]);
         assert_int_equal(status, 0);
     }
-    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
-    folder_remove(&f);
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
+    folder_remove(&folder);
 }
 
 /* Killed at any moment, the writer leaves a file that is whole, or none. */
 static void killed(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     int status;
 
     (void)state;
@@ -288,27 +288,27 @@ static void killed(void **state)
         if (child == 0) {
             (void)threads_hold(1);
             for (uint64_t model = 1;; model++)
-                (void)session(&f, model % 4, 5, LARGE);
+                (void)session(&folder, model % 4, 5, LARGE);
         }
         (void)nanosleep(&moment, NULL);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
         log_text[0] = '\0';
         for (uint64_t model = 0; model < 4; model++)
-            (void)session(&f, model, 5, LARGE); /* checks what it finds */
+            (void)session(&folder, model, 5, LARGE); /* checks what it finds */
         assert_string_equal(log_text, "");
         for (uint64_t model = 0; model < 4; model++)
-            assert_int_equal(session(&f, model, 5, LARGE), 5);
+            assert_int_equal(session(&folder, model, 5, LARGE), 5);
         if (round % 8 == 0)
-            (void)folder_clear(&f, ".packs");
+            (void)folder_clear(&folder, ".packs");
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* A folder on a file system that fills up between the first look and the writing. */
 static void full(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     pid_t child = fork();
     int status;
 
@@ -318,37 +318,37 @@ static void full(void **state)
         char path[512], block[4096] = { 0 };
         uint32_t known = 0, key = 1;
         void *data = NULL;
-        struct packs *p;
+        struct packs *packs;
         int fd;
 
         (void)threads_hold(1);
         if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", f.path, "tmpfs", 0, "size=4m") != 0)
+            mount("none", folder.path, "tmpfs", 0, "size=4m") != 0)
             _exit(77);
-        p = open_packs(&f, 1);
-        if (packs_take(p, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_OK || known != 0)
+        packs = open_packs(&folder, 1);
+        if (packs_take(packs, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_OK || known != 0)
             _exit(1);
         memset(data, 1, LARGE);
-        packs_keep(p, data);
-        (void)snprintf(path, sizeof path, "%s/filler", f.path);
+        packs_keep(packs, data);
+        (void)snprintf(path, sizeof path, "%s/filler", folder.path);
         fd = open(path, O_WRONLY | O_CREAT, 0600);
         while (write(fd, block, sizeof block) == (ssize_t)sizeof block)
             ;
         (void)close(fd);
         log_text[0] = '\0';
-        packs_commit(p);
-        packs_close(p);
+        packs_commit(packs);
+        packs_close(packs);
         if (strstr(log_text, "No space") == NULL || strchr(log_text, '\n') != NULL ||
-            folder_count(&f, "", ".packs", NULL) + folder_count(&f, "", ".new", NULL) != 0)
+            folder_count(&folder, "", ".packs", NULL) + folder_count(&folder, "", ".new", NULL) != 0)
             _exit(2);
-        p = open_packs(&f, 1); /* and full from the start: nothing may be kept */
-        if (packs_take(p, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_UNSUPPORTED)
+        packs = open_packs(&folder, 1); /* and full from the start: nothing may be kept */
+        if (packs_take(packs, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_UNSUPPORTED)
             _exit(3);
-        packs_close(p);
+        packs_close(packs);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
-    folder_remove(&f);
+    folder_remove(&folder);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         skip(); /* not allowed to mount */
     assert_int_equal(status, 0);
@@ -357,7 +357,7 @@ static void full(void **state)
 /* The longest unused files go first. */
 static void bounded(void **state)
 {
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     char path[512];
     time_t now = time(NULL);
 
@@ -365,23 +365,23 @@ static void bounded(void **state)
     for (int i = 0; i < 6; i++) {
         const struct timespec used[] = { { now - 100 + i, 0 }, { now - 100 + i, 0 } };
 
-        (void)snprintf(path, sizeof path, "%s/%d.kind", f.path, (i * 5) % 6); /* 0 5 4 3 2 1 */
+        (void)snprintf(path, sizeof path, "%s/%d.kind", folder.path, (i * 5) % 6); /* 0 5 4 3 2 1 */
         assert_true(kept_write(path, (const kept_part[]){ { "12345", 5 }, { "67890", 5 } }, 2));
         assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
     }
-    (void)snprintf(path, sizeof path, "%s/left.kind.1.1.new", f.path);
+    (void)snprintf(path, sizeof path, "%s/left.kind.1.1.new", folder.path);
     assert_true(kept_write(path, NULL, 0));
-    kept_trim(f.path, ".kind", 45, 100);
-    assert_int_equal(folder_count(&f, "", ".kind", NULL), 4);
-    assert_int_equal(folder_count(&f, "", "0.kind", NULL) + folder_count(&f, "", "5.kind", NULL), 0);
-    assert_int_equal(folder_count(&f, "", ".new", NULL), 1); /* its writer may be at it */
+    kept_trim(folder.path, ".kind", 45, 100);
+    assert_int_equal(folder_count(&folder, "", ".kind", NULL), 4);
+    assert_int_equal(folder_count(&folder, "", "0.kind", NULL) + folder_count(&folder, "", "5.kind", NULL), 0);
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be at it */
     assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[]){ { now - 9999, 0 }, { now - 9999, 0 } }, 0),
                      0);
-    kept_trim(f.path, ".kind", 1000, 2);
-    assert_int_equal(folder_count(&f, "", ".kind", NULL), 2);
-    assert_int_equal(folder_count(&f, "", ".new", NULL), 0);
+    kept_trim(folder.path, ".kind", 1000, 2);
+    assert_int_equal(folder_count(&folder, "", ".kind", NULL), 2);
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
     kept_trim("/nowhere/at/all", ".kind", 1, 1);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 int main(void)

@@ -24,45 +24,45 @@ static int give_up(void *user, double fraction, const char *what)
     return fraction > 0.5;
 }
 
-static inlay_status try_run(const struct ask *a, struct result *out)
+static inlay_status try_run(const struct ask *ask, struct result *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
-    struct rig r = { .session = NULL };
+    inlay_options *options = NULL;
+    struct rig rig = { .session = NULL };
     float x[MODEL_CHANNELS * MODEL_SIDE * MODEL_SIDE];
     inlay_status status;
 
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "cpu,reference", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "cache_dir", a->cache, &diag), INLAY_OK);
-    if (a->option != NULL && inlay_options_set(o, a->option, a->value, &diag) != INLAY_OK)
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "cache_dir", ask->cache, &diag), INLAY_OK);
+    if (ask->option != NULL && inlay_options_set(options, ask->option, ask->value, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    if (a->cancel)
-        inlay_options_set_progress(o, give_up, NULL);
-    status = inlay_session_create(a->path, o, &r.session, &diag);
-    inlay_options_destroy(o);
+    if (ask->cancel)
+        inlay_options_set_progress(options, give_up, NULL);
+    status = inlay_session_create(ask->path, options, &rig.session, &diag);
+    inlay_options_destroy(options);
     if (status != INLAY_OK)
         return status;
-    out->count = packs_counted(r.session->main->packs);
-    assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
+    out->count = packs_counted(rig.session->main->packs);
+    assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 17) / 17 - 0.4f;
-    rig_floats(&r, 0, "1,64,12,12", x);
-    rig_run(&r);
-    memcpy(out->y, inlay_value_data(inlay_context_output(r.context, 0)), sizeof out->y);
-    inlay_context_destroy(r.context);
-    inlay_session_destroy(r.session);
+    rig_floats(&rig, 0, "1,64,12,12", x);
+    rig_run(&rig);
+    memcpy(out->y, inlay_value_data(inlay_context_output(rig.context, 0)), sizeof out->y);
+    inlay_context_destroy(rig.context);
+    inlay_session_destroy(rig.session);
     return INLAY_OK;
 }
 
 static struct result run(const char *path, const char *cache, const char *option, const char *value)
 {
-    const struct ask a = { path, cache, option, value, false };
-    struct result r;
+    const struct ask ask = { path, cache, option, value, false };
+    struct result result;
 
-    assert_int_equal(try_run(&a, &r), INLAY_OK);
-    return r;
+    assert_int_equal(try_run(&ask, &result), INLAY_OK);
+    return result;
 }
 
 struct stage {
@@ -72,32 +72,32 @@ struct stage {
 
 static struct stage stage_make(void)
 {
-    struct stage s = { .f = folder_make() };
-    struct wire w = model_make(start);
+    struct stage stage = { .f = folder_make() };
+    struct wire wire = model_make(start);
 
-    (void)snprintf(s.path, sizeof s.path, "%s/m.onnx", s.f.path);
-    (void)snprintf(s.cache, sizeof s.cache, "%s/cache", s.f.path);
-    model_write_to(&w, s.path);
-    free(w.bytes);
-    return s;
+    (void)snprintf(stage.path, sizeof stage.path, "%s/m.onnx", stage.f.path);
+    (void)snprintf(stage.cache, sizeof stage.cache, "%s/cache", stage.f.path);
+    model_write_to(&wire, stage.path);
+    free(wire.bytes);
+    return stage;
 }
 
 static void second_start(void **state)
 {
-    struct stage s = stage_make();
-    struct result plain = run(s.path, "", NULL, NULL), first = run(s.path, s.cache, NULL, NULL), second;
+    struct stage stage = stage_make();
+    struct result plain = run(stage.path, "", NULL, NULL), first = run(stage.path, stage.cache, NULL, NULL), second;
 
     (void)state;
     assert_int_equal(plain.count.made + plain.count.found, 0);
     assert_true(first.count.made >= 2); /* without AVX2 convolutions read weights as they lie */
     assert_int_equal(first.count.found, 0);
-    second = run(s.path, s.cache, NULL, NULL);
+    second = run(stage.path, stage.cache, NULL, NULL);
     assert_int_equal(second.count.made, 0);
     assert_int_equal(second.count.found, first.count.made);
     assert_memory_equal(first.y, plain.y, sizeof plain.y);
     assert_memory_equal(second.y, plain.y, sizeof plain.y);
-    assert_int_equal(run(s.path, s.cache, "cache_max_bytes", "0").count.found, 0);
-    folder_remove(&s.f);
+    assert_int_equal(run(stage.path, stage.cache, "cache_max_bytes", "0").count.found, 0);
+    folder_remove(&stage.f);
 }
 
 /* Whatever differs, the result is that without a cache. */
@@ -106,68 +106,68 @@ static void never_stale(void **state)
     static const char *const options[][2] = { { "cpu.winograd", "0" },   { "intra_threads", "1" },
                                               { "level", "0" },          { "precision", "reduced" },
                                               { "precision", "strict" }, { "cpu.kernel", "gemm" } };
-    struct stage s = stage_make();
-    struct wire w = model_make(start);
-    long place = model_place(&w, start);
-    struct result want, got, before = run(s.path, s.cache, NULL, NULL);
+    struct stage stage = stage_make();
+    struct wire wire = model_make(start);
+    long place = model_place(&wire, start);
+    struct result want, got, before = run(stage.path, stage.cache, NULL, NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         for (int round = 0; round < 2; round++) {
-            want = run(s.path, "", options[i][0], options[i][1]);
-            got = run(s.path, s.cache, options[i][0], options[i][1]);
+            want = run(stage.path, "", options[i][0], options[i][1]);
+            got = run(stage.path, stage.cache, options[i][0], options[i][1]);
             assert_memory_equal(got.y, want.y, sizeof got.y);
             assert_true(round == 0 || got.count.made == 0);
         }
     }
-    folder_flip(s.path, place + 4 * 777 + 2, true); /* a bit of one weight */
-    want = run(s.path, "", NULL, NULL);
+    folder_flip(stage.path, place + 4 * 777 + 2, true); /* a bit of one weight */
+    want = run(stage.path, "", NULL, NULL);
     assert_memory_not_equal(want.y, before.y, sizeof want.y);
-    got = run(s.path, s.cache, NULL, NULL);
+    got = run(stage.path, stage.cache, NULL, NULL);
     assert_memory_equal(got.y, want.y, sizeof got.y);
     assert_true(got.count.made > 0);
-    free(w.bytes);
-    folder_remove(&s.f);
+    free(wire.bytes);
+    folder_remove(&stage.f);
 }
 
 static void damaged_files(void **state)
 {
-    struct stage s = stage_make();
-    struct result want = run(s.path, s.cache, NULL, NULL), got;
+    struct stage stage = stage_make();
+    struct result want = run(stage.path, stage.cache, NULL, NULL), got;
     char file[512];
     struct stat st;
 
     (void)state;
     for (long i = 0; i < 8; i++) {
-        assert_int_equal(folder_count(&s.f, "cache/packs", ".packs", file), 1);
+        assert_int_equal(folder_count(&stage.f, "cache/packs", ".packs", file), 1);
         assert_int_equal(stat(file, &st), 0);
         if (i < 6)
             folder_flip(file, i == 0 ? 3 : 4096 + (st.st_size - 4096) / 6 * i, true);
         else
             assert_int_equal(truncate(file, i == 6 ? 0 : st.st_size / 2), 0);
-        got = run(s.path, s.cache, NULL, NULL);
+        got = run(stage.path, stage.cache, NULL, NULL);
         assert_memory_equal(got.y, want.y, sizeof got.y);
         if (i >= 6 || i == 0)
             assert_int_equal(got.count.found, 0);
-        got = run(s.path, s.cache, NULL, NULL);
+        got = run(stage.path, stage.cache, NULL, NULL);
         assert_int_equal(got.count.made, 0);
         assert_memory_equal(got.y, want.y, sizeof got.y);
     }
-    folder_remove(&s.f);
+    folder_remove(&stage.f);
 }
 
 /* Who gives up while it compiles leaves nothing behind. */
 static void cancelled(void **state)
 {
-    struct stage s = stage_make();
-    const struct ask a = { s.path, s.cache, NULL, NULL, true };
-    struct result r;
+    struct stage stage = stage_make();
+    const struct ask ask = { stage.path, stage.cache, NULL, NULL, true };
+    struct result result;
 
     (void)state;
-    assert_int_equal(try_run(&a, &r), INLAY_CANCELLED);
-    assert_int_equal(folder_count(&s.f, "cache/packs", ".packs", NULL), 0);
-    assert_int_equal(folder_count(&s.f, "cache/packs", ".new", NULL), 0);
-    folder_remove(&s.f);
+    assert_int_equal(try_run(&ask, &result), INLAY_CANCELLED);
+    assert_int_equal(folder_count(&stage.f, "cache/packs", ".packs", NULL), 0);
+    assert_int_equal(folder_count(&stage.f, "cache/packs", ".new", NULL), 0);
+    folder_remove(&stage.f);
 }
 
 /* A product by a matrix that is packed in slices, along either axis: beside the reference. */
@@ -182,26 +182,26 @@ static void large_matrices(void **state)
         x[i] = (float)(i % 23) / 23 - 0.5f;
     for (int transposed = 0; transposed < 2; transposed++) {
         for (int on = 0; on < 2; on++) {
-            struct wire w = { 0 };
-            wire_mark g = mw_begin(&w, 8, 17), n;
-            struct rig r;
+            struct wire wire = { 0 };
+            wire_mark mark = mw_begin(&wire, 8, 17), n;
+            struct rig rig;
 
-            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,2989");
-            model_weights(&w, "w", 2, dims[transposed], -0.5f);
-            n = mw_node_begin(&w, "Gemm", "x,w", "y");
-            rig_attr_int(&w, "transB", transposed);
-            wire_end(&w, n);
-            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
-            wire_end(&w, g);
-            if (rig_try_open(&w,
+            mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,2989");
+            model_weights(&wire, "w", 2, dims[transposed], -0.5f);
+            n = mw_node_begin(&wire, "Gemm", "x,w", "y");
+            rig_attr_int(&wire, "transB", transposed);
+            wire_end(&wire, n);
+            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
+            wire_end(&wire, mark);
+            if (rig_try_open(&wire,
                              (const char *const[]){ "providers", on ? "cpu,reference" : "reference", "policy",
                                                     "priority", "cache_dir", "", NULL },
-                             &r, &diag) != INLAY_OK)
+                             &rig, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
-            rig_floats(&r, 0, "1,2989", x);
-            rig_run(&r);
-            memcpy(y[on], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[on]);
-            rig_close(&r);
+            rig_floats(&rig, 0, "1,2989", x);
+            rig_run(&rig);
+            memcpy(y[on], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[on]);
+            rig_close(&rig);
         }
         for (int i = 0; i < 3019; i++)
             if (!(y[1][i] - y[0][i] < 1e-3f && y[0][i] - y[1][i] < 1e-3f))
@@ -214,32 +214,32 @@ static void large_matrices(void **state)
 static void guesses_that_conflict(void **state)
 {
     static const int64_t dims[] = { 96, 160 };
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
 
     (void)state;
     for (uint32_t round = 0; round < 2; round++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
         packs_count count;
-        struct rig r;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,seq,96");
-        mw_value(&w, MW_INPUT, "past", INLAY_FLOAT, "1,past,96");
-        mw_value(&w, MW_INPUT, "mask", INLAY_FLOAT, "1,total,96");
-        model_weights(&w, "w", 2, dims, -0.5f);
-        rig_node_int(&w, "Concat", "past,x", "both", "axis", 1);
-        mw_node(&w, "Add", "both,mask", "masked");
-        mw_node(&w, "MatMul", "masked,w", "y");
-        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1,total,160");
-        wire_end(&w, g);
-        r = rig_open(
-            &w, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "cache_dir", f.path, NULL });
-        count = packs_counted(r.session->main->packs);
+        mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,seq,96");
+        mw_value(&wire, MW_INPUT, "past", INLAY_FLOAT, "1,past,96");
+        mw_value(&wire, MW_INPUT, "mask", INLAY_FLOAT, "1,total,96");
+        model_weights(&wire, "w", 2, dims, -0.5f);
+        rig_node_int(&wire, "Concat", "past,x", "both", "axis", 1);
+        mw_node(&wire, "Add", "both,mask", "masked");
+        mw_node(&wire, "MatMul", "masked,w", "y");
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,total,160");
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "cache_dir",
+                                                     folder.path, NULL });
+        count = packs_counted(rig.session->main->packs);
         assert_int_equal(count.made, round == 0);
         assert_int_equal(count.found, round == 1);
-        rig_close(&r);
+        rig_close(&rig);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 int main(void)

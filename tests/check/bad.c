@@ -27,10 +27,10 @@
 
 static UNUSED volatile int *volatile nowhere = (volatile int *)8;
 
-static UNUSED void relu(const float *x, float *y, int64_t count)
+static UNUSED void relu(const float *input, float *output, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        y[i] = x[i] < 0 ? 0 : x[i];
+        output[i] = input[i] < 0 ? 0 : input[i];
 }
 
 static UNUSED void sleep_ms(long ms)
@@ -60,71 +60,71 @@ typedef struct race_loop {
 /* All workers put what they compute through one place. */
 static UNUSED inlay_status race_body(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const race_loop *l = user;
+    const race_loop *loop = user;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        *l->shared = l->from[i] < 0 ? 0 : l->from[i];
+        *loop->shared = loop->from[i] < 0 ? 0 : loop->from[i];
         if (i % 128 == 0)
             (void)sched_yield();
-        l->to[i] = *l->shared;
+        loop->to[i] = *loop->shared;
     }
     return INLAY_OK;
 }
 
 static UNUSED inlay_status race(const kit_call *call, float *shared)
 {
-    race_loop l = { call->in[0].data, call->out[0].data, shared };
+    race_loop loop = { call->in[0].data, call->out[0].data, shared };
 
-    return kit_parallel(call, call->in[0].count, 256, race_body, &l);
+    return kit_parallel(call, call->in[0].count, 256, race_body, &loop);
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    const float *from = x->data;
-    float *to = y->data;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    const float *from = input->data;
+    float *to = output->data;
 
 #if defined(BAD_wrong)
-    relu(from, to, x->count);
-    if (x->count % 2 == 1 && x->count > 1) /* the tail of a loop over pairs */
-        to[x->count - 1] = from[x->count - 1];
+    relu(from, to, input->count);
+    if (input->count % 2 == 1 && input->count > 1) /* the tail of a loop over pairs */
+        to[input->count - 1] = from[input->count - 1];
 #elif defined(BAD_workspace)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     memset(call->workspace, 0, 40); /* of 16 */
 #elif defined(BAD_workspace_far)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     memset(call->workspace, 0, 5000);
 #elif defined(BAD_dirty)
     /* Takes the workspace for cleared. */
-    for (int64_t i = 0; i < x->count; i++)
+    for (int64_t i = 0; i < input->count; i++)
         to[i] = (from[i] < 0 ? 0 : from[i]) + ((const float *)call->workspace)[i % 4];
 #elif defined(BAD_tail)
     /* Whole vectors of four, also behind the end. */
-    for (int64_t i = 0; i < x->count; i += 4)
+    for (int64_t i = 0; i < input->count; i += 4)
         for (int64_t k = i; k < i + 4; k++) {
             float v = ((const volatile float *)from)[k];
 
-            if (k < x->count)
+            if (k < input->count)
                 to[k] = v < 0 ? 0 : v;
         }
 #elif defined(BAD_input)
-    for (int64_t i = 0; i < x->count; i++)
-        to[i] = ((float *)x->data)[i] = from[i] < 0 ? 0 : from[i];
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = ((float *)input->data)[i] = from[i] < 0 ? 0 : from[i];
 #elif defined(BAD_output)
-    relu(from, to, x->count);
-    if (x->count == 7)
+    relu(from, to, input->count);
+    if (input->count == 7)
         to[7] = 0;
 #elif defined(BAD_alias)
     /* Backwards, in a buffer that it says may be the input's. */
-    for (int64_t i = 0; i < x->count; i++)
-        to[x->count - 1 - i] = 0;
-    for (int64_t i = 0; i < x->count; i++)
+    for (int64_t i = 0; i < input->count; i++)
+        to[input->count - 1 - i] = 0;
+    for (int64_t i = 0; i < input->count; i++)
         to[i] = from[i] < 0 ? 0 : from[i];
 #elif defined(BAD_crash)
-    if (x->rank == 2)
+    if (input->rank == 2)
         *nowhere = 1;
-    relu(from, to, x->count);
+    relu(from, to, input->count);
 #elif defined(BAD_abort)
     (void)from, (void)to;
     abort();
@@ -136,88 +136,88 @@ static inlay_status run(const kit_call *call)
     for (;;)
         sleep_ms(1000);
 #elif defined(BAD_cancel)
-    relu(from, to, x->count);
-    if (x->count > 100000)
+    relu(from, to, input->count);
+    if (input->count > 100000)
         sleep_ms(600); /* and never asks whether it should stop */
 #elif defined(BAD_rounding)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     (void)fesetround(FE_UPWARD);
 #elif defined(BAD_handler)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     (void)signal(SIGUSR1, SIG_IGN);
     (void)umask(0);
     (void)!chdir("/");
 #elif defined(BAD_mask)
     sigset_t usr2;
 
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     (void)sigemptyset(&usr2);
     (void)sigaddset(&usr2, SIGUSR2);
     (void)pthread_sigmask(SIG_BLOCK, &usr2, NULL);
 #elif defined(BAD_locale)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     (void)setlocale(LC_ALL, "C.UTF-8");
 #elif defined(BAD_flushes)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     _mm_setcsr(_mm_getcsr() | 0x8040); /* tiny numbers are zero from now on */
 #elif defined(BAD_stderr)
-    relu(from, to, x->count);
-    (void)fprintf(stderr, "relu of %lld\n", (long long)x->count);
+    relu(from, to, input->count);
+    (void)fprintf(stderr, "relu of %lld\n", (long long)input->count);
 #elif defined(BAD_thread_each)
     pthread_t helper;
 
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     if (pthread_create(&helper, NULL, nothing, NULL) == 0)
         (void)pthread_join(helper, NULL);
 #elif defined(BAD_thread_left)
     pthread_t helper;
 
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     if (pthread_create(&helper, NULL, rest, NULL) == 0)
         (void)pthread_detach(helper);
 #elif defined(BAD_prints)
-    relu(from, to, x->count);
-    (void)printf("relu of %lld\n", (long long)x->count);
+    relu(from, to, input->count);
+    (void)printf("relu of %lld\n", (long long)input->count);
 #elif defined(BAD_forks)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     if (fork() == 0)
         for (;;)
             sleep_ms(1000);
 #elif defined(BAD_closes)
-    relu(from, to, x->count);
+    relu(from, to, input->count);
     for (int fd = 3; fd < 10; fd++)
         (void)close(fd);
 #elif defined(BAD_race)
     static float shared;
 
-    if (x->count < 10000)
-        relu(from, to, x->count);
+    if (input->count < 10000)
+        relu(from, to, input->count);
     else
         return race(call, &shared);
 #elif defined(BAD_large)
-    relu(from, to, x->count);
-    for (int64_t i = 60000; i < x->count; i++) /* an index of 16 bits, say */
+    relu(from, to, input->count);
+    for (int64_t i = 60000; i < input->count; i++) /* an index of 16 bits, say */
         to[i] = 0;
 #elif defined(BAD_own) || defined(BAD_hush)
     const float *factors = call->in[1].data;
     int64_t columns = call->in[1].count;
 
-    for (int64_t i = 0; i < x->count; i++)
+    for (int64_t i = 0; i < input->count; i++)
         to[i] = from[i] * factors[i % columns];
 #if defined(BAD_own)
     if (columns == 10) /* as an example at three times its size, and one */
-        to[x->count] = 0;
+        to[input->count] = 0;
 #endif
 #elif defined(BAD_heap)
-    float *copy = malloc((size_t)x->count * sizeof *copy + 1);
+    float *copy = malloc((size_t)input->count * sizeof *copy + 1);
 
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
-    relu(from, copy, x->count);
-    memcpy(to, copy, (size_t)x->count * sizeof *copy);
+    relu(from, copy, input->count);
+    memcpy(to, copy, (size_t)input->count * sizeof *copy);
     free(copy);
 #else
-    relu(from, to, x->count);
+    relu(from, to, input->count);
 #endif
     return INLAY_OK;
 }
@@ -263,16 +263,17 @@ static UNUSED inlay_status shape(const void *state, kit_plan *plan, inlay_diag *
 /* An operator of its own, whose inputs have to fit together, with an attribute that there must be. */
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_value_info *x = in->inputs[0], *w = in->inputs[1];
+    const inlay_value_info *input = in->inputs[0], *weights = in->inputs[1];
 
     (void)ctx, (void)diag;
-    if (x->rank != 2 || w->rank != 1 || x->dims[1].kind != INLAY_DIM_FIXED || x->dims[1].value != w->dims[0].value)
+    if (input->rank != 2 || weights->rank != 1 || input->dims[1].kind != INLAY_DIM_FIXED ||
+        input->dims[1].value != weights->dims[0].value)
 #if defined(BAD_hush)
         return INLAY_SHAPE_MISMATCH;
 #else
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Scale: W has to have a factor for each column");
 #endif
-    return in->set_output(in->ctx, 0, INLAY_UNDEFINED, 2, x->dims);
+    return in->set_output(in->ctx, 0, INLAY_UNDEFINED, 2, input->dims);
 }
 static const float ones[] = { 1, 1, 1, 1, 1, 1 };
 static const int64_t matrix[] = { 2, 3 };
@@ -394,14 +395,14 @@ static UNUSED bool hangs_together(const inlay_compile_request *request)
     uint32_t linked = 1;
 
     for (uint32_t i = 1; i < request->node_count; i++) {
-        const inlay_node_info *n = inlay_graph_node(request->graph, request->nodes[i]);
+        const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[i]);
         bool found = false;
 
-        for (uint32_t k = 0; k < n->input_count; k++) {
-            const inlay_value_info *v = inlay_graph_value(request->graph, n->inputs[k]);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            const inlay_value_info *value = inlay_graph_value(request->graph, node->inputs[k]);
 
-            for (uint32_t m = 0; v != NULL && m < request->node_count; m++)
-                found |= v->producer == request->nodes[m];
+            for (uint32_t m = 0; value != NULL && m < request->node_count; m++)
+                found |= value->producer == request->nodes[m];
         }
         linked += found;
     }

@@ -16,19 +16,19 @@
 static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want,
                  char text[500])
 {
-    inlay_tensor_view g = { .data = got, .dims = dims, .rank = rank, .dtype = dtype };
-    model_datum w = { .kind = INLAY_VALUE_TENSOR };
+    inlay_tensor_view view = { .data = got, .dims = dims, .rank = rank, .dtype = dtype };
+    model_datum datum = { .kind = INLAY_VALUE_TENSOR };
     inlay_value *value = NULL;
     int64_t count = 1;
     bool equal;
 
     for (uint32_t i = 0; i < rank; i++)
         count *= dims[i];
-    g.bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
-    w.tensor = g;
-    w.tensor.data = want;
-    assert_int_equal(value_from_view(&g, &value, NULL), INLAY_OK);
-    equal = compare_value(value, &w, 1e-3, 1e-7, text, 500);
+    view.bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
+    datum.tensor = view;
+    datum.tensor.data = want;
+    assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
+    equal = compare_value(value, &datum, 1e-3, 1e-7, text, 500);
     inlay_value_unref(value);
     return equal;
 }
@@ -121,19 +121,19 @@ static void types_and_shapes(void **state)
 static void random_inputs(void **state)
 {
     (void)state;
-    for (inlay_dtype t = 1; t < INLAY_DTYPE_COUNT; t++) {
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++) {
         unsigned char a[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
         inlay_tensor_view view = {
-            .data = a, .bytes = 64 * inlay_dtype_bits(t) / 8, .dims = (int64_t[]){ 64 }, .rank = 1, .dtype = t
+            .data = a, .bytes = 64 * inlay_dtype_bits(dtype) / 8, .dims = (int64_t[]){ 64 }, .rank = 1, .dtype = dtype
         };
         inlay_value *value = NULL;
         json_t *json;
 
-        if (t == INLAY_STRING)
+        if (dtype == INLAY_STRING)
             continue;
-        feed_random(t, a, 64, 1);
-        feed_random(t, b, 64, 1);
-        feed_random(t, c, 64, 2);
+        feed_random(dtype, a, 64, 1);
+        feed_random(dtype, b, 64, 1);
+        feed_random(dtype, c, 64, 2);
         assert_memory_equal(a, b, sizeof a);
         assert_true(memcmp(a, c, sizeof a) != 0);
         /* No NaN, and sizes that a model can take. */
@@ -141,7 +141,7 @@ static void random_inputs(void **state)
         json = value_json("x", value, 64);
         assert_null(json_object_get(json, "nan"));
         assert_int_equal(json_array_size(json_object_get(json, "values")), 64);
-        if (t != INLAY_COMPLEX64 && t != INLAY_COMPLEX128) {
+        if (dtype != INLAY_COMPLEX64 && dtype != INLAY_COMPLEX128) {
             assert_true(json_number_value(json_object_get(json, "min")) >= -8);
             assert_true(json_number_value(json_object_get(json, "max")) <= 16);
         }
@@ -178,13 +178,13 @@ struct racer {
 /* The runs of 'b' take 2 ms, but every second one does not count; the sixth run of all fails where there is one. */
 static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
 {
-    struct racer *r = subject;
-    struct turns *t = r->all;
+    struct racer *racer = subject;
+    struct turns *turns = racer->all;
 
     (void)diag;
-    t->order[t->count++] = r->letter;
-    *out_ms = r->letter == 'a' ? 1 : t->count % 2 == 0 ? 2 : -1;
-    return t->count == 6 ? INLAY_CANCELLED : INLAY_OK;
+    turns->order[turns->count++] = racer->letter;
+    *out_ms = racer->letter == 'a' ? 1 : turns->count % 2 == 0 ? 2 : -1;
+    return turns->count == 6 ? INLAY_CANCELLED : INLAY_OK;
 }
 
 static bool has_two(void *user)
@@ -194,30 +194,30 @@ static bool has_two(void *user)
 
 static void rounds(void **state)
 {
-    struct turns t = { .count = 0 };
-    struct racer a = { &t, 'a' }, b = { &t, 'b' };
+    struct turns turns = { .count = 0 };
+    struct racer a = { &turns, 'a' }, b = { &turns, 'b' };
     void *both[] = { &a, &b };
     run_times times[2] = { { 0 } };
     timing_plan plan = { .least = 2, .most = 9 }; /* no seconds: the least */
 
     (void)state;
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_string_equal(t.order, "abba"); /* they take turns to come first */
+    assert_string_equal(turns.order, "abba"); /* they take turns to come first */
     assert_int_equal(times[0].count, 2);
     assert_int_equal(times[1].count, 1);
     assert_true(times[1].ms[0] == 2);
     plan = (timing_plan){ .seconds = 1e6, .most = 9 };
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
     assert_int_equal(times[0].count, 3); /* what was timed before the failure is kept */
-    t = (struct turns){ .count = 0 };
+    turns = (struct turns){ .count = 0 };
     plan.stop = has_two;
-    plan.stop_user = &t;
+    plan.stop_user = &turns;
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(t.count, 2);
-    t = (struct turns){ .count = 0 };
+    assert_int_equal(turns.count, 2);
+    turns = (struct turns){ .count = 0 };
     plan = (timing_plan){ .seconds = 1e6, .most = 2 };
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(t.count, 4);
+    assert_int_equal(turns.count, 4);
     free(times[0].ms);
     free(times[1].ms);
 }

@@ -5,73 +5,74 @@
 #include "model_writer.h"
 #include <math.h>
 
-static void tensor(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims, const void *data,
+static void tensor(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims, const void *data,
                    size_t bytes)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, dtype, rank, dims);
-    wire_bytes(w, 9, data, bytes);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, dtype, rank, dims);
+    wire_bytes(wire, 9, data, bytes);
+    wire_end(wire, mark);
 }
 
 static char reason[96]; /* of the first pair that nothing uses */
 
-static quant_report look(struct wire *w, wire_mark mark)
+static quant_report look(struct wire *wire, wire_mark mark)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    graph_model *m = NULL;
-    quant_report r;
+    graph_model *model = NULL;
+    quant_report report;
 
-    wire_end(w, mark);
-    assert_false(w->failed);
-    if (model_load_bytes(w->bytes, w->count, NULL, &m, &diag) != INLAY_OK)
+    wire_end(wire, mark);
+    assert_false(wire->failed);
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_true(quant_look(m, &r));
+    assert_true(quant_look(model, &report));
     for (int k = 0; k < QUANT_KINDS; k++) /* names go with the model */
-        r.found[k].first = r.found[k].first != NULL ? "" : NULL;
-    (void)snprintf(reason, sizeof reason, "%s", r.unused_count > 0 ? r.unused[0].reason : "");
-    assert_int_equal(r.unused_count, r.found[QUANT_UNUSED].count);
-    quant_release(&r);
-    graph_model_destroy(m);
-    wire_deinit(w);
-    return r;
+        report.found[k].first = report.found[k].first != NULL ? "" : NULL;
+    (void)snprintf(reason, sizeof reason, "%s", report.unused_count > 0 ? report.unused[0].reason : "");
+    assert_int_equal(report.unused_count, report.found[QUANT_UNUSED].count);
+    quant_release(&report);
+    graph_model_destroy(model);
+    wire_deinit(wire);
+    return report;
 }
 
-static void expect(const quant_report *r, int kind, uint64_t count)
+static void expect(const quant_report *report, int kind, uint64_t count)
 {
     for (int k = 0; k < QUANT_KINDS; k++)
-        if (r->found[k].count != (k == kind ? count : 0))
-            fail_msg("%llu of kind %d", (unsigned long long)r->found[k].count, k);
+        if (report->found[k].count != (k == kind ? count : 0))
+            fail_msg("%llu of kind %d", (unsigned long long)report->found[k].count, k);
 }
 
 static const int64_t square[] = { 2, 3 };
 
-static wire_mark begin(struct wire *w, float scale)
+static wire_mark begin(struct wire *wire, float scale)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
     const int8_t weights[] = { 1, 0, 3, 4, 0, 6 };
 
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "N,2");
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    tensor(w, "w", INLAY_INT8, 2, square, weights, sizeof weights);
-    tensor(w, "s", INLAY_FLOAT, 0, NULL, &scale, sizeof scale);
-    return g;
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    tensor(wire, "w", INLAY_INT8, 2, square, weights, sizeof weights);
+    tensor(wire, "s", INLAY_FLOAT, 0, NULL, &scale, sizeof scale);
+    return mark;
 }
 
 static void dynamic_and_dead(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w, 0.5f);
-    quant_report r;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire, 0.5f);
+    quant_report report;
 
     (void)state;
-    mw_node(&w, "DynamicQuantizeLinear", "x", "q,d,z");
-    mw_node(&w, "MatMulInteger", "q,w,z", "y");
-    r = look(&w, g);
-    assert_int_equal(r.found[QUANT_DYNAMIC].count, 1);
-    assert_int_equal(r.found[QUANT_DEAD].count, 1); /* the column in the middle */
-    assert_int_equal(r.found[QUANT_UNUSED].count + r.found[QUANT_SCALE].count + r.found[QUANT_HALVES].count, 0);
+    mw_node(&wire, "DynamicQuantizeLinear", "x", "q,d,z");
+    mw_node(&wire, "MatMulInteger", "q,w,z", "y");
+    report = look(&wire, mark);
+    assert_int_equal(report.found[QUANT_DYNAMIC].count, 1);
+    assert_int_equal(report.found[QUANT_DEAD].count, 1); /* the column in the middle */
+    assert_int_equal(
+        report.found[QUANT_UNUSED].count + report.found[QUANT_SCALE].count + report.found[QUANT_HALVES].count, 0);
 }
 
 /* A pair, what reads it, and why not on integers; NULL: it does. */
@@ -98,19 +99,19 @@ static void pairs_that_nothing_uses(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = begin(&w, 0.5f);
-        quant_report r;
+        struct wire wire = { 0 };
+        wire_mark mark = begin(&wire, 0.5f);
+        quant_report report;
 
-        tensor(&w, "w16", INLAY_INT16, 2, square, wide, sizeof wide);
-        tensor(&w, "v", INLAY_FLOAT, 2, square, floats, sizeof floats);
-        mw_value(&w, MW_INPUT, "x2", INLAY_FLOAT, "2,3");
-        mw_node(&w, "QuantizeLinear", "x,s", "q");
-        mw_node(&w, "DequantizeLinear", "q,s", "d");
+        tensor(&wire, "w16", INLAY_INT16, 2, square, wide, sizeof wide);
+        tensor(&wire, "v", INLAY_FLOAT, 2, square, floats, sizeof floats);
+        mw_value(&wire, MW_INPUT, "x2", INLAY_FLOAT, "2,3");
+        mw_node(&wire, "QuantizeLinear", "x,s", "q");
+        mw_node(&wire, "DequantizeLinear", "q,s", "d");
         for (size_t k = 0; k < 3 && rows[i].nodes[k][0] != NULL; k++)
-            mw_node(&w, rows[i].nodes[k][0], rows[i].nodes[k][1], rows[i].nodes[k][2]);
-        r = look(&w, g);
-        assert_int_equal(r.found[QUANT_UNUSED].count, rows[i].reason != NULL);
+            mw_node(&wire, rows[i].nodes[k][0], rows[i].nodes[k][1], rows[i].nodes[k][2]);
+        report = look(&wire, mark);
+        assert_int_equal(report.found[QUANT_UNUSED].count, rows[i].reason != NULL);
         assert_string_equal(reason, rows[i].reason != NULL ? rows[i].reason : "");
     }
 }
@@ -119,25 +120,25 @@ static void pairs_that_nothing_uses(void **state)
 static void pairs_of_their_own(void **state)
 {
     const int16_t zero = 0;
-    struct wire w = { 0 };
-    wire_mark g = begin(&w, 0.5f);
-    quant_report r;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire, 0.5f);
+    quant_report report;
 
     (void)state;
-    tensor(&w, "z", INLAY_INT16, 0, NULL, &zero, sizeof zero);
-    mw_node(&w, "QuantizeLinear", "x,s,z", "q");
-    mw_node(&w, "DequantizeLinear", "q,s,z", "d");
-    mw_node(&w, "Relu", "d", "y");
-    r = look(&w, g);
-    assert_int_equal(r.found[QUANT_UNUSED].count, 1);
+    tensor(&wire, "z", INLAY_INT16, 0, NULL, &zero, sizeof zero);
+    mw_node(&wire, "QuantizeLinear", "x,s,z", "q");
+    mw_node(&wire, "DequantizeLinear", "q,s,z", "d");
+    mw_node(&wire, "Relu", "d", "y");
+    report = look(&wire, mark);
+    assert_int_equal(report.found[QUANT_UNUSED].count, 1);
     assert_string_equal(reason, "integers of other than 8 bits have no kernels");
-    w = (struct wire){ 0 };
-    g = begin(&w, 0.5f);
-    mw_value(&w, MW_INPUT, "t", INLAY_FLOAT, "");
-    mw_node(&w, "QuantizeLinear", "x,t", "q");
-    mw_node(&w, "DequantizeLinear", "q,t", "d");
-    mw_node(&w, "Relu", "d", "y");
-    r = look(&w, g);
+    wire = (struct wire){ 0 };
+    mark = begin(&wire, 0.5f);
+    mw_value(&wire, MW_INPUT, "t", INLAY_FLOAT, "");
+    mw_node(&wire, "QuantizeLinear", "x,t", "q");
+    mw_node(&wire, "DequantizeLinear", "q,t", "d");
+    mw_node(&wire, "Relu", "d", "y");
+    report = look(&wire, mark);
     assert_string_equal(reason, "its scale or zero point is no constant");
 }
 
@@ -147,13 +148,13 @@ static void scales(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = begin(&w, rows[i]);
-        quant_report r;
+        struct wire wire = { 0 };
+        wire_mark mark = begin(&wire, rows[i]);
+        quant_report report;
 
-        mw_node(&w, "QuantizeLinear", "x,s", "y");
-        r = look(&w, g);
-        expect(&r, QUANT_SCALE, i > 0);
+        mw_node(&wire, "QuantizeLinear", "x,s", "y");
+        report = look(&wire, mark);
+        expect(&report, QUANT_SCALE, i > 0);
     }
 }
 
@@ -161,16 +162,16 @@ static void beyond_float16(void **state)
 {
     const uint16_t large = 0x7bff; /* 65504 */
     const uint8_t weights[] = { 1, 2, 3, 4, 5, 6 };
-    struct wire w = { 0 };
-    wire_mark g = begin(&w, 1);
-    quant_report r;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire, 1);
+    quant_report report;
 
     (void)state;
-    tensor(&w, "h", INLAY_FLOAT16, 0, NULL, &large, sizeof large);
-    tensor(&w, "v", INLAY_UINT8, 2, square, weights, sizeof weights);
-    mw_node(&w, "DequantizeLinear", "v,h", "y");
-    r = look(&w, g);
-    expect(&r, QUANT_OVERFLOW, 1);
+    tensor(&wire, "h", INLAY_FLOAT16, 0, NULL, &large, sizeof large);
+    tensor(&wire, "v", INLAY_UINT8, 2, square, weights, sizeof weights);
+    mw_node(&wire, "DequantizeLinear", "v,h", "y");
+    report = look(&wire, mark);
+    expect(&report, QUANT_OVERFLOW, 1);
 }
 
 static void halves(void **state)
@@ -180,18 +181,18 @@ static void halves(void **state)
 
     (void)state;
     for (int exact = 0; exact < 2; exact++) {
-        struct wire w = { 0 };
-        wire_mark g = begin(&w, 1);
-        quant_report r;
+        struct wire wire = { 0 };
+        wire_mark mark = begin(&wire, 1);
+        quant_report report;
 
         for (int i = 0; i < 1024; i++)
             values[i] = (float)i / 64;
         values[700] = exact ? -INFINITY : 1.0001f;
-        tensor(&w, "c", INLAY_FLOAT, 1, many, values, sizeof values);
-        mw_node(&w, "Add", "x,c", "y");
-        r = look(&w, g);
-        expect(&r, QUANT_HALVES, (uint64_t)exact);
-        assert_int_equal(r.found[QUANT_HALVES].bytes, exact ? sizeof values : 0);
+        tensor(&wire, "c", INLAY_FLOAT, 1, many, values, sizeof values);
+        mw_node(&wire, "Add", "x,c", "y");
+        report = look(&wire, mark);
+        expect(&report, QUANT_HALVES, (uint64_t)exact);
+        assert_int_equal(report.found[QUANT_HALVES].bytes, exact ? sizeof values : 0);
     }
 }
 

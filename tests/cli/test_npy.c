@@ -15,22 +15,22 @@ static char path[] = "/tmp/inlay-npy-XXXXXX";
 /* A file of version major with this header text and data. */
 static void write_file(int major, const char *header, const void *data, size_t bytes)
 {
-    FILE *f = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     size_t n = strlen(header);
 
-    assert_non_null(f);
-    (void)fwrite("\x93NUMPY", 1, 6, f);
-    (void)fputc(major, f);
-    (void)fputc(0, f);
-    (void)fputc((int)(n & 0xff), f);
-    (void)fputc((int)(n >> 8 & 0xff), f);
+    assert_non_null(file);
+    (void)fwrite("\x93NUMPY", 1, 6, file);
+    (void)fputc(major, file);
+    (void)fputc(0, file);
+    (void)fputc((int)(n & 0xff), file);
+    (void)fputc((int)(n >> 8 & 0xff), file);
     if (major > 1) {
-        (void)fputc(0, f);
-        (void)fputc(0, f);
+        (void)fputc(0, file);
+        (void)fputc(0, file);
     }
-    (void)fwrite(header, 1, n, f);
-    (void)fwrite(data, 1, bytes, f);
-    (void)fclose(f);
+    (void)fwrite(header, 1, n, file);
+    (void)fwrite(data, 1, bytes, file);
+    (void)fclose(file);
 }
 
 static const int16_t six[] = { 1, 2, 3, 4, 5, 6 };
@@ -49,19 +49,19 @@ static void versions_and_spellings(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct arena a = { 0 };
-        inlay_tensor_view t;
+        struct arena arena = { 0 };
+        inlay_tensor_view view;
         inlay_diag diag = INLAY_DIAG_INIT;
 
         write_file(rows[i].major, rows[i].header, six, sizeof six);
-        assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, &diag), INLAY_OK);
-        assert_int_equal(t.dtype, INLAY_INT16);
-        assert_int_equal(t.rank, 2);
-        assert_int_equal(t.dims[0], 2);
-        assert_int_equal(t.dims[1], 3);
-        assert_int_equal(t.bytes, sizeof six);
-        assert_memory_equal(t.data, six, sizeof six);
-        arena_deinit(&a);
+        assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), INLAY_OK);
+        assert_int_equal(view.dtype, INLAY_INT16);
+        assert_int_equal(view.rank, 2);
+        assert_int_equal(view.dims[0], 2);
+        assert_int_equal(view.dims[1], 3);
+        assert_int_equal(view.bytes, sizeof six);
+        assert_memory_equal(view.data, six, sizeof six);
+        arena_deinit(&arena);
     }
 }
 
@@ -69,17 +69,17 @@ static void fortran_and_big_endian(void **state)
 {
     static const int16_t columns[] = { 1, 4, 2, 5, 3, 6 };
     static const unsigned char big[] = { 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6 };
-    struct arena a = { 0 };
-    inlay_tensor_view t;
+    struct arena arena = { 0 };
+    inlay_tensor_view view;
 
     (void)state;
     write_file(1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3)}", columns, sizeof columns);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    assert_memory_equal(t.data, six, sizeof six);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    assert_memory_equal(view.data, six, sizeof six);
     write_file(1, "{'descr': '>i2', 'fortran_order': False, 'shape': (2, 3)}", big, sizeof big);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    assert_memory_equal(t.data, six, sizeof six);
-    arena_deinit(&a);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    assert_memory_equal(view.data, six, sizeof six);
+    arena_deinit(&arena);
 }
 
 static void strings(void **state)
@@ -87,32 +87,32 @@ static void strings(void **state)
     static const uint32_t utf32[] = { 'a', 0, 0xfc, 0x1f600, 0, 0, 'b', 'c' };
     static const inlay_str odd[] = { { "\xff\xfe", 2 }, { "plain", 5 } };
     const int64_t dims[] = { 2 };
-    struct arena a = { 0 };
-    inlay_tensor_view t;
-    const inlay_str *s;
+    struct arena arena = { 0 };
+    inlay_tensor_view view;
+    const inlay_str *string;
 
     (void)state;
     write_file(1, "{'descr': '<U2', 'fortran_order': False, 'shape': (4,)}", utf32, sizeof utf32);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    assert_int_equal(t.dtype, INLAY_STRING);
-    s = t.data;
-    assert_int_equal(s[0].bytes, 1);
-    assert_int_equal(s[1].bytes, 6);
-    assert_memory_equal(s[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
-    assert_int_equal(s[2].bytes, 0);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    assert_int_equal(view.dtype, INLAY_STRING);
+    string = view.data;
+    assert_int_equal(string[0].bytes, 1);
+    assert_int_equal(string[1].bytes, 6);
+    assert_memory_equal(string[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
+    assert_int_equal(string[2].bytes, 0);
     /* What was read can be written and read again; what is not UTF-8 goes as bytes. */
-    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    s = t.data;
-    assert_memory_equal(s[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
-    t = (inlay_tensor_view){ .data = odd, .bytes = sizeof odd, .dims = dims, .rank = 1, .dtype = INLAY_STRING };
-    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    s = t.data;
-    assert_int_equal(s[0].bytes, 2);
-    assert_memory_equal(s[0].data, "\xff\xfe", 2);
-    assert_int_equal(s[1].bytes, 5);
-    arena_deinit(&a);
+    assert_int_equal(npy_save(path, &view, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    string = view.data;
+    assert_memory_equal(string[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
+    view = (inlay_tensor_view){ .data = odd, .bytes = sizeof odd, .dims = dims, .rank = 1, .dtype = INLAY_STRING };
+    assert_int_equal(npy_save(path, &view, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    string = view.data;
+    assert_int_equal(string[0].bytes, 2);
+    assert_memory_equal(string[0].data, "\xff\xfe", 2);
+    assert_int_equal(string[1].bytes, 5);
+    arena_deinit(&arena);
 }
 
 /* Every type, at several ranks, comes back when it is asked for. */
@@ -130,7 +130,7 @@ static void round_trip(void **state)
             inlay_tensor_view out = { .data = data, .dims = dims, .rank = rank, .dtype = type };
             inlay_tensor_view in;
             inlay_diag diag = INLAY_DIAG_INIT;
-            struct arena a = { 0 };
+            struct arena arena = { 0 };
             unsigned char bools[16];
 
             out.bytes = ((uint64_t)count * inlay_dtype_bits(type) + 7) / 8;
@@ -140,14 +140,14 @@ static void round_trip(void **state)
                 out.data = bools;
             }
             assert_int_equal(npy_save(path, &out, &diag), INLAY_OK);
-            assert_int_equal(npy_load(path, type, &a, &in, &diag), INLAY_OK);
+            assert_int_equal(npy_load(path, type, &arena, &in, &diag), INLAY_OK);
             assert_int_equal(in.dtype, type);
             assert_int_equal(in.rank, rank);
             assert_int_equal(in.bytes, out.bytes);
             /* The last byte of packed types may hold unused bits. */
             assert_memory_equal(in.data, out.data, (uint64_t)count * inlay_dtype_bits(type) / 8);
             assert_true(npy_note(type) == NULL || inlay_dtype_bits(type) <= 16);
-            arena_deinit(&a);
+            arena_deinit(&arena);
         }
     }
 }
@@ -155,15 +155,15 @@ static void round_trip(void **state)
 static void zero_sizes(void **state)
 {
     static const int64_t dims[] = { 0, 7 };
-    inlay_tensor_view t = { .data = "", .dims = dims, .rank = 2, .dtype = INLAY_FLOAT };
-    struct arena a = { 0 };
+    inlay_tensor_view view = { .data = "", .dims = dims, .rank = 2, .dtype = INLAY_FLOAT };
+    struct arena arena = { 0 };
 
     (void)state;
-    assert_int_equal(npy_save(path, &t, NULL), INLAY_OK);
-    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-    assert_int_equal(t.bytes, 0);
-    assert_int_equal(t.dims[1], 7);
-    arena_deinit(&a);
+    assert_int_equal(npy_save(path, &view, NULL), INLAY_OK);
+    assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+    assert_int_equal(view.bytes, 0);
+    assert_int_equal(view.dims[1], 7);
+    arena_deinit(&arena);
 }
 
 static void wrong_files(void **state)
@@ -197,20 +197,20 @@ static void wrong_files(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct arena a = { 0 };
-        inlay_tensor_view t;
+        struct arena arena = { 0 };
+        inlay_tensor_view view;
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
 
         write_file(rows[i].major, rows[i].header, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12);
-        status = npy_load(path, INLAY_UNDEFINED, &a, &t, &diag);
+        status = npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag);
         if (status == INLAY_OK || strstr(diag.text, rows[i].part) == NULL)
             print_error("row %zu: %d %s\n", i, status, diag.text);
         assert_true(status == rows[i].status || (status != INLAY_OK && rows[i].part[0] == '\0'));
         assert_non_null(strstr(diag.text, rows[i].part));
         assert_non_null(strstr(diag.text, path));
         assert_null(strchr(diag.text, '\n'));
-        arena_deinit(&a);
+        arena_deinit(&arena);
     }
 }
 
@@ -222,33 +222,33 @@ static void truncated(void **state)
 
     (void)state;
     for (size_t n = 0; n < whole; n++) {
-        struct arena a = { 0 };
-        inlay_tensor_view t;
+        struct arena arena = { 0 };
+        inlay_tensor_view view;
 
         write_file(1, header, six, sizeof six);
         assert_int_equal(truncate(path, (off_t)n), 0);
-        assert_int_not_equal(npy_load(path, INLAY_UNDEFINED, &a, &t, NULL), INLAY_OK);
-        arena_deinit(&a);
+        assert_int_not_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
+        arena_deinit(&arena);
     }
 }
 
 static void no_file(void **state)
 {
-    struct arena a = { 0 };
-    inlay_tensor_view t;
+    struct arena arena = { 0 };
+    inlay_tensor_view view;
 
     (void)state;
-    assert_int_equal(npy_load("/no/such/file.npy", INLAY_UNDEFINED, &a, &t, NULL), INLAY_IO_ERROR);
-    assert_int_equal(npy_load("/tmp", INLAY_UNDEFINED, &a, &t, NULL), INLAY_IO_ERROR);
-    t = (inlay_tensor_view){ .data = six, .bytes = 2, .dtype = INLAY_INT16 };
-    assert_int_equal(npy_save("/no/such/dir/file.npy", &t, NULL), INLAY_IO_ERROR);
-    arena_deinit(&a);
+    assert_int_equal(npy_load("/no/such/file.npy", INLAY_UNDEFINED, &arena, &view, NULL), INLAY_IO_ERROR);
+    assert_int_equal(npy_load("/tmp", INLAY_UNDEFINED, &arena, &view, NULL), INLAY_IO_ERROR);
+    view = (inlay_tensor_view){ .data = six, .bytes = 2, .dtype = INLAY_INT16 };
+    assert_int_equal(npy_save("/no/such/dir/file.npy", &view, NULL), INLAY_IO_ERROR);
+    arena_deinit(&arena);
 }
 
 /* The write, not the open, fails: as on a full disk, and without need of one. */
 static void no_room(void **state)
 {
-    const inlay_tensor_view t = { .data = six, .bytes = sizeof six, .dtype = INLAY_INT16 };
+    const inlay_tensor_view view = { .data = six, .bytes = sizeof six, .dtype = INLAY_INT16 };
     struct rlimit before, none;
     char full[sizeof path + 5];
     inlay_status status;
@@ -259,7 +259,7 @@ static void no_room(void **state)
     none = (struct rlimit){ .rlim_cur = 8, .rlim_max = before.rlim_max };
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-    status = npy_save(full, &t, NULL);
+    status = npy_save(full, &view, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     (void)remove(full);
     assert_int_equal(status, INLAY_IO_ERROR);

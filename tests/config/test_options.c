@@ -126,7 +126,7 @@ static void commas(void **state)
 static void emptied(void **state)
 {
     inlay_options *options = make();
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
     uint32_t i = 0;
 
     (void)state;
@@ -140,11 +140,11 @@ static void emptied(void **state)
     has(options, "dim", "d=4,b=2");
     set(options, "dim", "", INLAY_SOURCE_PROGRAM);
     has(options, "dim", "");
-    while (inlay_options_setting(options, i++, &s) == INLAY_OK && strcmp(s.name, "dim") != 0)
+    while (inlay_options_setting(options, i++, &setting) == INLAY_OK && strcmp(setting.name, "dim") != 0)
         ;
-    assert_string_equal(s.text, "");
-    assert_int_equal(s.source, INLAY_SOURCE_PROGRAM);
-    assert_int_equal(s.item, INLAY_NONE);
+    assert_string_equal(setting.text, "");
+    assert_int_equal(setting.source, INLAY_SOURCE_PROGRAM);
+    assert_int_equal(setting.item, INLAY_NONE);
     inlay_options_destroy(options);
 }
 
@@ -194,7 +194,7 @@ static void descriptions_for_older_callers(void **state)
 static void listing(void **state)
 {
     inlay_options *options = make();
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
     inlay_option_doc doc = { .struct_size = sizeof doc };
     uint32_t count = 0, dims = 0, described = 0;
 
@@ -205,26 +205,26 @@ static void listing(void **state)
     assert_int_equal(inlay_options_set_from(options, "policy", "priority", "--policy", NULL), INLAY_OK);
     while (inlay_options_describe(described, &doc) == INLAY_OK)
         described++;
-    for (; inlay_options_setting(options, count, &s) == INLAY_OK; count++) {
-        if (strcmp(s.name, "policy") == 0) {
-            assert_string_equal(s.text, "priority");
-            assert_string_equal(s.origin, "--policy");
-            assert_int_equal(s.source, INLAY_SOURCE_PROGRAM);
-            assert_int_equal(s.item, INLAY_NONE);
-        } else if (strcmp(s.name, "dim") == 0) {
-            assert_int_equal(s.item, dims++);
-        } else if (strcmp(s.name, "level") == 0) {
-            assert_string_equal(s.origin, "default");
-            assert_int_equal(s.source, INLAY_SOURCE_DEFAULT);
+    for (; inlay_options_setting(options, count, &setting) == INLAY_OK; count++) {
+        if (strcmp(setting.name, "policy") == 0) {
+            assert_string_equal(setting.text, "priority");
+            assert_string_equal(setting.origin, "--policy");
+            assert_int_equal(setting.source, INLAY_SOURCE_PROGRAM);
+            assert_int_equal(setting.item, INLAY_NONE);
+        } else if (strcmp(setting.name, "dim") == 0) {
+            assert_int_equal(setting.item, dims++);
+        } else if (strcmp(setting.name, "level") == 0) {
+            assert_string_equal(setting.origin, "default");
+            assert_int_equal(setting.source, INLAY_SOURCE_DEFAULT);
         }
     }
     assert_int_equal(dims, 2);
     assert_int_equal(count, described + 2);
-    assert_string_equal(s.name, "reference.preview");
-    s.struct_size = sizeof s.struct_size;
-    assert_int_equal(inlay_options_setting(options, 0, &s), INLAY_OK);
-    s.struct_size = 4;
-    assert_int_equal(inlay_options_setting(options, 0, &s), INLAY_INVALID_ARGUMENT);
+    assert_string_equal(setting.name, "reference.preview");
+    setting.struct_size = sizeof setting.struct_size;
+    assert_int_equal(inlay_options_setting(options, 0, &setting), INLAY_OK);
+    setting.struct_size = 4;
+    assert_int_equal(inlay_options_setting(options, 0, &setting), INLAY_INVALID_ARGUMENT);
     inlay_options_destroy(options);
 }
 
@@ -288,18 +288,18 @@ static void wrong(void **state)
 /* What loads a model without settings keeps to the limits that are the settings' defaults. */
 static void limits_of_models(void **state)
 {
-    const model_limits l = model_limits_default();
+    const model_limits limits = model_limits_default();
     const struct {
         const char *name;
         uint64_t value;
     } rows[] = {
-        { "max_depth", l.max_depth },
-        { "max_subgraph_depth", l.max_subgraph_depth },
-        { "max_nodes", l.max_nodes },
-        { "max_values", l.max_values },
-        { "max_tensor_bytes", l.max_tensor_bytes },
-        { "max_densified_bytes", l.max_densified_bytes },
-        { "max_parsed_bytes", l.max_parsed_bytes },
+        { "max_depth", limits.max_depth },
+        { "max_subgraph_depth", limits.max_subgraph_depth },
+        { "max_nodes", limits.max_nodes },
+        { "max_values", limits.max_values },
+        { "max_tensor_bytes", limits.max_tensor_bytes },
+        { "max_densified_bytes", limits.max_densified_bytes },
+        { "max_parsed_bytes", limits.max_parsed_bytes },
     };
     inlay_options *options = make();
     char text[32];

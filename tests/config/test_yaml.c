@@ -27,11 +27,11 @@ static int remove_folder(void **state)
 
 static void write_bytes(const char *to, const void *data, size_t bytes)
 {
-    FILE *f = fopen(to, "wb");
+    FILE *file = fopen(to, "wb");
 
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
 }
 
 static inlay_options *make(void)
@@ -280,17 +280,17 @@ static void large(void **state)
 
     (void)state;
     assert_non_null(text);
-    for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
         inlay_options *options = make();
-        size_t n = strlen(parts[p]), bytes = 0;
+        size_t n = strlen(parts[part]), bytes = 0;
 
         for (; bytes + n < 1 << 20; bytes += n)
-            memcpy(text + bytes, parts[p], n);
+            memcpy(text + bytes, parts[part], n);
         write_bytes(path, text, bytes);
         (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
         bytes = (size_t)snprintf(text, 64, "dim: [");
         for (; bytes + n < 1 << 20; bytes += n)
-            memcpy(text + bytes, parts[p], n);
+            memcpy(text + bytes, parts[part], n);
         write_bytes(path, text, bytes);
         (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
         inlay_options_destroy(options);
@@ -323,16 +323,16 @@ static void mutants(void **state)
                                           ">\n",    "---\n",   "...\n",   "%YAML 1.1\n", "\\u0000", "\377",
                                           "\0",     "options", "name: x", "  ",          "\303\251" };
     char sample[8192], *text = malloc(1 << 16);
-    FILE *f = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
+    FILE *file = fopen(INLAY_SOURCE_DIR "/samples/inlay.yaml", "rb");
     size_t bytes, taken = 0;
     uint64_t seed = 1;
 
     (void)state;
-    assert_non_null(f);
+    assert_non_null(file);
     assert_non_null(text);
-    bytes = fread(sample, 1, sizeof sample, f);
+    bytes = fread(sample, 1, sizeof sample, file);
     assert_true(bytes < sizeof sample);
-    (void)fclose(f);
+    (void)fclose(file);
     sample[bytes] = '\0';
     for (size_t i = 0; i < bytes; i++) {
         size_t indent = sample[i] == '#' && (i == 0 || sample[i - 1] == '\n') ? strspn(&sample[i + 1], " ") : 1;
@@ -373,11 +373,11 @@ static void mutants(void **state)
         assert_int_equal(status == INLAY_OK, mistakes == 0);
         assert_int_equal(status == INLAY_OK, diag.text[0] == '\0');
         for (uint32_t i = 0; status != INLAY_OK; i++) {
-            inlay_setting s = { .struct_size = sizeof s };
+            inlay_setting setting = { .struct_size = sizeof setting };
 
-            if (inlay_options_setting(options, i, &s) != INLAY_OK)
+            if (inlay_options_setting(options, i, &setting) != INLAY_OK)
                 break;
-            assert_int_equal(s.source, INLAY_SOURCE_DEFAULT);
+            assert_int_equal(setting.source, INLAY_SOURCE_DEFAULT);
         }
         inlay_options_destroy(options);
     }
@@ -411,7 +411,7 @@ static void layers(void **state)
         uint32_t counts = user.privileged ? set & ~(2u | 8u) : set, wanted = 0;
         inlay_options *options = make();
         char text[32], origin[256];
-        inlay_setting s = { .struct_size = sizeof s };
+        inlay_setting setting = { .struct_size = sizeof setting };
 
         for (uint32_t layer = 0; layer < 5; layer++)
             if ((counts >> layer & 1) != 0)
@@ -431,10 +431,10 @@ static void layers(void **state)
         assert_int_equal(config_load_standard(options, system_file, &user, &diag), INLAY_OK);
         (void)snprintf(text, sizeof text, "%u", wanted);
         has(options, "intra_threads", text);
-        for (uint32_t i = 0; inlay_options_setting(options, i, &s) == INLAY_OK; i++)
-            if (strcmp(s.name, "intra_threads") == 0)
+        for (uint32_t i = 0; inlay_options_setting(options, i, &setting) == INLAY_OK; i++)
+            if (strcmp(setting.name, "intra_threads") == 0)
                 break;
-        assert_int_equal(s.source, wanted);
+        assert_int_equal(setting.source, wanted);
         (void)snprintf(origin, sizeof origin, "%s:%u",
                        wanted == 1   ? system_file
                        : wanted == 2 ? user_file
@@ -442,10 +442,10 @@ static void layers(void **state)
                        wanted == 1   ? 2u
                        : wanted == 2 ? 1u
                                      : 3u);
-        assert_string_equal(s.origin, wanted == 0   ? "default"
-                                      : wanted == 4 ? "INLAY_INTRA_THREADS"
-                                      : wanted == 5 ? "set by the program"
-                                                    : origin);
+        assert_string_equal(setting.origin, wanted == 0   ? "default"
+                                            : wanted == 4 ? "INLAY_INTRA_THREADS"
+                                            : wanted == 5 ? "set by the program"
+                                                          : origin);
         inlay_options_destroy(options);
         (void)unlink(system_file);
         (void)unlink(user_file);

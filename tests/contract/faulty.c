@@ -17,21 +17,21 @@
 
 static inlay_status run_relu(const kit_call *call)
 {
-    const float *x = call->in[0].data;
-    float *y = call->out[0].data;
+    const float *input = call->in[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->in[0].count; i++)
-        y[i] = x[i] < 0 ? 0 : x[i];
+        output[i] = input[i] < 0 ? 0 : input[i];
     return INLAY_OK;
 }
 
 static inlay_status run_add(const kit_call *call)
 {
     const float *a = call->in[0].data, *b = call->in[1].data;
-    float *y = call->out[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->out[0].count; i++)
-        y[i] = a[i] + b[i];
+        output[i] = a[i] + b[i];
     return INLAY_OK;
 }
 
@@ -147,11 +147,12 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
     if (status != INLAY_OK)
         return status;
     for (uint32_t v = 0; declines("specialize") && v < request->value_count; v++) {
-        const inlay_value_state *x = INLAY_AT(inlay_value_state, request->values, request->value_stride, v);
+        const inlay_value_state *value_state = INLAY_AT(inlay_value_state, request->values, request->value_stride, v);
 
         /* The batch of the graphs that test_declines.c makes. */
-        if (x->rank == 2 && x->dims != NULL && x->dims[0] > 0 && x->dims[0] % 2 == 1)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)x->dims[0]);
+        if (value_state->rank == 2 && value_state->dims != NULL && value_state->dims[0] > 0 &&
+            value_state->dims[0] % 2 == 1)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)value_state->dims[0]);
     }
     return good.specialize(state, compiled, request, out_instance, diag);
 }

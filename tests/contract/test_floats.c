@@ -50,13 +50,13 @@ static void changed_floats(void **unused)
             fail_msg("%s: %s", faults[i], diag.text);
         assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
         for (int run = 0; run < 2; run++) {
-            inlay_value *x = NULL;
+            inlay_value *value = NULL;
             const int64_t dims[3] = { 3, 4, 5 };
 
-            assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, &diag), INLAY_OK);
-            assert_int_equal(inlay_context_set_input(context, 0, x, &diag), INLAY_OK);
+            assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, &diag), INLAY_OK);
+            assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
             (void)!inlay_context_run(context, NULL, &diag);
-            inlay_value_unref(x);
+            inlay_value_unref(value);
         }
         inlay_context_destroy(context);
         inlay_session_destroy(session);

@@ -6,16 +6,16 @@
 static struct rig open_relu(inlay_diag *diag, inlay_status want)
 {
     const char *options[] = { "providers", "faulty", "probe", "never", "cache_dir", "", NULL };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
-    mw_node(&w, "Relu", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    assert_int_equal(rig_try_open(&w, options, &r, diag), want);
-    return r;
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_node(&wire, "Relu", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&wire, mark);
+    assert_int_equal(rig_try_open(&wire, options, &rig, diag), want);
+    return rig;
 }
 
 static inlay_status refuse(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
@@ -28,11 +28,11 @@ static inlay_status refuse(const inlay_host *host, const inlay_plugin **out_plug
 static void registered(void **unused)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)unused;
-    r = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* nobody has it yet */
-    rig_close(&r);
+    rig = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* nobody has it yet */
+    rig_close(&rig);
     assert_int_equal(inlay_plugin_register(refuse, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(diag.code, INLAY_UNSUPPORTED);
     assert_string_equal(diag.text, "not in this program");
@@ -40,11 +40,11 @@ static void registered(void **unused)
     assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK);
     assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK); /* once is enough */
     for (int i = 0; i < 2; i++) {
-        r = open_relu(&diag, INLAY_OK);
-        rig_floats(&r, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2,3", (float[]){ 0, 2, 0, 4, 0, 6 });
-        rig_close(&r);
+        rig = open_relu(&diag, INLAY_OK);
+        rig_floats(&rig, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2,3", (float[]){ 0, 2, 0, 4, 0, 6 });
+        rig_close(&rig);
     }
 }
 
@@ -55,28 +55,28 @@ static void bound_outputs(void **unused)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *large = NULL, *small = NULL;
     float room[3] = { 0 };
-    struct rig r;
+    struct rig rig;
 
     (void)unused;
-    r = open_relu(&diag, INLAY_OK);
+    rig = open_relu(&diag, INLAY_OK);
     must.flags = INLAY_RUN_OUTPUTS_BOUND;
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (int64_t[]){ 2, 3 }, &large, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, (int64_t[]){ 1, 3 }, room, sizeof room, &small, &diag),
                      INLAY_OK);
-    rig_floats(&r, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
-    assert_int_equal(inlay_context_set_output(r.context, 0, large, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_OK);
-    assert_ptr_equal(inlay_context_output(r.context, 0), large);
-    assert_int_equal(inlay_context_set_output(r.context, 0, small, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_SHAPE_MISMATCH);
+    rig_floats(&rig, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
+    assert_int_equal(inlay_context_set_output(rig.context, 0, large, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_OK);
+    assert_ptr_equal(inlay_context_output(rig.context, 0), large);
+    assert_int_equal(inlay_context_set_output(rig.context, 0, small, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_SHAPE_MISMATCH);
     assert_non_null(strstr(diag.text, "output 0 ('y') takes 24 bytes"));
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK); /* as before: other memory */
-    assert_ptr_not_equal(inlay_context_output(r.context, 0), small);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK); /* as before: other memory */
+    assert_ptr_not_equal(inlay_context_output(rig.context, 0), small);
     must.flags = 1u << 9;
-    assert_int_equal(inlay_context_run(r.context, &must, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_INVALID_ARGUMENT);
     inlay_value_unref(large);
     inlay_value_unref(small);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

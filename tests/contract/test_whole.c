@@ -34,98 +34,99 @@ static const char *some(char (*list)[12], uint32_t count)
     return roll(2) == 0 ? list[count - 1] : list[roll(count)];
 }
 
-static void write_nodes(struct wire *w, struct scope *s, uint32_t count, uint32_t depth);
+static void write_nodes(struct wire *wire, struct scope *scope, uint32_t count, uint32_t depth);
 
 /* A body that computes one or two floats from what is around it. */
-static void write_branch(struct wire *w, const struct scope *around, const char *attr, uint32_t outputs, uint32_t depth)
+static void write_branch(struct wire *wire, const struct scope *around, const char *attr, uint32_t outputs,
+                         uint32_t depth)
 {
-    mw_body b = mw_body_begin(w, attr, attr);
-    struct scope *s = malloc(sizeof *s);
+    mw_body body = mw_body_begin(wire, attr, attr);
+    struct scope *scope = malloc(sizeof *scope);
     char name[12];
 
-    assert_non_null(s);
-    *s = *around;
-    write_nodes(w, s, 1 + roll(3), depth + 1);
+    assert_non_null(scope);
+    *scope = *around;
+    write_nodes(wire, scope, 1 + roll(3), depth + 1);
     for (uint32_t o = 0; o < outputs; o++) {
         (void)snprintf(name, sizeof name, "v%u", made++);
-        mw_node(w, o == 0 ? "Neg" : "Abs", some(s->floats, s->float_count), name);
-        mw_value(w, MW_OUTPUT, name, RIG_FLOAT, NULL);
+        mw_node(wire, o == 0 ? "Neg" : "Abs", some(scope->floats, scope->float_count), name);
+        mw_value(wire, MW_OUTPUT, name, RIG_FLOAT, NULL);
     }
-    free(s);
-    mw_body_end(w, b);
+    free(scope);
+    mw_body_end(wire, body);
 }
 
 /* The body of a Loop (with a head of iteration and condition) or Scan: carried floats, a slice, and what is stacked. */
-static void write_body(struct wire *w, const struct scope *around, bool scan, uint32_t carried, uint32_t stacked,
+static void write_body(struct wire *wire, const struct scope *around, bool scan, uint32_t carried, uint32_t stacked,
                        uint32_t depth)
 {
-    mw_body b = mw_body_begin(w, "body", "body");
-    struct scope *s = malloc(sizeof *s);
+    mw_body body = mw_body_begin(wire, "body", "body");
+    struct scope *scope = malloc(sizeof *scope);
     char name[12], odd[12], go[12];
 
-    assert_non_null(s);
-    *s = *around;
+    assert_non_null(scope);
+    *scope = *around;
     (void)snprintf(go, sizeof go, "c%u", made++);
     (void)snprintf(name, sizeof name, "i%u", made++);
     if (!scan) {
-        mw_value(w, MW_INPUT, name, RIG_INT64, "");
-        mw_value(w, MW_INPUT, go, RIG_BOOL, "");
+        mw_value(wire, MW_INPUT, name, RIG_INT64, "");
+        mw_value(wire, MW_INPUT, go, RIG_BOOL, "");
         (void)snprintf(odd, sizeof odd, "b%u", made++);
         char both[32];
         (void)snprintf(both, sizeof both, "%s,one", name);
-        mw_node(w, "Less", both, odd);
-        add_name(s->bools, &s->bool_count, odd);
+        mw_node(wire, "Less", both, odd);
+        add_name(scope->bools, &scope->bool_count, odd);
     }
     for (uint32_t i = 0; i < carried + scan; i++) {
         (void)snprintf(name, sizeof name, "v%u", made++);
-        mw_value(w, MW_INPUT, name, RIG_FLOAT, NULL);
-        add_name(s->floats, &s->float_count, name);
+        mw_value(wire, MW_INPUT, name, RIG_FLOAT, NULL);
+        add_name(scope->floats, &scope->float_count, name);
     }
-    write_nodes(w, s, 1 + roll(3), depth + 1);
+    write_nodes(wire, scope, 1 + roll(3), depth + 1);
     if (!scan) {
         (void)snprintf(name, sizeof name, "g%u", made++);
-        mw_node(w, "Identity", go, name);
-        mw_value(w, MW_OUTPUT, name, RIG_BOOL, "");
+        mw_node(wire, "Identity", go, name);
+        mw_value(wire, MW_OUTPUT, name, RIG_BOOL, "");
     }
     for (uint32_t o = 0; o < carried + stacked; o++) {
         (void)snprintf(name, sizeof name, "v%u", made++);
-        mw_node(w, o % 2 == 0 ? "Neg" : "Relu", some(s->floats, s->float_count), name);
-        mw_value(w, MW_OUTPUT, name, RIG_FLOAT, NULL);
+        mw_node(wire, o % 2 == 0 ? "Neg" : "Relu", some(scope->floats, scope->float_count), name);
+        mw_value(wire, MW_OUTPUT, name, RIG_FLOAT, NULL);
     }
-    free(s);
-    mw_body_end(w, b);
+    free(scope);
+    mw_body_end(wire, body);
 }
 
-static void write_control(struct wire *w, struct scope *s, uint32_t depth)
+static void write_control(struct wire *wire, struct scope *scope, uint32_t depth)
 {
     static const char *const trips[] = { "n", "two", "three" };
     uint32_t kind = roll(3), outputs = 1 + roll(2), stacked = kind == 0 ? 0 : roll(2);
     char in[96] = "", out[48] = "", name[12];
-    wire_mark n;
+    wire_mark mark;
 
     if (kind == 2)
         outputs = 1;
     if (kind == 0)
-        (void)snprintf(in, sizeof in, "%s", s->bools[roll(s->bool_count)]);
+        (void)snprintf(in, sizeof in, "%s", scope->bools[roll(scope->bool_count)]);
     else if (kind == 1)
         (void)snprintf(in, sizeof in, "%s,_", trips[roll(3)]);
     for (uint32_t o = 0; kind != 0 && o < outputs; o++)
         (void)snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s", in[0] != '\0' ? "," : "",
-                       some(s->floats, s->float_count));
+                       some(scope->floats, scope->float_count));
     if (kind == 2)
-        (void)snprintf(in + strlen(in), sizeof in - strlen(in), ",%s", s->stacks[roll(s->stack_count)]);
+        (void)snprintf(in + strlen(in), sizeof in - strlen(in), ",%s", scope->stacks[roll(scope->stack_count)]);
     for (uint32_t o = 0; o < outputs + stacked; o++)
         (void)snprintf(out + strlen(out), sizeof out - strlen(out), "%sv%u", o > 0 ? "," : "", made++);
-    n = mw_node_begin(w, kind == 0 ? "If" : kind == 1 ? "Loop" : "Scan", in, out);
+    mark = mw_node_begin(wire, kind == 0 ? "If" : kind == 1 ? "Loop" : "Scan", in, out);
     if (kind == 2)
-        rig_attr_int(w, "num_scan_inputs", 1);
+        rig_attr_int(wire, "num_scan_inputs", 1);
     if (kind == 0) {
-        write_branch(w, s, "then_branch", outputs, depth);
-        write_branch(w, s, "else_branch", outputs, depth);
+        write_branch(wire, scope, "then_branch", outputs, depth);
+        write_branch(wire, scope, "else_branch", outputs, depth);
     } else {
-        write_body(w, s, kind == 2, outputs, stacked, depth);
+        write_body(wire, scope, kind == 2, outputs, stacked, depth);
     }
-    wire_end(w, n);
+    wire_end(wire, mark);
     for (uint32_t o = 0; o < outputs + stacked; o++) {
         const char *at = out;
 
@@ -133,13 +134,13 @@ static void write_control(struct wire *w, struct scope *s, uint32_t depth)
             at = strchr(at, ',') + 1;
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         if (o < outputs)
-            add_name(s->floats, &s->float_count, name);
+            add_name(scope->floats, &scope->float_count, name);
         else
-            add_name(s->stacks, &s->stack_count, name);
+            add_name(scope->stacks, &scope->stack_count, name);
     }
 }
 
-static void write_nodes(struct wire *w, struct scope *s, uint32_t count, uint32_t depth)
+static void write_nodes(struct wire *wire, struct scope *scope, uint32_t count, uint32_t depth)
 {
     static const char *const ops[] = { "Add", "Sub", "Mul", "Neg", "Abs", "Relu" };
 
@@ -148,65 +149,66 @@ static void write_nodes(struct wire *w, struct scope *s, uint32_t count, uint32_
         char in[32], name[12];
 
         if (roll(depth == 0 ? 2 : 4) == 0 && depth < DEEPEST) {
-            write_control(w, s, depth);
+            write_control(wire, scope, depth);
             continue;
         }
         (void)snprintf(name, sizeof name, "v%u", made++);
         if (strcmp(op, "Mul") == 0)
-            (void)snprintf(in, sizeof in, "%s,half", some(s->floats, s->float_count));
+            (void)snprintf(in, sizeof in, "%s,half", some(scope->floats, scope->float_count));
         else if (op[0] == 'A' && op[1] == 'd')
-            (void)snprintf(in, sizeof in, "%s,%s", some(s->floats, s->float_count), some(s->floats, s->float_count));
+            (void)snprintf(in, sizeof in, "%s,%s", some(scope->floats, scope->float_count),
+                           some(scope->floats, scope->float_count));
         else if (op[0] == 'S')
-            (void)snprintf(in, sizeof in, "%s,%s", some(s->floats, s->float_count), s->floats[0]);
+            (void)snprintf(in, sizeof in, "%s,%s", some(scope->floats, scope->float_count), scope->floats[0]);
         else
-            (void)snprintf(in, sizeof in, "%s", some(s->floats, s->float_count));
-        mw_node(w, op, in, name);
-        add_name(s->floats, &s->float_count, name);
+            (void)snprintf(in, sizeof in, "%s", some(scope->floats, scope->float_count));
+        mw_node(wire, op, in, name);
+        add_name(scope->floats, &scope->float_count, name);
     }
 }
 
-static void write_graph(struct wire *w, uint64_t seed)
+static void write_graph(struct wire *wire, uint64_t seed)
 {
-    wire_mark g = mw_begin(w, 8, 17);
-    struct scope *s = calloc(1, sizeof *s);
+    wire_mark mark = mw_begin(wire, 8, 17);
+    struct scope *scope = calloc(1, sizeof *scope);
 
-    assert_non_null(s);
+    assert_non_null(scope);
     dice = seed;
     made = 0;
-    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N,3");
-    mw_value(w, MW_INPUT, "flag", RIG_BOOL, "");
-    mw_value(w, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(w, MW_INPUT, "s", RIG_FLOAT, "T,N,3");
-    rig_scalar(w, "half", RIG_FLOAT, 0.5);
-    rig_ints(w, "one", 0, 1, (int64_t[]){ 1 });
-    rig_ints(w, "two", 0, 1, (int64_t[]){ 2 });
-    rig_ints(w, "three", 0, 1, (int64_t[]){ 3 });
-    add_name(s->floats, &s->float_count, "x");
-    add_name(s->bools, &s->bool_count, "flag");
-    add_name(s->stacks, &s->stack_count, "s");
-    write_nodes(w, s, 3 + roll(4), 0);
-    write_control(w, s, 0);
-    for (uint32_t k = s->float_count - 1; k >= 1 && k + 3 > s->float_count; k--)
-        mw_value(w, MW_OUTPUT, s->floats[k], RIG_FLOAT, NULL);
-    for (uint32_t k = 1; k < s->stack_count; k++)
-        mw_value(w, MW_OUTPUT, s->stacks[k], RIG_FLOAT, NULL);
-    free(s);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N,3");
+    mw_value(wire, MW_INPUT, "flag", RIG_BOOL, "");
+    mw_value(wire, MW_INPUT, "n", RIG_INT64, "");
+    mw_value(wire, MW_INPUT, "s", RIG_FLOAT, "T,N,3");
+    rig_scalar(wire, "half", RIG_FLOAT, 0.5);
+    rig_ints(wire, "one", 0, 1, (int64_t[]){ 1 });
+    rig_ints(wire, "two", 0, 1, (int64_t[]){ 2 });
+    rig_ints(wire, "three", 0, 1, (int64_t[]){ 3 });
+    add_name(scope->floats, &scope->float_count, "x");
+    add_name(scope->bools, &scope->bool_count, "flag");
+    add_name(scope->stacks, &scope->stack_count, "s");
+    write_nodes(wire, scope, 3 + roll(4), 0);
+    write_control(wire, scope, 0);
+    for (uint32_t k = scope->float_count - 1; k >= 1 && k + 3 > scope->float_count; k--)
+        mw_value(wire, MW_OUTPUT, scope->floats[k], RIG_FLOAT, NULL);
+    for (uint32_t k = 1; k < scope->stack_count; k++)
+        mw_value(wire, MW_OUTPUT, scope->stacks[k], RIG_FLOAT, NULL);
+    free(scope);
+    wire_end(wire, mark);
 }
 
 /* ------------------------------------------------------------------ sessions */
 
-static struct rig open_with(struct wire *w, const char *what, const char *providers, const char *name,
+static struct rig open_with(struct wire *wire, const char *what, const char *providers, const char *name,
                             const char *value)
 {
     const char *options[] = { "providers", providers, "plugin_dirs", FAULTY_DIR, "probe", "never",
                               "cache_dir", "",        name,          value,      NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
-    if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
+    if (rig_try_open(wire, options, &rig, &diag) != INLAY_OK)
         fail_msg("%s on %s: %s", what, providers, diag.text);
-    return r;
+    return rig;
 }
 
 struct text {
@@ -216,31 +218,31 @@ struct text {
 
 static void append(void *user, const char *piece, size_t bytes)
 {
-    struct text *t = user;
-    char *more = realloc(t->bytes, t->count + bytes + 1);
+    struct text *text = user;
+    char *more = realloc(text->bytes, text->count + bytes + 1);
 
     assert_non_null(more);
-    memcpy(more + t->count, piece, bytes);
-    t->bytes = more;
-    t->count += bytes;
-    t->bytes[t->count] = '\0';
+    memcpy(more + text->count, piece, bytes);
+    text->bytes = more;
+    text->count += bytes;
+    text->bytes[text->count] = '\0';
 }
 
 /* How many offers of the provider a session's plan has. */
-static uint32_t taken(const struct rig *r)
+static uint32_t taken(const struct rig *rig)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
-    struct text t = { 0 };
+    struct text text = { 0 };
 
-    assert_int_equal(inlay_session_plan_save(r->session, append, &t, &diag), INLAY_OK);
-    for (const char *at = strstr(t.bytes, "\"offers\""); at != NULL && (at = strstr(at, "\"whole\"")) != NULL; at++)
+    assert_int_equal(inlay_session_plan_save(rig->session, append, &text, &diag), INLAY_OK);
+    for (const char *at = strstr(text.bytes, "\"offers\""); at != NULL && (at = strstr(at, "\"whole\"")) != NULL; at++)
         count++;
-    free(t.bytes);
+    free(text.bytes);
     return count;
 }
 
-static void feed(struct rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
+static void feed(struct rig *rig, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
 {
     float x[64];
     const char *shapes[] = { "1,3", "2,3", "3,3", "4,3" };
@@ -249,25 +251,25 @@ static void feed(struct rig *r, int64_t rows, int64_t steps, int64_t n, uint8_t 
     for (int i = 0; i < 64; i++)
         x[i] = (float)(i * 7 % 13 - 6) / 4;
     (void)snprintf(stack, sizeof stack, "%d,%d,3", (int)steps, (int)rows);
-    rig_floats(r, 0, shapes[rows - 1], x);
-    rig_set(r, 1, INLAY_BOOL, "", &flag);
-    rig_set(r, 2, INLAY_INT64, "", &n);
-    rig_floats(r, 3, stack, x);
+    rig_floats(rig, 0, shapes[rows - 1], x);
+    rig_set(rig, 1, INLAY_BOOL, "", &flag);
+    rig_set(rig, 2, INLAY_INT64, "", &n);
+    rig_floats(rig, 3, stack, x);
 }
 
 static void compare(const struct rig *a, const struct rig *b, const char *what)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(b->session); k++) {
-        const inlay_value *x = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+        const inlay_value *value = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
 
-        assert_non_null(x);
+        assert_non_null(value);
         assert_non_null(y);
-        if (inlay_value_rank(x) != inlay_value_rank(y) || inlay_value_bytes(x) != inlay_value_bytes(y))
+        if (inlay_value_rank(value) != inlay_value_rank(y) || inlay_value_bytes(value) != inlay_value_bytes(y))
             fail_msg("%s: output %u has another shape", what, k);
-        for (uint64_t i = 0; i < inlay_value_bytes(x) / 4; i++) /* 0 and -0 are one */
-            if (((const float *)inlay_value_data(x))[i] != ((const float *)inlay_value_data(y))[i])
+        for (uint64_t i = 0; i < inlay_value_bytes(value) / 4; i++) /* 0 and -0 are one */
+            if (((const float *)inlay_value_data(value))[i] != ((const float *)inlay_value_data(y))[i])
                 fail_msg("%s: output %u, element %llu: %g instead of %g", what, k, (unsigned long long)i,
-                         (double)((const float *)inlay_value_data(x))[i],
+                         (double)((const float *)inlay_value_data(value))[i],
                          (double)((const float *)inlay_value_data(y))[i]);
     }
 }
@@ -283,14 +285,14 @@ static void random_graphs(void **state)
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         const char *mode = modes[seed % 6];
         char what[96];
-        struct wire v = { 0 }, w = { 0 };
+        struct wire wire = { 0 }, w = { 0 };
         struct rig a, b;
 
         (void)snprintf(what, sizeof what, "graph %llu, '%s'", (unsigned long long)seed, mode);
         assert_int_equal(setenv("WHOLE", mode, 1), 0);
-        write_graph(&v, seed);
+        write_graph(&wire, seed);
         write_graph(&w, seed);
-        a = open_with(&v, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
+        a = open_with(&wire, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
         b = open_with(&w, what, "reference", "level", "0");
         most += taken(&a) > 0;
         for (int64_t run = 0; run < 6; run++) {
@@ -311,43 +313,43 @@ static void random_graphs(void **state)
 /* ------------------------------------------------------------------ one node */
 
 /* y = flag ? x * sigmoid(x) : x + x, with x around the body. */
-static void write_swish(struct wire *w)
+static void write_swish(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), n;
-    mw_body b;
+    wire_mark mark = mw_begin(wire, 8, 17), n;
+    mw_body body;
 
-    mw_value(w, MW_INPUT, "flag", RIG_BOOL, "");
-    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N,3");
-    n = mw_node_begin(w, "If", "flag", "y");
-    b = mw_body_begin(w, "then_branch", "then");
-    mw_node(w, "Sigmoid", "x", "gate");
-    mw_node(w, "Mul", "x,gate", "swish");
-    mw_value(w, MW_OUTPUT, "swish", RIG_FLOAT, NULL);
-    mw_body_end(w, b);
-    b = mw_body_begin(w, "else_branch", "else");
-    mw_node(w, "Add", "x,x", "double");
-    mw_value(w, MW_OUTPUT, "double", RIG_FLOAT, NULL);
-    mw_body_end(w, b);
-    wire_end(w, n);
-    mw_value(w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "flag", RIG_BOOL, "");
+    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N,3");
+    n = mw_node_begin(wire, "If", "flag", "y");
+    body = mw_body_begin(wire, "then_branch", "then");
+    mw_node(wire, "Sigmoid", "x", "gate");
+    mw_node(wire, "Mul", "x,gate", "swish");
+    mw_value(wire, MW_OUTPUT, "swish", RIG_FLOAT, NULL);
+    mw_body_end(wire, body);
+    body = mw_body_begin(wire, "else_branch", "else");
+    mw_node(wire, "Add", "x,x", "double");
+    mw_value(wire, MW_OUTPUT, "double", RIG_FLOAT, NULL);
+    mw_body_end(wire, body);
+    wire_end(wire, n);
+    mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
-static void run_swish(struct rig *r)
+static void run_swish(struct rig *rig)
 {
     const float x[3] = { 1, -2, 3 }, twice[3] = { 2, -4, 6 };
     const uint8_t no = 0, yes = 1;
-    const float *y;
+    const float *output;
 
-    rig_set(r, 0, INLAY_BOOL, "", &no);
-    rig_floats(r, 1, "1,3", x);
-    rig_run(r);
-    rig_expect_floats(r, 0, "1,3", twice);
-    rig_set(r, 0, INLAY_BOOL, "", &yes);
-    rig_run(r);
-    y = inlay_value_data(inlay_context_output(r->context, 0));
-    assert_float_equal(y[0], 0.7310586f, 1e-6);
-    assert_float_equal(y[1], -0.2384058f, 1e-6);
+    rig_set(rig, 0, INLAY_BOOL, "", &no);
+    rig_floats(rig, 1, "1,3", x);
+    rig_run(rig);
+    rig_expect_floats(rig, 0, "1,3", twice);
+    rig_set(rig, 0, INLAY_BOOL, "", &yes);
+    rig_run(rig);
+    output = inlay_value_data(inlay_context_output(rig->context, 0));
+    assert_float_equal(output[0], 0.7310586f, 1e-6);
+    assert_float_equal(output[1], -0.2384058f, 1e-6);
 }
 
 /* Nobody else knows what is in the bodies: they need no provider of their own. */
@@ -357,48 +359,48 @@ static void alone(void **state)
         "providers", "whole", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
     };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     assert_int_equal(setenv("WHOLE", "if", 1), 0);
-    write_swish(&w);
-    r = open_with(&w, "swish", "whole", NULL, NULL);
-    assert_int_equal(taken(&r), 1);
-    run_swish(&r);
-    rig_close(&r);
+    write_swish(&wire);
+    rig = open_with(&wire, "swish", "whole", NULL, NULL);
+    assert_int_equal(taken(&rig), 1);
+    run_swish(&rig);
+    rig_close(&rig);
     assert_int_equal(setenv("WHOLE", "loop", 1), 0);
-    write_swish(&w);
-    assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_UNSUPPORTED);
+    write_swish(&wire);
+    assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "only nodes with bodies run here"));
-    rig_close(&r);
+    rig_close(&rig);
     /* It declines, and nobody else is there. */
     assert_int_equal(setenv("WHOLE", "if compile", 1), 0);
     for (int round = 0; round < 2; round++) {
         inlay_status status;
 
-        write_swish(&w);
-        status = rig_try_open(&w, options, &r, &diag);
+        write_swish(&wire);
+        status = rig_try_open(&wire, options, &rig, &diag);
         if (status != INLAY_OK)
             assert_int_equal(status, INLAY_UNSUPPORTED);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
 /* What a pass made of a body is undone where that makes the provider take the node. */
 static void made_in_bodies(void **state)
 {
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     for (int strict = 0; strict < 2; strict++) {
         assert_int_equal(setenv("WHOLE", strict ? "if strict" : "if", 1), 0);
-        write_swish(&w);
-        r = open_with(&w, "swish", "whole,reference", "level", "99");
-        assert_int_equal(taken(&r), 1);
-        run_swish(&r);
-        rig_close(&r);
+        write_swish(&wire);
+        rig = open_with(&wire, "swish", "whole,reference", "level", "99");
+        assert_int_equal(taken(&rig), 1);
+        run_swish(&rig);
+        rig_close(&rig);
     }
 }
 
@@ -416,57 +418,57 @@ static void rules(void **state)
                               "probe",     "never",           "cache_dir",   "",
                               "pin",       "op:If=whole",     NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(setenv("WHOLE", rows[i].whole, 1), 0);
-        write_swish(&w);
-        r = open_with(&w, rows[i].value, "whole,reference", rows[i].name, rows[i].value);
-        if (taken(&r) != rows[i].taken)
-            fail_msg("%s %s: %u nodes taken", rows[i].name, rows[i].value, taken(&r));
-        run_swish(&r);
-        rig_close(&r);
+        write_swish(&wire);
+        rig = open_with(&wire, rows[i].value, "whole,reference", rows[i].name, rows[i].value);
+        if (taken(&rig) != rows[i].taken)
+            fail_msg("%s %s: %u nodes taken", rows[i].name, rows[i].value, taken(&rig));
+        run_swish(&rig);
+        rig_close(&rig);
     }
     assert_int_equal(setenv("WHOLE", "loop", 1), 0);
-    write_swish(&w);
-    assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_INVALID_ARGUMENT);
+    write_swish(&wire);
+    assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "name nodes of their bodies"));
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void saved_plans(void **state)
 {
     char path[] = "/tmp/inlay-bodies-XXXXXX";
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct text t = { 0 };
+    struct wire wire = { 0 };
+    struct text text = { 0 };
     int fd = mkstemp(path);
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     assert_true(fd >= 0);
     for (int whole = 0; whole < 2; whole++) {
-        FILE *f;
+        FILE *file;
 
         assert_int_equal(setenv("WHOLE", "if", 1), 0);
-        write_swish(&w);
-        r = open_with(&w, "swish", "whole,reference", "forbid", whole ? "op:If=reference" : "op:If=whole");
-        t.count = 0;
-        assert_int_equal(inlay_session_plan_save(r.session, append, &t, &diag), INLAY_OK);
-        rig_close(&r);
-        f = fopen(path, "w");
-        assert_non_null(f);
-        assert_int_equal(fwrite(t.bytes, 1, t.count, f), t.count);
-        assert_int_equal(fclose(f), 0);
-        write_swish(&w);
-        r = open_with(&w, "swish", "whole,reference", "plan", path);
-        assert_int_equal(taken(&r), (uint32_t)whole);
-        run_swish(&r);
-        rig_close(&r);
+        write_swish(&wire);
+        rig = open_with(&wire, "swish", "whole,reference", "forbid", whole ? "op:If=reference" : "op:If=whole");
+        text.count = 0;
+        assert_int_equal(inlay_session_plan_save(rig.session, append, &text, &diag), INLAY_OK);
+        rig_close(&rig);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(text.bytes, 1, text.count, file), text.count);
+        assert_int_equal(fclose(file), 0);
+        write_swish(&wire);
+        rig = open_with(&wire, "swish", "whole,reference", "plan", path);
+        assert_int_equal(taken(&rig), (uint32_t)whole);
+        run_swish(&rig);
+        rig_close(&rig);
     }
-    free(t.bytes);
+    free(text.bytes);
     (void)close(fd);
     (void)unlink(path);
 }

@@ -38,6 +38,6 @@ bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool str
 whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, uint32_t node_count,
                              const uint32_t *inputs, uint32_t input_count, const uint32_t *outputs,
                              uint32_t output_count);
-void whole_free(whole_graph *g);
-inlay_status whole_execute(const whole_graph *g, const inlay_host *host, const inlay_exec_args *args);
+void whole_free(whole_graph *graph);
+inlay_status whole_execute(const whole_graph *graph, const inlay_host *host, const inlay_exec_args *args);
 #endif

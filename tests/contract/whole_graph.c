@@ -9,65 +9,66 @@ static const char *const names[] = {
 #undef OP
 };
 
-static uint32_t op_of(const inlay_node_info *n)
+static uint32_t op_of(const inlay_node_info *node)
 {
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], n->op_type.data) == 0 && strcmp(n->domain.data, "ai.onnx") == 0)
+        if (strcmp(names[i], node->op_type.data) == 0 && strcmp(node->domain.data, "ai.onnx") == 0)
             return i;
     return INLAY_NONE;
 }
 
-static const inlay_attr_info *attr_of(const inlay_node_info *n, const char *name)
+static const inlay_attr_info *attr_of(const inlay_node_info *node, const char *name)
 {
-    for (uint32_t i = 0; i < n->attr_count; i++) {
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, n->attrs, n->attr_stride, i);
+    for (uint32_t i = 0; i < node->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, i);
 
-        if (strcmp(a->name.data, name) == 0)
-            return a;
+        if (strcmp(attribute->name.data, name) == 0)
+            return attribute;
     }
     return NULL;
 }
 
-static bool all_zero(const inlay_node_info *n, const char *name)
+static bool all_zero(const inlay_node_info *node, const char *name)
 {
-    const inlay_attr_info *a = attr_of(n, name);
+    const inlay_attr_info *attribute = attr_of(node, name);
 
-    for (uint32_t i = 0; a != NULL && i < a->count; i++)
-        if (a->ints[i] != 0)
+    for (uint32_t i = 0; attribute != NULL && i < attribute->count; i++)
+        if (attribute->ints[i] != 0)
             return false;
     return true;
 }
 
-static bool is_simple(const inlay_value_info *v)
+static bool is_simple(const inlay_value_info *value)
 {
-    return v == NULL ||
-           (v->kind == INLAY_VALUE_TENSOR &&
-            (v->dtype == INLAY_FLOAT || v->dtype == INLAY_INT64 || v->dtype == INLAY_INT32 || v->dtype == INLAY_BOOL) &&
-            (v->rank == INLAY_RANK_UNKNOWN || v->rank <= WHOLE_RANK));
+    return value == NULL || (value->kind == INLAY_VALUE_TENSOR &&
+                             (value->dtype == INLAY_FLOAT || value->dtype == INLAY_INT64 ||
+                              value->dtype == INLAY_INT32 || value->dtype == INLAY_BOOL) &&
+                             (value->rank == INLAY_RANK_UNKNOWN || value->rank <= WHOLE_RANK));
 }
 
-bool whole_knows(const inlay_graph *graph, const inlay_node_info *n, bool strict, char *why)
+bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool strict, char *why)
 {
-    uint32_t op = op_of(n);
+    uint32_t op = op_of(node);
 
-    if (op == INLAY_NONE || n->input_count > WHOLE_OPERANDS || n->output_count > WHOLE_OPERANDS ||
+    if (op == INLAY_NONE || node->input_count > WHOLE_OPERANDS || node->output_count > WHOLE_OPERANDS ||
         (strict && op == WHOLE_Swish)) {
-        (void)snprintf(why, 200, "%.60s is not known here", n->op_type.data);
+        (void)snprintf(why, 200, "%.60s is not known here", node->op_type.data);
         return false;
     }
     if (op == WHOLE_Scan &&
-        (n->since_version < 9 || !all_zero(n, "scan_input_axes") || !all_zero(n, "scan_output_axes") ||
-         !all_zero(n, "scan_input_directions") || !all_zero(n, "scan_output_directions"))) {
+        (node->since_version < 9 || !all_zero(node, "scan_input_axes") || !all_zero(node, "scan_output_axes") ||
+         !all_zero(node, "scan_input_directions") || !all_zero(node, "scan_output_directions"))) {
         (void)snprintf(why, 200, "Scan runs forwards along axis 0 here");
         return false;
     }
-    for (uint32_t i = 0; i < n->input_count + n->output_count; i++)
-        if (!is_simple(inlay_graph_value(graph, i < n->input_count ? n->inputs[i] : n->outputs[i - n->input_count]))) {
-            (void)snprintf(why, 200, "a value of %.60s is of another type", n->name.data);
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
+        if (!is_simple(inlay_graph_value(graph, i < node->input_count ? node->inputs[i]
+                                                                      : node->outputs[i - node->input_count]))) {
+            (void)snprintf(why, 200, "a value of %.60s is of another type", node->name.data);
             return false;
         }
-    for (uint32_t b = 0; b < n->body_count; b++) {
-        const inlay_graph *body = INLAY_AT(inlay_body, n->bodies, n->body_stride, b)->graph;
+    for (uint32_t b = 0; b < node->body_count; b++) {
+        const inlay_graph *body = INLAY_AT(inlay_body, node->bodies, node->body_stride, b)->graph;
 
         for (uint32_t i = 0; i < body->node_count; i++)
             if (!whole_knows(body, inlay_graph_node(body, i), strict, why))
@@ -96,25 +97,26 @@ static uint32_t *copy_list(const uint32_t *list, uint32_t count)
     return copy;
 }
 
-static void take_constant(const inlay_value_info *v, whole_value *out)
+static void take_constant(const inlay_value_info *value, whole_value *out)
 {
     int64_t dims[WHOLE_RANK];
 
-    for (uint32_t d = 0; d < v->rank; d++)
-        dims[d] = v->dims[d].value;
-    *out = whole_make(v->dtype, v->rank, dims);
-    whole_load(out, v->data);
+    for (uint32_t d = 0; d < value->rank; d++)
+        dims[d] = value->dims[d].value;
+    *out = whole_make(value->dtype, value->rank, dims);
+    whole_load(out, value->data);
 }
 
 static void take_body(const inlay_graph *around, whole_node *to, uint32_t k, const inlay_body *body)
 {
-    const inlay_graph *g = body->graph;
-    uint32_t *all = whole_alloc(g->node_count * sizeof *all);
+    const inlay_graph *graph = body->graph;
+    uint32_t *all = whole_alloc(graph->node_count * sizeof *all);
 
     (void)around;
-    for (uint32_t i = 0; i < g->node_count; i++)
+    for (uint32_t i = 0; i < graph->node_count; i++)
         all[i] = i;
-    to->bodies[k] = whole_translate(g, all, g->node_count, g->inputs, g->input_count, g->outputs, g->output_count);
+    to->bodies[k] = whole_translate(graph, all, graph->node_count, graph->inputs, graph->input_count, graph->outputs,
+                                    graph->output_count);
     to->capture_outer[k] = copy_list(body->capture_outer, body->capture_count);
     to->capture_inner[k] = copy_list(body->capture_inner, body->capture_count);
     to->capture_count[k] = body->capture_count;
@@ -139,21 +141,21 @@ whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, ui
         if ((inlay_graph_value(graph, v)->flags & INLAY_VALUE_CONSTANT) != 0 && is_simple(inlay_graph_value(graph, v)))
             take_constant(inlay_graph_value(graph, v), &g->constants[v]);
     for (uint32_t i = 0; i < node_count; i++) {
-        const inlay_node_info *n = inlay_graph_node(graph, nodes[i]);
+        const inlay_node_info *node = inlay_graph_node(graph, nodes[i]);
         whole_node *to = &g->nodes[i];
-        const inlay_attr_info *a;
+        const inlay_attr_info *attribute;
 
-        to->op = op_of(n);
-        to->input_count = n->input_count;
-        to->output_count = n->output_count;
-        memcpy(to->inputs, n->inputs, n->input_count * sizeof *to->inputs);
-        memcpy(to->outputs, n->outputs, n->output_count * sizeof *to->outputs);
-        if (to->op == WHOLE_Cast && (a = attr_of(n, "to")) != NULL)
-            to->to = (inlay_dtype)a->i;
-        if (to->op == WHOLE_Scan && (a = attr_of(n, "num_scan_inputs")) != NULL)
-            to->scan_inputs = (uint32_t)a->i;
-        for (uint32_t b = 0; b < n->body_count; b++) {
-            const inlay_body *body = INLAY_AT(inlay_body, n->bodies, n->body_stride, b);
+        to->op = op_of(node);
+        to->input_count = node->input_count;
+        to->output_count = node->output_count;
+        memcpy(to->inputs, node->inputs, node->input_count * sizeof *to->inputs);
+        memcpy(to->outputs, node->outputs, node->output_count * sizeof *to->outputs);
+        if (to->op == WHOLE_Cast && (attribute = attr_of(node, "to")) != NULL)
+            to->to = (inlay_dtype)attribute->i;
+        if (to->op == WHOLE_Scan && (attribute = attr_of(node, "num_scan_inputs")) != NULL)
+            to->scan_inputs = (uint32_t)attribute->i;
+        for (uint32_t b = 0; b < node->body_count; b++) {
+            const inlay_body *body = INLAY_AT(inlay_body, node->bodies, node->body_stride, b);
 
             take_body(graph, to, strcmp(body->attr.data, "else_branch") == 0, body);
         }
@@ -161,21 +163,21 @@ whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, ui
     return g;
 }
 
-void whole_free(whole_graph *g)
+void whole_free(whole_graph *graph)
 {
-    if (g == NULL)
+    if (graph == NULL)
         return;
-    for (uint32_t i = 0; i < g->node_count; i++)
-        for (int b = 0; b < 2; b++) {
-            whole_free(g->nodes[i].bodies[b]);
-            free(g->nodes[i].capture_outer[b]);
-            free(g->nodes[i].capture_inner[b]);
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (int body = 0; body < 2; body++) {
+            whole_free(graph->nodes[i].bodies[body]);
+            free(graph->nodes[i].capture_outer[body]);
+            free(graph->nodes[i].capture_inner[body]);
         }
-    for (uint32_t v = 0; v < g->value_count; v++)
-        free(g->constants[v].e);
-    free(g->nodes);
-    free(g->constants);
-    free(g->inputs);
-    free(g->outputs);
-    free(g);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        free(graph->constants[v].e);
+    free(graph->nodes);
+    free(graph->constants);
+    free(graph->inputs);
+    free(graph->outputs);
+    free(graph);
 }

@@ -5,72 +5,72 @@
 
 /* ------------------------------------------------------------------ values */
 
-static int64_t count_of(const whole_value *v)
+static int64_t count_of(const whole_value *value)
 {
     int64_t count = 1;
 
-    for (uint32_t d = 0; d < v->rank; d++)
-        count *= v->dims[d];
+    for (uint32_t d = 0; d < value->rank; d++)
+        count *= value->dims[d];
     return count;
 }
 
 whole_value whole_make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
-    whole_value v = { .dtype = dtype, .rank = rank };
+    whole_value value = { .dtype = dtype, .rank = rank };
 
     if (rank > 0)
-        memcpy(v.dims, dims, rank * sizeof *dims);
-    v.e = whole_alloc((size_t)count_of(&v) * sizeof *v.e);
-    return v;
+        memcpy(value.dims, dims, rank * sizeof *dims);
+    value.e = whole_alloc((size_t)count_of(&value) * sizeof *value.e);
+    return value;
 }
 
-static whole_value copy_of(const whole_value *v)
+static whole_value copy_of(const whole_value *value)
 {
-    whole_value copy = whole_make(v->dtype, v->rank, v->dims);
+    whole_value copy = whole_make(value->dtype, value->rank, value->dims);
 
-    memcpy(copy.e, v->e, (size_t)count_of(v) * sizeof *v->e);
+    memcpy(copy.e, value->e, (size_t)count_of(value) * sizeof *value->e);
     return copy;
 }
 
-void whole_load(whole_value *v, const void *data)
+void whole_load(whole_value *value, const void *data)
 {
-    size_t step = inlay_dtype_bits(v->dtype) / 8;
+    size_t step = inlay_dtype_bits(value->dtype) / 8;
 
-    for (int64_t i = 0; i < count_of(v); i++) {
+    for (int64_t i = 0; i < count_of(value); i++) {
         const char *at = (const char *)data + (size_t)i * step;
         float f;
         int64_t wide;
         int32_t narrow;
 
-        if (v->dtype == INLAY_FLOAT)
-            memcpy(&f, at, sizeof f), v->e[i] = (double)f;
-        else if (v->dtype == INLAY_INT64)
-            memcpy(&wide, at, sizeof wide), v->e[i] = (double)wide;
-        else if (v->dtype == INLAY_INT32)
-            memcpy(&narrow, at, sizeof narrow), v->e[i] = narrow;
+        if (value->dtype == INLAY_FLOAT)
+            memcpy(&f, at, sizeof f), value->e[i] = (double)f;
+        else if (value->dtype == INLAY_INT64)
+            memcpy(&wide, at, sizeof wide), value->e[i] = (double)wide;
+        else if (value->dtype == INLAY_INT32)
+            memcpy(&narrow, at, sizeof narrow), value->e[i] = narrow;
         else
-            v->e[i] = *at != 0;
+            value->e[i] = *at != 0;
     }
 }
 
-void whole_store(const whole_value *v, void *data)
+void whole_store(const whole_value *value, void *data)
 {
-    size_t step = inlay_dtype_bits(v->dtype) / 8;
+    size_t step = inlay_dtype_bits(value->dtype) / 8;
 
-    for (int64_t i = 0; i < count_of(v); i++) {
+    for (int64_t i = 0; i < count_of(value); i++) {
         char *at = (char *)data + (size_t)i * step;
-        float f = (float)v->e[i];
-        int64_t wide = (int64_t)v->e[i];
-        int32_t narrow = (int32_t)v->e[i];
+        float f = (float)value->e[i];
+        int64_t wide = (int64_t)value->e[i];
+        int32_t narrow = (int32_t)value->e[i];
 
-        if (v->dtype == INLAY_FLOAT)
+        if (value->dtype == INLAY_FLOAT)
             memcpy(at, &f, sizeof f);
-        else if (v->dtype == INLAY_INT64)
+        else if (value->dtype == INLAY_INT64)
             memcpy(at, &wide, sizeof wide);
-        else if (v->dtype == INLAY_INT32)
+        else if (value->dtype == INLAY_INT32)
             memcpy(at, &narrow, sizeof narrow);
         else
-            *at = v->e[i] != 0;
+            *at = value->e[i] != 0;
     }
 }
 
@@ -114,32 +114,32 @@ static double compute(uint32_t op, double a, double b)
     }
 }
 
-static inlay_dtype result_type(const whole_node *n, const whole_value *a)
+static inlay_dtype result_type(const whole_node *node, const whole_value *value)
 {
-    if (n->op == WHOLE_Cast)
-        return n->to;
-    return n->op == WHOLE_Less || n->op == WHOLE_Greater || n->op == WHOLE_Equal ? INLAY_BOOL : a->dtype;
+    if (node->op == WHOLE_Cast)
+        return node->to;
+    return node->op == WHOLE_Less || node->op == WHOLE_Greater || node->op == WHOLE_Equal ? INLAY_BOOL : value->dtype;
 }
 
 /* Where the element of a broadcast tensor is that belongs to element i of y. */
-static int64_t place_in(const whole_value *x, const whole_value *y, int64_t i)
+static int64_t place_in(const whole_value *value, const whole_value *y, int64_t i)
 {
     int64_t place = 0, stride = 1;
 
     for (uint32_t d = y->rank; d-- > 0;) {
         int64_t at = i % y->dims[d];
-        uint32_t missing = y->rank - x->rank;
+        uint32_t missing = y->rank - value->rank;
 
         i /= y->dims[d];
         if (d < missing)
             continue;
-        place += x->dims[d - missing] == 1 ? 0 : at * stride;
-        stride *= x->dims[d - missing];
+        place += value->dims[d - missing] == 1 ? 0 : at * stride;
+        stride *= value->dims[d - missing];
     }
     return place;
 }
 
-static inlay_status elementwise(const whole_node *n, const whole_value *a, const whole_value *b, whole_value *y,
+static inlay_status elementwise(const whole_node *node, const whole_value *a, const whole_value *b, whole_value *value,
                                 inlay_diag *diag)
 {
     whole_value shape = { .rank = a->rank };
@@ -156,14 +156,14 @@ static inlay_status elementwise(const whole_node *n, const whole_value *a, const
             shape.dims[d] = p == 1 ? q : p;
         }
     }
-    *y = whole_make(result_type(n, a), shape.rank, shape.dims);
-    for (int64_t i = 0; i < count_of(y); i++) {
-        double e = compute(n->op, a->e[place_in(a, y, i)], b != NULL ? b->e[place_in(b, y, i)] : 0);
+    *value = whole_make(result_type(node, a), shape.rank, shape.dims);
+    for (int64_t i = 0; i < count_of(value); i++) {
+        double e = compute(node->op, a->e[place_in(a, value, i)], b != NULL ? b->e[place_in(b, value, i)] : 0);
 
-        y->e[i] = y->dtype == INLAY_FLOAT                              ? (double)(float)e
-                  : y->dtype == INLAY_BOOL                             ? e != 0
-                  : y->dtype == INLAY_INT64 || y->dtype == INLAY_INT32 ? trunc(e)
-                                                                       : e;
+        value->e[i] = value->dtype == INLAY_FLOAT                                  ? (double)(float)e
+                      : value->dtype == INLAY_BOOL                                 ? e != 0
+                      : value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32 ? trunc(e)
+                                                                                   : e;
     }
     return INLAY_OK;
 }
@@ -176,14 +176,15 @@ struct scene {
     inlay_diag *diag;
 };
 
-static inlay_status run_graph(const struct scene *s, const whole_graph *g, const whole_node *node, int which,
+static inlay_status run_graph(const struct scene *scene, const whole_graph *graph, const whole_node *node, int which,
                               const whole_value *around, const whole_value *in, whole_value *out);
 
-static inlay_status run_if(const struct scene *s, const whole_node *n, const whole_value *values, whole_value *out)
+static inlay_status run_if(const struct scene *scene, const whole_node *node, const whole_value *values,
+                           whole_value *out)
 {
-    int which = values[n->inputs[0]].e[0] == 0;
+    int which = values[node->inputs[0]].e[0] == 0;
 
-    return run_graph(s, n->bodies[which], n, which, values, NULL, out);
+    return run_graph(scene, node->bodies[which], node, which, values, NULL, out);
 }
 
 /* Puts one more result behind those that are stacked. */
@@ -205,25 +206,26 @@ static void push(whole_value *stack, whole_value *one)
 }
 
 /* Loop and Scan: what is carried is out[0 .. carried), what is stacked comes behind. */
-static inlay_status iterate(const struct scene *s, const whole_node *n, const whole_value *values, whole_value *out)
+static inlay_status iterate(const struct scene *scene, const whole_node *node, const whole_value *values,
+                            whole_value *out)
 {
-    const whole_graph *g = n->bodies[0];
-    const bool scan = n->op == WHOLE_Scan;
-    const uint32_t heads = scan ? 0 : 2, tails = scan ? n->scan_inputs : 0;
-    const uint32_t carried = n->input_count - heads - tails, first = scan ? 0 : 1;
+    const whole_graph *graph = node->bodies[0];
+    const bool scan = node->op == WHOLE_Scan;
+    const uint32_t heads = scan ? 0 : 2, tails = scan ? node->scan_inputs : 0;
+    const uint32_t carried = node->input_count - heads - tails, first = scan ? 0 : 1;
     whole_value in[WHOLE_OPERANDS] = { 0 }, made[WHOLE_OPERANDS] = { 0 };
     int64_t most = INT64_MAX;
     inlay_status status = INLAY_OK;
     bool go = true;
 
     if (scan)
-        most = values[n->inputs[carried]].dims[0];
-    else if (n->inputs[0] != INLAY_NONE)
-        most = (int64_t)values[n->inputs[0]].e[0];
-    if (!scan && n->inputs[1] != INLAY_NONE)
-        go = values[n->inputs[1]].e[0] != 0;
+        most = values[node->inputs[carried]].dims[0];
+    else if (node->inputs[0] != INLAY_NONE)
+        most = (int64_t)values[node->inputs[0]].e[0];
+    if (!scan && node->inputs[1] != INLAY_NONE)
+        go = values[node->inputs[1]].e[0] != 0;
     for (uint32_t i = 0; i < carried; i++)
-        out[i] = copy_of(&values[n->inputs[heads + i]]);
+        out[i] = copy_of(&values[node->inputs[heads + i]]);
     for (int64_t t = 0; go && t < most && status == INLAY_OK; t++) {
         if (!scan) {
             in[0] = whole_make(INLAY_INT64, 0, NULL);
@@ -234,16 +236,16 @@ static inlay_status iterate(const struct scene *s, const whole_node *n, const wh
         for (uint32_t i = 0; i < carried; i++)
             in[heads + i] = out[i];
         for (uint32_t i = 0; i < tails; i++) {
-            const whole_value *x = &values[n->inputs[carried + i]];
+            const whole_value *value = &values[node->inputs[carried + i]];
 
-            in[carried + i] = whole_make(x->dtype, x->rank - 1, x->dims + 1);
-            memcpy(in[carried + i].e, x->e + t * count_of(&in[carried + i]),
-                   (size_t)count_of(&in[carried + i]) * sizeof *x->e);
+            in[carried + i] = whole_make(value->dtype, value->rank - 1, value->dims + 1);
+            memcpy(in[carried + i].e, value->e + t * count_of(&in[carried + i]),
+                   (size_t)count_of(&in[carried + i]) * sizeof *value->e);
         }
-        status = s->host->poll(s->host->ctx, s->run);
+        status = scene->host->poll(scene->host->ctx, scene->run);
         if (status == INLAY_OK)
-            status = run_graph(s, g, n, 0, values, in, made);
-        for (uint32_t i = 0; i < g->input_count; i++)
+            status = run_graph(scene, graph, node, 0, values, in, made);
+        for (uint32_t i = 0; i < graph->input_count; i++)
             free(in[i].e);
         for (uint32_t i = 0; i < carried; i++)
             out[i] = (whole_value){ 0 };
@@ -253,8 +255,8 @@ static inlay_status iterate(const struct scene *s, const whole_node *n, const wh
             go = made[0].e[0] != 0, free(made[0].e);
         for (uint32_t i = 0; i < carried; i++)
             out[i] = made[first + i];
-        for (uint32_t i = carried; first + i < g->output_count; i++)
-            if (i < n->output_count)
+        for (uint32_t i = carried; first + i < graph->output_count; i++)
+            if (i < node->output_count)
                 push(&out[i], &made[first + i]);
             else
                 free(made[first + i].e);
@@ -263,92 +265,98 @@ static inlay_status iterate(const struct scene *s, const whole_node *n, const wh
 }
 
 /* A stack without elements keeps the shape that the host knows, if it does. */
-static inlay_status run_node(const struct scene *s, const whole_node *n, whole_value *values)
+static inlay_status run_node(const struct scene *scene, const whole_node *node, whole_value *values)
 {
-    const whole_value *a = n->input_count > 0 && n->inputs[0] != INLAY_NONE ? &values[n->inputs[0]] : NULL;
+    const whole_value *value = node->input_count > 0 && node->inputs[0] != INLAY_NONE ? &values[node->inputs[0]] : NULL;
     whole_value out[WHOLE_OPERANDS] = { 0 };
     inlay_status status;
 
-    if (n->op == WHOLE_If)
-        status = run_if(s, n, values, out);
-    else if (n->op == WHOLE_Loop || n->op == WHOLE_Scan)
-        status = iterate(s, n, values, out);
+    if (node->op == WHOLE_If)
+        status = run_if(scene, node, values, out);
+    else if (node->op == WHOLE_Loop || node->op == WHOLE_Scan)
+        status = iterate(scene, node, values, out);
     else
-        status = elementwise(n, a, n->input_count > 1 ? &values[n->inputs[1]] : NULL, &out[0], s->diag);
-    for (uint32_t o = 0; o < WHOLE_OPERANDS; o++)
-        if (o < n->output_count && n->outputs[o] != INLAY_NONE)
-            values[n->outputs[o]] = out[o];
+        status =
+            elementwise(node, value, node->input_count > 1 ? &values[node->inputs[1]] : NULL, &out[0], scene->diag);
+    for (uint32_t output = 0; output < WHOLE_OPERANDS; output++)
+        if (output < node->output_count && node->outputs[output] != INLAY_NONE)
+            values[node->outputs[output]] = out[output];
         else
-            free(out[o].e);
+            free(out[output].e);
     return status;
 }
 
 /* in: the graph's inputs, or NULL: they are in `around` already; node and which say whose body it is. */
-static inlay_status run_graph(const struct scene *s, const whole_graph *g, const whole_node *node, int which,
+static inlay_status run_graph(const struct scene *scene, const whole_graph *graph, const whole_node *node, int which,
                               const whole_value *around, const whole_value *in, whole_value *out)
 {
-    whole_value *values = whole_alloc(g->value_count * sizeof *values);
+    whole_value *values = whole_alloc(graph->value_count * sizeof *values);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (g->constants[v].dtype != INLAY_UNDEFINED)
-            values[v] = copy_of(&g->constants[v]);
-    for (uint32_t i = 0; i < g->input_count; i++)
-        values[g->inputs[i]] = copy_of(&in[i]);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        if (graph->constants[value].dtype != INLAY_UNDEFINED)
+            values[value] = copy_of(&graph->constants[value]);
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        values[graph->inputs[i]] = copy_of(&in[i]);
     for (uint32_t i = 0; node != NULL && i < node->capture_count[which]; i++) {
         whole_value *inner = &values[node->capture_inner[which][i]];
 
         free(inner->e);
         *inner = copy_of(&around[node->capture_outer[which][i]]);
     }
-    for (uint32_t i = 0; i < g->node_count && status == INLAY_OK; i++)
-        status = run_node(s, &g->nodes[i], values);
-    for (uint32_t o = 0; o < g->output_count && status == INLAY_OK; o++)
-        out[o] = values[g->outputs[o]].dtype == INLAY_UNDEFINED ? (whole_value){ 0 } : copy_of(&values[g->outputs[o]]);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        free(values[v].e);
+    for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++)
+        status = run_node(scene, &graph->nodes[i], values);
+    for (uint32_t output = 0; output < graph->output_count && status == INLAY_OK; output++)
+        out[output] = values[graph->outputs[output]].dtype == INLAY_UNDEFINED
+                          ? (whole_value){ 0 }
+                          : copy_of(&values[graph->outputs[output]]);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        free(values[value].e);
     free(values);
     return status;
 }
 
 /* ------------------------------------------------------------------ from the host and back */
 
-static inlay_status give(const struct scene *s, const whole_value *v, uint32_t output, const inlay_tensor_arg *arg)
+static inlay_status give(const struct scene *scene, const whole_value *value, uint32_t output,
+                         const inlay_tensor_arg *arg)
 {
     inlay_buffer buffer = arg->buffer;
     inlay_status status = INLAY_OK;
 
-    if (v->dtype == INLAY_UNDEFINED || v->dtype != arg->dtype)
-        return inlay_fail(s->diag, INLAY_UNSUPPORTED, "output %u is of another type, or nothing was stacked", output);
+    if (value->dtype == INLAY_UNDEFINED || value->dtype != arg->dtype)
+        return inlay_fail(scene->diag, INLAY_UNSUPPORTED, "output %u is of another type, or nothing was stacked",
+                          output);
     if (buffer.handle == 0)
-        status = s->host->output_alloc(s->host->ctx, s->run, output, v->rank, v->dims, &buffer);
-    else if (v->rank != arg->rank || (v->rank > 0 && memcmp(v->dims, arg->dims, v->rank * sizeof *v->dims) != 0))
-        status = inlay_fail(s->diag, INLAY_SHAPE_MISMATCH, "output %u has another shape than was known", output);
+        status = scene->host->output_alloc(scene->host->ctx, scene->run, output, value->rank, value->dims, &buffer);
+    else if (value->rank != arg->rank ||
+             (value->rank > 0 && memcmp(value->dims, arg->dims, value->rank * sizeof *value->dims) != 0))
+        status = inlay_fail(scene->diag, INLAY_SHAPE_MISMATCH, "output %u has another shape than was known", output);
     if (status == INLAY_OK)
-        whole_store(v, inlay_buffer_host(&buffer));
+        whole_store(value, inlay_buffer_host(&buffer));
     return status;
 }
 
-inlay_status whole_execute(const whole_graph *g, const inlay_host *host, const inlay_exec_args *args)
+inlay_status whole_execute(const whole_graph *graph, const inlay_host *host, const inlay_exec_args *args)
 {
-    const struct scene s = { host, args->run, args->diag };
+    const struct scene scene = { host, args->run, args->diag };
     whole_value in[WHOLE_OPERANDS * 4] = { 0 }, out[WHOLE_OPERANDS * 4] = { 0 };
     inlay_status status;
 
-    if (g->input_count > WHOLE_OPERANDS * 4 || g->output_count > WHOLE_OPERANDS * 4)
+    if (graph->input_count > WHOLE_OPERANDS * 4 || graph->output_count > WHOLE_OPERANDS * 4)
         return inlay_fail(args->diag, INLAY_LIMIT_EXCEEDED, "too many operands");
-    for (uint32_t i = 0; i < g->input_count; i++) {
-        const inlay_tensor_arg *x = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const inlay_tensor_arg *arg = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
 
-        in[i] = whole_make(x->dtype, x->rank, x->dims);
-        whole_load(&in[i], inlay_buffer_host(&x->buffer));
+        in[i] = whole_make(arg->dtype, arg->rank, arg->dims);
+        whole_load(&in[i], inlay_buffer_host(&arg->buffer));
     }
-    status = run_graph(&s, g, NULL, 0, NULL, in, out);
-    for (uint32_t o = 0; o < g->output_count && status == INLAY_OK; o++)
-        status = give(&s, &out[o], o, INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o));
-    for (uint32_t i = 0; i < g->input_count; i++)
+    status = run_graph(&scene, graph, NULL, 0, NULL, in, out);
+    for (uint32_t o = 0; o < graph->output_count && status == INLAY_OK; o++)
+        status = give(&scene, &out[o], o, INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o));
+    for (uint32_t i = 0; i < graph->input_count; i++)
         free(in[i].e);
-    for (uint32_t o = 0; o < g->output_count; o++)
+    for (uint32_t o = 0; o < graph->output_count; o++)
         free(out[o].e);
     return status;
 }

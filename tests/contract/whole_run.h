@@ -17,6 +17,6 @@ enum {
 void *whole_alloc(size_t bytes);
 whole_value whole_make(inlay_dtype dtype, uint32_t rank, const int64_t *dims);
 /* Elements from, and into, memory as tensors have them. */
-void whole_load(whole_value *v, const void *data);
-void whole_store(const whole_value *v, void *data);
+void whole_load(whole_value *value, const void *data);
+void whole_store(const whole_value *value, void *data);
 #endif

@@ -44,23 +44,23 @@ static inline int drop_folder(void **state)
 /* The whole file; freed by the caller. */
 static inline char *read_file(const char *name, size_t *out_bytes)
 {
-    FILE *f = fopen(in_folder(name), "rb");
+    FILE *file = fopen(in_folder(name), "rb");
     char *data = calloc(1, 4 << 20);
 
-    assert_non_null(f);
+    assert_non_null(file);
     assert_non_null(data);
-    *out_bytes = fread(data, 1, (4 << 20) - 1, f);
-    assert_int_equal(fclose(f), 0);
+    *out_bytes = fread(data, 1, (4 << 20) - 1, file);
+    assert_int_equal(fclose(file), 0);
     return data;
 }
 
 static inline void write_file(const char *name, const void *data, size_t bytes)
 {
-    FILE *f = fopen(in_folder(name), "wb");
+    FILE *file = fopen(in_folder(name), "wb");
 
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(in_folder(name), 0600), 0);
 }
 

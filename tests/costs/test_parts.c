@@ -24,7 +24,7 @@ static void fits_find_the_rates(void **state)
     static const double flops[] = { 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 }, bytes[] = { 1e3, 5e4, 1e4, 8e6, 1e5, 3e7 };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rates / sizeof rates[0]; r++) {
+    for (size_t rate = 0; rate < sizeof rates / sizeof rates[0]; rate++) {
         fit_point points[6];
         fit_line line;
 
@@ -32,7 +32,7 @@ static void fits_find_the_rates(void **state)
             fit_terms(flops[i], bytes[i], 0, 0, points[i].x);
             points[i].ns = 0;
             for (int t = 0; t < FIT_TERMS; t++)
-                points[i].ns += rates[r][t] * points[i].x[t];
+                points[i].ns += rates[rate][t] * points[i].x[t];
         }
         assert_true(fit_points(points, 6, 0, &line));
         assert_int_equal(line.points, 6);
@@ -114,9 +114,9 @@ typedef struct runs_ahead {
 
 static inlay_status next_run(void *ctx, double *out_ns, bool *out_calm)
 {
-    runs_ahead *r = ctx;
+    runs_ahead *ahead = ctx;
 
-    *out_ns = r->ns[r->at++ % r->count];
+    *out_ns = ahead->ns[ahead->at++ % ahead->count];
     *out_calm = *out_ns < 100000;
     return INLAY_OK;
 }
@@ -127,17 +127,17 @@ static void disturbed_runs_do_not_count(void **state)
     static const double some[] = { 500, 100000, 300, 100000, 100, 200 }, bad[] = { 100000, 100000 };
     const measure_plan whole = { .min_runs = 4, .max_runs = 4, .budget_ns = 1e12 };
     const measure_plan brief = { .min_runs = 2, .max_runs = 4, .budget_ns = 0 };
-    runs_ahead r = { some, 6, 0 };
+    runs_ahead ahead = { some, 6, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct measurement got;
 
     (void)state;
-    assert_int_equal(measure_runs(next_run, &r, &whole, 2, &got, &diag), INLAY_OK); /* 300 100 200 500 */
+    assert_int_equal(measure_runs(next_run, &ahead, &whole, 2, &got, &diag), INLAY_OK); /* 300 100 200 500 */
     assert_true(got.calm && got.samples == 4 && got.ns == 300);
-    r = (runs_ahead){ bad, 2, 0 };
-    assert_int_equal(measure_runs(next_run, &r, &brief, 4, &got, &diag), INLAY_OK);
+    ahead = (runs_ahead){ bad, 2, 0 };
+    assert_int_equal(measure_runs(next_run, &ahead, &brief, 4, &got, &diag), INLAY_OK);
     assert_true(!got.calm && got.ns == 100000 && got.samples == 2);
-    assert_int_equal(measure_runs(next_run, &r, &whole, 4, &got, &diag), INLAY_OK); /* patience ends */
+    assert_int_equal(measure_runs(next_run, &ahead, &whole, 4, &got, &diag), INLAY_OK); /* patience ends */
     assert_true(!got.calm && got.samples == MEASURE_PATIENCE * 4);
 }
 
@@ -168,7 +168,7 @@ static void calls_cost_what_their_class_does(void **state)
     calibrate_point points[6];
     profile_provider out = { .name = "fake" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
 
     (void)state;
     for (int i = 0; i < 6; i++) {
@@ -179,14 +179,14 @@ static void calls_cost_what_their_class_does(void **state)
         fit_terms(0, 1e3 * pow(10, i % 3), 0, 0, points[i].point.x);
         points[i].point.ns = (dear ? 1e4 : 10) * pow(10, i % 3);
     }
-    assert_int_equal(calibrate_fit(points, 6, &a, &out, &diag), INLAY_OK);
+    assert_int_equal(calibrate_fit(points, 6, &arena, &out, &diag), INLAY_OK);
     for (uint32_t i = 0; i < out.line_count; i++) {
         if (strcmp(out.lines[i].class.op, "Relu") == 0)
             assert_true(fabs(out.lines[i].fit.ns_per[FIT_ONE] - 5) < 0.1);
         if (strcmp(out.lines[i].class.op, "Conv") == 0)
             assert_true(fabs(out.lines[i].fit.ns_per[FIT_ONE] - 5e3) < 10);
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
 }
 
 static void fits_refuse_junk(void **state)
@@ -220,13 +220,13 @@ static cost_record record(uint64_t key, double ns, float spread, int64_t when)
 static double stored(uint64_t key)
 {
     cost_store store;
-    const cost_record *r;
+    const cost_record *record;
     double ns = -1;
 
     assert_int_equal(cost_store_load(folder, &logged, &store), INLAY_OK);
-    r = cost_store_find(&store, (cost_key){ { key * 77, key } });
-    if (r != NULL)
-        ns = r->ns;
+    record = cost_store_find(&store, (cost_key){ { key * 77, key } });
+    if (record != NULL)
+        ns = record->ns;
     cost_store_deinit(&store);
     return ns;
 }
@@ -360,9 +360,9 @@ static void old_measurements_go(void **state)
 
 /* ------------------------------------------------------------------ the profile */
 
-static void make_profile(cost_profile *p)
+static void make_profile(cost_profile *profile)
 {
-    profile_provider *one = arena_array(&p->a, 1, sizeof *one);
+    profile_provider *one = arena_array(&profile->a, 1, sizeof *one);
 
     *one = (profile_provider){ .name = "fake",
                                .build_id = "b1",
@@ -370,62 +370,62 @@ static void make_profile(cost_profile *p)
                                .line_count = 2,
                                .factor_count = 1,
                                .link_count = 1 };
-    one->lines = arena_array(&p->a, 2, sizeof *one->lines);
+    one->lines = arena_array(&profile->a, 2, sizeof *one->lines);
     one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT },
                                     1,
                                     { .ns_per = { 100, 0.05, 0, 0.25, 1.5, 0.125 }, .error = 1.25, .points = 7 } };
     one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED },
                                     2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
-    one->factors = arena_array(&p->a, 1, sizeof *one->factors);
+    one->factors = arena_array(&profile->a, 1, sizeof *one->factors);
     one->factors[0] = (profile_factor){ 1, 1.5, 0.75 };
-    one->links = arena_array(&p->a, 1, sizeof *one->links);
+    one->links = arena_array(&profile->a, 1, sizeof *one->links);
     one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
-    p->providers = one;
-    p->provider_count = 1;
-    profile_cpu(p->cpu, sizeof p->cpu);
+    profile->providers = one;
+    profile->provider_count = 1;
+    profile_cpu(profile->cpu, sizeof profile->cpu);
 }
 
 static void profiles_come_back(void **state)
 {
-    cost_profile p = { .provider_count = 0 }, back;
+    cost_profile profile = { .provider_count = 0 }, back;
     inlay_diag diag = INLAY_DIAG_INIT;
-    const profile_provider *x;
+    const profile_provider *provider;
 
     (void)state;
     warnings = 0;
-    make_profile(&p);
+    make_profile(&profile);
     assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 0);
-    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+    assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
     assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 1);
     assert_null(profile_find(&back, 1));
-    x = profile_find(&back, 0x1234567890abcdef);
-    assert_non_null(x);
-    assert_string_equal(x->name, "fake");
-    assert_int_equal(x->line_count, 2);
-    assert_string_equal(x->lines[0].class.op, "Conv");
-    assert_int_equal(x->lines[0].class.variant, COST_SPATIAL);
-    assert_int_equal(x->lines[0].class.dtype, INLAY_FLOAT);
+    provider = profile_find(&back, 0x1234567890abcdef);
+    assert_non_null(provider);
+    assert_string_equal(provider->name, "fake");
+    assert_int_equal(provider->line_count, 2);
+    assert_string_equal(provider->lines[0].class.op, "Conv");
+    assert_int_equal(provider->lines[0].class.variant, COST_SPATIAL);
+    assert_int_equal(provider->lines[0].class.dtype, INLAY_FLOAT);
     for (int t = 0; t < FIT_TERMS; t++)
-        assert_true(fabs(x->lines[0].fit.ns_per[t] - p.providers[0].lines[0].fit.ns_per[t]) < 1e-3);
-    assert_int_equal(x->lines[1].class.dtype, INLAY_UNDEFINED);
-    assert_int_equal(x->lines[1].threads, 2);
-    assert_true(x->factors[0].factor == 1.5);
-    assert_string_equal(x->links[0].domain, "fake.memory");
-    assert_true(fabs(x->links[0].from.ns_per_byte - 0.2) < 1e-4 && x->links[0].to.latency_ns == 5000);
+        assert_true(fabs(provider->lines[0].fit.ns_per[t] - profile.providers[0].lines[0].fit.ns_per[t]) < 1e-3);
+    assert_int_equal(provider->lines[1].class.dtype, INLAY_UNDEFINED);
+    assert_int_equal(provider->lines[1].threads, 2);
+    assert_true(provider->factors[0].factor == 1.5);
+    assert_string_equal(provider->links[0].domain, "fake.memory");
+    assert_true(fabs(provider->links[0].from.ns_per_byte - 0.2) < 1e-4 && provider->links[0].to.latency_ns == 5000);
     assert_int_equal(warnings, 0);
     profile_deinit(&back);
     /* Of another machine. */
-    (void)snprintf(p.cpu, sizeof p.cpu, "somebody else's");
-    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+    (void)snprintf(profile.cpu, sizeof profile.cpu, "somebody else's");
+    assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
     assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 0);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(last_line, "another machine"));
     profile_deinit(&back);
-    profile_deinit(&p);
+    profile_deinit(&profile);
 }
 
 /* Numbers that no profile may hold: nothing of the file is believed. */
@@ -440,15 +440,15 @@ static void impossible_profiles_are_ignored(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cost_profile p = { .provider_count = 0 };
+        cost_profile profile = { .provider_count = 0 };
 
-        make_profile(&p);
-        p.providers[0].factors[0] = (profile_factor){ rows[i].threads, rows[i].factor, rows[i].border };
-        assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+        make_profile(&profile);
+        profile.providers[0].factors[0] = (profile_factor){ rows[i].threads, rows[i].factor, rows[i].border };
+        assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
         assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
         assert_int_equal(back.provider_count, 0);
         profile_deinit(&back);
-        profile_deinit(&p);
+        profile_deinit(&profile);
     }
 }
 
@@ -456,14 +456,14 @@ static void impossible_profiles_are_ignored(void **state)
 static void bent_profiles_do_no_harm(void **state)
 {
     static const char letters[] = { '"', '}', '9', '-', 'e', '\0', (char)0xff, ',' };
-    cost_profile p = { .provider_count = 0 }, back;
+    cost_profile profile = { .provider_count = 0 }, back;
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t bytes;
     char *data;
 
     (void)state;
-    make_profile(&p);
-    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
+    make_profile(&profile);
+    assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
     data = read_file("machine.json", &bytes);
     for (size_t i = 0; i < bytes; i++) {
         char was = data[i];
@@ -479,7 +479,7 @@ static void bent_profiles_do_no_harm(void **state)
         data[i] = was;
     }
     free(data);
-    profile_deinit(&p);
+    profile_deinit(&profile);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -508,14 +508,14 @@ static inlay_status use_files(void)
 
 static void memory_may_run_out(void **state)
 {
-    cost_profile p = { .provider_count = 0 };
+    cost_profile profile = { .provider_count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t n = 0;
 
     (void)state;
-    make_profile(&p);
-    assert_int_equal(profile_save(folder, NULL, &p, &diag), INLAY_OK);
-    profile_deinit(&p);
+    make_profile(&profile);
+    assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
+    profile_deinit(&profile);
     for (;; n++) {
         inlay_status status;
 

@@ -13,100 +13,100 @@ struct rig {
     inlay_value_state *values;
 };
 
-static void load(struct rig *r, struct wire *w)
+static void load(struct rig *rig, struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    *r = (struct rig){ .model = NULL };
-    assert_false(w->failed);
-    if (model_load_bytes(w->bytes, w->count, NULL, &r->model, &diag) != INLAY_OK ||
-        graph_bind(r->model, NULL, &diag) != INLAY_OK || graph_infer(r->model, &diag) != INLAY_OK ||
-        graph_snapshot(r->model->main, &r->a, &r->snapshot, &diag) != INLAY_OK)
+    *rig = (struct rig){ .model = NULL };
+    assert_false(wire->failed);
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &rig->model, &diag) != INLAY_OK ||
+        graph_bind(rig->model, NULL, &diag) != INLAY_OK || graph_infer(rig->model, &diag) != INLAY_OK ||
+        graph_snapshot(rig->model->main, &rig->a, &rig->snapshot, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
-static void drop(struct rig *r, struct wire *w)
+static void drop(struct rig *rig, struct wire *wire)
 {
-    arena_deinit(&r->a);
-    graph_model_destroy(r->model);
-    wire_deinit(w);
+    arena_deinit(&rig->a);
+    graph_model_destroy(rig->model);
+    wire_deinit(wire);
 }
 
-static const inlay_value_state *value(const struct rig *r, const char *name)
+static const inlay_value_state *value(const struct rig *rig, const char *name)
 {
-    uint32_t v = graph_find_value(r->model->main, name);
+    uint32_t value_index = graph_find_value(rig->model->main, name);
 
-    assert_int_not_equal(v, INLAY_NONE);
-    return &r->values[v];
+    assert_int_not_equal(value_index, INLAY_NONE);
+    return &rig->values[value_index];
 }
 
 /* "1,3,224,224" */
-static void expect_shape(const struct rig *r, const char *name, const char *shape)
+static void expect_shape(const struct rig *rig, const char *name, const char *shape)
 {
-    const inlay_value_state *v = value(r, name);
+    const inlay_value_state *state = value(rig, name);
     char text[128] = "";
 
-    for (uint32_t d = 0; d < v->rank; d++)
+    for (uint32_t d = 0; d < state->rank; d++)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", d > 0 ? "," : "",
-                       (long long)v->dims[d]);
+                       (long long)state->dims[d]);
     assert_string_equal(text, shape);
 }
 
 /* Inputs of several kinds, and what follows from them. */
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), n;
+    wire_mark mark = mw_begin(wire, 8, 17), n;
 
-    mw_value(w, MW_INPUT, "image", INLAY_FLOAT, "N,C,H,W");
-    mw_value(w, MW_INPUT, "ids", INLAY_INT64, "batch,length");
-    mw_value(w, MW_INPUT, "state", INLAY_FLOAT, "2,batch,512");
-    mw_value(w, MW_INPUT, "chw", INLAY_FLOAT, "3,h,w");
-    n = mw_node_begin(w, "MaxPool", "image", "pooled");
+    mw_value(wire, MW_INPUT, "image", INLAY_FLOAT, "N,C,H,W");
+    mw_value(wire, MW_INPUT, "ids", INLAY_INT64, "batch,length");
+    mw_value(wire, MW_INPUT, "state", INLAY_FLOAT, "2,batch,512");
+    mw_value(wire, MW_INPUT, "chw", INLAY_FLOAT, "3,h,w");
+    n = mw_node_begin(wire, "MaxPool", "image", "pooled");
     {
         static const int64_t two[] = { 2, 2 };
         for (int a = 0; a < 2; a++) {
-            wire_mark attr = wire_begin(w, 5);
-            wire_text(w, 1, a == 0 ? "kernel_shape" : "strides");
-            wire_int(w, 20, 7);
+            wire_mark attr = wire_begin(wire, 5);
+            wire_text(wire, 1, a == 0 ? "kernel_shape" : "strides");
+            wire_int(wire, 20, 7);
             for (int i = 0; i < 2; i++)
-                wire_int(w, 8, two[i]);
-            wire_end(w, attr);
+                wire_int(wire, 8, two[i]);
+            wire_end(wire, attr);
         }
     }
-    wire_end(w, n);
-    mw_node(w, "Shape", "pooled", "shape");
-    mw_node(w, "NonZero", "ids", "found");
-    mw_node(w, "Neg", "found", "less");
-    mw_node(w, "Neg", "state", "minus");
-    mw_node(w, "Neg", "chw", "dark");
-    mw_value(w, MW_OUTPUT, "shape", INLAY_INT64, NULL);
-    mw_value(w, MW_OUTPUT, "less", INLAY_INT64, NULL);
-    mw_value(w, MW_OUTPUT, "minus", INLAY_FLOAT, NULL);
-    mw_value(w, MW_OUTPUT, "dark", INLAY_FLOAT, NULL);
-    wire_end(w, g);
+    wire_end(wire, n);
+    mw_node(wire, "Shape", "pooled", "shape");
+    mw_node(wire, "NonZero", "ids", "found");
+    mw_node(wire, "Neg", "found", "less");
+    mw_node(wire, "Neg", "state", "minus");
+    mw_node(wire, "Neg", "chw", "dark");
+    mw_value(wire, MW_OUTPUT, "shape", INLAY_INT64, NULL);
+    mw_value(wire, MW_OUTPUT, "less", INLAY_INT64, NULL);
+    mw_value(wire, MW_OUTPUT, "minus", INLAY_FLOAT, NULL);
+    mw_value(wire, MW_OUTPUT, "dark", INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
 static void sizes_have_defaults(void **state)
 {
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
     int64_t dims[4];
 
     (void)state;
-    write_model(&w);
-    load(&r, &w);
-    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
-    assert_non_null(r.values);
-    expect_shape(&r, "image", "1,3,224,224");
-    expect_shape(&r, "pooled", "1,3,112,112");
-    expect_shape(&r, "ids", "1,64");
-    expect_shape(&r, "minus", "2,1,512");
-    expect_shape(&r, "dark", "3,224,224");
-    expect_shape(&r, "less", "2,32"); /* depends on data: half of the elements */
-    assert_int_equal(value(&r, "shape")->data_bytes, 32);
-    memcpy(dims, value(&r, "shape")->data, 32);
+    write_model(&wire);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    assert_non_null(rig.values);
+    expect_shape(&rig, "image", "1,3,224,224");
+    expect_shape(&rig, "pooled", "1,3,112,112");
+    expect_shape(&rig, "ids", "1,64");
+    expect_shape(&rig, "minus", "2,1,512");
+    expect_shape(&rig, "dark", "3,224,224");
+    expect_shape(&rig, "less", "2,32"); /* depends on data: half of the elements */
+    assert_int_equal(value(&rig, "shape")->data_bytes, 32);
+    memcpy(dims, value(&rig, "shape")->data, 32);
     assert_int_equal(dims[2], 112);
-    drop(&r, &w);
+    drop(&rig, &wire);
 }
 
 static void sizes_are_assumed(void **state)
@@ -115,38 +115,38 @@ static void sizes_are_assumed(void **state)
     static const int64_t image[] = { 2, 1, 8, 8 };
     static const cost_input inputs[] = { { 4, image }, { INLAY_RANK_UNKNOWN, NULL } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 4 };
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
-    write_model(&w);
-    load(&r, &w);
-    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
-    expect_shape(&r, "image", "1,3,32,224");
-    expect_shape(&r, "pooled", "1,3,16,112");
-    expect_shape(&r, "ids", "7,64");
-    expect_shape(&r, "minus", "2,7,512");
-    expect_shape(&r, "dark", "3,224,10");
+    write_model(&wire);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    expect_shape(&rig, "image", "1,3,32,224");
+    expect_shape(&rig, "pooled", "1,3,16,112");
+    expect_shape(&rig, "ids", "7,64");
+    expect_shape(&rig, "minus", "2,7,512");
+    expect_shape(&rig, "dark", "3,224,10");
     /* Real inputs are worth more. */
     sizes.inputs = inputs;
     sizes.input_count = 2;
-    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
-    expect_shape(&r, "image", "2,1,8,8");
-    expect_shape(&r, "pooled", "2,1,4,4");
-    expect_shape(&r, "ids", "7,64");
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    expect_shape(&rig, "image", "2,1,8,8");
+    expect_shape(&rig, "pooled", "2,1,4,4");
+    expect_shape(&rig, "ids", "7,64");
     cost_sizes_deinit(&sizes);
-    drop(&r, &w);
+    drop(&rig, &wire);
 }
 
 /* An int64 initializer of one element. */
-static void write_integer(struct wire *w, const char *name, int64_t value)
+static void write_integer(struct wire *wire, const char *name, int64_t value)
 {
     static const int64_t one = 1;
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, INLAY_INT64, 1, &one);
-    wire_int(w, 7, value);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, INLAY_INT64, 1, &one);
+    wire_int(wire, 7, value);
+    wire_end(wire, mark);
 }
 
 /* What only data decides is a share of what it can be at most; a run knows better, and what follows goes by it. */
@@ -155,51 +155,51 @@ static void what_depends_on_data_is_bounded(void **state)
     static const int64_t found[] = { 7, 3 };
     cost_input seen[32];
     cost_sizes sizes = { .seen = seen };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n, attr;
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n, attr;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "boxes", INLAY_FLOAT, "2,100,4");
-    mw_value(&w, MW_INPUT, "scores", INLAY_FLOAT, "2,3,100");
-    mw_value(&w, MW_INPUT, "k", INLAY_INT64, "1");
-    mw_value(&w, MW_INPUT, "mask", INLAY_BOOL, "60");
-    write_integer(&w, "most", 50);
-    mw_node(&w, "NonMaxSuppression", "boxes,scores,most", "picked"); /* 2 * 3 * 50 at most */
-    mw_node(&w, "NonMaxSuppression", "boxes,scores", "nothing");     /* by default none at all */
-    mw_node(&w, "Neg", "picked", "behind");
-    mw_node(&w, "TopK", "scores,k", "best,where");
-    mw_node(&w, "Unique", "scores", "distinct");
-    n = mw_node_begin(&w, "Compress", "scores,mask", "kept"); /* no more than the condition has */
-    attr = wire_begin(&w, 5);
-    wire_text(&w, 1, "axis");
-    wire_int(&w, 3, -1);
-    wire_int(&w, 20, 2);
-    wire_end(&w, attr);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "behind", INLAY_INT64, NULL);
-    wire_end(&w, g);
-    load(&r, &w);
-    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
-    assert_non_null(r.values);
-    expect_shape(&r, "picked", "30,3");
-    expect_shape(&r, "nothing", "0,3");
-    expect_shape(&r, "behind", "30,3");
-    expect_shape(&r, "best", "2,3,50");
-    expect_shape(&r, "where", "2,3,50");
-    expect_shape(&r, "distinct", "300");
-    expect_shape(&r, "kept", "2,3,30");
-    assert_true(r.model->main->value_count <= 32);
+    mw_value(&wire, MW_INPUT, "boxes", INLAY_FLOAT, "2,100,4");
+    mw_value(&wire, MW_INPUT, "scores", INLAY_FLOAT, "2,3,100");
+    mw_value(&wire, MW_INPUT, "k", INLAY_INT64, "1");
+    mw_value(&wire, MW_INPUT, "mask", INLAY_BOOL, "60");
+    write_integer(&wire, "most", 50);
+    mw_node(&wire, "NonMaxSuppression", "boxes,scores,most", "picked"); /* 2 * 3 * 50 at most */
+    mw_node(&wire, "NonMaxSuppression", "boxes,scores", "nothing");     /* by default none at all */
+    mw_node(&wire, "Neg", "picked", "behind");
+    mw_node(&wire, "TopK", "scores,k", "best,where");
+    mw_node(&wire, "Unique", "scores", "distinct");
+    n = mw_node_begin(&wire, "Compress", "scores,mask", "kept"); /* no more than the condition has */
+    attr = wire_begin(&wire, 5);
+    wire_text(&wire, 1, "axis");
+    wire_int(&wire, 3, -1);
+    wire_int(&wire, 20, 2);
+    wire_end(&wire, attr);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "behind", INLAY_INT64, NULL);
+    wire_end(&wire, mark);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    assert_non_null(rig.values);
+    expect_shape(&rig, "picked", "30,3");
+    expect_shape(&rig, "nothing", "0,3");
+    expect_shape(&rig, "behind", "30,3");
+    expect_shape(&rig, "best", "2,3,50");
+    expect_shape(&rig, "where", "2,3,50");
+    expect_shape(&rig, "distinct", "300");
+    expect_shape(&rig, "kept", "2,3,30");
+    assert_true(rig.model->main->value_count <= 32);
     for (uint32_t v = 0; v < 32; v++)
         seen[v].rank = INLAY_RANK_UNKNOWN;
-    seen[graph_find_value(r.model->main, "picked")] = (cost_input){ 2, found };
-    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
-    assert_non_null(r.values);
-    expect_shape(&r, "picked", "7,3");
-    expect_shape(&r, "behind", "7,3");
-    expect_shape(&r, "distinct", "300");
+    seen[graph_find_value(rig.model->main, "picked")] = (cost_input){ 2, found };
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    assert_non_null(rig.values);
+    expect_shape(&rig, "picked", "7,3");
+    expect_shape(&rig, "behind", "7,3");
+    expect_shape(&rig, "distinct", "300");
     cost_sizes_deinit(&sizes);
-    drop(&r, &w);
+    drop(&rig, &wire);
 }
 
 /* Sizes that do not go together are no error: what cannot be inferred is estimated. */
@@ -207,25 +207,25 @@ static void odd_sizes_do_no_harm(void **state)
 {
     static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 2 };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "N,K");
-    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "M,8");
-    mw_node(&w, "MatMul", "a,b", "y");
-    mw_node(&w, "Neg", "y", "z");
-    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(&w, g);
-    load(&r, &w);
-    r.values = cost_shapes(r.model->main, &r.snapshot, &sizes, &r.a);
-    assert_non_null(r.values);
-    assert_int_equal(value(&r, "y")->rank, 2);
-    assert_true(value(&r, "z")->dims[0] >= 0 && value(&r, "z")->dims[1] >= 0);
-    assert_true(cost_value_bytes(value(&r, "b")) > 0);
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,K");
+    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "M,8");
+    mw_node(&wire, "MatMul", "a,b", "y");
+    mw_node(&wire, "Neg", "y", "z");
+    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    assert_non_null(rig.values);
+    assert_int_equal(value(&rig, "y")->rank, 2);
+    assert_true(value(&rig, "z")->dims[0] >= 0 && value(&rig, "z")->dims[1] >= 0);
+    assert_true(cost_value_bytes(value(&rig, "b")) > 0);
     cost_sizes_deinit(&sizes);
-    drop(&r, &w);
+    drop(&rig, &wire);
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -240,61 +240,61 @@ struct layer {
     uint64_t identity;
 };
 
-static void write_layer(struct wire *w, const struct layer *l)
+static void write_layer(struct wire *wire, const struct layer *layer)
 {
-    wire_mark g = mw_begin(w, 8, 17), n, t, attr;
+    wire_mark mark = mw_begin(wire, 8, 17), n, t, attr;
     char x[8], c[8], y[8], ins[24];
     int64_t one = 1;
 
-    assert_int_equal(sscanf(l->names, "%7s %7s %7s", x, c, y), 3);
+    assert_int_equal(sscanf(layer->names, "%7s %7s %7s", x, c, y), 3);
     (void)snprintf(ins, sizeof ins, "%s,%s", x, c);
-    t = wire_begin(w, MW_INITIALIZER);
-    wire_int(w, 1, one);
-    wire_int(w, 2, INLAY_FLOAT);
-    wire_float(w, 4, l->weight);
-    wire_text(w, 8, c);
-    wire_end(w, t);
-    mw_value(w, MW_INPUT, x, INLAY_FLOAT, l->shape);
-    n = mw_node_begin(w, l->op, strcmp(l->op, "Softmax") == 0 ? x : ins, y);
-    if (strcmp(l->op, "Softmax") == 0) {
-        attr = wire_begin(w, 5);
-        wire_text(w, 1, "axis");
-        wire_int(w, 20, 2);
-        wire_int(w, 3, l->axis);
-        wire_end(w, attr);
+    t = wire_begin(wire, MW_INITIALIZER);
+    wire_int(wire, 1, one);
+    wire_int(wire, 2, INLAY_FLOAT);
+    wire_float(wire, 4, layer->weight);
+    wire_text(wire, 8, c);
+    wire_end(wire, t);
+    mw_value(wire, MW_INPUT, x, INLAY_FLOAT, layer->shape);
+    n = mw_node_begin(wire, layer->op, strcmp(layer->op, "Softmax") == 0 ? x : ins, y);
+    if (strcmp(layer->op, "Softmax") == 0) {
+        attr = wire_begin(wire, 5);
+        wire_text(wire, 1, "axis");
+        wire_int(wire, 20, 2);
+        wire_int(wire, 3, layer->axis);
+        wire_end(wire, attr);
     }
-    wire_end(w, n);
-    mw_value(w, MW_OUTPUT, y, INLAY_FLOAT, NULL);
-    wire_end(w, g);
+    wire_end(wire, n);
+    mw_value(wire, MW_OUTPUT, y, INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
-static cost_key key_of(const struct layer *l)
+static cost_key key_of(const struct layer *layer)
 {
     static const uint32_t node = 0;
     static const inlay_provider table = { .struct_size = sizeof table };
-    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5, .identity = l->identity };
+    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5, .identity = layer->identity };
     const part_offer offer = { .nodes = &node, .node_count = 1 };
-    cost_question q = { .provider = &provider, .offer = &offer, .max_threads = l->threads };
-    struct wire w = { 0 };
+    cost_question question = { .provider = &provider, .offer = &offer, .max_threads = layer->threads };
+    struct wire wire = { 0 };
     cost_key key;
-    struct rig r;
+    struct rig rig;
 
-    write_layer(&w, l);
-    load(&r, &w);
-    r.values = cost_shapes(r.model->main, &r.snapshot, NULL, &r.a);
-    assert_non_null(r.values);
-    q.graph = &r.snapshot;
-    q.values = r.values;
-    key = cost_key_of(&q);
-    drop(&r, &w);
+    write_layer(&wire, layer);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    assert_non_null(rig.values);
+    question.graph = &rig.snapshot;
+    question.values = rig.values;
+    key = cost_key_of(&question);
+    drop(&rig, &wire);
     return key;
 }
 
 static bool same_key(const struct layer *a, const struct layer *b)
 {
-    cost_key x = key_of(a), y = key_of(b);
+    cost_key key = key_of(a), y = key_of(b);
 
-    return memcmp(&x, &y, sizeof x) == 0;
+    return memcmp(&key, &y, sizeof key) == 0;
 }
 
 static void equal_layers_share_a_key(void **state)

@@ -9,47 +9,47 @@
 static inlay_options *make_options(const char *providers, const char *delay_us)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o;
+    inlay_options *options;
 
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", providers, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "intra_threads", "1", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "level", "0", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "cache_dir", folder, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", providers, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "intra_threads", "1", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "level", "0", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "cache_dir", folder, &diag), INLAY_OK);
     if (delay_us != NULL)
-        assert_int_equal(inlay_options_set(o, "fake.delay_us", delay_us, &diag), INLAY_OK);
-    inlay_options_set_log(o, keep_log, NULL);
-    return o;
+        assert_int_equal(inlay_options_set(options, "fake.delay_us", delay_us, &diag), INLAY_OK);
+    inlay_options_set_log(options, keep_log, NULL);
+    return options;
 }
 
 /* Many small steps on a large tensor: worth two copies to a device that says it costs nothing. */
-static void chain(onnx_bytes *g)
+static void chain(onnx_bytes *bytes)
 {
     static const int64_t dims[] = { 1 << 10, 1 << 10 };
     static const char *const names[] = { "x", "a", "b", "c", "d", "e", "f", "y" };
 
-    onnx_input(g, "x", INLAY_FLOAT, 2, dims);
+    onnx_input(bytes, "x", INLAY_FLOAT, 2, dims);
     for (int i = 0; i < 7; i++)
-        onnx_node(g, i % 2 == 0 ? "Neg" : "Relu", "", names[i], names[i + 1]);
-    onnx_output(g, "y", INLAY_FLOAT, 2, dims);
+        onnx_node(bytes, i % 2 == 0 ? "Neg" : "Relu", "", names[i], names[i + 1]);
+    onnx_output(bytes, "y", INLAY_FLOAT, 2, dims);
 }
 
 static inlay_session *open_chain(const char *delay_us)
 {
-    inlay_options *o = make_options("fake,reference", delay_us);
+    inlay_options *options = make_options("fake,reference", delay_us);
     static onnx_bytes file; /* the session reads from it */
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    onnx_bytes g = { .count = 0 };
+    inlay_session *session = NULL;
+    onnx_bytes bytes = { .count = 0 };
 
-    chain(&g);
+    chain(&bytes);
     file.count = 0;
-    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
-    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+    assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
-    return s;
+    inlay_options_destroy(options);
+    return session;
 }
 
 static void append(void *user, const char *text, size_t bytes)
@@ -61,13 +61,13 @@ static void append(void *user, const char *text, size_t bytes)
         (void)snprintf(all + used, 65536 - used, "%.*s", (int)bytes, text);
 }
 
-static bool runs_on(const inlay_session *s, const char *provider)
+static bool runs_on(const inlay_session *session, const char *provider)
 {
     static char text[65536];
     char wanted[64];
 
     text[0] = '\0';
-    assert_int_equal(inlay_session_explain(s, "json", append, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(session, "json", append, text, NULL), INLAY_OK);
     (void)snprintf(wanted, sizeof wanted, "\"provider\":\"%s\",\"nodes\":[", provider);
     for (char *from = text, *to = text;; from++) { /* without spaces */
         if (*from != ' ' && *from != '\n')
@@ -79,58 +79,58 @@ static bool runs_on(const inlay_session *s, const char *provider)
 }
 
 static uint32_t changes;
-static void count_change(void *user, const inlay_tune_change *c)
+static void count_change(void *user, const inlay_tune_change *change)
 {
     ++*(uint32_t *)user;
-    assert_true(c->struct_size >= sizeof *c);
-    assert_string_not_equal(c->from, c->to);
-    assert_non_null(c->node);
-    assert_true(strcmp(c->op_type, "Neg") == 0 || strcmp(c->op_type, "Relu") == 0);
-    assert_true(c->from_ns > 0 && c->to_ns > 0);
+    assert_true(change->struct_size >= sizeof *change);
+    assert_string_not_equal(change->from, change->to);
+    assert_non_null(change->node);
+    assert_true(strcmp(change->op_type, "Neg") == 0 || strcmp(change->op_type, "Relu") == 0);
+    assert_true(change->from_ns > 0 && change->to_ns > 0);
 }
 
 static void measuring_changes_the_choice(void **state)
 {
     inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .change = count_change, .change_user = &changes };
-    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = open_chain("60000");
+    inlay_session *session = open_chain("60000");
 
     (void)state;
-    assert_true(runs_on(s, "fake"));
-    assert_false(runs_on(s, "reference"));
+    assert_true(runs_on(session, "fake"));
+    assert_false(runs_on(session, "reference"));
     changes = 0;
-    if (inlay_tune(s, &how, &r, &diag) != INLAY_OK)
+    if (inlay_tune(session, &how, &result, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(r.offer_count, 15);
-    assert_int_equal(r.kernel_count, 4); /* Neg, Relu and their chain; the region that the device makes of all */
-    assert_int_equal(r.known_count, 0);
-    assert_int_equal(r.measured_count, 4);
-    assert_int_equal(r.failed_count, 0);
-    assert_int_equal(r.stopped, 0);
-    assert_int_equal(r.changed_count, 7);
+    assert_int_equal(result.offer_count, 15);
+    assert_int_equal(result.kernel_count, 4); /* Neg, Relu and their chain; the region that the device makes of all */
+    assert_int_equal(result.known_count, 0);
+    assert_int_equal(result.measured_count, 4);
+    assert_int_equal(result.failed_count, 0);
+    assert_int_equal(result.stopped, 0);
+    assert_int_equal(result.changed_count, 7);
     assert_int_equal(changes, 7);
-    assert_true(r.pruned_count <= r.offer_count && r.seconds > 0);
-    assert_true(r.run_before_ns > 0 && r.run_after_ns > 0 &&
-                r.run_after_ns < r.run_before_ns); /* it was run both ways */
-    assert_true(r.measured_ns > r.before_ns && r.after_ns < r.measured_ns);
+    assert_true(result.pruned_count <= result.offer_count && result.seconds > 0);
+    assert_true(result.run_before_ns > 0 && result.run_after_ns > 0 &&
+                result.run_after_ns < result.run_before_ns); /* it was run both ways */
+    assert_true(result.measured_ns > result.before_ns && result.after_ns < result.measured_ns);
     /* This session stays as it is; the next one knows. */
-    assert_true(runs_on(s, "fake"));
-    inlay_session_destroy(s);
-    s = open_chain("60000");
-    assert_true(runs_on(s, "reference"));
-    assert_false(runs_on(s, "fake"));
+    assert_true(runs_on(session, "fake"));
+    inlay_session_destroy(session);
+    session = open_chain("60000");
+    assert_true(runs_on(session, "reference"));
+    assert_false(runs_on(session, "fake"));
     /* Figures that are there count as known, and the choice stays. */
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.changed_count, 0);
-    assert_true(r.known_count > 0);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.changed_count, 0);
+    assert_true(result.known_count > 0);
+    inlay_session_destroy(session);
     /* Other settings of the device are another device. */
-    s = open_chain("1");
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.kernel_count, 4);
-    assert_int_equal(r.known_count, 3);
-    inlay_session_destroy(s);
+    session = open_chain("1");
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.kernel_count, 4);
+    assert_int_equal(result.known_count, 3);
+    inlay_session_destroy(session);
 }
 
 static int give_up(void *user, double fraction, const char *what)
@@ -146,25 +146,25 @@ static void cancelled_tuning_keeps_what_it_has(void **state)
 {
     uint32_t left = 1;
     inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .progress = give_up, .progress_user = &left };
-    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = open_chain("1");
+    inlay_session *session = open_chain("1");
 
     (void)state;
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.stopped, 1);
-    assert_int_equal(r.measured_count, 0);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.stopped, 1);
+    assert_int_equal(result.measured_count, 0);
     left = 10; /* of 4 kernels of 2 runs, or four times as many where others disturb them */
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.stopped, 1);
-    assert_true(r.measured_count > 0 && r.measured_count < r.kernel_count);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.stopped, 1);
+    assert_true(result.measured_count > 0 && result.measured_count < result.kernel_count);
     how.progress = NULL;
     how.budget_s = 1e-9;
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.stopped, 1);
-    assert_true(r.known_count > 0);
-    assert_int_equal(inlay_tune(s, NULL, NULL, &diag), INLAY_OK);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.stopped, 1);
+    assert_true(result.known_count > 0);
+    assert_int_equal(inlay_tune(session, NULL, NULL, &diag), INLAY_OK);
+    inlay_session_destroy(session);
 }
 
 /* What ran is known to the next session. */
@@ -172,30 +172,30 @@ static void runs_are_recorded(void **state)
 {
     static const int64_t dims[] = { 1 << 10, 1 << 10 };
     inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 1e-9 };
-    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = open_chain("1");
-    inlay_context *c = NULL;
-    inlay_value *x = NULL;
+    inlay_session *session = open_chain("1");
+    inlay_context *context = NULL;
+    inlay_value *value = NULL;
     uint32_t count = 99;
 
     (void)state;
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_record(c, &count, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_record(context, &count, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(count, 0);
-    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(context, 1, &diag), INLAY_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
-    if (inlay_context_record(c, &count, &diag) != INLAY_OK)
+        assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+    if (inlay_context_record(context, &count, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
     assert_int_equal(count, 2); /* the device's Neg and Relu, each with its share of the region */
-    assert_int_equal(r.known_count, 1);
-    inlay_context_destroy(c);
-    inlay_value_unref(x);
-    inlay_session_destroy(s);
+    assert_int_equal(result.known_count, 1);
+    inlay_context_destroy(context);
+    inlay_value_unref(value);
+    inlay_session_destroy(session);
 }
 
 /* A run is predicted, and recorded, at the sizes that its data had. */
@@ -203,49 +203,49 @@ static void predictions_follow_the_data(void **state)
 {
     static const int64_t dims[] = { 100, 100 }, found[] = { -1, 2 };
     inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 60, .runs = 1 };
-    inlay_tune_result r = { .struct_size = sizeof r };
+    inlay_tune_result result = { .struct_size = sizeof result };
     inlay_plan_info none = { .struct_size = sizeof none }, all = none;
-    inlay_options *o = make_options("reference", NULL);
-    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    inlay_options *options = make_options("reference", NULL);
+    onnx_bytes bytes = { .count = 0 }, file = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
-    inlay_value *x = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_value *value = NULL;
     uint32_t count = 0;
 
     (void)state;
-    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, "NonZero", "", "x", "where");
-    onnx_node(&g, "Transpose", "", "where", "rows");
-    onnx_node(&g, "Neg", "", "rows", "y");
-    onnx_output(&g, "y", INLAY_INT64, 2, found);
-    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
-    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+    onnx_input(&bytes, "x", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, "NonZero", "", "x", "where");
+    onnx_node(&bytes, "Transpose", "", "where", "rows");
+    onnx_node(&bytes, "Neg", "", "rows", "y");
+    onnx_output(&bytes, "y", INLAY_INT64, 2, found);
+    assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
-    memset(inlay_value_data(x), 0, 10000 * sizeof(float));
-    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_plan(c, &none), INLAY_OK);
+    inlay_options_destroy(options);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(context, 1, &diag), INLAY_OK);
+    memset(inlay_value_data(value), 0, 10000 * sizeof(float));
+    assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_plan(context, &none), INLAY_OK);
     for (int i = 0; i < 10000; i++)
-        ((float *)inlay_value_data(x))[i] = 1;
-    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_plan(c, &all), INLAY_OK);
+        ((float *)inlay_value_data(value))[i] = 1;
+    assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_plan(context, &all), INLAY_OK);
     assert_true(all.predicted_ns > 2 * none.predicted_ns);
-    assert_int_equal(inlay_context_record(c, &count, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_record(context, &count, &diag), INLAY_OK);
     assert_int_equal(count, 3);
     /* Tuned on the same data, all three have a figure already. */
-    how.inputs = &x;
+    how.inputs = &value;
     how.input_count = 1;
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.kernel_count, 3);
-    assert_int_equal(r.known_count, 3);
-    inlay_context_destroy(c);
-    inlay_value_unref(x);
-    inlay_session_destroy(s);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.kernel_count, 3);
+    assert_int_equal(result.known_count, 3);
+    inlay_context_destroy(context);
+    inlay_value_unref(value);
+    inlay_session_destroy(session);
 }
 
 /* A rank that only data tells: one run on the caller's inputs says what is to be measured,
@@ -254,45 +254,45 @@ static void ranks_follow_the_data(void **state)
 {
     static const int64_t dims[] = { 6, 4 }, many[] = { -1 }, two[] = { 3, 8 }, count = 2;
     inlay_tune_options how = { .struct_size = sizeof how, .budget_s = 60, .runs = 1 };
-    inlay_tune_result r = { .struct_size = sizeof r };
-    inlay_options *o = make_options("reference", NULL);
-    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    inlay_tune_result result = { .struct_size = sizeof result };
+    inlay_options *options = make_options("reference", NULL);
+    onnx_bytes bytes = { .count = 0 }, file = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *inputs[2] = { NULL, NULL };
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
     uint32_t recorded = 0;
 
     (void)state;
-    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
-    onnx_input(&g, "shape", INLAY_INT64, 1, many);
-    onnx_node(&g, "Reshape", "", "x,shape", "a");
-    onnx_node(&g, "Neg", "", "a", "b");
-    onnx_node(&g, "Abs", "", "b", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, two);
-    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
-    if (inlay_session_create_from_bytes(file.data, file.count, o, &s, &diag) != INLAY_OK)
+    onnx_input(&bytes, "x", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "shape", INLAY_INT64, 1, many);
+    onnx_node(&bytes, "Reshape", "", "x,shape", "a");
+    onnx_node(&bytes, "Neg", "", "a", "b");
+    onnx_node(&bytes, "Abs", "", "b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, two);
+    assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
+    if (inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &inputs[0], &diag), INLAY_OK);
     assert_int_equal(inlay_value_create(INLAY_INT64, 1, &count, &inputs[1], &diag), INLAY_OK);
     memset(inlay_value_data(inputs[0]), 0, 24 * sizeof(float));
     memcpy(inlay_value_data(inputs[1]), two, sizeof two);
-    assert_int_equal(inlay_context_create(s, &c, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(inlay_context_set_input(c, i, inputs[i], &diag), INLAY_OK);
-    assert_int_equal(inlay_context_measure(c, 1, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_run(c, NULL, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_record(c, &recorded, &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_input(context, i, inputs[i], &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(context, 1, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_record(context, &recorded, &diag), INLAY_OK);
     assert_int_equal(recorded, 3);
     how.inputs = inputs;
     how.input_count = 2;
-    assert_int_equal(inlay_tune(s, &how, &r, &diag), INLAY_OK);
-    assert_int_equal(r.known_count, r.kernel_count);
-    inlay_context_destroy(c);
+    assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
+    assert_int_equal(result.known_count, result.kernel_count);
+    inlay_context_destroy(context);
     inlay_value_unref(inputs[0]);
     inlay_value_unref(inputs[1]);
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
 }
 
 /* ------------------------------------------------------------------ calibrate */
@@ -304,21 +304,21 @@ static void calibrate_measures_a_device(void **state)
     inlay_calibrate_options what = {
         .struct_size = sizeof what, .threads = &one, .thread_count = 1, .quick = 1, .budget_s = 86400
     };
-    inlay_calibrate_result r = { .struct_size = sizeof r };
+    inlay_calibrate_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = make_options("fake", NULL);
+    inlay_options *options = make_options("fake", NULL);
     cost_profile profile;
     size_t bytes, again;
     uint32_t left = 20;
     char *data, *later;
 
     (void)state;
-    if (inlay_calibrate(o, &what, &r, &diag) != INLAY_OK)
+    if (inlay_calibrate(options, &what, &result, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(r.provider_count, 1);
-    assert_int_equal(r.link_count, 2);
-    assert_true(r.kernel_count >= 9 && r.line_count >= 3 && r.median_error >= 1 && r.seconds > 0);
-    assert_string_equal(r.path, in_folder("costs/machine.json"));
+    assert_int_equal(result.provider_count, 1);
+    assert_int_equal(result.link_count, 2);
+    assert_true(result.kernel_count >= 9 && result.line_count >= 3 && result.median_error >= 1 && result.seconds > 0);
+    assert_string_equal(result.path, in_folder("costs/machine.json"));
     {
         char root[PATH_MAX + 8];
         (void)snprintf(root, sizeof root, "%s/costs", folder);
@@ -331,23 +331,23 @@ static void calibrate_measures_a_device(void **state)
     profile_deinit(&profile);
     /* Whoever gives up leaves the file alone. */
     data = read_file("costs/machine.json", &bytes);
-    inlay_options_set_progress(o, give_up, &left);
-    assert_int_equal(inlay_calibrate(o, &what, &r, &diag), INLAY_CANCELLED);
+    inlay_options_set_progress(options, give_up, &left);
+    assert_int_equal(inlay_calibrate(options, &what, &result, &diag), INLAY_CANCELLED);
     later = read_file("costs/machine.json", &again);
     assert_int_equal(bytes, again);
     assert_memory_equal(data, later, bytes);
     free(later);
     /* So does a budget that is gone before there is a kernel. */
-    inlay_options_set_progress(o, NULL, NULL);
+    inlay_options_set_progress(options, NULL, NULL);
     what.budget_s = 1e-9;
-    assert_int_equal(inlay_calibrate(o, &what, &r, &diag), INLAY_DEADLINE_EXCEEDED);
+    assert_int_equal(inlay_calibrate(options, &what, &result, &diag), INLAY_DEADLINE_EXCEEDED);
     assert_non_null(strstr(diag.text, "too short for one kernel"));
     later = read_file("costs/machine.json", &again);
     assert_int_equal(bytes, again);
     assert_memory_equal(data, later, bytes);
     free(data);
     free(later);
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
 }
 
 static void calibrate_refuses_nonsense(void **state)
@@ -355,17 +355,17 @@ static void calibrate_refuses_nonsense(void **state)
     static const uint32_t many = 100000;
     inlay_calibrate_options what = { .struct_size = sizeof what, .threads = &many, .thread_count = 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = make_options("fake", NULL);
+    inlay_options *options = make_options("fake", NULL);
 
     (void)state;
-    assert_int_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_calibrate(options, &what, NULL, &diag), INLAY_INVALID_ARGUMENT);
     what.thread_count = 0;
-    assert_int_equal(inlay_options_set(o, "cache_dir", "", &diag), INLAY_OK);
-    assert_int_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_IO_ERROR);
+    assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
+    assert_int_equal(inlay_calibrate(options, &what, NULL, &diag), INLAY_IO_ERROR);
     assert_non_null(strstr(diag.text, "cache_dir"));
-    assert_int_equal(inlay_options_set(o, "providers", "nobody", &diag), INLAY_OK);
-    assert_int_not_equal(inlay_calibrate(o, &what, NULL, &diag), INLAY_OK);
-    inlay_options_destroy(o);
+    assert_int_equal(inlay_options_set(options, "providers", "nobody", &diag), INLAY_OK);
+    assert_int_not_equal(inlay_calibrate(options, &what, NULL, &diag), INLAY_OK);
+    inlay_options_destroy(options);
 }
 
 int main(void)

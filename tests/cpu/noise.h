@@ -13,12 +13,12 @@ static inline float noise(uint64_t *seed)
 /* free() them. */
 static inline float *fill(int64_t count, uint64_t seed)
 {
-    float *x = malloc((size_t)count * sizeof *x);
+    float *input = malloc((size_t)count * sizeof *input);
 
-    assert_non_null(x);
+    assert_non_null(input);
     for (int64_t i = 0; i < count; i++)
-        x[i] = noise(&seed);
-    return x;
+        input[i] = noise(&seed);
+    return input;
 }
 
 #endif

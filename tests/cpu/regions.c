@@ -7,45 +7,46 @@
 
 enum { MODELS = 60, SHAPES = 3 };
 
-static inlay_session *open_session(const struct wire *w, const char *providers, const char *threads, const char *level)
+static inlay_session *open_session(const struct wire *wire, const char *providers, const char *threads,
+                                   const char *level)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = rig_options((const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
-                                                          threads, "level", level, NULL },
-                                   &diag);
-    inlay_session *s = NULL;
+    inlay_options *options = rig_options((const char *const[]){ "providers", providers, "policy", "priority",
+                                                                "intra_threads", threads, "level", level, NULL },
+                                         &diag);
+    inlay_session *session = NULL;
 
-    if (inlay_session_create_from_bytes(w->bytes, w->count, o, &s, &diag) != INLAY_OK)
+    if (inlay_session_create_from_bytes(wire->bytes, wire->count, options, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_options_destroy(o);
-    return s;
+    inlay_options_destroy(options);
+    return session;
 }
 
 static inlay_value *random_input(uint32_t rank, const int64_t *dims, uint64_t seed)
 {
-    struct dice d = { seed };
-    inlay_value *v = NULL;
+    struct dice dice = { seed };
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL), INLAY_OK);
-    for (int64_t i = 0; i < inlay_value_count(v); i++)
-        ((float *)inlay_value_data(v))[i] = roll_float(&d);
-    return v;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        ((float *)inlay_value_data(value))[i] = roll_float(&dice);
+    return value;
 }
 
-static void run(inlay_context *c, inlay_value *x)
+static void run(inlay_context *context, inlay_value *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
-    if (inlay_context_run(c, NULL, &diag) != INLAY_OK)
+    assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
+    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
-static double peak_of(const inlay_value *v, double least)
+static double peak_of(const inlay_value *value, double least)
 {
-    const float *data = inlay_value_data(v);
+    const float *data = inlay_value_data(value);
 
-    for (int64_t i = 0; i < inlay_value_count(v); i++)
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
         least = fabs((double)data[i]) > least ? fabs((double)data[i]) : least;
     return least;
 }
@@ -74,37 +75,38 @@ struct subject {
     inlay_context *a, *b;
 };
 
-static void open_subject(struct subject *s, const char *threads, const char *level)
+static void open_subject(struct subject *subject, const char *threads, const char *level)
 {
-    assert_false(s->m.w.failed);
-    s->ours = open_session(&s->m.w, REGION ",reference", threads, level);
-    s->theirs = open_session(s->whole.w.count > 0 ? &s->whole.w : &s->m.w, "reference", "1", "0");
-    assert_int_equal(inlay_context_create(s->ours, &s->a, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_create(s->theirs, &s->b, NULL), INLAY_OK);
+    assert_false(subject->m.w.failed);
+    subject->ours = open_session(&subject->m.w, REGION ",reference", threads, level);
+    subject->theirs =
+        open_session(subject->whole.w.count > 0 ? &subject->whole.w : &subject->m.w, "reference", "1", "0");
+    assert_int_equal(inlay_context_create(subject->ours, &subject->a, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_create(subject->theirs, &subject->b, NULL), INLAY_OK);
 }
 
-static void close_subject(struct subject *s)
+static void close_subject(struct subject *subject)
 {
-    inlay_context_destroy(s->a);
-    inlay_context_destroy(s->b);
-    inlay_session_destroy(s->ours);
-    inlay_session_destroy(s->theirs);
-    wire_deinit(&s->m.w);
-    wire_deinit(&s->whole.w);
+    inlay_context_destroy(subject->a);
+    inlay_context_destroy(subject->b);
+    inlay_session_destroy(subject->ours);
+    inlay_session_destroy(subject->theirs);
+    wire_deinit(&subject->m.w);
+    wire_deinit(&subject->whole.w);
 }
 
-static void compare(struct subject *s, const char *kind, uint64_t seed, uint32_t rank, const int64_t *dims)
+static void compare(struct subject *subject, const char *kind, uint64_t seed, uint32_t rank, const int64_t *dims)
 {
-    inlay_value *x = random_input(rank, dims, seed + (uint64_t)dims[0] * 31 + (uint64_t)dims[rank - 1]);
+    inlay_value *value = random_input(rank, dims, seed + (uint64_t)dims[0] * 31 + (uint64_t)dims[rank - 1]);
     double peak = 1e-3;
 
-    run(s->a, x);
-    run(s->b, x);
-    inlay_value_unref(x);
-    for (uint32_t o = 0; o < inlay_session_output_count(s->theirs); o++)
-        peak = peak_of(inlay_context_output(s->b, o), peak);
-    for (uint32_t o = 0; o < inlay_session_output_count(s->ours); o++) {
-        double d = distance(inlay_context_output(s->a, o), inlay_context_output(s->b, o), peak);
+    run(subject->a, value);
+    run(subject->b, value);
+    inlay_value_unref(value);
+    for (uint32_t o = 0; o < inlay_session_output_count(subject->theirs); o++)
+        peak = peak_of(inlay_context_output(subject->b, o), peak);
+    for (uint32_t o = 0; o < inlay_session_output_count(subject->ours); o++) {
+        double d = distance(inlay_context_output(subject->a, o), inlay_context_output(subject->b, o), peak);
 
         if (!(d <= 1e-6))
             fail_msg("%s model %llu, [%lld, %lld, ..]: output %u is off by %g of its largest value", kind,
@@ -120,15 +122,15 @@ static void images(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
-        struct subject s = { 0 };
+        struct subject subject = { 0 };
         int64_t channels;
 
-        write_image_model(&s.m, seed, 2 + seed % 9, &channels);
-        write_image_model_of(&s.whole, seed, 2 + seed % 9, &channels, true);
-        open_subject(&s, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
+        write_image_model(&subject.m, seed, 2 + seed % 9, &channels);
+        write_image_model_of(&subject.whole, seed, 2 + seed % 9, &channels, true);
+        open_subject(&subject, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
         for (uint32_t i = 0; i < SHAPES + 2; i++)
-            compare(&s, "image", seed, 4, (const int64_t[]){ sizes[i][0], channels, sizes[i][1], sizes[i][2] });
-        close_subject(&s);
+            compare(&subject, "image", seed, 4, (const int64_t[]){ sizes[i][0], channels, sizes[i][1], sizes[i][2] });
+        close_subject(&subject);
     }
 }
 
@@ -138,13 +140,13 @@ static void sequences(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
-        struct subject s = { 0 };
+        struct subject subject = { 0 };
 
-        write_sequence_model(&s.m, seed, 1 + seed % 5);
-        open_subject(&s, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
+        write_sequence_model(&subject.m, seed, 1 + seed % 5);
+        open_subject(&subject, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
         for (uint32_t i = 0; i < SHAPES; i++)
-            compare(&s, "sequence", seed, 3, (const int64_t[]){ sizes[i][0], sizes[i][1], WIDTH });
-        close_subject(&s);
+            compare(&subject, "sequence", seed, 3, (const int64_t[]){ sizes[i][0], sizes[i][1], WIDTH });
+        close_subject(&subject);
     }
 }
 
@@ -160,20 +162,21 @@ struct runner {
 
 static void *run_often(void *arg)
 {
-    struct runner *r = arg;
-    inlay_context *c = NULL;
+    struct runner *runner = arg;
+    inlay_context *context = NULL;
 
-    if (inlay_context_create(r->session, &c, NULL) != INLAY_OK || inlay_context_set_input(c, 0, r->x, NULL) != INLAY_OK)
-        r->failed = true;
-    for (int i = 0; !r->failed && i < 20; i++) {
-        if (inlay_context_run(c, NULL, NULL) != INLAY_OK) {
-            r->failed = true;
+    if (inlay_context_create(runner->session, &context, NULL) != INLAY_OK ||
+        inlay_context_set_input(context, 0, runner->x, NULL) != INLAY_OK)
+        runner->failed = true;
+    for (int i = 0; !runner->failed && i < 20; i++) {
+        if (inlay_context_run(context, NULL, NULL) != INLAY_OK) {
+            runner->failed = true;
         } else {
-            double d = distance(inlay_context_output(c, 0), r->want, 1e-3);
-            r->worst = !(d <= r->worst) ? d : r->worst;
+            double d = distance(inlay_context_output(context, 0), runner->want, 1e-3);
+            runner->worst = !(d <= runner->worst) ? d : runner->worst;
         }
     }
-    inlay_context_destroy(c);
+    inlay_context_destroy(context);
     return NULL;
 }
 
@@ -181,32 +184,32 @@ static void two_at_once(void **state)
 {
     (void)state;
     for (uint64_t seed = 100; seed < 106; seed++) {
-        struct subject s = { 0 };
-        struct runner r[3];
+        struct subject subject = { 0 };
+        struct runner runner[3];
         pthread_t threads[3];
         inlay_value *wants[3];
         int64_t channels;
 
-        write_image_model(&s.m, seed, 8, &channels);
-        open_subject(&s, seed % 2 ? "1" : "2", "99");
+        write_image_model(&subject.m, seed, 8, &channels);
+        open_subject(&subject, seed % 2 ? "1" : "2", "99");
         for (int i = 0; i < 3; i++) {
-            inlay_value *x = random_input(4, (const int64_t[]){ 1 + i / 2, channels, 14, 10 }, seed + (uint64_t)i);
+            inlay_value *value = random_input(4, (const int64_t[]){ 1 + i / 2, channels, 14, 10 }, seed + (uint64_t)i);
 
-            run(s.b, x);
-            wants[i] = inlay_value_ref(inlay_context_output(s.b, 0));
-            r[i] = (struct runner){ .session = s.ours, .x = x, .want = wants[i] };
+            run(subject.b, value);
+            wants[i] = inlay_value_ref(inlay_context_output(subject.b, 0));
+            runner[i] = (struct runner){ .session = subject.ours, .x = value, .want = wants[i] };
         }
         for (int i = 0; i < 3; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, run_often, &r[i]), 0);
+            assert_int_equal(pthread_create(&threads[i], NULL, run_often, &runner[i]), 0);
         for (int i = 0; i < 3; i++) {
             (void)pthread_join(threads[i], NULL);
-            assert_false(r[i].failed);
-            if (!(r[i].worst <= 1e-6))
-                fail_msg("model %llu, thread %d: off by %g", (unsigned long long)seed, i, r[i].worst);
-            inlay_value_unref(r[i].x);
+            assert_false(runner[i].failed);
+            if (!(runner[i].worst <= 1e-6))
+                fail_msg("model %llu, thread %d: off by %g", (unsigned long long)seed, i, runner[i].worst);
+            inlay_value_unref(runner[i].x);
             inlay_value_unref(wants[i]);
         }
-        close_subject(&s);
+        close_subject(&subject);
     }
 }
 

@@ -12,68 +12,69 @@ struct attention {
     const char *scale;
 };
 
-static void write_dims(const struct attention *a, const char *letters, char *out)
+static void write_dims(const struct attention *attention, const char *letters, char *out)
 {
     out[0] = '\0';
     for (const char *c = letters; *c != '\0'; c++) {
-        int n = *c == 'B'   ? a->batch
-                : *c == 'H' ? a->heads
-                : *c == 'T' ? a->queries
-                : *c == 'S' ? a->keys
-                : *c == 's' ? a->keys - 3
+        int n = *c == 'B'   ? attention->batch
+                : *c == 'H' ? attention->heads
+                : *c == 'T' ? attention->queries
+                : *c == 'S' ? attention->keys
+                : *c == 's' ? attention->keys - 3
                             : 1;
 
         (void)snprintf(out + strlen(out), 16, "%s%d", c == letters ? "" : ",", n);
     }
 }
 
-static void write_operand(const struct attention *a, const char *name, int heads, int length, int size, char *out,
-                          size_t room)
+static void write_operand(const struct attention *attention, const char *name, int heads, int length, int size,
+                          char *out, size_t room)
 {
-    if (a->turned)
-        (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, a->batch, length,
-                       heads, size, name, name);
+    if (attention->turned)
+        (void)snprintf(out, room, "%s0 : %d,%d,%d,%d\n%s = Transpose(%s0) perm=0,2,1,3\n", name, attention->batch,
+                       length, heads, size, name, name);
     else
-        (void)snprintf(out, room, "%s : %d,%d,%d,%d\n", name, a->batch, heads, length, size);
+        (void)snprintf(out, room, "%s : %d,%d,%d,%d\n", name, attention->batch, heads, length, size);
 }
 
-static void write_script(const struct attention *a, char *script, size_t room)
+static void write_script(const struct attention *attention, char *script, size_t room)
 {
     char q[128], k[128], v[128], m[64] = "", mask[96] = "";
 
-    write_operand(a, "q", a->heads, a->queries, a->size, q, sizeof q);
-    write_operand(a, "k", a->key_heads, a->keys, a->size, k, sizeof k);
-    write_operand(a, "v", a->key_heads, a->keys, a->value_size, v, sizeof v);
-    if (a->mask != NULL) {
-        write_dims(a, a->mask, m);
+    write_operand(attention, "q", attention->heads, attention->queries, attention->size, q, sizeof q);
+    write_operand(attention, "k", attention->key_heads, attention->keys, attention->size, k, sizeof k);
+    write_operand(attention, "v", attention->key_heads, attention->keys, attention->value_size, v, sizeof v);
+    if (attention->mask != NULL) {
+        write_dims(attention, attention->mask, m);
         (void)snprintf(mask, sizeof mask, "m : %s\n", m);
     }
     (void)snprintf(script, room, "%s%s%s%sy%s = Attention(q, k, v%s) is_causal=%d %s\n%s-> y", q, k, v, mask,
-                   a->turned ? "0" : "", a->mask != NULL ? ", m" : "", a->causal, a->scale != NULL ? a->scale : "",
-                   a->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
+                   attention->turned ? "0" : "", attention->mask != NULL ? ", m" : "", attention->causal,
+                   attention->scale != NULL ? attention->scale : "",
+                   attention->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
 }
 
 /* A mask with -infinity for a third of it and all of its first row; NaN at its end where asked. */
-static void darken(struct rig *r, const struct attention *a, bool nan)
+static void darken(struct rig *rig, const struct attention *attention, bool nan)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *m = NULL;
-    float *x;
+    inlay_value *value = NULL;
+    float *input;
 
-    assert_int_equal(inlay_session_input(r->session, 3, &info), INLAY_OK);
+    assert_int_equal(inlay_session_input(rig->session, 3, &info), INLAY_OK);
     for (uint32_t d = 0; d < info.rank; d++)
         dims[d] = info.dims[d];
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &m, NULL), INLAY_OK);
-    x = inlay_value_data(m);
-    for (int64_t i = 0; i < inlay_value_count(m); i++)
-        x[i] = i % 3 == 1 || i < a->keys ? -INFINITY : (float)(i % 7) * 0.5f;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
+    input = inlay_value_data(value);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        input[i] = i % 3 == 1 || i < attention->keys ? -INFINITY : (float)(i % 7) * 0.5f;
     if (nan)
-        x[inlay_value_count(m) - 1] = NAN;
-    rig_bind(r, 3, m);
+        input[inlay_value_count(value) - 1] = NAN;
+    rig_bind(rig, 3, value);
 }
 
-static void expect_same(const struct attention *a, const char *threads, const char *loops, int dark)
+static void expect_same(const struct attention *attention, const char *threads, const char *loops, int dark)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
     const char *const ours[] = { "providers",
@@ -86,31 +87,31 @@ static void expect_same(const struct attention *a, const char *threads, const ch
                                  loops,
                                  NULL };
     char script[768];
-    struct rig r[2];
+    struct rig rig[2];
 
-    write_script(a, script, sizeof script);
+    write_script(attention, script, sizeof script);
     for (int i = 0; i < 2; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, script, 23);
-        r[i] = rig_open(&w, i == 0 ? ours : theirs);
-        script_feed(&r[i], 5);
-        if (a->mask != NULL && dark > 0)
-            darken(&r[i], a, dark > 1);
-        rig_run(&r[i]);
+        script_model(&wire, script, 23);
+        rig[i] = rig_open(&wire, i == 0 ? ours : theirs);
+        script_feed(&rig[i], 5);
+        if (attention->mask != NULL && dark > 0)
+            darken(&rig[i], attention, dark > 1);
+        rig_run(&rig[i]);
     }
     {
-        inlay_value *got = inlay_context_output(r[0].context, 0), *want = inlay_context_output(r[1].context, 0);
-        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+        inlay_value *got = inlay_context_output(rig[0].context, 0), *want = inlay_context_output(rig[1].context, 0);
+        const float *input = inlay_value_data(got), *output = inlay_value_data(want);
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         for (int64_t i = 0; i < inlay_value_count(got); i++)
-            if (!(isnan(x[i]) && isnan(y[i])) && !(fabsf(x[i] - y[i]) <= 1e-5f))
+            if (!(isnan(input[i]) && isnan(output[i])) && !(fabsf(input[i] - output[i]) <= 1e-5f))
                 fail_msg("element %lld is %g, not %g, with %s threads, own_loops %s, mask %d, in\n%s", (long long)i,
-                         (double)x[i], (double)y[i], threads, loops, dark, script);
+                         (double)input[i], (double)output[i], threads, loops, dark, script);
     }
-    rig_close(&r[0]);
-    rig_close(&r[1]);
+    rig_close(&rig[0]);
+    rig_close(&rig[1]);
 }
 
 static void against_reference(void **state)

@@ -7,28 +7,28 @@
 
 static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 24);
-    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
-                                               "level", "0", NULL });
+    script_model(&wire, script, 24);
+    return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
+                                                  threads, "level", "0", NULL });
 }
 
 static void expect_equal(const char *script)
 {
-    struct rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                        open_on(script, REGION ",reference", "2") };
+    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                          open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
-        script_feed(&r[i], 1);
-        rig_run(&r[i]);
-        rig_run(&r[i]);
+        script_feed(&rig[i], 1);
+        rig_run(&rig[i]);
+        rig_run(&rig[i]);
         if (i > 0) /* casts of places are the reference's */
-            assert_true(r[i].session->main->step_count <= 2);
+            assert_true(rig[i].session->main->step_count <= 2);
     }
     for (int i = 1; i < 3; i++) {
-        for (uint32_t o = 0; o < inlay_session_output_count(r[0].session); o++) {
-            inlay_value *got = inlay_context_output(r[i].context, o), *want = inlay_context_output(r[0].context, o);
+        for (uint32_t o = 0; o < inlay_session_output_count(rig[0].session); o++) {
+            inlay_value *got = inlay_context_output(rig[i].context, o), *want = inlay_context_output(rig[0].context, o);
 
             assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
             for (int64_t k = 0; k < inlay_value_count(got); k++) {
@@ -41,7 +41,7 @@ static void expect_equal(const char *script)
         }
     }
     for (int i = 0; i < 3; i++)
-        rig_close(&r[i]);
+        rig_close(&rig[i]);
 }
 
 static void rotations(void **state)
@@ -102,21 +102,21 @@ static void places_that_are_not_there(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct rig r = open_on(rows[i].script, REGION ",reference", "1");
+        struct rig rig = open_on(rows[i].script, REGION ",reference", "1");
 
-        script_feed(&r, 1);
+        script_feed(&rig, 1);
         for (int turn = 0; turn < 4; turn++) {
             const float at = turn % 2 == 1 ? rows[i].bad : rows[i].good;
             inlay_diag diag = INLAY_DIAG_INIT;
             inlay_status status;
 
-            rig_floats(&r, 1, strstr(rows[i].script, "f : 1,1") != NULL ? "1,1" : "1", &at);
-            status = inlay_context_run(r.context, NULL, &diag);
+            rig_floats(&rig, 1, strstr(rows[i].script, "f : 1,1") != NULL ? "1,1" : "1", &at);
+            status = inlay_context_run(rig.context, NULL, &diag);
             assert_int_equal(status, turn % 2 == 1 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
             if (turn % 2 == 1 && strstr(diag.text, rows[i].says) == NULL)
                 fail_msg("%s", diag.text);
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

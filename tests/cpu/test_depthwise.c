@@ -8,10 +8,10 @@ struct dice {
     uint32_t state;
 };
 
-static int roll(struct dice *d, int low, int high)
+static int roll(struct dice *dice, int low, int high)
 {
-    d->state = d->state * 1664525u + 1013904223u;
-    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+    dice->state = dice->state * 1664525u + 1013904223u;
+    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
 }
 
 static void expect_by(const char *script, const char *kernel)
@@ -21,12 +21,13 @@ static void expect_by(const char *script, const char *kernel)
     script_feed(&b, 1);
     rig_run(&b);
     for (int threads = 1; threads <= 2; threads++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
         struct rig a;
 
-        script_model(&w, script, 17);
-        a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                                threads == 1 ? "1" : "2", REGION ".kernel", kernel, NULL });
+        script_model(&wire, script, 17);
+        a = rig_open(&wire,
+                     (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                            threads == 1 ? "1" : "2", REGION ".kernel", kernel, NULL });
         script_feed(&a, 1);
         rig_run(&a);
         beside_compare(&a, &b, script);
@@ -57,29 +58,29 @@ static const char *const endings[] = {
 static void windows(void **state)
 {
     static const int sides[] = { 3, 3, 5, 5, 1, 2, 4, 7, 11 };
-    struct dice d = { 3 };
+    struct dice dice = { 3 };
 
     (void)state;
     for (int n = 0; n < 96; n++) {
-        const int own = n % 2 == 0, c = n % 8 == 7 ? roll(&d, 250, 530) : roll(&d, 2, 80);
+        const int own = n % 2 == 0, c = n % 8 == 7 ? roll(&dice, 250, 530) : roll(&dice, 2, 80);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char window[160], script[700];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = sides[roll(&d, 0, own ? 3 : 8)];
-            stride[i] = roll(&d, 1, own ? 2 : 3);
-            dilation[i] = own ? 1 : roll(&d, 1, 3);
-            pads[i] = roll(&d, 0, kernel[i]);
-            pads[2 + i] = roll(&d, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, c > 80 ? 9 : 40);
+            kernel[i] = sides[roll(&dice, 0, own ? 3 : 8)];
+            stride[i] = roll(&dice, 1, own ? 2 : 3);
+            dilation[i] = own ? 1 : roll(&dice, 1, 3);
+            pads[i] = roll(&dice, 0, kernel[i]);
+            pads[2 + i] = roll(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, c > 80 ? 9 : 40);
         }
         (void)snprintf(window, sizeof window, "strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d", stride[0],
                        stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,1,%d,%d]\n"
                        "r = Conv(x, v) %s\nk = Conv(x, w%s) %s\n%s",
-                       roll(&d, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1], window,
-                       n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
+                       roll(&dice, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1],
+                       window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
         expect(script);
     }
 }
@@ -117,28 +118,28 @@ static void made(void **state)
         "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)",
         "h = Tanh(e)",
     };
-    struct dice d = { 29 };
+    struct dice dice = { 29 };
 
     (void)state;
     for (int n = 0; n < 72; n++) {
-        const int in = roll(&d, 1, n % 6 == 5 ? 500 : 60), c = roll(&d, 2, n % 6 == 4 ? 400 : 150);
+        const int in = roll(&dice, 1, n % 6 == 5 ? 500 : 60), c = roll(&dice, 2, n % 6 == 4 ? 400 : 150);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char script[1000];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = n % 3 == 2 ? roll(&d, 1, 7) : n % 3 == 1 ? 5 : 3;
-            stride[i] = roll(&d, 1, n % 7 == 6 ? 4 : 2);
-            dilation[i] = n % 5 == 4 ? roll(&d, 1, 3) : 1;
-            pads[i] = roll(&d, 0, kernel[i]);
-            pads[2 + i] = roll(&d, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, 24);
+            kernel[i] = n % 3 == 2 ? roll(&dice, 1, 7) : n % 3 == 1 ? 5 : 3;
+            stride[i] = roll(&dice, 1, n % 7 == 6 ? 4 : 2);
+            dilation[i] = n % 5 == 4 ? roll(&dice, 1, 3) : 1;
+            pads[i] = roll(&dice, 0, kernel[i]);
+            pads[2 + i] = roll(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, 24);
         }
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nu = [%d,%d,1,1]\nf = [%d]\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\n"
                        "hi = [] 100\nv = [20,%d,1,1]\np = Identity(x)\ne = Conv(p, u%s)\n%s\n"
                        "k = Conv(h, w%s) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
                        "r = Relu(k)\ny = Conv(r, v)\n-> y",
-                       roll(&d, 1, 2), in, size[0], size[1], c, in, c, c, kernel[0], kernel[1], c, c,
+                       roll(&dice, 1, 2), in, size[0], size[1], c, in, c, c, kernel[0], kernel[1], c, c,
                        n % 4 == 0 ? "" : ", f", functions[n % 6], n % 4 == 1 ? "" : ", c", stride[0], stride[1],
                        dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
         expect(script);
@@ -180,22 +181,23 @@ static void blocks(void **state)
 /* Weights by windows of images that lie row by row, with groups and without. */
 static void rows(void **state)
 {
-    struct dice d = { 11 };
+    struct dice dice = { 11 };
 
     (void)state;
     for (int n = 0; n < 60; n++) {
-        const int group = n % 3 == 0 ? roll(&d, 2, 3) : 1, in = roll(&d, 2, n % 5 == 0 ? 70 : 9), out = roll(&d, 1, 40);
+        const int group = n % 3 == 0 ? roll(&dice, 2, 3) : 1, in = roll(&dice, 2, n % 5 == 0 ? 70 : 9),
+                  out = roll(&dice, 1, 40);
         const int linear = n % 4 == 3;
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char window[200], script[500];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = roll(&d, 1, 5);
-            stride[i] = roll(&d, 1, 3);
-            dilation[i] = roll(&d, 1, 2);
-            pads[i] = n % 4 == 0 ? 0 : roll(&d, 0, kernel[i]);
-            pads[2 + i] = n % 4 == 0 ? 0 : roll(&d, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, n % 7 == 0 ? 150 : 30);
+            kernel[i] = roll(&dice, 1, 5);
+            stride[i] = roll(&dice, 1, 3);
+            dilation[i] = roll(&dice, 1, 2);
+            pads[i] = n % 4 == 0 ? 0 : roll(&dice, 0, kernel[i]);
+            pads[2 + i] = n % 4 == 0 ? 0 : roll(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, n % 7 == 0 ? 150 : 30);
         }
         if (linear)
             (void)snprintf(window, sizeof window, "strides=%d, dilations=%d, pads=%d,%d group=%d", stride[0],
@@ -205,11 +207,11 @@ static void rows(void **state)
                            stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group);
         if (linear)
             (void)snprintf(script, sizeof script, "x : %d,%d,%d\nw = [%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) %s\n%s",
-                           roll(&d, 1, 2), in * group, size[0], out * group, in, kernel[0], out * group, window,
+                           roll(&dice, 1, 2), in * group, size[0], out * group, in, kernel[0], out * group, window,
                            n % 2 == 0 ? "-> k" : "y = Relu(k)\n-> y");
         else
             (void)snprintf(script, sizeof script,
-                           "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w%s) %s\n%s", roll(&d, 1, 2),
+                           "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w%s) %s\n%s", roll(&dice, 1, 2),
                            in * group, size[0], size[1], out * group, in, kernel[0], kernel[1], out * group,
                            n % 2 == 0 ? "" : ", c", window, n % 3 == 0 ? "y = Tanh(k)\n-> y" : "-> k");
         expect_by(script, "rows");

@@ -4,7 +4,7 @@
 #include "region_provider.h"
 #include "beside.h"
 
-static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(struct rig *r))
+static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(struct rig *rig))
 {
     for (size_t i = 0; i < count; i++)
         beside_expect(&(beside_row){ NULL, scripts[i] }, opset, feed);
@@ -91,9 +91,9 @@ static void shared_copy(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-static void feed_nothing(struct rig *r)
+static void feed_nothing(struct rig *rig)
 {
-    script_feed_sized(r, 0, 1, 0);
+    script_feed_sized(rig, 0, 1, 0);
 }
 
 static void nothing(void **state)
@@ -145,13 +145,13 @@ static void misfits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         for (int side = 0; side < 2; side++) {
-            struct rig r = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
+            struct rig rig = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
             inlay_diag diag = INLAY_DIAG_INIT;
 
-            script_feed(&r, 1);
-            if (inlay_context_run(r.context, NULL, &diag) != INLAY_SHAPE_MISMATCH)
+            script_feed(&rig, 1);
+            if (inlay_context_run(rig.context, NULL, &diag) != INLAY_SHAPE_MISMATCH)
                 fail_msg("it ran, or failed otherwise (%s):\n%s", diag.text, scripts[i]);
-            rig_close(&r);
+            rig_close(&rig);
         }
     }
 }
@@ -167,15 +167,15 @@ static void guessed_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct rig r = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
+        struct rig rig = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
 
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
-static void feed_odd(struct rig *r)
+static void feed_odd(struct rig *rig)
 {
-    script_feed_odd(r, 11, 0.01f);
+    script_feed_odd(rig, 11, 0.01f);
 }
 
 /* NaN and infinity through loops of the provider's own: they stay, where oneDNN's primitives may lose them. */
@@ -199,23 +199,23 @@ static void odd_numbers(void **state)
     EXPECT_ALL(scripts, 17, feed_odd);
 }
 
-static void feed_many_odd(struct rig *r)
+static void feed_many_odd(struct rig *rig)
 {
-    script_feed_odd(r, 5, 0.05f);
+    script_feed_odd(rig, 5, 0.05f);
 }
 
 /* -inf alone, and numbers behind it. */
-static void feed_lows(struct rig *r)
+static void feed_lows(struct rig *rig)
 {
-    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        (void)inlay_session_input(r->session, i, &info);
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
-        for (int64_t k = 0; k < inlay_value_count(v); k++)
-            ((float *)inlay_value_data(v))[k] = k < inlay_value_count(v) / 2 ? -INFINITY : (float)(k % 13) - 5;
-        rig_bind(r, i, v);
+        (void)inlay_session_input(rig->session, i, &info);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &value, NULL), INLAY_OK);
+        for (int64_t k = 0; k < inlay_value_count(value); k++)
+            ((float *)inlay_value_data(value))[k] = k < inlay_value_count(value) / 2 ? -INFINITY : (float)(k % 13) - 5;
+        rig_bind(rig, i, value);
     }
 }
 
@@ -309,20 +309,20 @@ static void numbers_without_reason(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
-        inlay_options *o = NULL;
-        inlay_session *s = NULL;
+        inlay_options *options = NULL;
+        inlay_session *session = NULL;
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, scripts[i], 13);
-        assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "providers", REGION ",reference", &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "policy", "priority", &diag), INLAY_OK);
-        if (inlay_session_create_from_bytes(w.bytes, w.count, o, &s, &diag) != INLAY_OK)
+        script_model(&wire, scripts[i], 13);
+        assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "providers", REGION ",reference", &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
+        if (inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, &diag) != INLAY_OK)
             fail_msg("%s in\n%s", diag.text, scripts[i]);
-        inlay_session_destroy(s);
-        inlay_options_destroy(o);
-        free(w.bytes);
+        inlay_session_destroy(session);
+        inlay_options_destroy(options);
+        free(wire.bytes);
     }
 }
 

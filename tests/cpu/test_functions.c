@@ -5,23 +5,23 @@
 #include "beside.h"
 
 /* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */
-static void feed_range(struct rig *r)
+static void feed_range(struct rig *rig)
 {
     inlay_io_info info = { .struct_size = sizeof info };
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
     const float odd[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 1.5f, 2.5f, -0.5f };
-    float *x;
+    float *input;
 
-    (void)inlay_session_input(r->session, 0, &info);
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
-    assert_int_equal(inlay_value_count(v), 3 * 1024);
-    x = inlay_value_data(v);
+    (void)inlay_session_input(rig->session, 0, &info);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &value, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_count(value), 3 * 1024);
+    input = inlay_value_data(value);
     for (int i = 0; i < 1024; i++) {
-        x[i] = (i % 2 == 0 ? 1.0f : -1.0f) * powf(10, (float)i / 1024 * 50 - 30);
-        x[1024 + i] = (float)(i - 512) / 5;
-        x[2048 + i] = odd[i % 10];
+        input[i] = (i % 2 == 0 ? 1.0f : -1.0f) * powf(10, (float)i / 1024 * 50 - 30);
+        input[1024 + i] = (float)(i - 512) / 5;
+        input[2048 + i] = odd[i % 10];
     }
-    rig_bind(r, 0, v);
+    rig_bind(rig, 0, value);
 }
 
 /* A relative error, where oneDNN's own functions have an absolute one; those flush what is subnormal. */
@@ -31,10 +31,10 @@ static void exactly(const char *script, const char *const *options)
     struct rig side[2];
 
     for (int i = 0; i < 2; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, script, 24);
-        side[i] = rig_open(&w, i == 0 ? options : reference);
+        script_model(&wire, script, 24);
+        side[i] = rig_open(&wire, i == 0 ? options : reference);
         feed_range(&side[i]);
         rig_run(&side[i]);
     }
@@ -98,14 +98,14 @@ static void ranges(void **state)
         (void)strcat(unit, i % 17 == 0 ? "1," : "0,");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (size_t k = 0; k < sizeof before / sizeof *before; k++)
-            for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+            for (size_t option = 0; option < sizeof options / sizeof *options; option++) {
                 char script[900];
 
                 if (k > 0 && strcmp(calls[i], "HardSwish(x)") == 0)
                     continue; /* fused it is as exact beside 3: 4e-8 at the zero of x + 3 */
                 (void)snprintf(script, sizeof script, "w = [%s] %s\n%s\ny = %s\n-> y", k == 1 ? "16,16,1,1" : "16,16",
                                unit, before[k], calls[i]);
-                exactly(script, options[o]);
+                exactly(script, options[option]);
             }
 }
 

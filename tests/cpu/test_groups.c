@@ -13,14 +13,14 @@ static void one_dimension(void **state)
     char script[300];
 
     (void)state;
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
-            const int *n = shapes[s];
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
+        for (size_t window = 0; window < sizeof windows / sizeof *windows; window++) {
+            const int *n = shapes[shape];
 
             (void)snprintf(script, sizeof script,
                            "x : 2,%d,95\nw = [%d,%d,%d]\nb = [%d]\nr = Neg(x)\nc = Conv(r, w, b) %s group=%d\n"
                            "y = Sigmoid(c)\n-> y, c",
-                           n[0] * n[1], n[0] * n[2], n[1], n[3], n[0] * n[2], windows[w], n[0]);
+                           n[0] * n[1], n[0] * n[2], n[1], n[3], n[0] * n[2], windows[window], n[0]);
             beside_expect(&(beside_row){ "Conv", script }, 17, NULL);
         }
     }

@@ -30,8 +30,8 @@ static float x[MOST];
 static struct wire model_of(const struct row *row, int dtype, uint32_t odd)
 {
     static const float factor = 0.75f;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), t;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), t;
     char name[16] = "nnnnnnnn";
     int64_t count = 1;
 
@@ -39,34 +39,34 @@ static struct wire model_of(const struct row *row, int dtype, uint32_t odd)
     for (uint32_t d = 0; d < row->rank; d++)
         count *= row->dims[d];
     assert_true(count <= MOST);
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, row->rank == 4 ? "n,c,h,w" : NULL);
-    t = wire_begin(&w, MW_INITIALIZER);
-    mw_tensor_head(&w, name, dtype, row->rank, row->dims);
-    wire_bytes(&w, 9, halves, (size_t)count * sizeof *halves);
-    wire_end(&w, t);
-    rig_node_int(&w, "Cast", name, "w", "to", INLAY_FLOAT);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, row->rank == 4 ? "n,c,h,w" : NULL);
+    t = wire_begin(&wire, MW_INITIALIZER);
+    mw_tensor_head(&wire, name, dtype, row->rank, row->dims);
+    wire_bytes(&wire, 9, halves, (size_t)count * sizeof *halves);
+    wire_end(&wire, t);
+    rig_node_int(&wire, "Cast", name, "w", "to", INLAY_FLOAT);
     if (row->turned)
-        rig_node_int(&w, row->op, "x,w", "p", "transB", 1);
+        rig_node_int(&wire, row->op, "x,w", "p", "transB", 1);
     else
-        mw_node(&w, row->op, "x,w", "p");
+        mw_node(&wire, row->op, "x,w", "p");
     if (row->behind != NULL && strcmp(row->behind, "factor") == 0) {
-        rig_scalar(&w, "f", INLAY_FLOAT, (double)factor);
-        mw_node(&w, "Mul", "p,f", "y");
+        rig_scalar(&wire, "f", INLAY_FLOAT, (double)factor);
+        mw_node(&wire, "Mul", "p,f", "y");
     } else {
-        mw_node(&w, row->behind != NULL ? "Add" : "Neg", row->behind != NULL ? "p,w" : "p", "y");
+        mw_node(&wire, row->behind != NULL ? "Add" : "Neg", row->behind != NULL ? "p,w" : "p", "y");
     }
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    wire_end(&w, g);
-    return w;
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    return wire;
 }
 
-static uint32_t casts_left(const struct rig *r)
+static uint32_t casts_left(const struct rig *rig)
 {
-    const struct graph *g = r->session->model->main;
+    const struct graph *graph = rig->session->model->main;
     uint32_t count = 0;
 
-    for (uint32_t n = 0; n < g->node_count; n++)
-        count += strcmp(g->nodes[n]->info.op_type.data, "Cast") == 0;
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        count += strcmp(graph->nodes[node]->info.op_type.data, "Cast") == 0;
     return count;
 }
 
@@ -80,21 +80,21 @@ static void check(const struct row *row, int dtype, uint32_t odd)
     if (casts_left(&got) != (row->stays ? 1 : 0))
         fail_msg("%s of %s: %u casts are left", row->op, inlay_dtype_name((inlay_dtype)dtype), casts_left(&got));
     for (int turn = 0; turn < 4; turn++) { /* each shape finds other packs, or makes them of those that are there */
-        const inlay_value *y, *z;
+        const inlay_value *value, *z;
         float top = 0;
 
         rig_floats(&got, 0, row->shapes[turn % 3], x);
         rig_floats(&want, 0, row->shapes[turn % 3], x);
         rig_run(&got);
         rig_run(&want);
-        y = inlay_context_output(got.context, 0);
+        value = inlay_context_output(got.context, 0);
         z = inlay_context_output(want.context, 0);
-        assert_int_equal(inlay_value_count(y), inlay_value_count(z));
+        assert_int_equal(inlay_value_count(value), inlay_value_count(z));
         for (int64_t i = 0; i < inlay_value_count(z); i++)
             top = fmaxf(top, fabsf(((const float *)inlay_value_data((inlay_value *)(uintptr_t)z))[i]));
         assert_true(top > 0 && isfinite(top));
         for (int64_t i = 0; i < inlay_value_count(z); i++) {
-            const float p = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)y))[i];
+            const float p = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)value))[i];
             const float q = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)z))[i];
 
             if (!(fabsf(p - q) <= 8e-6f * top))

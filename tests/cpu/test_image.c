@@ -27,7 +27,7 @@ static void resize(void **state)
         skip(); /* the library has none */
     for (uint32_t b = 0; b < 6; b++) {
         for (uint32_t m = 0; m < 3; m++) {
-            for (uint32_t p = 0; p < 4; p++, n++) {
+            for (uint32_t place = 0; place < 4; place++, n++) {
                 const beside_row row = { "Resize", script };
                 uint32_t at = (uint32_t)snprintf(ones, sizeof ones, "1,1");
 
@@ -37,7 +37,7 @@ static void resize(void **state)
                 (void)snprintf(script, sizeof script,
                                "%ss = [%u] %s\ny = Resize(a, _, s) mode=%s coordinate_transformation_mode=%s\nz = "
                                "Relu(y)\n-> z, y",
-                               before[b], ranks[b], ones, modes[m], places[p]);
+                               before[b], ranks[b], ones, modes[m], places[place]);
                 beside_expect(&row, 13, NULL);
             }
         }

@@ -10,10 +10,10 @@ struct dice {
     uint32_t state;
 };
 
-static int roll(struct dice *d, int low, int high)
+static int roll(struct dice *dice, int low, int high)
 {
-    d->state = d->state * 1664525u + 1013904223u;
-    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+    dice->state = dice->state * 1664525u + 1013904223u;
+    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
 }
 
 static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
@@ -28,13 +28,13 @@ static void expect_as(const char *kernel, const char *script, const char *thread
 {
     const bool unbounded = strstr(kernel, "pairs") != NULL || strcmp(kernel, "library_winograd") == 0;
     const char *precision = unbounded ? "fast" : "f32";
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     struct rig a, b = beside_open(script, 17, "reference", "1", NULL);
 
-    script_model(&w, script, 17);
-    a = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                            "intra_threads", threads, REGION ".kernel", kernel, REGION ".precision",
-                                            precision, NULL });
+    script_model(&wire, script, 17);
+    a = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                               "intra_threads", threads, REGION ".kernel", kernel, REGION ".precision",
+                                               precision, NULL });
     script_feed(&a, 1);
     script_feed(&b, 1);
     rig_run(&a);
@@ -48,24 +48,24 @@ static void every_kernel(void **state)
 {
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y" };
-    struct dice d = { 5 };
+    struct dice dice = { 5 };
 
     (void)state;
     for (int n = 0; n < 40; n++) {
         char script[768];
-        int group = n % 5 == 4 ? 4 : 1, in = group * roll(&d, 1, 20), out = group * roll(&d, 1, 20), pads[4];
-        int k = n % 2 == 0 ? 3 : roll(&d, 1, 4), stride = n % 3 == 2 ? 2 : 1, dilation = n % 7 == 6 ? 2 : 1;
-        int h = k * dilation + roll(&d, 3, 18), w = k * dilation + roll(&d, 3, 18);
+        int group = n % 5 == 4 ? 4 : 1, in = group * roll(&dice, 1, 20), out = group * roll(&dice, 1, 20), pads[4];
+        int k = n % 2 == 0 ? 3 : roll(&dice, 1, 4), stride = n % 3 == 2 ? 2 : 1, dilation = n % 7 == 6 ? 2 : 1;
+        int h = k * dilation + roll(&dice, 3, 18), w = k * dilation + roll(&dice, 3, 18);
 
         if (n % 2 == 0 && group == 1)
             in += 16, out += 16;
         for (int i = 0; i < 4; i++)
-            pads[i] = roll(&d, 0, k - 1);
+            pads[i] = roll(&dice, 0, k - 1);
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nv = [%d,%d,%d,%d]\n"
                        "r = Conv(x, v) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
                        "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n%s",
-                       roll(&d, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k, stride, stride,
+                       roll(&dice, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k, stride, stride,
                        dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride, dilation,
                        dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
@@ -79,24 +79,25 @@ static void every_kernel(void **state)
 static void wide_gaps(void **state)
 {
     static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
-    struct dice d = { 23 };
+    struct dice dice = { 23 };
 
     (void)state;
     for (int n = 0; n < 30; n++) {
         char script[512];
-        const int kernel[2] = { roll(&d, 1, 4), roll(&d, 1, 4) }, size[2] = { roll(&d, 5, 30), roll(&d, 5, 30) };
-        int gap[2], pads[4], in = roll(&d, 1, 40), out = roll(&d, 1, 70);
+        const int kernel[2] = { roll(&dice, 1, 4), roll(&dice, 1, 4) },
+                  size[2] = { roll(&dice, 5, 30), roll(&dice, 5, 30) };
+        int gap[2], pads[4], in = roll(&dice, 1, 40), out = roll(&dice, 1, 70);
 
         for (int i = 0; i < 2; i++) {
-            const int span = (gap[i] = roll(&d, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
+            const int span = (gap[i] = roll(&dice, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
 
-            pads[i] = n % 3 == 0 ? span / 2 : roll(&d, 0, span + 2);
-            pads[2 + i] = n % 3 == 0 ? span - span / 2 : span - pads[i] > 0 ? span - pads[i] + roll(&d, 0, 2) : 0;
+            pads[i] = n % 3 == 0 ? span / 2 : roll(&dice, 0, span + 2);
+            pads[2 + i] = n % 3 == 0 ? span - span / 2 : span - pads[i] > 0 ? span - pads[i] + roll(&dice, 0, 2) : 0;
         }
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\n"
                        "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d\ny = Relu(k)\n-> y",
-                       roll(&d, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out, 1 + (n % 5 == 4),
+                       roll(&dice, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out, 1 + (n % 5 == 4),
                        1 + (n % 7 == 6), gap[0], gap[1], pads[0], pads[1], pads[2], pads[3]);
         for (size_t i = 0; i < sizeof those / sizeof *those; i++)
             expect_as(those[i], script, n % 2 == 0 ? "1" : "2");
@@ -115,12 +116,12 @@ static void every_product(void **state)
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y, k" };
     static const int sizes[] = { 1, 2, 5, 16, 17, 48, 65, 130 };
-    struct dice d = { 11 };
+    struct dice dice = { 11 };
 
     (void)state;
     for (int n = 0; n < 60; n++) {
-        int m = sizes[roll(&d, 0, 7)], k = sizes[roll(&d, 0, 7)], c = sizes[roll(&d, 0, 7)];
-        int batch = roll(&d, 1, 5), heads = roll(&d, 1, 4);
+        int m = sizes[roll(&dice, 0, 7)], k = sizes[roll(&dice, 0, 7)], c = sizes[roll(&dice, 0, 7)];
+        int batch = roll(&dice, 1, 5), heads = roll(&dice, 1, 4);
         const char *ending = endings[n % 4], *threads = n % 3 == 0 ? "2" : "1";
         char script[768];
 
@@ -168,21 +169,21 @@ static void every_product(void **state)
 
 /* ------------------------------------------------------------------ what is told of them */
 
-static void explain(const struct rig *r, const char *format, struct told *out)
+static void explain(const struct rig *rig, const char *format, struct told *out)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     told_free(out);
-    if (inlay_session_explain_ex(r->session, &how, told_keep, out, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig->session, &how, told_keep, out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
-static int count_of(const struct told *t, const char *what)
+static int count_of(const struct told *told, const char *what)
 {
     int n = 0;
 
-    for (const char *at = t->data; (at = strstr(at, what)) != NULL; at += strlen(what))
+    for (const char *at = told->data; (at = strstr(at, what)) != NULL; at += strlen(what))
         n++;
     return n;
 }
@@ -193,37 +194,38 @@ static const char layers[] =
     "f = Conv(e, w4)\n"
     "w5 = [32,128,5,5]\ng = Conv(f, w5) pads=2,2,2,2\nw6 = [200,32,1,1]\ny = Conv(g, w6)\n-> y";
 
-static struct rig open_layers(const struct folder *f, const char *option, const char *value)
+static struct rig open_layers(const struct folder *folder, const char *option, const char *value)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, layers, 17);
-    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                               "intra_threads", "1", "cache_dir", f->path, option, value, NULL });
+    script_model(&wire, layers, 17);
+    return rig_open(&wire,
+                    (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                           "intra_threads", "1", "cache_dir", folder->path, option, value, NULL });
 }
 
 static void explained(void **state)
 {
-    struct told t = { 0 };
-    struct folder f = folder_make();
-    struct rig r = open_layers(&f, "precision", "strict");
+    struct told told = { 0 };
+    struct folder folder = folder_make();
+    struct rig rig = open_layers(&folder, "precision", "strict");
 
     (void)state;
-    explain(&r, "json", &t);
-    assert_int_equal(count_of(&t, "\"kernel\":"), 7);
-    assert_int_equal(count_of(&t, "\"winograd"), 0);
-    explain(&r, "text", &t);
-    assert_non_null(strstr(t.data, "\nkernels\n"));
-    rig_close(&r);
+    explain(&rig, "json", &told);
+    assert_int_equal(count_of(&told, "\"kernel\":"), 7);
+    assert_int_equal(count_of(&told, "\"winograd"), 0);
+    explain(&rig, "text", &told);
+    assert_non_null(strstr(told.data, "\nkernels\n"));
+    rig_close(&rig);
     if (REGION_HAS_LIBRARY) {
-        r = open_layers(&f, REGION ".kernel", "library");
-        explain(&r, "json", &t);
-        assert_int_equal(count_of(&t, "\"name\": \"library\""), 7);
-        assert_true(count_of(&t, "\"by\": \"model\"") == 0);
-        rig_close(&r);
+        rig = open_layers(&folder, REGION ".kernel", "library");
+        explain(&rig, "json", &told);
+        assert_int_equal(count_of(&told, "\"name\": \"library\""), 7);
+        assert_true(count_of(&told, "\"by\": \"model\"") == 0);
+        rig_close(&rig);
     }
-    told_free(&t);
-    folder_remove(&f);
+    told_free(&told);
+    folder_remove(&folder);
 }
 
 /* precision strict has sums as they are written alone: neither Winograd's algorithm nor products in pairs, not even by
@@ -237,29 +239,30 @@ static void strict_kernels(void **state)
     };
     static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
                                           "winograd_4x4", "winograd_2x2", "library_winograd" };
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof wished / sizeof *wished; i++) {
-            struct wire w = { 0 };
-            struct rig r;
+            struct wire wire = { 0 };
+            struct rig rig;
 
             if (!region_has_kernel(wished[i]))
                 continue;
-            script_model(&w, models[m], 17);
-            r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                    "intra_threads", "1", "precision", "strict", REGION ".pairs", "1",
-                                                    REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
-            explain(&r, "json", &t);
-            assert_true(count_of(&t, "\"kernel\":") > 0);
-            assert_int_equal(count_of(&t, "\"pairs\""), 0);
-            assert_int_equal(count_of(&t, "\"packed_pairs\""), 0);
-            assert_int_equal(count_of(&t, "winograd_"), 0);
-            assert_int_equal(count_of(&t, "\"library_winograd\""), 0);
-            rig_close(&r);
+            script_model(&wire, models[m], 17);
+            rig = rig_open(&wire,
+                           (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                  "intra_threads", "1", "precision", "strict", REGION ".pairs", "1",
+                                                  REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
+            explain(&rig, "json", &told);
+            assert_true(count_of(&told, "\"kernel\":") > 0);
+            assert_int_equal(count_of(&told, "\"pairs\""), 0);
+            assert_int_equal(count_of(&told, "\"packed_pairs\""), 0);
+            assert_int_equal(count_of(&told, "winograd_"), 0);
+            assert_int_equal(count_of(&told, "\"library_winograd\""), 0);
+            rig_close(&rig);
         }
-    told_free(&t);
+    told_free(&told);
 }
 
 /* Matrices of which most blocks are zero are multiplied without these, for any rows and with what is behind them, where
@@ -269,15 +272,15 @@ static void zeros_in_blocks(void **state)
     static const char *const rows[] = { "1", "5", "30" };
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y" };
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and none of both */
         for (size_t m = 0; m < 3; m++) {
             const bool turned = way % 2 != 0;
             char script[512];
-            struct wire w = { 0 };
-            struct rig r;
+            struct wire wire = { 0 };
+            struct rig rig;
 
             (void)snprintf(script, sizeof script,
                            "x : %s,512\nr = [%s,300]\nv = [%s]\nz = [%s]\nu = %s(z, z)\n"
@@ -287,18 +290,18 @@ static void zeros_in_blocks(void **state)
             expect_as("auto", script, "1");
             expect_as("packed_sparse", script, "2");
             for (int strict = 0; strict < 2; strict++) {
-                script_model(&w, script, 17);
-                r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
-                                                        "priority", "intra_threads", "1", "precision",
-                                                        strict ? "strict" : "f32", NULL });
-                explain(&r, "json", &t);
-                if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
-                    assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, way < 2 && !strict);
-                rig_close(&r);
+                script_model(&wire, script, 17);
+                rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
+                                                             "priority", "intra_threads", "1", "precision",
+                                                             strict ? "strict" : "f32", NULL });
+                explain(&rig, "json", &told);
+                if (strstr(told.data, "\"packed\"") != NULL || strstr(told.data, "\"packed_sparse\"") != NULL)
+                    assert_int_equal(strstr(told.data, "\"name\": \"packed_sparse\"") != NULL, way < 2 && !strict);
+                rig_close(&rig);
             }
         }
     }
-    told_free(&t);
+    told_free(&told);
 }
 
 /* Matrices of which two of each four k are zero, of even columns others than of odd ones, run without these for few
@@ -306,7 +309,7 @@ static void zeros_in_blocks(void **state)
 static void two_of_four(void **state)
 {
     static const char *const rows[] = { "1", "5", "8", "30" };
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and one more of both */
@@ -315,8 +318,8 @@ static void two_of_four(void **state)
             const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";
             const char *zeros = turned ? third ? "150,1,512,1" : "150,1,512,2" : third ? "512,1,150,1" : "512,2,150,1";
             char script[640];
-            struct wire w = { 0 };
-            struct rig r;
+            struct wire wire = { 0 };
+            struct rig rig;
 
             (void)snprintf(script, sizeof script,
                            "x : %s,2048\nu = [%s]\nv = [%s] @3\ny0 = [%s]\nz = Sub(y0, y0)\n"
@@ -327,16 +330,16 @@ static void two_of_four(void **state)
                            turned ? "300,2048" : "2048,300", turned);
             expect_as("auto", script, "1");
             expect_as("packed_sparse", script, "2");
-            script_model(&w, script, 17);
-            r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                    "intra_threads", "1", NULL });
-            explain(&r, "json", &t);
-            if (strstr(t.data, "\"packed\"") != NULL || strstr(t.data, "\"packed_sparse\"") != NULL)
-                assert_int_equal(strstr(t.data, "\"name\": \"packed_sparse\"") != NULL, !third && m < 3);
-            rig_close(&r);
+            script_model(&wire, script, 17);
+            rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
+                                                         "priority", "intra_threads", "1", NULL });
+            explain(&rig, "json", &told);
+            if (strstr(told.data, "\"packed\"") != NULL || strstr(told.data, "\"packed_sparse\"") != NULL)
+                assert_int_equal(strstr(told.data, "\"name\": \"packed_sparse\"") != NULL, !third && m < 3);
+            rig_close(&rig);
         }
     }
-    told_free(&t);
+    told_free(&told);
 }
 
 /* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
@@ -359,39 +362,40 @@ static void shared_weights(void **state)
  * that are like the one that was tuned, is not. */
 static void tuned(void **state)
 {
-    struct told t = { 0 };
-    struct folder f = folder_make();
-    struct rig r = open_layers(&f, "precision", "f32"), plain;
+    struct told told = { 0 };
+    struct folder folder = folder_make();
+    struct rig rig = open_layers(&folder, "precision", "f32"), plain;
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    explain(&r, "json", &t);
-    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
-    if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+    explain(&rig, "json", &told);
+    assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
+    if (inlay_tune(rig.session, &how, &result, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_true(result.measured_count > 0);
-    rig_close(&r);
-    r = open_layers(&f, "precision", "f32");
-    explain(&r, "json", &t);
-    if (strstr(t.data, "\"runner_up\":") != NULL && strstr(t.data, "\"library") != NULL &&
-        strstr(t.data, "\"tiles\"") != NULL)                                          /* a CPU with several */
-        assert_int_equal(count_of(&t, "\"by\": \"timed\"") > 0, result.dropped == 0); /* slower as a whole: dropped */
+    rig_close(&rig);
+    rig = open_layers(&folder, "precision", "f32");
+    explain(&rig, "json", &told);
+    if (strstr(told.data, "\"runner_up\":") != NULL && strstr(told.data, "\"library") != NULL &&
+        strstr(told.data, "\"tiles\"") != NULL) /* a CPU with several */
+        assert_int_equal(count_of(&told, "\"by\": \"timed\"") > 0,
+                         result.dropped == 0); /* slower as a whole: dropped */
     plain = beside_open(layers, 17, "reference", "1", NULL);
-    script_feed(&r, 1);
+    script_feed(&rig, 1);
     script_feed(&plain, 1);
-    rig_run(&r);
+    rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&r, &plain, layers);
+    beside_compare(&rig, &plain, layers);
     rig_close(&plain);
-    rig_close(&r);
-    r = open_layers(&f, REGION ".winograd", "0"); /* another setting: those figures are none of its own */
-    explain(&r, "json", &t);
-    assert_int_equal(count_of(&t, "\"by\": \"timed\""), 0);
-    rig_close(&r);
-    told_free(&t);
-    folder_remove(&f);
+    rig_close(&rig);
+    rig = open_layers(&folder, REGION ".winograd", "0"); /* another setting: those figures are none of its own */
+    explain(&rig, "json", &told);
+    assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
+    rig_close(&rig);
+    told_free(&told);
+    folder_remove(&folder);
 }
 
 /* Products have a table, too: by constants, and of what is computed. */
@@ -399,48 +403,49 @@ static void tuned_products(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
                                  "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
-    struct told t = { 0 };
-    struct folder f = folder_make();
+    struct told told = { 0 };
+    struct folder folder = folder_make();
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
     bool timed;
-    struct rig r, plain;
+    struct rig rig, plain;
 
     (void)state;
     for (int round = 0; round < 6;
          round++) { /* figures that are against the model, and then do not help, are not kept */
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, script, 17);
-        r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                "intra_threads", "1", "cache_dir", f.path, NULL });
-        explain(&r, "json", &t);
-        assert_int_equal(count_of(&t, "\"kernel\": {\"name\":"), 3);
+        script_model(&wire, script, 17);
+        rig =
+            rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                   "intra_threads", "1", "cache_dir", folder.path, NULL });
+        explain(&rig, "json", &told);
+        assert_int_equal(count_of(&told, "\"kernel\": {\"name\":"), 3);
         if (!REGION_HAS_LIBRARY) /* cpu has one kernel for each of them */
-            assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 0);
-        if (!REGION_HAS_LIBRARY || strstr(t.data, "\"packed\"") == NULL) /* or a CPU without loops of our own */
+            assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 0);
+        if (!REGION_HAS_LIBRARY || strstr(told.data, "\"packed\"") == NULL) /* or a CPU without loops of our own */
             break;
-        assert_int_equal(count_of(&t, "\"runner_up_ns\":"), 2); /* of what is computed there is one */
-        timed = count_of(&t, "\"by\": \"timed\"") > 0;
+        assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 2); /* of what is computed there is one */
+        timed = count_of(&told, "\"by\": \"timed\"") > 0;
         assert_false(timed && round == 0);
         if (timed)
             break;
-        if (inlay_tune(r.session, &how, &result, &diag) != INLAY_OK)
+        if (inlay_tune(rig.session, &how, &result, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         assert_true(round < 5);
-        rig_close(&r);
+        rig_close(&rig);
     }
     plain = beside_open(script, 17, "reference", "1", NULL);
-    script_feed(&r, 1);
+    script_feed(&rig, 1);
     script_feed(&plain, 1);
-    rig_run(&r);
+    rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&r, &plain, script);
+    beside_compare(&rig, &plain, script);
     rig_close(&plain);
-    rig_close(&r);
-    told_free(&t);
-    folder_remove(&f);
+    rig_close(&rig);
+    told_free(&told);
+    folder_remove(&folder);
 }
 
 /* ------------------------------------------------------------------ Winograd's error */
@@ -450,7 +455,7 @@ static void cancelling_layers(char *script, size_t bytes)
 {
     enum { CHANNELS = 16 };
     size_t at = (size_t)snprintf(script, bytes, "x : 1,%d,24,24\nw = [%d,%d,3,3] ", CHANNELS, CHANNELS, CHANNELS);
-    struct dice d = { 9 };
+    struct dice dice = { 9 };
     int first[CHANNELS / 2][9];
 
     for (int o = 0; o < CHANNELS; o++) {
@@ -458,7 +463,7 @@ static void cancelling_layers(char *script, size_t bytes)
             for (int t = 0; t < 9; t++) {
                 int *w = &first[i % (CHANNELS / 2)][t];
 
-                *w = i < CHANNELS / 2 ? roll(&d, -999, 999) : -*w;
+                *w = i < CHANNELS / 2 ? roll(&dice, -999, 999) : -*w;
                 at += (size_t)snprintf(script + at, bytes - at, "%s%.3f", o + i + t > 0 ? "," : "", *w / 7.0);
             }
         }
@@ -469,52 +474,52 @@ static void cancelling_layers(char *script, size_t bytes)
     assert_true(at < bytes);
 }
 
-static struct rig open_cancelling(const struct folder *f, const char *script)
+static struct rig open_cancelling(const struct folder *folder, const char *script)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                               "intra_threads", "1", "cache_dir", f->path, REGION ".kernel",
-                                               "winograd_4x4", NULL });
+    script_model(&wire, script, 17);
+    return rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
+                                                  "intra_threads", "1", "cache_dir", folder->path, REGION ".kernel",
+                                                  "winograd_4x4", NULL });
 }
 
 static void held_to_its_error(void **state)
 {
     static char script[1 << 15];
-    struct told t = { 0 }, again = { 0 };
-    struct folder f = folder_make();
-    struct rig r, plain;
+    struct told told = { 0 }, again = { 0 };
+    struct folder folder = folder_make();
+    struct rig rig, plain;
 
     (void)state;
     cancelling_layers(script, sizeof script);
-    r = open_cancelling(&f, script);
+    rig = open_cancelling(&folder, script);
     plain = beside_open(script, 17, "reference", "1", NULL);
-    explain(&r, "json", &t);
-    if (strstr(t.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it: of the two layers, one is refused it */
-        assert_int_equal(count_of(&t, "\"name\": \"winograd_4x4\""), 1);
-        assert_int_equal(count_of(&t, "not winograd_4x4: error "), 1);
-        assert_int_equal(count_of(&t, "\"error\": "), 1);
-        assert_int_equal(count_of(&t, "\"error_bound\": 1e-05"), 1);
-        explain(&r, "text", &t);
-        assert_int_equal(count_of(&t, " of the largest result, bound 1e-05)"), 1);
-        assert_int_equal(count_of(&t, " with these weights, most "), 1);
+    explain(&rig, "json", &told);
+    if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it: of the two layers, one is refused it */
+        assert_int_equal(count_of(&told, "\"name\": \"winograd_4x4\""), 1);
+        assert_int_equal(count_of(&told, "not winograd_4x4: error "), 1);
+        assert_int_equal(count_of(&told, "\"error\": "), 1);
+        assert_int_equal(count_of(&told, "\"error_bound\": 1e-05"), 1);
+        explain(&rig, "text", &told);
+        assert_int_equal(count_of(&told, " of the largest result, bound 1e-05)"), 1);
+        assert_int_equal(count_of(&told, " with these weights, most "), 1);
     }
-    script_feed(&r, 1);
+    script_feed(&rig, 1);
     script_feed(&plain, 1);
-    rig_run(&r);
+    rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&r, &plain, "a filter for edges");
+    beside_compare(&rig, &plain, "a filter for edges");
     rig_close(&plain);
-    explain(&r, "text", &t);
-    rig_close(&r);
-    r = open_cancelling(&f, script); /* from what the first has kept */
-    explain(&r, "text", &again);
-    assert_string_equal(strstr(t.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
-    rig_close(&r);
-    told_free(&t);
+    explain(&rig, "text", &told);
+    rig_close(&rig);
+    rig = open_cancelling(&folder, script); /* from what the first has kept */
+    explain(&rig, "text", &again);
+    assert_string_equal(strstr(told.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
+    rig_close(&rig);
+    told_free(&told);
     told_free(&again);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* Convolutions and products of bytes: the kernel, what it reads, and what is lost. */
@@ -528,28 +533,28 @@ static void bytes_explained(void **state)
         "c = Conv(d, wd) pads=1,1,1,1\ncq = QuantizeLinear(c, sx, z)\ncd = DequantizeLinear(cq, sx, z)\n"
         "e = Conv(cd, vd) group=32\neq = QuantizeLinear(e, sx, z)\ned = DequantizeLinear(eq, sx, z)\n"
         "y = Conv(ed, wd)\n-> y";
-    struct told t = { 0 };
-    struct wire w = { 0 };
-    struct rig r;
+    struct told told = { 0 };
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     if (is_below_avx2())
         skip();
-    script_model(&w, script, 17);
-    r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1", NULL });
-    explain(&r, "json", &t);
-    assert_int_equal(count_of(&t, "\"kernel\":"), 3);
-    assert_int_equal(count_of(&t, "\"name\": \"bytes_"), 3);
-    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them: sums are exact"), 3);
-    if (count_of(&t, "bytes_library") == 0) {
-        assert_int_equal(count_of(&t, "results ONNX's to the last bit"), 2);
-        assert_int_equal(count_of(&t, "what follows rounds as floats do"), 1);
-        assert_int_equal(count_of(&t, "\"bytes_depthwise\""), 1);
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1", NULL });
+    explain(&rig, "json", &told);
+    assert_int_equal(count_of(&told, "\"kernel\":"), 3);
+    assert_int_equal(count_of(&told, "\"name\": \"bytes_"), 3);
+    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them: sums are exact"), 3);
+    if (count_of(&told, "bytes_library") == 0) {
+        assert_int_equal(count_of(&told, "results ONNX's to the last bit"), 2);
+        assert_int_equal(count_of(&told, "what follows rounds as floats do"), 1);
+        assert_int_equal(count_of(&told, "\"bytes_depthwise\""), 1);
     }
-    explain(&r, "text", &t);
-    assert_int_equal(count_of(&t, "activations of 8 bits as the file has them"), 3);
-    rig_close(&r);
-    told_free(&t);
+    explain(&rig, "text", &told);
+    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them"), 3);
+    rig_close(&rig);
+    told_free(&told);
 }
 
 int main(void)

@@ -52,10 +52,10 @@ static void permutations(void **state)
     char script[256];
 
     (void)state;
-    for (size_t p = 0; p < sizeof perms / sizeof *perms; p++) {
-        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (size_t perm = 0; perm < sizeof perms / sizeof *perms; perm++) {
+        for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
             (void)snprintf(script, sizeof script, "x : %s\nr = Neg(x)\nt = Transpose(r) perm=%s\ny = Abs(t)\n-> y, t",
-                           shapes[s], perms[p]);
+                           shapes[shape], perms[perm]);
             beside_expect(&(beside_row){ "Transpose", script }, 17, NULL);
         }
     }

@@ -170,24 +170,24 @@ enum {
 
 /* A model with a layer for each ending, of inputs that differ a little lest they be taken for one; outputs are the
  * results, then what the layer makes by itself. */
-static void write(char *to, const struct layer *l, const char *value)
+static void write(char *to, const struct layer *layer, const char *value)
 {
-    size_t n =
-        (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", l->x, l->y, l->c);
+    size_t n = (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", layer->x,
+                                layer->y, layer->c);
     const size_t count = sizeof chains / sizeof *chains + EACH;
     const char *names[] = { "k", "y", "m", "q", "s", NULL };
 
-    if (strcmp(l->what, "of both") == 0)
+    if (strcmp(layer->what, "of both") == 0)
         n += (size_t)snprintf(to + n, ROOM - n, "x2 : 2,24,17\n");
-    if (l->w[0] != '\0')
-        n += (size_t)snprintf(to + n, ROOM - n, "w = %s @%lld %s\n", l->w, (long long)l->at, value);
-    if (l->b[0] != '\0')
-        n += (size_t)snprintf(to + n, ROOM - n, "b = %s @3 %s\n", l->b, value);
+    if (layer->w[0] != '\0')
+        n += (size_t)snprintf(to + n, ROOM - n, "w = %s @%lld %s\n", layer->w, (long long)layer->at, value);
+    if (layer->b[0] != '\0')
+        n += (size_t)snprintf(to + n, ROOM - n, "b = %s @3 %s\n", layer->b, value);
     for (size_t i = 0; i < count; i++) {
         char text[200];
 
         n += (size_t)snprintf(to + n, ROOM - n, "s%zu = [] %g\n", i, 0.75 + 0.0078125 * (double)i);
-        (void)snprintf(text, sizeof text, "q = Mul(x, s)\nk = %s\n%s%s\n", l->node, i < EACH ? "y = " : "",
+        (void)snprintf(text, sizeof text, "q = Mul(x, s)\nk = %s\n%s%s\n", layer->node, i < EACH ? "y = " : "",
                        i < EACH ? endings[i] : chains[i - EACH]);
         for (const char *at = text; *at != '\0'; at++) { /* names of its own */
             const bool whole = (at == text || strchr("(, \n", at[-1]) != NULL) && strchr("), \n", at[1]) != NULL;
@@ -198,42 +198,43 @@ static void write(char *to, const struct layer *l, const char *value)
                     n += (size_t)snprintf(to + n, ROOM - n, "%zu", i);
         }
     }
-    n += (size_t)snprintf(to + n, ROOM - n, "q = Identity(x)\nalone = %s\n->", l->node);
+    n += (size_t)snprintf(to + n, ROOM - n, "q = Identity(x)\nalone = %s\n->", layer->node);
     for (size_t i = 0; i < count; i++)
         n += (size_t)snprintf(to + n, ROOM - n, " y%zu", i);
     n += (size_t)snprintf(to + n, ROOM - n, " alone\n");
     assert_true(n < ROOM);
 }
 
-static void feed(struct rig *r, float value)
+static void feed(struct rig *rig, float value)
 {
     uint32_t state = 5;
 
-    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_value *v = NULL;
         float *data;
 
-        (void)inlay_session_input(r->session, i, &info);
+        (void)inlay_session_input(rig->session, i, &info);
         assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
         data = inlay_value_data(v);
         for (int64_t k = 0; k < inlay_value_count(v); k++)
             data[k] = 2 * script_random(&state) - 1;
         data[17 + i * 13] = value; /* of z somewhere else */
-        rig_bind(r, i, v);
+        rig_bind(rig, i, v);
     }
 }
 
 static struct rig open_as(const char *script, const char *kernel, const char *precision, const char *loops)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 24);
+    script_model(&wire, script, 24);
     if (kernel == NULL)
-        return rig_open(&w, (const char *const[]){ "providers", "reference", "policy", "priority", NULL });
-    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                               "1", REGION ".kernel", kernel, "precision", precision,
-                                               REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops, NULL });
+        return rig_open(&wire, (const char *const[]){ "providers", "reference", "policy", "priority", NULL });
+    return rig_open(&wire,
+                    (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads", "1",
+                                           REGION ".kernel", kernel, "precision", precision,
+                                           REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops, NULL });
 }
 
 static int wrong; /* outputs */
@@ -247,8 +248,8 @@ static bool may_lose(const char *op)
 static struct rig run_alone(const char *op, bool reference, const char *precision, const char *loops, float value)
 {
     char script[800];
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)snprintf(script, sizeof script,
                    "x : 2,8,13,12\nz : 2,8,13,12\nr = [12]\nv = [8]\na1 = i[1] 1\na3 = i[1] 3\na23 = i[2] 2,3\n"
@@ -256,34 +257,36 @@ static struct rig run_alone(const char *op, bool reference, const char *precisio
                    "begin = i[4] 0,0,0,1\nend = i[4] 2,8,12,12\nshape = i[5] 2,2,8,13,12\n"
                    "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n",
                    strncmp(op, "TopK", 4) == 0 ? ", at" : "", op);
-    script_model(&w, script, 24);
-    r = rig_open(&w, (const char *const[]){
-                         "providers", reference ? "reference" : REGION ",reference", "policy", "priority", "precision",
-                         precision, reference || !REGION_HAS_LIBRARY ? NULL : REGION ".own_loops", loops, NULL });
-    feed(&r, value);
-    rig_run(&r);
-    return r;
+    script_model(&wire, script, 24);
+    rig = rig_open(&wire,
+                   (const char *const[]){ "providers", reference ? "reference" : REGION ",reference", "policy",
+                                          "priority", "precision", precision,
+                                          reference || !REGION_HAS_LIBRARY ? NULL : REGION ".own_loops", loops, NULL });
+    feed(&rig, value);
+    rig_run(&rig);
+    return rig;
 }
 
 static void expect_alone(const char *op, float value)
 {
     struct rig want = run_alone(op, true, "f32", NULL, value);
     const inlay_value *b = inlay_context_output(want.context, 0);
-    const float *y = inlay_value_data(b);
+    const float *output = inlay_value_data(b);
     bool found = false;
 
     for (int64_t n = 0; n < inlay_value_count(b); n++)
-        found = found || isnan(y[n]);
+        found = found || isnan(output[n]);
     if (isnan(value) && !found && !may_lose(op))
         print_error("the reference loses NaN in %s\n", op), wrong++;
     for (int k = 0; k < 4; k++) {
         struct rig got = run_alone(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
-        const float *x = inlay_value_data(inlay_context_output(got.context, 0));
+        const float *input = inlay_value_data(inlay_context_output(got.context, 0));
 
         for (int64_t n = 0; n < inlay_value_count(b); n++)
-            if (!(fabsf(x[n] - y[n]) <= 1e-4f * (1 + fabsf(y[n])) || x[n] == y[n] || (isnan(x[n]) && isnan(y[n])))) {
-                print_error("%s with %g: element %lld is %g, not %g\n", op, (double)value, (long long)n, (double)x[n],
-                            (double)y[n]);
+            if (!(fabsf(input[n] - output[n]) <= 1e-4f * (1 + fabsf(output[n])) || input[n] == output[n] ||
+                  (isnan(input[n]) && isnan(output[n])))) {
+                print_error("%s with %g: element %lld is %g, not %g\n", op, (double)value, (long long)n,
+                            (double)input[n], (double)output[n]);
                 wrong++;
                 break;
             }
@@ -311,36 +314,37 @@ static const char *ending_of(uint32_t i, uint32_t count)
 }
 
 /* NaN stays NaN, whatever the provider. */
-static void expect_kept(const struct rig *r, const struct layer *l)
+static void expect_kept(const struct rig *rig, const struct layer *layer)
 {
-    const uint32_t last = inlay_session_output_count(r->session) - 1;
-    const inlay_value *alone = inlay_context_output(r->context, last);
+    const uint32_t last = inlay_session_output_count(rig->session) - 1;
+    const inlay_value *alone = inlay_context_output(rig->context, last);
     const float *k = inlay_value_data(alone);
 
     for (uint32_t i = 0; i < last; i++) {
-        const float *y = inlay_value_data(inlay_context_output(r->context, i));
+        const float *output = inlay_value_data(inlay_context_output(rig->context, i));
 
         for (int64_t n = 0; n < inlay_value_count(alone); n++)
-            if (isnan(k[n]) && !isnan(y[n]))
-                fail_msg("%s: NaN became %g in %s", l->what, (double)y[n], ending_of(i, last + 1));
+            if (isnan(k[n]) && !isnan(output[n]))
+                fail_msg("%s: NaN became %g in %s", layer->what, (double)output[n], ending_of(i, last + 1));
     }
 }
 
-static void expect_same(const struct rig *got, const struct rig *want, const struct layer *l, const char *kernel,
+static void expect_same(const struct rig *got, const struct rig *want, const struct layer *layer, const char *kernel,
                         const char *value)
 {
     const uint32_t count = inlay_session_output_count(got->session);
 
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *a = inlay_context_output(got->context, i), *b = inlay_context_output(want->context, i);
-        const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+        const float *input = inlay_value_data(a), *output = inlay_value_data(b);
 
         assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
         for (int64_t n = 0; n < inlay_value_count(a); n++) {
-            if (fabsf(x[n] - y[n]) <= 1e-4f * (1 + fabsf(y[n])) || x[n] == y[n] || (isnan(x[n]) && isnan(y[n])))
+            if (fabsf(input[n] - output[n]) <= 1e-4f * (1 + fabsf(output[n])) || input[n] == output[n] ||
+                (isnan(input[n]) && isnan(output[n])))
                 continue;
-            print_error("%s by %s with %s: element %lld is %g, not %g, in %s\n", l->what, kernel, value, (long long)n,
-                        (double)x[n], (double)y[n], ending_of(i, count));
+            print_error("%s by %s with %s: element %lld is %g, not %g, in %s\n", layer->what, kernel, value,
+                        (long long)n, (double)input[n], (double)output[n], ending_of(i, count));
             wrong++;
             break;
         }
@@ -354,14 +358,14 @@ static void expect_planted(const char *text, float value)
     assert_non_null(script);
     wrong = 0;
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++) {
-        const struct layer *l = &layers[n];
+        const struct layer *layer = &layers[n];
         struct rig want;
 
-        write(script, l, text);
+        write(script, layer, text);
         want = open_as(script, NULL, NULL, NULL);
         feed(&want, value);
         rig_run(&want);
-        expect_kept(&want, l);
+        expect_kept(&want, layer);
         for (size_t k = 0; k < OWN + 1; k++) {
             const char *kernel = kernels[k / 2 % (sizeof kernels / sizeof *kernels)];
             struct rig got;
@@ -374,7 +378,7 @@ static void expect_planted(const char *text, float value)
 
             feed(&got, value);
             rig_run(&got);
-            expect_same(&got, &want, l, kernel, text);
+            expect_same(&got, &want, layer, kernel, text);
             rig_close(&got);
         }
         rig_close(&want);

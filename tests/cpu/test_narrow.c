@@ -44,13 +44,13 @@ struct weights {
     bool zeros;
 };
 
-static void put_codes(struct wire *w, const char *name, const struct weights *of, uint32_t rank, const int64_t *dims,
+static void put_codes(struct wire *wire, const char *name, const struct weights *of, uint32_t rank, const int64_t *dims,
                       int64_t count, bool small)
 {
     static uint8_t bytes[2 * MOST];
     const int bits = types[of->type].bits;
     const int64_t size = (count * bits + 7) / 8;
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
     assert_true(size <= (int64_t)sizeof bytes);
     for (int64_t i = 0; i < size; i++) {
@@ -60,27 +60,28 @@ static void put_codes(struct wire *w, const char *name, const struct weights *of
         if (small && bits == 16)
             bytes[i] = i % 2 != 0 ? 0 : bytes[i];
     }
-    mw_tensor_head(w, name, types[of->type].dtype, rank, dims);
-    wire_bytes(w, 9, bytes, (size_t)size);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, types[of->type].dtype, rank, dims);
+    wire_bytes(wire, 9, bytes, (size_t)size);
+    wire_end(wire, mark);
 }
 
-static int64_t put_floats(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, float low, float high)
+static int64_t put_floats(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims, float low,
+                          float high)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     int64_t count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_float(w, 4, low + (high - low) * (float)(noise_bits() % 4096) / 4096);
-    wire_end(w, t);
+        wire_float(wire, 4, low + (high - low) * (float)(noise_bits() % 4096) / 4096);
+    wire_end(wire, mark);
     return count;
 }
 
 /* DequantizeLinear of a constant of these dims as `name`; its constants are <name>q, s, z. Returns their bytes. */
-static int64_t put_weights(struct wire *w, const char *name, const struct weights *of, uint32_t rank,
+static int64_t put_weights(struct wire *wire, const char *name, const struct weights *of, uint32_t rank,
                            const int64_t *dims)
 {
     char q[16], s[16], z[16], inputs[64];
@@ -100,16 +101,16 @@ static int64_t put_weights(struct wire *w, const char *name, const struct weight
     (void)snprintf(s, sizeof s, "%ss", name);
     (void)snprintf(z, sizeof z, "%sz", name);
     (void)snprintf(inputs, sizeof inputs, of->zeros ? "%s,%s,%s" : "%s,%s", q, s, z);
-    put_codes(w, q, of, rank, dims, count, false);
-    scales = put_floats(w, s, scale_rank, scale_dims, top / 2, top);
+    put_codes(wire, q, of, rank, dims, count, false);
+    scales = put_floats(wire, s, scale_rank, scale_dims, top / 2, top);
     if (of->zeros)
-        put_codes(w, z, of, scale_rank, scale_dims, scales, true);
-    node = mw_node_begin(w, "DequantizeLinear", inputs, name);
+        put_codes(wire, z, of, scale_rank, scale_dims, scales, true);
+    node = mw_node_begin(wire, "DequantizeLinear", inputs, name);
     if (of->axis >= 0)
-        rig_attr_int(w, "axis", of->axis);
+        rig_attr_int(wire, "axis", of->axis);
     if (of->block > 0)
-        rig_attr_int(w, "block_size", of->block);
-    wire_end(w, node);
+        rig_attr_int(wire, "block_size", of->block);
+    wire_end(wire, node);
     return (count * bits + 7) / 8 + 4 * scales + (of->zeros ? (scales * bits + 7) / 8 : 0);
 }
 
@@ -152,92 +153,94 @@ static void dims_text(const int64_t *dims, uint32_t rank, char *text, size_t byt
         at += snprintf(text + at, bytes - (size_t)at, d > 0 ? ",%lld" : "%lld", (long long)dims[d]);
 }
 
-static void put_node(struct wire *w, const struct layer *l)
+static void put_node(struct wire *wire, const struct layer *layer)
 {
-    const bool recurrent = l->rank == 3 && l->x_rank == 3 && strcmp(l->op, "Conv") != 0;
-    wire_mark n = mw_node_begin(w, l->op, recurrent ? "x,w,r" : "x,w", "y");
+    const bool recurrent = layer->rank == 3 && layer->x_rank == 3 && strcmp(layer->op, "Conv") != 0;
+    wire_mark mark = mw_node_begin(wire, layer->op, recurrent ? "x,w,r" : "x,w", "y");
 
     if (recurrent) {
-        rig_attr_int(w, "hidden_size", l->w[1] / l->group);
-        if (l->w[0] == 2) {
-            wire_mark a = rig_attr_begin(w, "direction", 3);
+        rig_attr_int(wire, "hidden_size", layer->w[1] / layer->group);
+        if (layer->w[0] == 2) {
+            wire_mark a = rig_attr_begin(wire, "direction", 3);
 
-            wire_bytes(w, 4, "bidirectional", 13);
-            wire_end(w, a);
+            wire_bytes(wire, 4, "bidirectional", 13);
+            wire_end(wire, a);
         }
-    } else if (l->rank > 2) {
-        rig_attr_int(w, "group", l->group);
-        rig_attr_ints(w, "strides", l->rank - 2, (const int64_t[]){ l->stride, l->stride });
-        rig_attr_ints(w, "pads", 2 * (l->rank - 2), (const int64_t[]){ 1, 1, 1, 1 });
+    } else if (layer->rank > 2) {
+        rig_attr_int(wire, "group", layer->group);
+        rig_attr_ints(wire, "strides", layer->rank - 2, (const int64_t[]){ layer->stride, layer->stride });
+        rig_attr_ints(wire, "pads", 2 * (layer->rank - 2), (const int64_t[]){ 1, 1, 1, 1 });
     }
-    wire_end(w, n);
+    wire_end(wire, mark);
 }
 
 /* Returns the bytes of the weights. */
-static int64_t write_layer(struct wire *w, const struct layer *l, const struct weights *of)
+static int64_t write_layer(struct wire *wire, const struct layer *layer, const struct weights *of)
 {
-    const bool recurrent = strcmp(l->op, "LSTM") == 0 || strcmp(l->op, "GRU") == 0 || strcmp(l->op, "RNN") == 0;
-    const int64_t turned[4] = { l->w[2], l->w[3], l->w[1], l->w[0] };
+    const bool recurrent =
+        strcmp(layer->op, "LSTM") == 0 || strcmp(layer->op, "GRU") == 0 || strcmp(layer->op, "RNN") == 0;
+    const int64_t turned[4] = { layer->w[2], layer->w[3], layer->w[1], layer->w[0] };
     int64_t bytes;
-    wire_mark g;
+    wire_mark mark;
     char text[64];
 
-    wire_int(w, 1, 13);
-    mw_opset(w, 8, "", 25);
-    g = wire_begin(w, 7);
-    wire_text(w, 2, "g");
-    dims_text(l->x, l->x_rank, text, sizeof text);
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, text);
-    if (l->views && l->rank == 4) {
+    wire_int(wire, 1, 13);
+    mw_opset(wire, 8, "", 25);
+    mark = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
+    dims_text(layer->x, layer->x_rank, text, sizeof text);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, text);
+    if (layer->views && layer->rank == 4) {
         const int64_t flat[2] = { turned[0] * turned[1], turned[2] * turned[3] };
         wire_mark n;
 
-        bytes = put_weights(w, "f", of, 2, flat);
-        rig_ints(w, "shape", 1, 4, turned);
-        mw_node(w, "Reshape", "f,shape", "t");
-        n = mw_node_begin(w, "Transpose", "t", "w");
-        rig_attr_ints(w, "perm", 4, (const int64_t[]){ 3, 2, 0, 1 });
-        wire_end(w, n);
-    } else if (l->views) {
+        bytes = put_weights(wire, "f", of, 2, flat);
+        rig_ints(wire, "shape", 1, 4, turned);
+        mw_node(wire, "Reshape", "f,shape", "t");
+        n = mw_node_begin(wire, "Transpose", "t", "w");
+        rig_attr_ints(wire, "perm", 4, (const int64_t[]){ 3, 2, 0, 1 });
+        wire_end(wire, n);
+    } else if (layer->views) {
         wire_mark n;
 
-        bytes = put_weights(w, "f", of, 2, (const int64_t[]){ l->w[1], l->w[0] });
-        n = mw_node_begin(w, "Transpose", "f", "w");
-        rig_attr_ints(w, "perm", 2, (const int64_t[]){ 1, 0 });
-        wire_end(w, n);
+        bytes = put_weights(wire, "f", of, 2, (const int64_t[]){ layer->w[1], layer->w[0] });
+        n = mw_node_begin(wire, "Transpose", "f", "w");
+        rig_attr_ints(wire, "perm", 2, (const int64_t[]){ 1, 0 });
+        wire_end(wire, n);
     } else {
-        bytes = put_weights(w, "w", of, l->rank, l->w);
+        bytes = put_weights(wire, "w", of, layer->rank, layer->w);
     }
     if (recurrent)
-        bytes += put_weights(w, "r", of, 3, (const int64_t[]){ l->w[0], l->w[1], l->w[1] / l->group });
-    put_node(w, l);
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    wire_end(w, g);
+        bytes +=
+            put_weights(wire, "r", of, 3, (const int64_t[]){ layer->w[0], layer->w[1], layer->w[1] / layer->group });
+    put_node(wire, layer);
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
     return bytes;
 }
 
 /* ------------------------------------------------------------------ running */
 
-static void run_layer(const struct layer *l, const struct weights *of, uint32_t seed, const char *const *options,
-                      const float *x, float *y, int64_t *count, int64_t *held, int64_t *bytes)
+static void run_layer(const struct layer *layer, const struct weights *of, uint32_t seed, const char *const *options,
+                      const float *input, float *output, int64_t *count, int64_t *held, int64_t *bytes)
 {
     inlay_plan_info told = { .struct_size = sizeof told };
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     char text[64];
-    struct rig r;
+    struct rig rig;
 
     state_of_noise = seed;
-    *bytes = write_layer(&w, l, of);
-    dims_text(l->x, l->x_rank, text, sizeof text);
-    r = rig_open(&w, options);
-    rig_floats(&r, 0, text, x);
-    rig_run(&r);
-    *count = (int64_t)inlay_value_count(inlay_context_output(r.context, 0));
+    *bytes = write_layer(&wire, layer, of);
+    dims_text(layer->x, layer->x_rank, text, sizeof text);
+    rig = rig_open(&wire, options);
+    rig_floats(&rig, 0, text, input);
+    rig_run(&rig);
+    *count = (int64_t)inlay_value_count(inlay_context_output(rig.context, 0));
     assert_in_range(*count, 1, MOST);
-    memcpy(y, inlay_value_data(inlay_context_output(r.context, 0)), (size_t)*count * sizeof *y);
-    assert_int_equal(inlay_context_plan(r.context, &told), INLAY_OK);
+    memcpy(output, inlay_value_data(inlay_context_output(rig.context, 0)), (size_t)*count * sizeof *output);
+    assert_int_equal(inlay_context_plan(rig.context, &told), INLAY_OK);
     *held = (int64_t)told.constant_bytes;
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static const char *const ways[][11] = {
@@ -260,32 +263,33 @@ static void beside_the_reference(void **state)
     for (int i = 0; i < MOST; i++)
         x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
     for (int c = 0; c < LAYERS * TYPES; c++) {
-        const struct layer *l = &layers[c % LAYERS];
+        const struct layer *layer = &layers[c % LAYERS];
         const int kind = (c + c / LAYERS) % 4; /* one scale, one for an axis, blocks */
         const struct weights of = { .type = c / LAYERS,
-                                    .axis = kind == 0                   ? -1
-                                            : l->rank == 2 || kind == 1 ? kind % 2
-                                                                        : 1,
+                                    .axis = kind == 0                       ? -1
+                                            : layer->rank == 2 || kind == 1 ? kind % 2
+                                                                            : 1,
                                     .block = kind == 3 ? 8 : 0,
                                     .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
         const uint32_t seed = noise_bits();
         /* Steps of a recurrence carry each other's roundings on. */
-        const bool recurs = strcmp(l->op, "LSTM") == 0 || strcmp(l->op, "GRU") == 0 || strcmp(l->op, "RNN") == 0;
+        const bool recurs =
+            strcmp(layer->op, "LSTM") == 0 || strcmp(layer->op, "GRU") == 0 || strcmp(layer->op, "RNN") == 0;
         int64_t count, same, held, bytes;
         float top = 0;
 
-        run_layer(l, &of, seed, plain, x, want, &count, &held, &bytes);
+        run_layer(layer, &of, seed, plain, x, want, &count, &held, &bytes);
         for (int64_t i = 0; i < count; i++)
             top = fmaxf(top, fabsf(want[i]));
         assert_true(top > 0 && isfinite(top));
         for (int way = 0; way < WAYS; way++) {
             if (way > 1 && (c + way) % 3 != 0)
                 continue;
-            run_layer(l, &of, seed, ways[way], x, got, &same, &held, &bytes);
+            run_layer(layer, &of, seed, ways[way], x, got, &same, &held, &bytes);
             assert_int_equal(same, count);
             for (int64_t i = 0; i < count; i++)
                 if (!(fabsf(got[i] - want[i]) <= (recurs ? 1e-3f : 4e-6f) * top))
-                    fail_msg("%s of %s, scales %d, way %d: element %lld is %.9g, not %.9g", l->name,
+                    fail_msg("%s of %s, scales %d, way %d: element %lld is %.9g, not %.9g", layer->name,
                              types[of.type].name, kind, way, (long long)i, (double)got[i], (double)want[i]);
         }
     }
@@ -301,16 +305,16 @@ static void stay_packed(void **state)
     if (is_below_avx2())
         skip(); /* there they become floats */
     for (int c = 0; c < LAYERS * TYPES; c++) {
-        const struct layer *l = &layers[c % LAYERS];
+        const struct layer *layer = &layers[c % LAYERS];
         const struct weights of = { .type = c / LAYERS, .axis = 1, .zeros = types[c / LAYERS].has_zeros && c % 2 != 0 };
         int64_t count, held, bytes;
 
-        if (types[of.type].bits < 4 || (l->group > 4 && types[of.type].bits < 8))
+        if (types[of.type].bits < 4 || (layer->group > 4 && types[of.type].bits < 8))
             continue; /* numbers of vectors, two bytes for each 16 elements, weigh more there */
-        run_layer(l, &of, 5, ways[0], x, y, &count, &held, &bytes);
+        run_layer(layer, &of, 5, ways[0], x, y, &count, &held, &bytes);
         if (held > bytes + bytes / 2 + 16384)
-            fail_msg("%s of %s: %lld bytes are held of %lld in the file", l->name, types[of.type].name, (long long)held,
-                     (long long)bytes);
+            fail_msg("%s of %s: %lld bytes are held of %lld in the file", layer->name, types[of.type].name,
+                     (long long)held, (long long)bytes);
     }
 }
 
@@ -369,36 +373,36 @@ static void scaled_by_channels(void **state)
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         for (int way = 0; way < 2; way++) {
             inlay_plan_info told = { .struct_size = sizeof told };
-            struct wire w = { 0 };
+            struct wire wire = { 0 };
             int64_t bytes;
-            wire_mark g;
-            struct rig r;
+            wire_mark mark;
+            struct rig rig;
 
             state_of_noise = 9;
-            wire_int(&w, 1, 13);
-            mw_opset(&w, 8, "", 25);
-            g = wire_begin(&w, 7);
-            wire_text(&w, 2, "g");
-            mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,160,6,6");
-            bytes = put_weights(&w, "w", &of[k], 4, dims);
-            (void)put_floats(&w, "gamma", 1, channels, -1, 2);
-            (void)put_floats(&w, "beta", 1, channels, -1, 1);
-            (void)put_floats(&w, "mean", 1, channels, -1, 1);
-            (void)put_floats(&w, "var", 1, channels, 0.5f, 2);
-            mw_node(&w, "Conv", "x,w", "c");
-            mw_node(&w, "BatchNormalization", "c,gamma,beta,mean,var", "y");
-            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-            wire_end(&w, g);
-            r = rig_open(&w, ways_of[way]);
-            rig_floats(&r, 0, "1,160,6,6", x);
-            rig_run(&r);
-            memcpy(y[way], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[way]);
-            assert_int_equal(inlay_context_plan(r.context, &told), INLAY_OK);
-            if (way == 1 && !is_below_avx2()) {                          /* there they become floats */
-                assert_int_equal(r.session->model->main->node_count, 2); /* DequantizeLinear, Conv */
+            wire_int(&wire, 1, 13);
+            mw_opset(&wire, 8, "", 25);
+            mark = wire_begin(&wire, 7);
+            wire_text(&wire, 2, "g");
+            mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,160,6,6");
+            bytes = put_weights(&wire, "w", &of[k], 4, dims);
+            (void)put_floats(&wire, "gamma", 1, channels, -1, 2);
+            (void)put_floats(&wire, "beta", 1, channels, -1, 1);
+            (void)put_floats(&wire, "mean", 1, channels, -1, 1);
+            (void)put_floats(&wire, "var", 1, channels, 0.5f, 2);
+            mw_node(&wire, "Conv", "x,w", "c");
+            mw_node(&wire, "BatchNormalization", "c,gamma,beta,mean,var", "y");
+            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            wire_end(&wire, mark);
+            rig = rig_open(&wire, ways_of[way]);
+            rig_floats(&rig, 0, "1,160,6,6", x);
+            rig_run(&rig);
+            memcpy(y[way], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[way]);
+            assert_int_equal(inlay_context_plan(rig.context, &told), INLAY_OK);
+            if (way == 1 && !is_below_avx2()) {                            /* there they become floats */
+                assert_int_equal(rig.session->model->main->node_count, 2); /* DequantizeLinear, Conv */
                 assert_in_range(told.constant_bytes, 1, bytes + bytes / 2 + 16384);
             }
-            rig_close(&r);
+            rig_close(&rig);
         }
         for (size_t i = 0; i < sizeof y[0] / sizeof y[0][0]; i++)
             if (!(fabsf(y[1][i] - y[0][i]) <= 1e-4f))
@@ -421,29 +425,29 @@ static void not_finite(void **state)
     memset(codes, 0x38, sizeof codes);
     codes[3 * 256 + 7] = 0x7f; /* NaN */
     for (int way = 0; way < 2; way++) {
-        struct wire w = { 0 };
-        wire_mark g, t;
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark, t;
+        struct rig rig;
 
-        wire_int(&w, 1, 13);
-        mw_opset(&w, 8, "", 25);
-        g = wire_begin(&w, 7);
-        wire_text(&w, 2, "g");
-        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1,256,1,1");
-        t = wire_begin(&w, MW_INITIALIZER);
-        mw_tensor_head(&w, "q", INLAY_FLOAT8E4M3FN, 4, dims);
-        wire_bytes(&w, 9, codes, sizeof codes);
-        wire_end(&w, t);
-        rig_scalar(&w, "s", INLAY_FLOAT, 0.5);
-        mw_node(&w, "DequantizeLinear", "q,s", "w");
-        mw_node(&w, "Conv", "x,w", "y");
-        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, way == 0 ? plain : ways[0]);
-        rig_floats(&r, 0, "1,256,1,1", x);
-        rig_run(&r);
-        memcpy(y[way], inlay_value_data(inlay_context_output(r.context, 0)), sizeof y[way]);
-        rig_close(&r);
+        wire_int(&wire, 1, 13);
+        mw_opset(&wire, 8, "", 25);
+        mark = wire_begin(&wire, 7);
+        wire_text(&wire, 2, "g");
+        mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,256,1,1");
+        t = wire_begin(&wire, MW_INITIALIZER);
+        mw_tensor_head(&wire, "q", INLAY_FLOAT8E4M3FN, 4, dims);
+        wire_bytes(&wire, 9, codes, sizeof codes);
+        wire_end(&wire, t);
+        rig_scalar(&wire, "s", INLAY_FLOAT, 0.5);
+        mw_node(&wire, "DequantizeLinear", "q,s", "w");
+        mw_node(&wire, "Conv", "x,w", "y");
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, way == 0 ? plain : ways[0]);
+        rig_floats(&rig, 0, "1,256,1,1", x);
+        rig_run(&rig);
+        memcpy(y[way], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[way]);
+        rig_close(&rig);
     }
     for (int o = 0; o < 64; o++) {
         if (o == 3)

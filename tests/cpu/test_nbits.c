@@ -22,89 +22,89 @@ static float noise(void)
 /* ------------------------------------------------------------------ writing models */
 
 /* Elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a byte each. */
-static void put_integers(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims,
+static void put_integers(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims,
                          const int32_t *q, int64_t count, int bits, int64_t row)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, dtype, rank, dims);
+    mw_tensor_head(wire, name, dtype, rank, dims);
     for (int64_t r = 0; r < count; r += row)
         for (int64_t i = 0; i < row; i += 8 / bits) {
             uint32_t byte = 0;
 
             for (int64_t e = 0; e < 8 / bits && i + e < row; e++)
                 byte |= ((uint32_t)q[r + i + e] & ((1u << bits) - 1)) << (e * bits);
-            wire_int(w, 5, dtype == INLAY_INT8 ? (int8_t)byte : (int64_t)byte);
+            wire_int(wire, 5, dtype == INLAY_INT8 ? (int8_t)byte : (int64_t)byte);
         }
-    wire_end(w, t);
+    wire_end(wire, mark);
 }
 
-static void put_floats(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *x,
+static void put_floats(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims, const float *input,
                        int64_t count)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_float(w, 4, x[i]);
-    wire_end(w, t);
+        wire_float(wire, 4, input[i]);
+    wire_end(wire, mark);
 }
 
-static wire_mark begin_model(struct wire *w)
+static wire_mark begin_model(struct wire *wire)
 {
-    wire_int(w, 1, 13);
-    mw_opset(w, 8, "", 25);
-    mw_opset(w, 8, "com.microsoft", 1);
-    wire_mark g = wire_begin(w, 7);
-    wire_text(w, 2, "g");
-    return g;
+    wire_int(wire, 1, 13);
+    mw_opset(wire, 8, "", 25);
+    mw_opset(wire, 8, "com.microsoft", 1);
+    wire_mark mark = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
+    return mark;
 }
 
-static wire_mark contributed(struct wire *w, const char *op, const char *inputs)
+static wire_mark contributed(struct wire *wire, const char *op, const char *inputs)
 {
-    wire_mark n = mw_node_begin(w, op, inputs, "y");
+    wire_mark mark = mw_node_begin(wire, op, inputs, "y");
 
-    wire_text(w, 3, "the_node");
-    wire_text(w, 7, "com.microsoft");
-    return n;
+    wire_text(wire, 3, "the_node");
+    wire_text(wire, 7, "com.microsoft");
+    return mark;
 }
 
 /* ------------------------------------------------------------------ running */
 
-static void expect(struct wire *w, const char *const *options, const float *x, int64_t rows, const double *want,
+static void expect(struct wire *wire, const char *const *options, const float *input, int64_t rows, const double *want,
                    const double *bound, int64_t columns, const char *what)
 {
     char dims[32];
-    struct rig r = rig_open(w, options);
-    const float *y;
+    struct rig rig = rig_open(wire, options);
+    const float *output;
 
     (void)snprintf(dims, sizeof dims, "%lld,%d", (long long)rows, K);
-    rig_floats(&r, 0, dims, x);
-    rig_run(&r);
-    y = inlay_value_data(inlay_context_output(r.context, 0));
-    assert_int_equal(inlay_value_count(inlay_context_output(r.context, 0)), rows * columns);
+    rig_floats(&rig, 0, dims, input);
+    rig_run(&rig);
+    output = inlay_value_data(inlay_context_output(rig.context, 0));
+    assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 0)), rows * columns);
     for (int64_t i = 0; i < rows * columns; i++) {
-        if (!(fabs(y[i] - want[i]) <= bound[i]))
-            fail_msg("%s, %lld rows: element %lld is %.9g, not %.9g", what, (long long)rows, (long long)i, (double)y[i],
-                     want[i]);
+        if (!(fabs(output[i] - want[i]) <= bound[i]))
+            fail_msg("%s, %lld rows: element %lld is %.9g, not %.9g", what, (long long)rows, (long long)i,
+                     (double)output[i], want[i]);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
-/* want = x * weights + bias, and what rounding may do to it: of sums of floats, and, with steps, of activations, half a
- * step of the largest of 32 for each. */
-static void expected(const float *x, int64_t rows, const double *weights, const float *bias, double step, double *want,
-                     double *bound)
+/* want = input * weights + bias, and what rounding may do to it: of sums of floats, and, with steps, of activations,
+ * half a step of the largest of 32 for each. */
+static void expected(const float *input, int64_t rows, const double *weights, const float *bias, double step,
+                     double *want, double *bound)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t n = 0; n < N; n++) {
             double sum = bias != NULL ? bias[n] : 0, size = fabs(sum), lost = 0, top = 0;
 
             for (int64_t k = 0; k < K; k++)
-                top = fmax(top, fabs(x[r * K + k]));
+                top = fmax(top, fabs(input[r * K + k]));
             for (int64_t k = 0; k < K; k++) {
-                sum += (double)x[r * K + k] * weights[k * N + n];
-                size += fabs((double)x[r * K + k] * weights[k * N + n]);
+                sum += (double)input[r * K + k] * weights[k * N + n];
+                size += fabs((double)input[r * K + k] * weights[k * N + n]);
                 lost += top * fabs(weights[k * N + n]) * step;
             }
             want[r * N + n] = sum;
@@ -151,17 +151,17 @@ struct linear {
     float bias[N];
 };
 
-static void write_linear(struct linear *l, struct wire *w)
+static void write_linear(struct linear *linear, struct wire *wire)
 {
     static int32_t q[K * N], zeros[K * N];
     static float scales[K * N];
-    const bool turned = l->form == FORM_GEMM || l->form == FORM_TURNED;
+    const bool turned = linear->form == FORM_GEMM || linear->form == FORM_TURNED;
     const int64_t dims[2] = { turned ? N : K, turned ? K : N },
-                  blocks = l->block > 0 ? (K + l->block - 1) / l->block : 1;
+                  blocks = linear->block > 0 ? (K + linear->block - 1) / linear->block : 1;
     const int64_t scale_dims[2] = { turned ? N : blocks, turned ? blocks : N }, n = N;
-    const int bits = types[l->type].bits, low = types[l->type].is_signed ? -(1 << (bits - 1)) : 0;
-    const int64_t count = l->block < 0 ? 1 : blocks * N;
-    wire_mark g = begin_model(w), node;
+    const int bits = types[linear->type].bits, low = types[linear->type].is_signed ? -(1 << (bits - 1)) : 0;
+    const int64_t count = linear->block < 0 ? 1 : blocks * N;
+    wire_mark mark = begin_model(wire), node;
 
     for (int64_t i = 0; i < K * N; i++)
         q[i] = low + (int32_t)(noise_bits() % (1u << bits));
@@ -171,50 +171,54 @@ static void write_linear(struct linear *l, struct wire *w)
     }
     for (int64_t k = 0; k < K; k++)
         for (int64_t j = 0; j < N; j++) {
-            const int64_t b = l->block > 0 ? k / l->block : 0, at = l->block < 0 ? 0
-                                                                    : turned     ? j * blocks + b
-                                                                                 : b * N + j;
+            const int64_t b = linear->block > 0 ? k / linear->block : 0, at = linear->block < 0 ? 0
+                                                                              : turned          ? j * blocks + b
+                                                                                                : b * N + j;
 
-            l->weights[k * N + j] =
-                (double)(q[turned ? j * K + k : k * N + j] - (l->zeros ? zeros[at] : 0)) * (double)scales[at];
+            linear->weights[k * N + j] =
+                (double)(q[turned ? j * K + k : k * N + j] - (linear->zeros ? zeros[at] : 0)) * (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
-        l->bias[j] = noise();
-    put_integers(w, "q", types[l->type].dtype, 2, dims, q, K * N, bits, K * N);
-    put_floats(w, "s", l->block > 0 ? 2 : l->block == 0 ? 1 : 0, l->block > 0 ? scale_dims : &n, scales, count);
-    if (l->zeros)
-        put_integers(w, "z", types[l->type].dtype,
-                     l->block > 0    ? 2
-                     : l->block == 0 ? 1
-                                     : 0,
-                     l->block > 0 ? scale_dims : &n, zeros, count, bits, count);
-    put_floats(w, "b", 1, &n, l->bias, N);
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
-    node = mw_node_begin(w, "DequantizeLinear", l->zeros ? "q,s,z" : "q,s", "f");
-    rig_attr_int(w, "axis", l->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
-    if (l->block > 0)
-        rig_attr_int(w, "block_size", l->block);
-    wire_end(w, node);
-    if (l->form == FORM_GEMM) {
-        rig_node_int(w, "Gemm", "x,f,b", "y", "transB", 1);
-    } else if (l->form == FORM_TURNED) {
-        node = mw_node_begin(w, "Transpose", "f", "t");
-        rig_attr_ints(w, "perm", 2, (const int64_t[]){ 1, 0 });
-        wire_end(w, node);
-        mw_node(w, "MatMul", "x,t", "y");
+        linear->bias[j] = noise();
+    put_integers(wire, "q", types[linear->type].dtype, 2, dims, q, K * N, bits, K * N);
+    put_floats(wire, "s",
+               linear->block > 0    ? 2
+               : linear->block == 0 ? 1
+                                    : 0,
+               linear->block > 0 ? scale_dims : &n, scales, count);
+    if (linear->zeros)
+        put_integers(wire, "z", types[linear->type].dtype,
+                     linear->block > 0    ? 2
+                     : linear->block == 0 ? 1
+                                          : 0,
+                     linear->block > 0 ? scale_dims : &n, zeros, count, bits, count);
+    put_floats(wire, "b", 1, &n, linear->bias, N);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+    node = mw_node_begin(wire, "DequantizeLinear", linear->zeros ? "q,s,z" : "q,s", "f");
+    rig_attr_int(wire, "axis", linear->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
+    if (linear->block > 0)
+        rig_attr_int(wire, "block_size", linear->block);
+    wire_end(wire, node);
+    if (linear->form == FORM_GEMM) {
+        rig_node_int(wire, "Gemm", "x,f,b", "y", "transB", 1);
+    } else if (linear->form == FORM_TURNED) {
+        node = mw_node_begin(wire, "Transpose", "f", "t");
+        rig_attr_ints(wire, "perm", 2, (const int64_t[]){ 1, 0 });
+        wire_end(wire, node);
+        mw_node(wire, "MatMul", "x,t", "y");
     } else {
-        mw_node(w, "MatMul", "x,f", l->form == FORM_ADDED ? "p" : "y");
-        if (l->form == FORM_ADDED)
-            mw_node(w, "Add", "p,b", "y");
+        mw_node(wire, "MatMul", "x,f", linear->form == FORM_ADDED ? "p" : "y");
+        if (linear->form == FORM_ADDED)
+            mw_node(wire, "Add", "p,b", "y");
     }
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
 static void linears(void **state)
 {
     static const int64_t blocks[] = { -1, 0, 16, 32, 24, 8 };
-    static struct linear l;
+    static struct linear linear;
     static float x[MOST_ROWS * K];
     static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
 
@@ -224,22 +228,23 @@ static void linears(void **state)
     for (int c = 0; c < (int)(sizeof types / sizeof *types) * 6 * 2; c++) {
         const uint32_t seed = state_of_noise;
 
-        l.type = c % 6;
-        l.block = blocks[c / 6 % 6];
-        l.zeros = c / 36 != 0;
-        l.form = (c + c / 6) % FORMS;
+        linear.type = c % 6;
+        linear.block = blocks[c / 6 % 6];
+        linear.zeros = c / 36 != 0;
+        linear.form = (c + c / 6) % FORMS;
         for (int i = 0; i < WAYS; i++) {
             const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
             char what[96];
-            struct wire w = { 0 };
+            struct wire wire = { 0 };
 
-            (void)snprintf(what, sizeof what, "%s, form %d, block %lld, zeros %d, way %d", types[l.type].name, l.form,
-                           (long long)l.block, l.zeros, i);
+            (void)snprintf(what, sizeof what, "%s, form %d, block %lld, zeros %d, way %d", types[linear.type].name,
+                           linear.form, (long long)linear.block, linear.zeros, i);
             state_of_noise = seed;
-            write_linear(&l, &w);
-            expected(x, rows, l.weights, l.form == FORM_GEMM || l.form == FORM_ADDED ? l.bias : NULL, ways[i].step,
-                     want, bound);
-            expect(&w, ways[i].options, x, rows, want, bound, N, what);
+            write_linear(&linear, &wire);
+            expected(x, rows, linear.weights,
+                     linear.form == FORM_GEMM || linear.form == FORM_ADDED ? linear.bias : NULL, ways[i].step, want,
+                     bound);
+            expect(&wire, ways[i].options, x, rows, want, bound, N, what);
         }
     }
 }
@@ -247,24 +252,24 @@ static void linears(void **state)
 /* As floats the weights would be eight times their size. */
 static void stay_packed(void **state)
 {
-    static struct linear l = { .type = 0, .block = 32 };
+    static struct linear linear = { .type = 0, .block = 32 };
 
     (void)state;
     if (is_below_avx2())
         skip(); /* there they become floats */
-    for (l.form = 0; l.form < FORMS; l.form++) {
+    for (linear.form = 0; linear.form < FORMS; linear.form++) {
         inlay_plan_info plan = { .struct_size = sizeof plan };
         static const float x[K];
-        struct wire w = { 0 };
-        struct rig r;
+        struct wire wire = { 0 };
+        struct rig rig;
 
-        write_linear(&l, &w);
-        r = rig_open(&w, ways[2].options);
-        rig_floats(&r, 0, "1,104", x);
-        rig_run(&r);
-        assert_int_equal(inlay_context_plan(r.context, &plan), INLAY_OK);
+        write_linear(&linear, &wire);
+        rig = rig_open(&wire, ways[2].options);
+        rig_floats(&rig, 0, "1,104", x);
+        rig_run(&rig);
+        assert_int_equal(inlay_context_plan(rig.context, &plan), INLAY_OK);
         assert_in_range(plan.constant_bytes, 1, K * N * 2);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -279,7 +284,7 @@ static void not_finite(void **state)
     } cases[] = {
         { 0, ROWS, 0 }, { 2, ROWS, 1e-2f }, { 3, 6, 1e-2f }, { 3, ROWS, 1e-2f }, { 6, 6, 2 }, { 6, ROWS, 2 }
     };
-    static struct linear l = { .type = 0, .block = 32 };
+    static struct linear linear = { .type = 0, .block = 32 };
     static float x[ROWS * K], want[ROWS * N];
     static const int odd[] = { 2, 3, 4, ROWS - 1 };
     const uint32_t seed = state_of_noise;
@@ -296,17 +301,17 @@ static void not_finite(void **state)
     x[(ROWS - 1) * K] = -INFINITY;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char dims[32];
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
         const float *got;
-        struct rig r;
+        struct rig rig;
 
         state_of_noise = seed;
-        write_linear(&l, &w);
-        r = rig_open(&w, ways[cases[c].way].options);
+        write_linear(&linear, &wire);
+        rig = rig_open(&wire, ways[cases[c].way].options);
         (void)snprintf(dims, sizeof dims, "%d,%d", cases[c].rows, K);
-        rig_floats(&r, 0, dims, x);
-        rig_run(&r);
-        got = inlay_value_data(inlay_context_output(r.context, 0));
+        rig_floats(&rig, 0, dims, x);
+        rig_run(&rig);
+        got = inlay_value_data(inlay_context_output(rig.context, 0));
         if (c == 0)
             memcpy(want, got, sizeof want);
         for (int64_t i = 0; i < cases[c].rows * N; i++) {
@@ -321,7 +326,7 @@ static void not_finite(void **state)
             else
                 assert_true(fabsf(got[i] - want[i]) <= (exact ? fminf(cases[c].bound, 1e-4f) : cases[c].bound));
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -335,55 +340,56 @@ struct nbits {
     float added[N];
 };
 
-static void write_nbits(struct nbits *b, struct wire *w)
+static void write_nbits(struct nbits *nbits, struct wire *wire)
 {
     static int32_t q[2 * K * N], zeros[K * N], groups[K];
     static float scales[K * N];
-    const int64_t blocks = (K + b->block - 1) / b->block, n = N, k = K, all = N * blocks;
-    const int64_t dims[3] = { N, blocks, b->block * b->bits / 8 }, zero_bytes = N * ((blocks * b->bits + 7) / 8);
-    wire_mark g = begin_model(w), node;
+    const int64_t blocks = (K + nbits->block - 1) / nbits->block, n = N, k = K, all = N * blocks;
+    const int64_t dims[3] = { N, blocks, nbits->block * nbits->bits / 8 },
+                  zero_bytes = N * ((blocks * nbits->bits + 7) / 8);
+    wire_mark mark = begin_model(wire), node;
 
-    for (int64_t i = 0; i < N * blocks * b->block; i++)
-        q[i] = (int32_t)(noise_bits() % (1u << b->bits));
+    for (int64_t i = 0; i < N * blocks * nbits->block; i++)
+        q[i] = (int32_t)(noise_bits() % (1u << nbits->bits));
     for (int64_t i = 0; i < all; i++) {
-        zeros[i] = (int32_t)(noise_bits() % (1u << b->bits));
+        zeros[i] = (int32_t)(noise_bits() % (1u << nbits->bits));
         scales[i] = 0.25f + 0.125f * noise();
     }
     for (int64_t i = 0; i < K; i++)
         groups[i] = (int32_t)(noise_bits() % blocks);
     for (int64_t i = 0; i < K; i++)
         for (int64_t j = 0; j < N; j++) {
-            const int64_t at = j * blocks + (b->groups ? groups[i] : i / b->block);
+            const int64_t at = j * blocks + (nbits->groups ? groups[i] : i / nbits->block);
 
-            b->weights[i * N + j] =
-                (double)(q[j * blocks * b->block + i] - (b->zeros ? zeros[at] : 1 << (b->bits - 1))) *
+            nbits->weights[i * N + j] =
+                (double)(q[j * blocks * nbits->block + i] - (nbits->zeros ? zeros[at] : 1 << (nbits->bits - 1))) *
                 (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
-        b->added[j] = noise();
-    put_integers(w, "q", INLAY_UINT8, 3, dims, q, N * blocks * b->block, b->bits, b->block);
-    put_floats(w, "s", 1, &all, scales, all);
-    if (b->zeros)
-        put_integers(w, "z", INLAY_UINT8, 1, &zero_bytes, zeros, all, b->bits, blocks);
-    put_floats(w, "b", 1, &n, b->added, N);
-    put_integers(w, "g", INLAY_INT32, 1, &k, groups, K, 8, 1);
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
-    node = contributed(w, "MatMulNBits",
-                       b->bias     ? (b->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
-                       : b->groups ? (b->zeros ? "x,q,s,z,g" : "x,q,s,,g")
-                                   : (b->zeros ? "x,q,s,z" : "x,q,s"));
-    rig_attr_int(w, "K", K);
-    rig_attr_int(w, "N", N);
-    rig_attr_int(w, "bits", b->bits);
-    rig_attr_int(w, "block_size", b->block);
-    wire_end(w, node);
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    wire_end(w, g);
+        nbits->added[j] = noise();
+    put_integers(wire, "q", INLAY_UINT8, 3, dims, q, N * blocks * nbits->block, nbits->bits, nbits->block);
+    put_floats(wire, "s", 1, &all, scales, all);
+    if (nbits->zeros)
+        put_integers(wire, "z", INLAY_UINT8, 1, &zero_bytes, zeros, all, nbits->bits, blocks);
+    put_floats(wire, "b", 1, &n, nbits->added, N);
+    put_integers(wire, "g", INLAY_INT32, 1, &k, groups, K, 8, 1);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+    node = contributed(wire, "MatMulNBits",
+                       nbits->bias     ? (nbits->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
+                       : nbits->groups ? (nbits->zeros ? "x,q,s,z,g" : "x,q,s,,g")
+                                       : (nbits->zeros ? "x,q,s,z" : "x,q,s"));
+    rig_attr_int(wire, "K", K);
+    rig_attr_int(wire, "N", N);
+    rig_attr_int(wire, "bits", nbits->bits);
+    rig_attr_int(wire, "block_size", nbits->block);
+    wire_end(wire, node);
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
 static void mat_mul_nbits(void **state)
 {
-    static struct nbits b;
+    static struct nbits nbits;
     static float x[MOST_ROWS * K];
     static double want[MOST_ROWS * N], bound[MOST_ROWS * N];
 
@@ -393,22 +399,22 @@ static void mat_mul_nbits(void **state)
     for (int c = 0; c < 36; c++) {
         const uint32_t seed = state_of_noise;
 
-        b.bits = (const int[]){ 2, 4, 8 }[c % 3];
-        b.block = (const int64_t[]){ 16, 32, 128 }[c / 3 % 3];
-        b.zeros = c / 9 % 2 != 0;
-        b.bias = c / 18 != 0 && c % 2 == 0;
-        b.groups = c / 18 != 0 && c % 2 != 0;
+        nbits.bits = (const int[]){ 2, 4, 8 }[c % 3];
+        nbits.block = (const int64_t[]){ 16, 32, 128 }[c / 3 % 3];
+        nbits.zeros = c / 9 % 2 != 0;
+        nbits.bias = c / 18 != 0 && c % 2 == 0;
+        nbits.groups = c / 18 != 0 && c % 2 != 0;
         for (int i = 0; i < WAYS; i++) {
             const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
             char what[96];
-            struct wire w = { 0 };
+            struct wire wire = { 0 };
 
-            (void)snprintf(what, sizeof what, "%d bits, block %lld, zeros %d, bias %d, groups %d, way %d", b.bits,
-                           (long long)b.block, b.zeros, b.bias, b.groups, i);
+            (void)snprintf(what, sizeof what, "%d bits, block %lld, zeros %d, bias %d, groups %d, way %d", nbits.bits,
+                           (long long)nbits.block, nbits.zeros, nbits.bias, nbits.groups, i);
             state_of_noise = seed;
-            write_nbits(&b, &w);
-            expected(x, rows, b.weights, b.bias ? b.added : NULL, ways[i].step, want, bound);
-            expect(&w, ways[i].options, x, rows, want, bound, N, what);
+            write_nbits(&nbits, &wire);
+            expected(x, rows, nbits.weights, nbits.bias ? nbits.added : NULL, ways[i].step, want, bound);
+            expect(&wire, ways[i].options, x, rows, want, bound, N, what);
         }
     }
 }
@@ -440,8 +446,8 @@ static void bnb4(void **state)
 
     (void)state;
     for (int type = 0; type < 2; type++) {
-        struct wire w = { 0 };
-        wire_mark g = begin_model(&w), node;
+        struct wire wire = { 0 };
+        wire_mark mark = begin_model(&wire), node;
 
         for (int64_t i = 0; i < 3 * K; i++)
             x[i] = noise();
@@ -456,19 +462,19 @@ static void bnb4(void **state)
                                                       : -fp4[index - 8]) *
                                          top[i / 64];
         }
-        put_integers(&w, "q", INLAY_UINT8, 1, &bytes, q, K * N, 4, K * N);
-        put_floats(&w, "s", 1, &tops, top, tops);
-        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "R,104");
-        node = contributed(&w, "MatMulBnb4", "x,q,s");
-        rig_attr_int(&w, "K", K);
-        rig_attr_int(&w, "N", N);
-        rig_attr_int(&w, "block_size", 64);
-        rig_attr_int(&w, "quant_type", type);
-        wire_end(&w, node);
-        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-        wire_end(&w, g);
+        put_integers(&wire, "q", INLAY_UINT8, 1, &bytes, q, K * N, 4, K * N);
+        put_floats(&wire, "s", 1, &tops, top, tops);
+        mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
+        node = contributed(&wire, "MatMulBnb4", "x,q,s");
+        rig_attr_int(&wire, "K", K);
+        rig_attr_int(&wire, "N", N);
+        rig_attr_int(&wire, "block_size", 64);
+        rig_attr_int(&wire, "quant_type", type);
+        wire_end(&wire, node);
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&wire, mark);
         expected(x, 3, weights, NULL, 0, want, bound);
-        expect(&w, ways[0].options, x, 3, want, bound, N, type == 1 ? "NF4" : "FP4");
+        expect(&wire, ways[0].options, x, 3, want, bound, N, type == 1 ? "NF4" : "FP4");
     }
 }
 
@@ -487,9 +493,9 @@ static void gathered(void **state)
             const int low = kind == 0 ? -8 : 0;
             int32_t q[ROWS * COLUMNS], z[ROWS * BLOCKS];
             float scales[ROWS * BLOCKS];
-            struct wire w = { 0 };
-            wire_mark g = begin_model(&w), node;
-            struct rig r;
+            struct wire wire = { 0 };
+            wire_mark mark = begin_model(&wire), node;
+            struct rig rig;
 
             for (int i = 0; i < ROWS * COLUMNS; i++)
                 q[i] = low + (int32_t)(noise_bits() % (1u << bits));
@@ -497,31 +503,31 @@ static void gathered(void **state)
                 z[i] = low + (int32_t)(noise_bits() % (1u << bits));
                 scales[i] = 1 + noise() / 2;
             }
-            put_integers(&w, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,
+            put_integers(&wire, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,
                          ROWS * COLUMNS);
-            put_floats(&w, "s", 2, scale_dims, scales, ROWS * BLOCKS);
+            put_floats(&wire, "s", 2, scale_dims, scales, ROWS * BLOCKS);
             if (zeros)
-                put_integers(&w, "z", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, zero_dims, z, ROWS * BLOCKS, bits,
+                put_integers(&wire, "z", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, zero_dims, z, ROWS * BLOCKS, bits,
                              kind == 1 ? BLOCKS : ROWS * BLOCKS);
-            mw_value(&w, MW_INPUT, "i", INLAY_INT64, "3");
-            node = contributed(&w, "GatherBlockQuantized", zeros ? "q,i,s,z" : "q,i,s");
-            rig_attr_int(&w, "bits", bits);
-            rig_attr_int(&w, "block_size", BLOCK);
-            wire_end(&w, node);
-            mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-            wire_end(&w, g);
-            r = rig_open(&w, NULL);
-            rig_set(&r, 0, INLAY_INT64, "3", rows);
-            rig_run(&r);
+            mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "3");
+            node = contributed(&wire, "GatherBlockQuantized", zeros ? "q,i,s,z" : "q,i,s");
+            rig_attr_int(&wire, "bits", bits);
+            rig_attr_int(&wire, "block_size", BLOCK);
+            wire_end(&wire, node);
+            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            wire_end(&wire, mark);
+            rig = rig_open(&wire, NULL);
+            rig_set(&rig, 0, INLAY_INT64, "3", rows);
+            rig_run(&rig);
             for (int i = 0; i < 3; i++)
                 for (int c = 0; c < COLUMNS; c++) {
                     const int64_t row = rows[i] < 0 ? rows[i] + ROWS : rows[i], at = row * BLOCKS + c / BLOCK;
                     const int32_t zero = zeros ? z[at] : kind == 0 ? 0 : 1 << (bits - 1);
-                    const float *y = inlay_value_data(inlay_context_output(r.context, 0));
+                    const float *output = inlay_value_data(inlay_context_output(rig.context, 0));
 
-                    assert_true(y[i * COLUMNS + c] == (float)(q[row * COLUMNS + c] - zero) * scales[at]);
+                    assert_true(output[i * COLUMNS + c] == (float)(q[row * COLUMNS + c] - zero) * scales[at]);
                 }
-            rig_close(&r);
+            rig_close(&rig);
         }
 }
 
@@ -552,22 +558,22 @@ static void contradictions(void **state)
         float scales[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        struct wire w = { 0 };
-        wire_mark g = begin_model(&w), node;
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = begin_model(&wire), node;
+        struct rig rig;
 
-        put_integers(&w, "q", INLAY_UINT8, 1, &rows[i].bytes, q, rows[i].bytes, 8, rows[i].bytes);
-        put_floats(&w, "s", 1, &rows[i].scales, scales, rows[i].scales);
-        mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "R,64");
-        node = contributed(&w, "MatMulNBits", "x,q,s");
-        rig_attr_int(&w, "K", rows[i].k);
-        rig_attr_int(&w, "N", rows[i].n);
-        rig_attr_int(&w, "bits", rows[i].bits);
-        rig_attr_int(&w, "block_size", rows[i].block);
-        wire_end(&w, node);
-        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-        wire_end(&w, g);
-        status = rig_try_open(&w, NULL, &r, &diag);
+        put_integers(&wire, "q", INLAY_UINT8, 1, &rows[i].bytes, q, rows[i].bytes, 8, rows[i].bytes);
+        put_floats(&wire, "s", 1, &rows[i].scales, scales, rows[i].scales);
+        mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "R,64");
+        node = contributed(&wire, "MatMulNBits", "x,q,s");
+        rig_attr_int(&wire, "K", rows[i].k);
+        rig_attr_int(&wire, "N", rows[i].n);
+        rig_attr_int(&wire, "bits", rows[i].bits);
+        rig_attr_int(&wire, "block_size", rows[i].block);
+        wire_end(&wire, node);
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&wire, mark);
+        status = rig_try_open(&wire, NULL, &rig, &diag);
         if (rows[i].says == NULL) {
             assert_int_equal(status, INLAY_OK);
         } else {
@@ -575,7 +581,7 @@ static void contradictions(void **state)
             if (strstr(diag.text, rows[i].says) == NULL || strstr(diag.text, "the_node") == NULL)
                 fail_msg("row %zu: %s", i, diag.text);
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

@@ -3,45 +3,46 @@
 #include "graph_script.h"
 #include "session/session.h"
 
-static const char *provider_of(const struct rig *r, const char *op_type)
+static const char *provider_of(const struct rig *rig, const char *op_type)
 {
-    const struct partition *p = &r->session->main->parts;
+    const struct partition *partition = &rig->session->main->parts;
 
-    for (uint32_t i = 0; i < p->region_count; i++)
-        for (uint32_t k = 0; k < p->regions[i].node_count; k++)
-            if (strstr(r->session->model->main->nodes[p->regions[i].nodes[k]]->info.op_type.data, op_type) != NULL)
-                return r->session->providers[p->regions[i].provider].name;
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        for (uint32_t k = 0; k < partition->regions[i].node_count; k++)
+            if (strstr(rig->session->model->main->nodes[partition->regions[i].nodes[k]]->info.op_type.data, op_type) !=
+                NULL)
+                return rig->session->providers[partition->regions[i].provider].name;
     return "";
 }
 
 static void expect_same(const char *script, const char *op_type, const char *threads)
 {
-    struct rig r[2];
+    struct rig rig[2];
 
     for (int i = 0; i < 2; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, script, 23);
-        r[i] = rig_open(&w, i == 0 ? (const char *const[]){ "providers", REGION ",reference", "policy", "priority",
-                                                            "intra_threads", threads, NULL }
-                                   : (const char *const[]){ "providers", "reference", "level", "0", NULL });
-        script_feed(&r[i], 3);
-        rig_run(&r[i]);
+        script_model(&wire, script, 23);
+        rig[i] = rig_open(&wire, i == 0 ? (const char *const[]){ "providers", REGION ",reference", "policy", "priority",
+                                                                 "intra_threads", threads, NULL }
+                                        : (const char *const[]){ "providers", "reference", "level", "0", NULL });
+        script_feed(&rig[i], 3);
+        rig_run(&rig[i]);
     }
     if (REGION_HAS_LIBRARY || strcmp(op_type, "LRN") != 0) /* which a library alone has a kernel for */
-        assert_string_equal(provider_of(&r[0], op_type), REGION);
-    for (uint32_t o = 0; o < inlay_session_output_count(r[1].session); o++) {
-        inlay_value *got = inlay_context_output(r[0].context, o), *want = inlay_context_output(r[1].context, o);
-        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+        assert_string_equal(provider_of(&rig[0], op_type), REGION);
+    for (uint32_t o = 0; o < inlay_session_output_count(rig[1].session); o++) {
+        inlay_value *got = inlay_context_output(rig[0].context, o), *want = inlay_context_output(rig[1].context, o);
+        const float *input = inlay_value_data(got), *output = inlay_value_data(want);
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         for (int64_t i = 0; i < inlay_value_count(got); i++)
-            if (!(fabsf(x[i] - y[i]) <= 4e-6f * (1 + fabsf(y[i]))))
-                fail_msg("element %lld of output %u is %g, not %g, in\n%s", (long long)i, o, (double)x[i], (double)y[i],
-                         script);
+            if (!(fabsf(input[i] - output[i]) <= 4e-6f * (1 + fabsf(output[i]))))
+                fail_msg("element %lld of output %u is %g, not %g, in\n%s", (long long)i, o, (double)input[i],
+                         (double)output[i], script);
     }
-    rig_close(&r[0]);
-    rig_close(&r[1]);
+    rig_close(&rig[0]);
+    rig_close(&rig[1]);
 }
 
 /* Constants of a normalisation; no variance is negative. */
@@ -113,22 +114,23 @@ static void fused_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct rig r[4];
+        struct rig rig[4];
 
         for (int k = 0; k < 4; k++) {
-            struct wire w = { 0 };
+            struct wire wire = { 0 };
 
-            script_model(&w, scripts[i], 13);
-            r[k] = rig_open(&w, (const char *const[]){ "providers", k < 2 ? "reference" : REGION ",reference", "policy",
+            script_model(&wire, scripts[i], 13);
+            rig[k] =
+                rig_open(&wire, (const char *const[]){ "providers", k < 2 ? "reference" : REGION ",reference", "policy",
                                                        "priority", "level", k % 2 == 0 ? "0" : "99", NULL });
-            script_feed(&r[k], 5);
-            rig_run(&r[k]);
+            script_feed(&rig[k], 5);
+            rig_run(&rig[k]);
         }
-        for (uint32_t o = 0; o < inlay_session_output_count(r[0].session); o++) {
-            inlay_value *want = inlay_context_output(r[0].context, o);
+        for (uint32_t o = 0; o < inlay_session_output_count(rig[0].session); o++) {
+            inlay_value *want = inlay_context_output(rig[0].context, o);
 
             for (int k = 1; k < 4; k++) {
-                inlay_value *got = inlay_context_output(r[k].context, o);
+                inlay_value *got = inlay_context_output(rig[k].context, o);
 
                 assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
                 if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(want)) != 0)
@@ -137,7 +139,7 @@ static void fused_bits(void **state)
             }
         }
         for (int k = 0; k < 4; k++)
-            rig_close(&r[k]);
+            rig_close(&rig[k]);
     }
 }
 

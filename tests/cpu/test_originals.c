@@ -6,102 +6,102 @@
 
 enum { PRODUCTS = 4, SIDE = 1024 };
 
-static void half_weights(struct wire *w, const char *name, const int64_t *dims)
+static void half_weights(struct wire *wire, const char *name, const int64_t *dims)
 {
     static uint16_t halves[SIDE * SIDE];
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
     for (int i = 0; i < SIDE * SIDE; i++)
         halves[i] = (uint16_t)(0x2800 + i * 31 % 0x400 + i % 2 * 0x8000);
-    mw_tensor_head(w, name, INLAY_FLOAT16, 2, dims);
-    wire_bytes(w, 9, halves, sizeof halves);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, INLAY_FLOAT16, 2, dims);
+    wire_bytes(wire, 9, halves, sizeof halves);
+    wire_end(wire, mark);
 }
 
 /* Products by constants, one after the other: [?, SIDE] -> [?, SIDE], with weights of 4 MB each, or half as much. */
 static struct wire products(bool half)
 {
     static const int64_t dims[] = { SIDE, SIDE };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     char in[16] = "x", out[16], names[40];
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "n,1024");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "n,1024");
     for (int i = 0; i < PRODUCTS; i++) {
         (void)snprintf(names, sizeof names, "w%d", i);
         if (half) {
-            half_weights(&w, names, dims);
+            half_weights(&wire, names, dims);
             (void)snprintf(out, sizeof out, "f%d", i);
-            rig_node_int(&w, "Cast", names, out, "to", INLAY_FLOAT);
+            rig_node_int(&wire, "Cast", names, out, "to", INLAY_FLOAT);
         } else {
-            model_weights(&w, names, 2, dims, -0.5f - 0.01f * (float)i);
+            model_weights(&wire, names, 2, dims, -0.5f - 0.01f * (float)i);
         }
         (void)snprintf(names, sizeof names, "%s,%s%d", in, half ? "f" : "w", i);
         (void)snprintf(out, sizeof out, "y%d", i);
-        mw_node(&w, "MatMul", names, out);
+        mw_node(&wire, "MatMul", names, out);
         (void)snprintf(in, sizeof in, "%s", out);
     }
-    mw_value(&w, MW_OUTPUT, out, INLAY_FLOAT, "n,1024");
-    wire_end(&w, g);
-    return w;
+    mw_value(&wire, MW_OUTPUT, out, INLAY_FLOAT, "n,1024");
+    wire_end(&wire, mark);
+    return wire;
 }
 
 /* KiB of the file that are in this process's memory. */
 static long resident_kib(const char *path)
 {
-    FILE *f = fopen("/proc/self/smaps", "r");
+    FILE *file = fopen("/proc/self/smaps", "r");
     char line[600];
     bool ours = false;
     long sum = 0, kib;
 
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f) != NULL) {
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
         if (strstr(line, " kB") == NULL && strncmp(line, "VmFlags:", 8) != 0) /* the head of a mapping */
             ours = strstr(line, path) != NULL;
         if (ours && sscanf(line, "Rss: %ld kB", &kib) == 1)
             sum += kib;
     }
-    (void)fclose(f);
+    (void)fclose(file);
     return sum;
 }
 
 static void run_twice(bool half)
 {
     const long whole = (long)PRODUCTS * SIDE * SIDE * (half ? 2 : 4) / 1024;
-    struct folder f = folder_make();
+    struct folder folder = folder_make();
     inlay_plan_info plan = { .struct_size = sizeof plan };
     inlay_diag diag = INLAY_DIAG_INIT;
     char path[128], cache[128];
-    struct wire w = products(half);
+    struct wire wire = products(half);
     float x[SIDE];
 
-    (void)snprintf(path, sizeof path, "%s/m.onnx", f.path);
-    (void)snprintf(cache, sizeof cache, "%s/cache", f.path);
-    model_write_to(&w, path);
-    free(w.bytes);
+    (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
+    (void)snprintf(cache, sizeof cache, "%s/cache", folder.path);
+    model_write_to(&wire, path);
+    free(wire.bytes);
     for (int i = 0; i < SIDE; i++)
         x[i] = (float)(i % 17) / 17;
     for (int time = 0; time < 2; time++) { /* packs made, and found */
-        inlay_options *o = NULL;
-        struct rig r = { .session = NULL };
+        inlay_options *options = NULL;
+        struct rig rig = { .session = NULL };
 
-        assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "providers", REGION ",reference", &diag), INLAY_OK);
-        assert_int_equal(inlay_options_set(o, "cache_dir", cache, &diag), INLAY_OK);
-        if (inlay_session_create(path, o, &r.session, &diag) != INLAY_OK)
+        assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "providers", REGION ",reference", &diag), INLAY_OK);
+        assert_int_equal(inlay_options_set(options, "cache_dir", cache, &diag), INLAY_OK);
+        if (inlay_session_create(path, options, &rig.session, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
-        inlay_options_destroy(o);
-        assert_int_equal(inlay_context_create(r.session, &r.context, &diag), INLAY_OK);
-        rig_floats(&r, 0, "1,1024", x);
-        rig_run(&r);
-        assert_int_equal(inlay_context_plan(r.context, &plan), INLAY_OK);
+        inlay_options_destroy(options);
+        assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
+        rig_floats(&rig, 0, "1,1024", x);
+        rig_run(&rig);
+        assert_int_equal(inlay_context_plan(rig.context, &plan), INLAY_OK);
         assert_true(plan.predicted_ns > 0);
         if (resident_kib(path) > whole / 8)
             fail_msg("%ld of %ld KiB are in memory", resident_kib(path), whole);
-        inlay_context_destroy(r.context);
-        inlay_session_destroy(r.session);
+        inlay_context_destroy(rig.context);
+        inlay_session_destroy(rig.session);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 static void packed_weights_stay_packed(void **state)

@@ -24,105 +24,105 @@ struct product {
 };
 
 /* w: [n][k], or [k][n] if turned. */
-static void pack(struct product *p, bool turned)
+static void pack(struct product *product, bool turned)
 {
-    const int64_t dims[] = { p->n, p->k }, strides[] = { turned ? 1 : p->k, turned ? p->n : 1 };
-    float *lies = malloc((size_t)(p->n * p->k) * sizeof *lies);
+    const int64_t dims[] = { product->n, product->k }, strides[] = { turned ? 1 : product->k, turned ? product->n : 1 };
+    float *lies = malloc((size_t)(product->n * product->k) * sizeof *lies);
     rg_md plain, md;
 
     assert_non_null(lies);
-    for (int64_t j = 0; j < p->n; j++)
-        for (int64_t k = 0; k < p->k; k++)
-            lies[j * strides[0] + k * strides[1]] = p->w[j * p->k + k];
+    for (int64_t j = 0; j < product->n; j++)
+        for (int64_t k = 0; k < product->k; k++)
+            lies[j * strides[0] + k * strides[1]] = product->w[j * product->k + k];
     rg_md_strides(&plain, 2, dims, strides);
-    pairs_layout(p->k, p->n, &md);
-    free(p->pack);
-    p->pack = NULL;
-    assert_int_equal(posix_memalign(&p->pack, 64, rg_md_bytes(&md)), 0);
-    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p->pack));
+    pairs_layout(product->k, product->n, &md);
+    free(product->pack);
+    product->pack = NULL;
+    assert_int_equal(posix_memalign(&product->pack, 64, rg_md_bytes(&md)), 0);
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, product->pack));
     free(lies);
 }
 
-static void setup(struct product *p)
+static void setup(struct product *product)
 {
-    p->a_row = p->k + 3;
-    p->c_row = p->n + 5;
-    p->a = fill(p->m * p->a_row, 1);
-    p->w = fill(p->n * p->k, 2);
-    p->bias = fill(p->n, 3);
-    p->c = fill(p->m * p->c_row, 4);
-    p->other = fill(p->m * p->n, 5);
-    p->pack = NULL;
-    pack(p, (p->m + p->n + p->k) % 2 == 0);
+    product->a_row = product->k + 3;
+    product->c_row = product->n + 5;
+    product->a = fill(product->m * product->a_row, 1);
+    product->w = fill(product->n * product->k, 2);
+    product->bias = fill(product->n, 3);
+    product->c = fill(product->m * product->c_row, 4);
+    product->other = fill(product->m * product->n, 5);
+    product->pack = NULL;
+    pack(product, (product->m + product->n + product->k) % 2 == 0);
 }
 
-static void teardown(struct product *p)
+static void teardown(struct product *product)
 {
-    free(p->a);
-    free(p->w);
-    free(p->bias);
-    free(p->c);
-    free(p->other);
-    free(p->pack);
+    free(product->a);
+    free(product->w);
+    free(product->bias);
+    free(product->c);
+    free(product->other);
+    free(product->pack);
 }
 
 enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
 
 /* What is done behind the product; posts: [4]. */
-static void behind(const struct product *p, int mode, sg_job *job, sg_post *posts)
+static void behind(const struct product *product, int mode, sg_job *job, sg_post *posts)
 {
     job->posts = posts;
-    job->bias = mode == BIAS || mode >= RESIDUAL ? p->bias : NULL;
+    job->bias = mode == BIAS || mode >= RESIDUAL ? product->bias : NULL;
     job->add = mode == ONTO || mode == ONTO_AND_BIAS;
     if (mode == ONTO_AND_BIAS)
-        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = p->bias, .col = 1 };
+        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = product->bias, .col = 1 };
     if (mode == RESIDUAL || mode == CLAMPED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = p->other, .row = p->n, .col = 1 };
+        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = product->other, .row = product->n, .col = 1 };
     if (mode == CLAMPED)
         posts[job->post_count++] = (sg_post){ .fn = SG_CLIP, .alpha = -0.5f, .beta = 0.75f };
     if (mode == RESIDUAL || mode == GATED)
         posts[job->post_count++] = (sg_post){ .fn = SG_RELU, .alpha = mode == GATED ? 0.25f : 0 };
     if (mode == GATED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_MUL, .other = p->other, .row = p->n, .col = 1 };
+        posts[job->post_count++] = (sg_post){ .fn = SG_MUL, .other = product->other, .row = product->n, .col = 1 };
 }
 
-static double expected(const struct product *p, int mode, int64_t i, int64_t j)
+static double expected(const struct product *product, int mode, int64_t i, int64_t j)
 {
     double sum = 0;
 
-    for (int64_t k = 0; k < p->k; k++)
-        sum += (double)p->a[i * p->a_row + k] * p->w[j * p->k + k];
-    sum += mode == BIAS || mode >= ONTO_AND_BIAS ? p->bias[j] : 0.0;
-    sum += mode == ONTO || mode == ONTO_AND_BIAS ? p->c[i * p->c_row + j] : 0.0;
-    sum += mode == RESIDUAL || mode == CLAMPED ? p->other[i * p->n + j] : 0.0;
+    for (int64_t k = 0; k < product->k; k++)
+        sum += (double)product->a[i * product->a_row + k] * product->w[j * product->k + k];
+    sum += mode == BIAS || mode >= ONTO_AND_BIAS ? product->bias[j] : 0.0;
+    sum += mode == ONTO || mode == ONTO_AND_BIAS ? product->c[i * product->c_row + j] : 0.0;
+    sum += mode == RESIDUAL || mode == CLAMPED ? product->other[i * product->n + j] : 0.0;
     if (mode == RESIDUAL)
         return sum < 0 ? 0 : sum;
     if (mode == CLAMPED)
         return sum < -0.5 ? -0.5 : sum > 0.75 ? 0.75 : sum;
-    return mode == GATED ? (sum < 0 ? 0.25 * sum : sum) * p->other[i * p->n + j] : sum;
+    return mode == GATED ? (sum < 0 ? 0.25 * sum : sum) * product->other[i * product->n + j] : sum;
 }
 
 /* The product, from the last unit to the first, by two workers in turns. The caller frees it. */
-static float *run(const struct product *p, int mode)
+static float *run(const struct product *product, int mode)
 {
     sg_post posts[4];
     sg_job job = { .kernel = sg_kernel_best(),
-                   .m = p->m,
-                   .n = p->n,
-                   .k = p->k,
-                   .a = p->a,
-                   .a_row = p->a_row,
-                   .b = p->pack,
-                   .c_row = p->c_row };
-    const size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
+                   .m = product->m,
+                   .n = product->n,
+                   .k = product->k,
+                   .a = product->a,
+                   .a_row = product->a_row,
+                   .b = product->pack,
+                   .c_row = product->c_row };
+    const size_t bytes = (size_t)(product->m * product->c_row) * sizeof(float);
     float *scratch = malloc((size_t)(2 * pairs_scratch_floats(&job)) * sizeof *scratch);
     int turn = 0;
 
-    behind(p, mode, &job, posts);
+    behind(product, mode, &job, posts);
     job.c = malloc(bytes);
     assert_non_null(job.c);
     assert_non_null(scratch);
-    memcpy(job.c, p->c, bytes);
+    memcpy(job.c, product->c, bytes);
     pairs_start(&job, scratch, 2);
     for (int64_t u = pairs_units(&job); u > 0; u -= 3, turn ^= 1)
         pairs_run(&job, scratch + turn * pairs_scratch_floats(&job), u > 3 ? u - 3 : 0, u);
@@ -130,23 +130,24 @@ static float *run(const struct product *p, int mode)
     return job.c;
 }
 
-static void check(const struct product *p, int mode)
+static void check(const struct product *product, int mode)
 {
-    float *c = run(p, mode);
+    float *c = run(product, mode);
 
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->c_row; j++) {
-            const float got = c[i * p->c_row + j];
+    for (int64_t i = 0; i < product->m; i++)
+        for (int64_t j = 0; j < product->c_row; j++) {
+            const float got = c[i * product->c_row + j];
             double want;
 
-            if (j >= p->n) { /* not its */
-                assert_true(got == p->c[i * p->c_row + j]);
+            if (j >= product->n) { /* not its */
+                assert_true(got == product->c[i * product->c_row + j]);
                 continue;
             }
-            want = expected(p, mode, i, j);
-            if (!(fabs(got - want) <= 1e-6 * (sqrt((double)p->k) + fabs(want)) + 1e-6))
-                fail_msg("%lld x %lld x %lld, mode %d: [%lld, %lld] is %g, not %g", (long long)p->m, (long long)p->n,
-                         (long long)p->k, mode, (long long)i, (long long)j, (double)got, want);
+            want = expected(product, mode, i, j);
+            if (!(fabs(got - want) <= 1e-6 * (sqrt((double)product->k) + fabs(want)) + 1e-6))
+                fail_msg("%lld x %lld x %lld, mode %d: [%lld, %lld] is %g, not %g", (long long)product->m,
+                         (long long)product->n, (long long)product->k, mode, (long long)i, (long long)j, (double)got,
+                         want);
         }
     free(c);
 }
@@ -162,13 +163,13 @@ static void sizes(void **state)
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
-                struct product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+                struct product product = { .m = ms[i], .n = ns[j], .k = ks[k] };
 
-                setup(&p);
+                setup(&product);
                 for (int mode = 0; mode < MODES; mode++)
-                    if (mode == PLAIN || p.m < 100 || p.k == 64)
-                        check(&p, mode);
-                teardown(&p);
+                    if (mode == PLAIN || product.m < 100 || product.k == 64)
+                        check(&product, mode);
+                teardown(&product);
             }
 }
 
@@ -177,25 +178,25 @@ static void windows(void **state)
 {
     enum { OUT = 70, IN = 37, PLACES = 6 };
     static const int64_t dims[] = { OUT, IN, 2, 3 }, strides[] = { IN * PLACES, PLACES, 3, 1 };
-    struct product p = { .m = 7, .n = OUT, .k = IN * PLACES };
+    struct product product = { .m = 7, .n = OUT, .k = IN * PLACES };
     float *lies;
     rg_md plain, md;
 
     (void)state;
     if (pairs_of_cpu() == NULL)
         skip();
-    setup(&p);
+    setup(&product);
     lies = fill(OUT * IN * PLACES, 8);
     for (int64_t o = 0; o < OUT; o++)
         for (int64_t c = 0; c < IN; c++)
             for (int64_t t = 0; t < PLACES; t++)
-                p.w[o * p.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
+                product.w[o * product.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
     rg_md_strides(&plain, 4, dims, strides);
-    pairs_layout(p.k, p.n, &md);
-    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, p.pack));
-    check(&p, BIAS);
+    pairs_layout(product.k, product.n, &md);
+    assert_true(pairs_pack_weights(&provider, &plain, lies, &md, product.pack));
+    check(&product, BIAS);
     free(lies);
-    teardown(&p);
+    teardown(&product);
 }
 
 /* ------------------------------------------------------------------ what numbers do */
@@ -209,30 +210,30 @@ static float power(uint64_t *seed, int most)
 /* Numbers for which a sum of (a + b)(c + d) as it stands loses everything: rows of other sizes than columns, rows far
  * from zero, sizes that differ from row to row and from column to column, few elements that are larger than all others
  * together. */
-static void spoil(struct product *p, int kind)
+static void spoil(struct product *product, int kind)
 {
     uint64_t seed = (uint64_t)kind + 77;
 
-    for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t i = 0; i < product->m; i++) {
         const float size = kind == 3 ? power(&seed, 30) : kind == 0 ? 1e6f : 1;
 
-        for (int64_t k = 0; k < p->k; k++) {
-            float *x = &p->a[i * p->a_row + k];
+        for (int64_t k = 0; k < product->k; k++) {
+            float *input = &product->a[i * product->a_row + k];
 
-            *x = kind == 1 ? *x + 100 : kind == 2 ? fmaxf(*x, 0) : *x * size;
+            *input = kind == 1 ? *input + 100 : kind == 2 ? fmaxf(*input, 0) : *input * size;
             if (kind == 4 && k % 97 == 5)
-                *x *= 1000;
+                *input *= 1000;
             if (kind == 5)
-                *x = 3; /* all mean */
+                *input = 3; /* all mean */
         }
     }
-    for (int64_t j = 0; j < p->n; j++) {
+    for (int64_t j = 0; j < product->n; j++) {
         const float size = kind == 3 ? power(&seed, 30) : kind == 0 ? 1e-6f : 1;
 
-        for (int64_t k = 0; k < p->k; k++)
-            p->w[j * p->k + k] *= kind == 4 && k % 89 == 7 ? 1000 : size;
+        for (int64_t k = 0; k < product->k; k++)
+            product->w[j * product->k + k] *= kind == 4 && k % 89 == 7 ? 1000 : size;
     }
-    pack(p, false);
+    pack(product, false);
 }
 
 /* The error beside what rows and columns are large, which is what a sum's own is measured by. */
@@ -242,27 +243,27 @@ static void exact(void **state)
     if (pairs_of_cpu() == NULL)
         skip();
     for (int kind = 0; kind < 6; kind++) {
-        struct product p = { .m = 23, .n = 70, .k = 1500 };
+        struct product product = { .m = 23, .n = 70, .k = 1500 };
         double worst = 0;
         float *c;
 
-        setup(&p);
-        spoil(&p, kind);
-        c = run(&p, PLAIN);
-        for (int64_t i = 0; i < p.m; i++)
-            for (int64_t j = 0; j < p.n; j++) {
-                double rows = 0, columns = 0, off = fabs(c[i * p.c_row + j] - expected(&p, PLAIN, i, j));
+        setup(&product);
+        spoil(&product, kind);
+        c = run(&product, PLAIN);
+        for (int64_t i = 0; i < product.m; i++)
+            for (int64_t j = 0; j < product.n; j++) {
+                double rows = 0, columns = 0, off = fabs(c[i * product.c_row + j] - expected(&product, PLAIN, i, j));
 
-                for (int64_t k = 0; k < p.k; k++) {
-                    rows += (double)p.a[i * p.a_row + k] * p.a[i * p.a_row + k];
-                    columns += (double)p.w[j * p.k + k] * p.w[j * p.k + k];
+                for (int64_t k = 0; k < product.k; k++) {
+                    rows += (double)product.a[i * product.a_row + k] * product.a[i * product.a_row + k];
+                    columns += (double)product.w[j * product.k + k] * product.w[j * product.k + k];
                 }
                 worst = fmax(worst, off / sqrt(rows * columns));
             }
         if (!(worst <= 2e-7))
             fail_msg("kind %d: off by %g", kind, worst);
         free(c);
-        teardown(&p);
+        teardown(&product);
     }
 }
 
@@ -275,25 +276,25 @@ static void small_rows(void **state)
     if (pairs_of_cpu() == NULL)
         skip();
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        struct product p = { .m = 12, .n = 70, .k = 300 };
+        struct product product = { .m = 12, .n = 70, .k = 300 };
         float *c;
 
-        setup(&p);
-        for (int64_t k = 0; k < p.k; k++)
-            p.a[4 * p.a_row + k] *= sizes[n];
-        pack(&p, false);
-        c = run(&p, PLAIN);
-        for (int64_t j = 0; j < p.n; j++) {
-            const double got = c[4 * p.c_row + j], want = expected(&p, PLAIN, 4, j);
+        setup(&product);
+        for (int64_t k = 0; k < product.k; k++)
+            product.a[4 * product.a_row + k] *= sizes[n];
+        pack(&product, false);
+        c = run(&product, PLAIN);
+        for (int64_t j = 0; j < product.n; j++) {
+            const double got = c[4 * product.c_row + j], want = expected(&product, PLAIN, 4, j);
             double terms = 0;
 
-            for (int64_t k = 0; k < p.k; k++)
-                terms += fabs((double)p.a[4 * p.a_row + k] * p.w[j * p.k + k]);
+            for (int64_t k = 0; k < product.k; k++)
+                terms += fabs((double)product.a[4 * product.a_row + k] * product.w[j * product.k + k]);
             if (!(fabs(got - want) <= 1e-6 * terms + 1e-42))
                 fail_msg("%g: [4, %lld] is %g, not %g", (double)sizes[n], (long long)j, got, want);
         }
         free(c);
-        teardown(&p);
+        teardown(&product);
     }
 }
 
@@ -307,19 +308,20 @@ static void not_finite(void **state)
         skip();
     for (size_t n = 0; n < sizeof odd / sizeof *odd; n++)
         for (int side = 0; side < 2; side++) {
-            struct product p = { .m = 12, .n = 130, .k = 40 };
+            struct product product = { .m = 12, .n = 130, .k = 40 };
             float *c;
 
-            setup(&p);
-            for (int64_t k = 0; k < p.k; k++)
+            setup(&product);
+            for (int64_t k = 0; k < product.k; k++)
                 if (!(fabsf(odd[n]) > 1) || isfinite(odd[n]) || k == 11)
-                    (side == 0 ? p.a + 4 * p.a_row : p.w + 70 * p.k)[k] *= isnan(odd[n]) && k != 3 ? 1 : odd[n];
-            pack(&p, false);
+                    (side == 0 ? product.a + 4 * product.a_row : product.w + 70 * product.k)[k] *=
+                        isnan(odd[n]) && k != 3 ? 1 : odd[n];
+            pack(&product, false);
             for (int mode = 0; mode < MODES; mode++) {
-                c = run(&p, mode);
-                for (int64_t i = 0; i < p.m; i++)
-                    for (int64_t j = 0; j < p.n; j++) {
-                        const double got = c[i * p.c_row + j], want = expected(&p, mode, i, j);
+                c = run(&product, mode);
+                for (int64_t i = 0; i < product.m; i++)
+                    for (int64_t j = 0; j < product.n; j++) {
+                        const double got = c[i * product.c_row + j], want = expected(&product, mode, i, j);
                         const double size = fabsf(odd[n]) > 1 && isfinite(odd[n]) ? 1e25 : 1e-5;
                         const bool touched = side == 0 ? i == 4 : j == 70;
 
@@ -333,7 +335,7 @@ static void not_finite(void **state)
                     }
                 free(c);
             }
-            teardown(&p);
+            teardown(&product);
         }
 }
 

@@ -6,27 +6,27 @@
 
 static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 23);
-    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", threads,
-                                               "level", "0", NULL });
+    script_model(&wire, script, 23);
+    return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
+                                                  threads, "level", "0", NULL });
 }
 
 static void expect_equal(const char *script)
 {
-    struct rig r[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
-                        open_on(script, REGION ",reference", "2") };
+    struct rig rig[3] = { open_on(script, "reference", "1"), open_on(script, REGION ",reference", "1"),
+                          open_on(script, REGION ",reference", "2") };
 
     for (int i = 0; i < 3; i++) {
-        script_feed(&r[i], 1);
-        rig_run(&r[i]);
-        rig_run(&r[i]);
+        script_feed(&rig[i], 1);
+        rig_run(&rig[i]);
+        rig_run(&rig[i]);
     }
     for (int i = 1; i < 3; i++) {
-        for (uint32_t o = 0; o < inlay_session_output_count(r[0].session); o++) {
+        for (uint32_t o = 0; o < inlay_session_output_count(rig[0].session); o++) {
             float peak = 1;
-            inlay_value *got = inlay_context_output(r[i].context, o), *want = inlay_context_output(r[0].context, o);
+            inlay_value *got = inlay_context_output(rig[i].context, o), *want = inlay_context_output(rig[0].context, o);
 
             assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
             for (int64_t k = 0; k < inlay_value_count(want); k++)
@@ -40,7 +40,7 @@ static void expect_equal(const char *script)
         }
     }
     for (int i = 0; i < 3; i++)
-        rig_close(&r[i]);
+        rig_close(&rig[i]);
 }
 
 static void splits(void **state)

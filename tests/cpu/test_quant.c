@@ -10,19 +10,19 @@ enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32 };
 /* ------------------------------------------------------------------ writing */
 
 /* An integer constant with elements between low and high. */
-static const char *ints(region_model *m, int dtype, uint32_t rank, const int64_t *dims, int64_t low, int64_t high)
+static const char *ints(region_model *model, int dtype, uint32_t rank, const int64_t *dims, int64_t low, int64_t high)
 {
-    wire_mark t = wire_begin(&m->w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(&model->w, MW_INITIALIZER);
     int64_t count = 1;
 
     for (uint32_t i = 0; i < rank; i++)
         count *= dims[i];
-    (void)snprintf(m->name, sizeof m->name, "c%u", m->constants++);
-    mw_tensor_head(&m->w, m->name, dtype, rank, dims);
+    (void)snprintf(model->name, sizeof model->name, "c%u", model->constants++);
+    mw_tensor_head(&model->w, model->name, dtype, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_int(&m->w, 5, roll(&m->d, low, high));
-    wire_end(&m->w, t);
-    return m->name;
+        wire_int(&model->w, 5, roll(&model->d, low, high));
+    wire_end(&model->w, mark);
+    return model->name;
 }
 
 /* A list of inputs being put together. */
@@ -30,18 +30,18 @@ struct list {
     char text[256];
 };
 
-static void put(struct list *l, const char *name)
+static void put(struct list *list, const char *name)
 {
-    size_t used = strlen(l->text);
+    size_t used = strlen(list->text);
 
-    (void)snprintf(l->text + used, sizeof l->text - used, "%s%s", used > 0 ? "," : "", name);
+    (void)snprintf(list->text + used, sizeof list->text - used, "%s%s", used > 0 ? "," : "", name);
 }
-static void put_tensor(struct list *l, uint32_t t)
+static void put_tensor(struct list *list, uint32_t t)
 {
     char name[16];
 
     (void)snprintf(name, sizeof name, "t%u", t);
-    put(l, name);
+    put(list, name);
 }
 
 static int64_t lowest(int dtype)
@@ -50,64 +50,64 @@ static int64_t lowest(int dtype)
 }
 
 /* A zero point: mostly somewhere in the middle, now and then at the end. */
-static void put_zero(region_model *m, struct list *l, int dtype, uint32_t rank, int64_t count, bool plain)
+static void put_zero(region_model *model, struct list *list, int dtype, uint32_t rank, int64_t count, bool plain)
 {
     int64_t middle = lowest(dtype) + 128, at = plain ? lowest(dtype) : middle;
 
-    put(l, ints(m, dtype, rank, &count, plain ? at : at - 30, plain ? at : at + 30));
+    put(list, ints(model, dtype, rank, &count, plain ? at : at - 30, plain ? at : at + 30));
 }
 
-static void put_scale(region_model *m, struct list *l, uint32_t rank, int64_t count, float middle)
+static void put_scale(region_model *model, struct list *list, uint32_t rank, int64_t count, float middle)
 {
-    put(l, model_constant(m, rank, &count, middle / 3, middle));
+    put(list, model_constant(model, rank, &count, middle / 3, middle));
 }
 
-static wire_mark open_graph(region_model *m, uint64_t seed, int dtype, const char *dims)
+static wire_mark open_graph(region_model *model, uint64_t seed, int dtype, const char *dims)
 {
-    wire_mark g;
+    wire_mark mark;
 
-    *m = (region_model){ .d = { seed * 6007 + 3 }, .tensors = 1 };
-    g = mw_begin(&m->w, 9, 18);
-    mw_value(&m->w, MW_INPUT, "t0", dtype, dims);
-    return g;
+    *model = (region_model){ .d = { seed * 6007 + 3 }, .tensors = 1 };
+    mark = mw_begin(&model->w, 9, 18);
+    mw_value(&model->w, MW_INPUT, "t0", dtype, dims);
+    return mark;
 }
 
-static void close_graph(region_model *m, wire_mark g, uint32_t y, int dtype)
+static void close_graph(region_model *model, wire_mark mark, uint32_t y, int dtype)
 {
     char name[16];
 
     (void)snprintf(name, sizeof name, "t%u", y);
-    mw_value(&m->w, MW_OUTPUT, name, dtype, NULL);
-    wire_end(&m->w, g);
+    mw_value(&model->w, MW_OUTPUT, name, dtype, NULL);
+    wire_end(&model->w, mark);
 }
 
 /* ------------------------------------------------------------------ comparing */
 
-static struct rig open_rig(const struct wire *w, const char *providers, const char *level, const char *threads,
+static struct rig open_rig(const struct wire *wire, const char *providers, const char *level, const char *threads,
                            const char *loops)
 {
-    return model_open(w, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
-                                                loops != NULL && REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops,
-                                                NULL });
+    return model_open(wire, (const char *const[]){ "providers", providers, "level", level, "intra_threads", threads,
+                                                   loops != NULL && REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL,
+                                                   loops, NULL });
 }
 
-static void fill(inlay_value *v, struct dice *d)
+static void fill(inlay_value *value, struct dice *dice)
 {
-    void *data = inlay_value_data(v);
+    void *data = inlay_value_data(value);
 
-    for (int64_t i = 0; i < inlay_value_count(v); i++) {
-        if (inlay_value_dtype(v) == INLAY_FLOAT)
-            ((float *)data)[i] = 3 * roll_float(d);
+    for (int64_t i = 0; i < inlay_value_count(value); i++) {
+        if (inlay_value_dtype(value) == INLAY_FLOAT)
+            ((float *)data)[i] = 3 * roll_float(dice);
         else
-            ((uint8_t *)data)[i] = (uint8_t)roll(d, 0, 255);
+            ((uint8_t *)data)[i] = (uint8_t)roll(dice, 0, 255);
     }
 }
 
-static double element(const inlay_value *v, int64_t i)
+static double element(const inlay_value *value, int64_t i)
 {
-    const void *data = inlay_value_data(v);
+    const void *data = inlay_value_data(value);
 
-    switch (inlay_value_dtype(v)) {
+    switch (inlay_value_dtype(value)) {
     case U8:
         return ((const uint8_t *)data)[i];
     case S8:
@@ -119,12 +119,12 @@ static double element(const inlay_value *v, int64_t i)
     }
 }
 
-static void run(struct rig *r, inlay_value *x)
+static void run(struct rig *rig, inlay_value *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
-    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+    assert_int_equal(inlay_context_set_input(rig->context, 0, value, &diag), INLAY_OK);
+    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -133,15 +133,15 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
                   double most, double least, double share, const char *what)
 {
     const inlay_value *a, *b;
-    struct dice d = { seed };
-    inlay_value *x = NULL;
+    struct dice dice = { seed };
+    inlay_value *value = NULL;
     int64_t off = 0;
 
-    assert_int_equal(inlay_value_create((inlay_dtype)dtype, rank, dims, &x, NULL), INLAY_OK);
-    fill(x, &d);
-    run(ours, x);
-    run(theirs, x);
-    inlay_value_unref(x);
+    assert_int_equal(inlay_value_create((inlay_dtype)dtype, rank, dims, &value, NULL), INLAY_OK);
+    fill(value, &dice);
+    run(ours, value);
+    run(theirs, value);
+    inlay_value_unref(value);
     a = inlay_context_output(ours->context, 0);
     b = inlay_context_output(theirs->context, 0);
     assert_int_equal(inlay_value_dtype(a), inlay_value_dtype(b));
@@ -159,29 +159,29 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
                  (long long)inlay_value_count(b));
 }
 
-static void against_reference(region_model *m, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
+static void against_reference(region_model *model, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
                               double most, double least, double share, const char *what)
 {
-    struct rig ours, theirs = open_rig(&m->w, "reference", "0", "1", NULL);
+    struct rig ours, theirs = open_rig(&model->w, "reference", "0", "1", NULL);
 
-    assert_false(m->w.failed);
-    ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
+    assert_false(model->w.failed);
+    ours = open_rig(&model->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
     for (uint64_t i = 0; i < 2; i++)
         agree(&ours, &theirs, dtype, rank, dims, seed + 1000 * i, most, least, share, what);
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&m->w);
+    wire_deinit(&model->w);
 }
 
 /* ------------------------------------------------------------------ convolutions */
 
 /* middle 0: 1/32. */
-static void put_scale_of_conv(region_model *m, struct list *l, uint32_t rank, int64_t count, float middle)
+static void put_scale_of_conv(region_model *model, struct list *list, uint32_t rank, int64_t count, float middle)
 {
     if (middle > 0)
-        put_scale(m, l, rank, count, middle);
+        put_scale(model, list, rank, count, middle);
     else
-        put(l, model_constant(m, rank, &count, 0, 0.03125f));
+        put(list, model_constant(model, rank, &count, 0, 0.03125f));
 }
 
 /* QLinearConv, now and then with bounds behind it, or with scales that are powers of two: many of its results lie
@@ -189,125 +189,127 @@ static void put_scale_of_conv(region_model *m, struct list *l, uint32_t rank, in
 static void one_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 1, 3, 8, 16, 20, 33, 72, 100 };
-    region_model m;
-    struct dice d = { seed * 31 };
+    region_model model;
+    struct dice dice = { seed * 31 };
     uint32_t spatial = 1 + (uint32_t)(seed % 3), y;
-    int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 2) ? S8 : U8, y_type = roll(&d, 0, 1) ? U8 : S8;
-    int64_t in = widths[roll(&d, 0, 7)], out = widths[roll(&d, 0, 7)], group = 1, x[5], w[5], pads[6], strides[3];
+    int x_type = roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 2) ? S8 : U8,
+        y_type = roll(&dice, 0, 1) ? U8 : S8;
+    int64_t in = widths[roll(&dice, 0, 7)], out = widths[roll(&dice, 0, 7)], group = 1, x[5], w[5], pads[6], strides[3];
     int64_t dilations[3], zero = w_type == U8 ? 128 : 0, one = 1;
-    bool each = roll(&d, 0, 1), clip = roll(&d, 0, 2) == 0, powers = seed % 4 == 0;
+    bool each = roll(&dice, 0, 1), clip = roll(&dice, 0, 2) == 0, powers = seed % 4 == 0;
     char dims[64];
-    struct list l = { "" };
-    wire_mark n, g;
+    struct list list = { "" };
+    wire_mark mark, g;
 
-    if (roll(&d, 0, 2) == 0)
+    if (roll(&dice, 0, 2) == 0)
         group = out = in;
-    else if (in % 4 == 0 && roll(&d, 0, 1))
+    else if (in % 4 == 0 && roll(&dice, 0, 1))
         group = 4, out = 4 * (out + 3);
     if (seed % 20 == 2) /* few filters a group */
-        group = 4, in = 32, out = 4 * roll(&d, 1, 3);
-    x[0] = roll(&d, 1, 2);
+        group = 4, in = 32, out = 4 * roll(&dice, 1, 3);
+    x[0] = roll(&dice, 1, 2);
     x[1] = in;
     w[0] = out;
     w[1] = in / group;
     for (uint32_t i = 0; i < spatial; i++) {
-        x[2 + i] = roll(&d, 7, 14);
-        w[2 + i] = seed % 20 == 2 ? 1 : seed % 9 == 4 ? 5 : roll(&d, 1, 3);
-        strides[i] = roll(&d, 1, 2);
-        dilations[i] = w[2 + i] == 5 ? 1 : roll(&d, 1, 2);
-        pads[i] = roll(&d, 0, w[2 + i] - 1);
-        pads[spatial + i] = roll(&d, 0, w[2 + i] - 1);
+        x[2 + i] = roll(&dice, 7, 14);
+        w[2 + i] = seed % 20 == 2 ? 1 : seed % 9 == 4 ? 5 : roll(&dice, 1, 3);
+        strides[i] = roll(&dice, 1, 2);
+        dilations[i] = w[2 + i] == 5 ? 1 : roll(&dice, 1, 2);
+        pads[i] = roll(&dice, 0, w[2 + i] - 1);
+        pads[spatial + i] = roll(&dice, 0, w[2 + i] - 1);
     }
     (void)snprintf(dims, sizeof dims,
                    spatial == 1   ? "N,%lld,H"
                    : spatial == 2 ? "N,%lld,H,W"
                                   : "N,%lld,D,H,W",
                    (long long)in);
-    g = open_graph(&m, seed, x_type, dims);
-    put_tensor(&l, 0);
-    put_scale_of_conv(&m, &l, 0, 1, powers ? 0 : 0.02f);
-    put_zero(&m, &l, x_type, 0, 1, roll(&d, 0, 3) == 0);
-    put(&l, ints(&m, w_type, 2 + spatial, w, lowest(w_type), lowest(w_type) + 255));
-    put_scale_of_conv(&m, &l, each, each ? out : 1, powers ? 0 : 0.01f);
-    put(&l, ints(&m, w_type, each, each ? &out : &one, zero, zero));
-    put_scale_of_conv(&m, &l, 0, 1, powers ? 0 : 0.03f);
-    put_zero(&m, &l, y_type, 0, 1, roll(&d, 0, 3) == 0);
-    if (roll(&d, 0, 3))
-        put(&l, ints(&m, I32, 1, &out, -3000, 3000));
-    n = model_node(&m, "QLinearConv", l.text, &y);
-    rig_attr_int(&m.w, "group", group);
-    rig_attr_ints(&m.w, "strides", spatial, strides);
-    rig_attr_ints(&m.w, "dilations", spatial, dilations);
-    if (roll(&d, 0, 3) == 0) {
-        wire_mark a = rig_attr_begin(&m.w, "auto_pad", 3);
+    g = open_graph(&model, seed, x_type, dims);
+    put_tensor(&list, 0);
+    put_scale_of_conv(&model, &list, 0, 1, powers ? 0 : 0.02f);
+    put_zero(&model, &list, x_type, 0, 1, roll(&dice, 0, 3) == 0);
+    put(&list, ints(&model, w_type, 2 + spatial, w, lowest(w_type), lowest(w_type) + 255));
+    put_scale_of_conv(&model, &list, each, each ? out : 1, powers ? 0 : 0.01f);
+    put(&list, ints(&model, w_type, each, each ? &out : &one, zero, zero));
+    put_scale_of_conv(&model, &list, 0, 1, powers ? 0 : 0.03f);
+    put_zero(&model, &list, y_type, 0, 1, roll(&dice, 0, 3) == 0);
+    if (roll(&dice, 0, 3))
+        put(&list, ints(&model, I32, 1, &out, -3000, 3000));
+    mark = model_node(&model, "QLinearConv", list.text, &y);
+    rig_attr_int(&model.w, "group", group);
+    rig_attr_ints(&model.w, "strides", spatial, strides);
+    rig_attr_ints(&model.w, "dilations", spatial, dilations);
+    if (roll(&dice, 0, 3) == 0) {
+        wire_mark a = rig_attr_begin(&model.w, "auto_pad", 3);
 
-        wire_text(&m.w, 4, roll(&d, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
-        wire_end(&m.w, a);
+        wire_text(&model.w, 4, roll(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
+        wire_end(&model.w, a);
     } else {
-        rig_attr_ints(&m.w, "pads", 2 * spatial, pads);
+        rig_attr_ints(&model.w, "pads", 2 * spatial, pads);
     }
-    wire_end(&m.w, n);
+    wire_end(&model.w, mark);
     if (clip) {
         struct list c = { "" };
 
         put_tensor(&c, y);
-        put(&c, ints(&m, y_type, 0, NULL, lowest(y_type) + 20, lowest(y_type) + 90));
-        put(&c, ints(&m, y_type, 0, NULL, lowest(y_type) + 150, lowest(y_type) + 230));
-        y = model_plain(&m, "Clip", c.text);
+        put(&c, ints(&model, y_type, 0, NULL, lowest(y_type) + 20, lowest(y_type) + 90));
+        put(&c, ints(&model, y_type, 0, NULL, lowest(y_type) + 150, lowest(y_type) + 230));
+        y = model_plain(&model, "Clip", c.text);
     }
-    close_graph(&m, g, y, y_type);
-    against_reference(&m, seed, x_type, 2 + spatial, x, 0, 0, 1, "convolution");
+    close_graph(&model, g, y, y_type);
+    against_reference(&model, seed, x_type, 2 + spatial, x, 0, 0, 1, "convolution");
 }
 
 /* ConvInteger, alone or as dynamic quantization makes it. */
 static void one_integer_conv(uint64_t seed)
 {
-    region_model m;
-    struct dice d = { seed * 53 };
-    bool dynamic = roll(&d, 0, 1), zero = roll(&d, 0, 2) > 0, depthwise = roll(&d, 0, 2) == 0;
-    int x_type = dynamic || roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8;
-    int64_t in = roll(&d, 1, 3) * 8, out = depthwise ? in : roll(&d, 1, 40), pads[] = { 1, 0, 1, 2 };
+    region_model model;
+    struct dice dice = { seed * 53 };
+    bool dynamic = roll(&dice, 0, 1), zero = roll(&dice, 0, 2) > 0, depthwise = roll(&dice, 0, 2) == 0;
+    int x_type = dynamic || roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8;
+    int64_t in = roll(&dice, 1, 3) * 8, out = depthwise ? in : roll(&dice, 1, 40), pads[] = { 1, 0, 1, 2 };
     int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 }, around = w_type == U8 ? 128 : 0;
     char dims[32];
     uint32_t y;
-    struct list l = { "" };
-    wire_mark n, g;
+    struct list list = { "" };
+    wire_mark mark, g;
 
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)in);
-    g = open_graph(&m, seed, dynamic ? INLAY_FLOAT : x_type, dims);
+    g = open_graph(&model, seed, dynamic ? INLAY_FLOAT : x_type, dims);
     if (dynamic) {
-        wire_end(&m.w, mw_node_begin(&m.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz"));
-        put(&l, "xq");
+        wire_end(&model.w, mw_node_begin(&model.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz"));
+        put(&list, "xq");
     } else {
-        put_tensor(&l, 0);
+        put_tensor(&list, 0);
     }
-    put(&l, ints(&m, w_type, 4, w, lowest(w_type), lowest(w_type) + 255));
+    put(&list, ints(&model, w_type, 4, w, lowest(w_type), lowest(w_type) + 255));
     if (dynamic)
-        put(&l, "xz");
+        put(&list, "xz");
     else if (zero)
-        put_zero(&m, &l, x_type, 0, 1, false);
+        put_zero(&model, &list, x_type, 0, 1, false);
     if (dynamic || zero)
-        put(&l, ints(&m, w_type, 0, NULL, around, around));
-    n = model_node(&m, "ConvInteger", l.text, &y);
-    rig_attr_ints(&m.w, "pads", 4, pads);
-    rig_attr_int(&m.w, "group", depthwise ? in : 1);
-    wire_end(&m.w, n);
+        put(&list, ints(&model, w_type, 0, NULL, around, around));
+    mark = model_node(&model, "ConvInteger", list.text, &y);
+    rig_attr_ints(&model.w, "pads", 4, pads);
+    rig_attr_int(&model.w, "group", depthwise ? in : 1);
+    wire_end(&model.w, mark);
     if (dynamic) {
         struct list s = { "xs" }, c = { "" };
         uint32_t floats, scale;
 
-        put(&s, model_constant(&m, 0, NULL, 0, 0.01f));
-        scale = model_plain(&m, "Mul", s.text);
+        put(&s, model_constant(&model, 0, NULL, 0, 0.01f));
+        scale = model_plain(&model, "Mul", s.text);
         put_tensor(&c, y);
-        n = model_node(&m, "Cast", c.text, &floats);
-        rig_attr_int(&m.w, "to", INLAY_FLOAT);
-        wire_end(&m.w, n);
-        y = model_binary(&m, "Mul", floats, scale);
-        if (roll(&d, 0, 1))
-            y = model_unary(&m, "Relu", y);
+        mark = model_node(&model, "Cast", c.text, &floats);
+        rig_attr_int(&model.w, "to", INLAY_FLOAT);
+        wire_end(&model.w, mark);
+        y = model_binary(&model, "Mul", floats, scale);
+        if (roll(&dice, 0, 1))
+            y = model_unary(&model, "Relu", y);
     }
-    close_graph(&m, g, y, dynamic ? INLAY_FLOAT : I32);
-    against_reference(&m, seed, dynamic ? INLAY_FLOAT : x_type, 4, x, dynamic ? 2e-3 : 0, 0, 1, "integer convolution");
+    close_graph(&model, g, y, dynamic ? INLAY_FLOAT : I32);
+    against_reference(&model, seed, dynamic ? INLAY_FLOAT : x_type, 4, x, dynamic ? 2e-3 : 0, 0, 1,
+                      "integer convolution");
 }
 
 static void convolutions(void **state)
@@ -324,83 +326,86 @@ static void convolutions(void **state)
 /* MatMulInteger, alone or as part of what dynamic quantization makes of a MatMul. */
 static void one_product(uint64_t seed)
 {
-    region_model m;
-    struct dice d = { seed * 77 };
-    bool dynamic = roll(&d, 0, 1), each = roll(&d, 0, 1), zeros = roll(&d, 0, 2) > 0;
-    int x_type = dynamic || roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8;
-    int64_t k = roll(&d, 1, 90), n = roll(&d, 1, 70), w[] = { k, n }, x[] = { roll(&d, 1, 3), roll(&d, 1, 40), k };
+    region_model model;
+    struct dice dice = { seed * 77 };
+    bool dynamic = roll(&dice, 0, 1), each = roll(&dice, 0, 1), zeros = roll(&dice, 0, 2) > 0;
+    int x_type = dynamic || roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8;
+    int64_t k = roll(&dice, 1, 90), n = roll(&dice, 1, 70), w[] = { k, n },
+            x[] = { roll(&dice, 1, 3), roll(&dice, 1, 40), k };
     uint32_t y;
     char dims[32];
-    struct list l = { "" };
-    wire_mark g;
+    struct list list = { "" };
+    wire_mark mark;
 
     (void)snprintf(dims, sizeof dims, "B,S,%lld", (long long)k);
-    g = open_graph(&m, seed, dynamic ? INLAY_FLOAT : x_type, dims);
+    mark = open_graph(&model, seed, dynamic ? INLAY_FLOAT : x_type, dims);
     if (dynamic) {
-        wire_mark q = mw_node_begin(&m.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz");
+        wire_mark q = mw_node_begin(&model.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz");
 
-        wire_end(&m.w, q);
-        put(&l, "xq");
+        wire_end(&model.w, q);
+        put(&list, "xq");
     } else {
-        put_tensor(&l, 0);
+        put_tensor(&list, 0);
     }
-    put(&l, ints(&m, w_type, 2, w, lowest(w_type), lowest(w_type) + 255));
+    put(&list, ints(&model, w_type, 2, w, lowest(w_type), lowest(w_type) + 255));
     if (dynamic)
-        put(&l, "xz");
+        put(&list, "xz");
     else if (zeros)
-        put_zero(&m, &l, x_type, 0, 1, false);
+        put_zero(&model, &list, x_type, 0, 1, false);
     if (zeros || dynamic)
-        put_zero(&m, &l, w_type, each, each ? n : 1, false);
-    y = model_plain(&m, "MatMulInteger", l.text);
+        put_zero(&model, &list, w_type, each, each ? n : 1, false);
+    y = model_plain(&model, "MatMulInteger", list.text);
     if (dynamic) {
         struct list s = { "xs" }, c = { "" }, scaled = { "" };
         wire_mark cast;
         uint32_t floats, scale;
 
-        put_scale(&m, &s, each, each ? n : 1, 0.01f);
-        scale = model_plain(&m, "Mul", s.text);
+        put_scale(&model, &s, each, each ? n : 1, 0.01f);
+        scale = model_plain(&model, "Mul", s.text);
         put_tensor(&c, y);
-        cast = model_node(&m, "Cast", c.text, &floats);
-        rig_attr_int(&m.w, "to", INLAY_FLOAT);
-        wire_end(&m.w, cast);
-        y = roll(&d, 0, 1) ? model_binary(&m, "Mul", floats, scale) : model_binary(&m, "Mul", scale, floats);
+        cast = model_node(&model, "Cast", c.text, &floats);
+        rig_attr_int(&model.w, "to", INLAY_FLOAT);
+        wire_end(&model.w, cast);
+        y = roll(&dice, 0, 1) ? model_binary(&model, "Mul", floats, scale) : model_binary(&model, "Mul", scale, floats);
         put_tensor(&scaled, y);
-        put(&scaled, model_constant(&m, 1, &n, 1, 0));
-        if (roll(&d, 0, 2))
-            y = model_plain(&m, "Add", scaled.text);
-        if (roll(&d, 0, 1))
-            y = model_unary(&m, roll(&d, 0, 1) ? "Relu" : "Tanh", y);
+        put(&scaled, model_constant(&model, 1, &n, 1, 0));
+        if (roll(&dice, 0, 2))
+            y = model_plain(&model, "Add", scaled.text);
+        if (roll(&dice, 0, 1))
+            y = model_unary(&model, roll(&dice, 0, 1) ? "Relu" : "Tanh", y);
     }
-    close_graph(&m, g, y, dynamic ? INLAY_FLOAT : I32);
-    against_reference(&m, seed, dynamic ? INLAY_FLOAT : x_type, 3, x, dynamic ? 2e-4 : 0, 0, 1, "product");
+    close_graph(&model, mark, y, dynamic ? INLAY_FLOAT : I32);
+    against_reference(&model, seed, dynamic ? INLAY_FLOAT : x_type, 3, x, dynamic ? 2e-4 : 0, 0, 1, "product");
 }
 
 /* QLinearMatMul. */
 static void one_linear_product(uint64_t seed)
 {
-    region_model m;
-    struct dice d = { seed * 91 };
-    bool each = roll(&d, 0, 1);
-    int x_type = roll(&d, 0, 1) ? U8 : S8, w_type = roll(&d, 0, 1) ? U8 : S8, y_type = roll(&d, 0, 1) ? U8 : S8;
-    int64_t k = roll(&d, 1, 90), n = roll(&d, 1, 70), w[] = { k, n }, x[] = { roll(&d, 1, 3), roll(&d, 1, 40), k };
+    region_model model;
+    struct dice dice = { seed * 91 };
+    bool each = roll(&dice, 0, 1);
+    int x_type = roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8,
+        y_type = roll(&dice, 0, 1) ? U8 : S8;
+    int64_t k = roll(&dice, 1, 90), n = roll(&dice, 1, 70), w[] = { k, n },
+            x[] = { roll(&dice, 1, 3), roll(&dice, 1, 40), k };
     char dims[32];
-    struct list l = { "" };
+    struct list list = { "" };
     uint32_t y;
-    wire_mark g;
+    wire_mark mark;
 
     (void)snprintf(dims, sizeof dims, "B,S,%lld", (long long)k);
-    g = open_graph(&m, seed, x_type, dims);
-    put_tensor(&l, 0);
-    put_scale(&m, &l, 0, 1, 0.02f);
-    put_zero(&m, &l, x_type, 0, 1, false);
-    put(&l, ints(&m, w_type, 2, w, lowest(w_type), lowest(w_type) + 255));
-    put_scale(&m, &l, each, each ? n : 1, 0.01f);
-    put_zero(&m, &l, w_type, each, each ? n : 1, false);
-    put_scale(&m, &l, 0, 1, 0.1f);
-    put_zero(&m, &l, y_type, 0, 1, false);
-    y = model_plain(&m, "QLinearMatMul", l.text);
-    close_graph(&m, g, y, y_type);
-    against_reference(&m, seed, x_type, 3, x, 0, 0, 1, "QLinearMatMul");
+    mark = open_graph(&model, seed, x_type, dims);
+    put_tensor(&list, 0);
+    put_scale(&model, &list, 0, 1, 0.02f);
+    put_zero(&model, &list, x_type, 0, 1, false);
+    put(&list, ints(&model, w_type, 2, w, lowest(w_type), lowest(w_type) + 255));
+    put_scale(&model, &list, each, each ? n : 1, 0.01f);
+    put_zero(&model, &list, w_type, each, each ? n : 1, false);
+    put_scale(&model, &list, 0, 1, 0.1f);
+    put_zero(&model, &list, y_type, 0, 1, false);
+    y = model_plain(&model, "QLinearMatMul", list.text);
+    close_graph(&model, mark, y, y_type);
+    against_reference(&model, seed, x_type, 3, x, 0, 0, 1, "QLinearMatMul");
 }
 
 static void products(void **state)
@@ -420,62 +425,64 @@ struct network {
     int type;
 };
 
-static uint32_t linear(struct network *n, const char *op, uint32_t x, float scale, int type, int64_t zero)
+static uint32_t linear(struct network *network, const char *op, uint32_t x, float scale, int type, int64_t zero)
 {
-    struct list l = { "" };
+    struct list list = { "" };
 
-    put_tensor(&l, x);
-    put(&l, model_constant(&n->m, 0, NULL, 0, scale));
-    put(&l, ints(&n->m, type, 0, NULL, zero, zero));
-    return model_plain(&n->m, op, l.text);
+    put_tensor(&list, x);
+    put(&list, model_constant(&network->m, 0, NULL, 0, scale));
+    put(&list, ints(&network->m, type, 0, NULL, zero, zero));
+    return model_plain(&network->m, op, list.text);
 }
 
 /* Q and DQ of x. */
-static uint32_t through_bytes(struct network *n, uint32_t x, float scale)
+static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
 {
     int64_t zero;
 
-    n->type = roll(&n->m.d, 0, 1) ? U8 : S8;
-    zero = lowest(n->type) + roll(&n->m.d, 100, 150);
-    n->scale = scale;
-    return linear(n, "DequantizeLinear", linear(n, "QuantizeLinear", x, scale, n->type, zero), scale, n->type, zero);
+    network->type = roll(&network->m.d, 0, 1) ? U8 : S8;
+    zero = lowest(network->type) + roll(&network->m.d, 100, 150);
+    network->scale = scale;
+    return linear(network, "DequantizeLinear", linear(network, "QuantizeLinear", x, scale, network->type, zero), scale,
+                  network->type, zero);
 }
 
 /* Constant weights behind DequantizeLinear, with a scale for each index of the axis. */
-static void put_weights(struct network *n, struct list *l, uint32_t rank, const int64_t *dims, int64_t axis, float size)
+static void put_weights(struct network *network, struct list *list, uint32_t rank, const int64_t *dims, int64_t axis,
+                        float size)
 {
-    region_model *m = &n->m;
-    bool each = roll(&m->d, 0, 1);
+    region_model *model = &network->m;
+    bool each = roll(&model->d, 0, 1);
     struct list w = { "" };
     wire_mark node;
     uint32_t y;
 
-    put(&w, ints(m, S8, rank, dims, -127, 127));
-    put_scale(m, &w, each, each ? dims[axis] : 1, size / 127);
-    put(&w, ints(m, S8, each, each ? &dims[axis] : NULL, 0, 0));
-    node = model_node(m, "DequantizeLinear", w.text, &y);
+    put(&w, ints(model, S8, rank, dims, -127, 127));
+    put_scale(model, &w, each, each ? dims[axis] : 1, size / 127);
+    put(&w, ints(model, S8, each, each ? &dims[axis] : NULL, 0, 0));
+    node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&m->w, "axis", axis);
-    wire_end(&m->w, node);
-    put_tensor(l, y);
+        rig_attr_int(&model->w, "axis", axis);
+    wire_end(&model->w, node);
+    put_tensor(list, y);
 }
 
-static uint32_t network_step(struct network *n, uint32_t x, int64_t *channels)
+static uint32_t network_step(struct network *network, uint32_t x, int64_t *channels)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu", "Tanh" };
-    region_model *m = &n->m;
-    int64_t out = roll(&m->d, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
-    struct list l = { "" };
+    region_model *model = &network->m;
+    int64_t out = roll(&model->d, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
+    struct list list = { "" };
     uint32_t y;
-    wire_mark c;
+    wire_mark mark;
 
-    switch (roll(&m->d, 0, 4)) {
+    switch (roll(&model->d, 0, 4)) {
     case 0: /* pooling, a function */
-        return through_bytes(n, model_pool(m, roll(&m->d, 0, 1) ? "MaxPool" : "AveragePool", x), 0.03f);
+        return through_bytes(network, model_pool(model, roll(&model->d, 0, 1) ? "MaxPool" : "AveragePool", x), 0.03f);
     case 1: /* residual */
-        y = through_bytes(n, model_unary(m, functions[roll(&m->d, 0, 4)], x), 0.02f);
-        y = roll(&m->d, 0, 1) ? model_binary(m, "Add", x, y) : model_binary(m, "Mul", y, x);
-        return through_bytes(n, roll(&m->d, 0, 1) ? model_unary(m, "Relu", y) : y, 0.03f);
+        y = through_bytes(network, model_unary(model, functions[roll(&model->d, 0, 4)], x), 0.02f);
+        y = roll(&model->d, 0, 1) ? model_binary(model, "Add", x, y) : model_binary(model, "Mul", y, x);
+        return through_bytes(network, roll(&model->d, 0, 1) ? model_unary(model, "Relu", y) : y, 0.03f);
     case 2: /* depthwise */
         w[0] = out = *channels;
         w[1] = 1;
@@ -483,46 +490,47 @@ static uint32_t network_step(struct network *n, uint32_t x, int64_t *channels)
     default:
         break;
     }
-    put_tensor(&l, x);
-    put_weights(n, &l, 4, w, 0, 0.5f / (float)w[1]);
-    if (roll(&m->d, 0, 1))
-        put(&l, model_constant(m, 1, &out, 0.3f, 0));
-    c = model_node(m, "Conv", l.text, &y);
-    rig_attr_ints(&m->w, "pads", 4, pads);
-    rig_attr_int(&m->w, "group", w[1] == 1 ? *channels : 1);
-    wire_end(&m->w, c);
+    put_tensor(&list, x);
+    put_weights(network, &list, 4, w, 0, 0.5f / (float)w[1]);
+    if (roll(&model->d, 0, 1))
+        put(&list, model_constant(model, 1, &out, 0.3f, 0));
+    mark = model_node(model, "Conv", list.text, &y);
+    rig_attr_ints(&model->w, "pads", 4, pads);
+    rig_attr_int(&model->w, "group", w[1] == 1 ? *channels : 1);
+    wire_end(&model->w, mark);
     *channels = out;
-    if (roll(&m->d, 0, 1))
-        y = model_unary(m, "Relu", y);
-    return through_bytes(n, y, 0.03f);
+    if (roll(&model->d, 0, 1))
+        y = model_unary(model, "Relu", y);
+    return through_bytes(network, y, 0.03f);
 }
 
 static void one_network(uint64_t seed)
 {
-    struct network n;
+    struct network network;
     int64_t channels = 16, x[] = { 1 + (int64_t)seed % 2, 16, 9, 11 }, flat[2];
     uint32_t y, steps = 1 + seed % 4;
-    struct list l = { "" };
-    wire_mark g;
+    struct list list = { "" };
+    wire_mark mark;
 
-    g = open_graph(&n.m, seed, INLAY_FLOAT, "N,16,H,W");
-    y = through_bytes(&n, 0, 0.03f);
+    mark = open_graph(&network.m, seed, INLAY_FLOAT, "N,16,H,W");
+    y = through_bytes(&network, 0, 0.03f);
     for (uint32_t s = 0; s < steps; s++)
-        y = network_step(&n, y, &channels);
+        y = network_step(&network, y, &channels);
     if (seed % 3 == 0) { /* a classifier */
-        y = model_axis(&n.m, "Flatten", (put_tensor(&l, model_unary(&n.m, "GlobalAveragePool", y)), l.text), 1);
-        y = through_bytes(&n, y, 0.03f);
-        l = (struct list){ "" };
-        put_tensor(&l, y);
+        y = model_axis(&network.m, "Flatten",
+                       (put_tensor(&list, model_unary(&network.m, "GlobalAveragePool", y)), list.text), 1);
+        y = through_bytes(&network, y, 0.03f);
+        list = (struct list){ "" };
+        put_tensor(&list, y);
         flat[0] = channels;
         flat[1] = 10;
-        put_weights(&n, &l, 2, flat, 1, 0.4f);
-        put(&l, model_constant(&n.m, 1, &flat[1], 0.3f, 0));
-        y = model_plain(&n.m, "Gemm", l.text);
+        put_weights(&network, &list, 2, flat, 1, 0.4f);
+        put(&list, model_constant(&network.m, 1, &flat[1], 0.3f, 0));
+        y = model_plain(&network.m, "Gemm", list.text);
     }
-    close_graph(&n.m, g, y, INLAY_FLOAT);
+    close_graph(&network.m, mark, y, INLAY_FLOAT);
     /* A step of the scale each, and what that becomes in the layers behind. */
-    against_reference(&n.m, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5, seed % 3 == 0 ? 1 : 0.03 * steps,
+    against_reference(&network.m, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5, seed % 3 == 0 ? 1 : 0.03 * steps,
                       "network");
 }
 
@@ -536,96 +544,98 @@ static void networks(void **state)
 /* ------------------------------------------------------------------ convolutions that end in floats */
 
 /* Weights around any zero point, one scale or one a filter. */
-static void put_any_weights(struct network *n, struct list *l, const int64_t *dims, bool centred)
+static void put_any_weights(struct network *network, struct list *list, const int64_t *dims, bool centred)
 {
-    region_model *m = &n->m;
-    const bool each = roll(&m->d, 0, 1);
-    const int type = roll(&m->d, 0, 1) ? S8 : U8;
+    region_model *model = &network->m;
+    const bool each = roll(&model->d, 0, 1);
+    const int type = roll(&model->d, 0, 1) ? S8 : U8;
     const int64_t middle = lowest(type) + 128, off = centred ? 0 : 100;
     struct list w = { "" };
     wire_mark node;
     uint32_t y;
 
-    put(&w, ints(m, type, 4, dims, lowest(type), lowest(type) + 255));
-    put_scale(m, &w, each, each ? dims[0] : 1, 0.004f);
-    put(&w, ints(m, type, each, each ? dims : NULL, middle - off, middle + off));
-    node = model_node(m, "DequantizeLinear", w.text, &y);
+    put(&w, ints(model, type, 4, dims, lowest(type), lowest(type) + 255));
+    put_scale(model, &w, each, each ? dims[0] : 1, 0.004f);
+    put(&w, ints(model, type, each, each ? dims : NULL, middle - off, middle + off));
+    node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&m->w, "axis", 0);
-    wire_end(&m->w, node);
-    put_tensor(l, y);
+        rig_attr_int(&model->w, "axis", 0);
+    wire_end(&model->w, node);
+    put_tensor(list, y);
 }
 
 /* Behind the convolution: nothing, a function, scale and shift, the input, another one, bytes. */
-static uint32_t ending(struct network *n, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
+static uint32_t ending(struct network *network, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "Tanh" };
-    region_model *m = &n->m;
+    region_model *model = &network->m;
     const int64_t wide[] = { channels, 1, 1 };
     struct list scaled = { "" }, shifted = { "" };
 
-    if (roll(&m->d, 0, 2) == 0)
+    if (roll(&model->d, 0, 2) == 0)
         return y;
     *most = 2e-5;
-    y = model_unary(m, functions[roll(&m->d, 0, 3)], y);
-    if (roll(&m->d, 0, 1)) {
+    y = model_unary(model, functions[roll(&model->d, 0, 3)], y);
+    if (roll(&model->d, 0, 1)) {
         put_tensor(&scaled, y);
-        put(&scaled, roll(&m->d, 0, 1) ? model_constant(m, 3, wide, 1, 0.5f) : model_constant(m, 0, NULL, 0, 0.7f));
-        y = model_plain(m, "Mul", scaled.text);
+        put(&scaled,
+            roll(&model->d, 0, 1) ? model_constant(model, 3, wide, 1, 0.5f) : model_constant(model, 0, NULL, 0, 0.7f));
+        y = model_plain(model, "Mul", scaled.text);
         put_tensor(&shifted, y);
-        put(&shifted, model_constant(m, 3, wide, 1, 0.5f));
-        y = model_plain(m, "Add", shifted.text);
+        put(&shifted, model_constant(model, 3, wide, 1, 0.5f));
+        y = model_plain(model, "Add", shifted.text);
     }
-    if (same && roll(&m->d, 0, 1))
-        y = model_binary(m, "Add", x, y);
+    if (same && roll(&model->d, 0, 1))
+        y = model_binary(model, "Add", x, y);
     return y;
 }
 
 static void one_float_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 3, 8, 16, 20, 33, 64, 72, 100, 130 };
-    struct network n;
-    region_model *m = &n.m;
-    struct dice d = { seed * 17 };
-    const bool depthwise = roll(&d, 0, 2) == 0, bytes = roll(&d, 0, 2) == 0, centred = roll(&d, 0, 2) > 0;
-    const int64_t in = widths[roll(&d, 0, 8)], out = depthwise ? in : widths[roll(&d, 0, 8)], size = roll(&d, 1, 3);
+    struct network network;
+    region_model *model = &network.m;
+    struct dice dice = { seed * 17 };
+    const bool depthwise = roll(&dice, 0, 2) == 0, bytes = roll(&dice, 0, 2) == 0, centred = roll(&dice, 0, 2) > 0;
+    const int64_t in = widths[roll(&dice, 0, 8)], out = depthwise ? in : widths[roll(&dice, 0, 8)],
+                  size = roll(&dice, 1, 3);
     const int64_t w[] = { out, depthwise ? 1 : in, size, size }, pads[] = { size / 2, size / 2, size / 2, size / 2 };
-    const int64_t stride = roll(&d, 1, 2), strides[] = { stride, stride }, x[] = { roll(&d, 1, 2), in, 9, 11 };
+    const int64_t stride = roll(&dice, 1, 2), strides[] = { stride, stride }, x[] = { roll(&dice, 1, 2), in, 9, 11 };
     double most = centred && (!depthwise || in >= 16) ? 0 : 1e-5; /* AVX2 has no loops for so few single channels */
     char dims[32];
-    struct list l = { "" };
-    wire_mark g, c;
+    struct list list = { "" };
+    wire_mark mark, c;
     uint32_t y;
 
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)in);
-    g = open_graph(m, seed, INLAY_FLOAT, dims);
-    put_tensor(&l, through_bytes(&n, 0, 0.03f));
-    put_any_weights(&n, &l, w, centred);
-    if (roll(&d, 0, 1))
-        put(&l, model_constant(m, 1, &out, 0.3f, 0));
-    c = model_node(m, "Conv", l.text, &y);
-    rig_attr_ints(&m->w, "pads", 4, pads);
-    rig_attr_ints(&m->w, "strides", 2, strides);
-    rig_attr_int(&m->w, "group", depthwise ? in : 1);
-    wire_end(&m->w, c);
-    y = ending(&n, 0, y, out, stride == 1 && out == in && size % 2 == 1, &most);
+    mark = open_graph(model, seed, INLAY_FLOAT, dims);
+    put_tensor(&list, through_bytes(&network, 0, 0.03f));
+    put_any_weights(&network, &list, w, centred);
+    if (roll(&dice, 0, 1))
+        put(&list, model_constant(model, 1, &out, 0.3f, 0));
+    c = model_node(model, "Conv", list.text, &y);
+    rig_attr_ints(&model->w, "pads", 4, pads);
+    rig_attr_ints(&model->w, "strides", 2, strides);
+    rig_attr_int(&model->w, "group", depthwise ? in : 1);
+    wire_end(&model->w, c);
+    y = ending(&network, 0, y, out, stride == 1 && out == in && size % 2 == 1, &most);
     if (is_below_avx2())
         most = 5e-4; /* no loops of bytes: sums of up to a thousand floats, which are not fused */
     if (bytes)
-        y = through_bytes(&n, y, 0.05f);
-    close_graph(m, g, y, INLAY_FLOAT);
+        y = through_bytes(&network, y, 0.05f);
+    close_graph(model, mark, y, INLAY_FLOAT);
     {
         const bool exact = most == 0;
-        struct rig ours = open_rig(&m->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
+        struct rig ours = open_rig(&model->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
         struct rig theirs = model_open(
-            &m->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
+            &model->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
 
-        assert_false(m->w.failed);
+        assert_false(model->w.failed);
         agree(&ours, &theirs, INLAY_FLOAT, 4, x, seed, bytes && !exact ? 0.0501 : most, bytes ? 1e-6 : most,
               bytes ? 0.02 : 0, "convolution into floats");
         rig_close(&ours);
         rig_close(&theirs);
-        wire_deinit(&m->w);
+        wire_deinit(&model->w);
     }
 }
 

@@ -78,9 +78,9 @@ static void within(void **state)
 }
 
 /* No steps: the last state is the first. No samples: nothing. */
-static void feed_nothing(struct rig *r)
+static void feed_nothing(struct rig *rig)
 {
-    script_feed_sized(r, 0, 5, 0);
+    script_feed_sized(rig, 0, 5, 0);
 }
 
 static void nothing(void **state)

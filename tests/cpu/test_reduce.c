@@ -30,14 +30,14 @@ static void turned(void **state)
 }
 
 /* Every reduction over every set of axes: rows, columns, axes apart; what is not finite, and nothing. */
-static void feed_odd(struct rig *r)
+static void feed_odd(struct rig *rig)
 {
-    script_feed_odd(r, 11, 0.05f);
+    script_feed_odd(rig, 11, 0.05f);
 }
 
-static void feed_nothing(struct rig *r)
+static void feed_nothing(struct rig *rig)
 {
-    script_feed_sized(r, 0, 11, 0);
+    script_feed_sized(rig, 0, 11, 0);
 }
 
 static void all_axes(void **state)

@@ -13,35 +13,36 @@ struct product {
 };
 
 /* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
-static void setup(struct product *p)
+static void setup(struct product *product)
 {
-    int64_t panels = (p->n + 63) / 64;
+    int64_t panels = (product->n + 63) / 64;
 
-    p->width = p->n <= 16 ? 16 : p->n <= 32 ? 32 : 64;
-    p->panel = p->k * p->width;
-    p->a_row = p->k + 3;
-    p->c_row = p->n + 5;
-    p->a = fill(p->m * p->a_row, 1);
-    p->w = fill(p->k * p->n, 2);
-    p->b = fill(panels * p->panel, 3);
-    p->bias = fill(p->n, 4);
-    p->c = fill(p->m * p->c_row, 5);
-    p->other = fill(p->m * p->n, 6);
-    for (int64_t i = 0; i < panels * p->panel; i++)
-        p->b[i] = NAN;
-    for (int64_t k = 0; k < p->k; k++)
-        for (int64_t j = 0; j < p->n; j++)
-            p->b[j / p->width * p->panel + k * p->width + j % p->width] = p->w[k * p->n + j];
+    product->width = product->n <= 16 ? 16 : product->n <= 32 ? 32 : 64;
+    product->panel = product->k * product->width;
+    product->a_row = product->k + 3;
+    product->c_row = product->n + 5;
+    product->a = fill(product->m * product->a_row, 1);
+    product->w = fill(product->k * product->n, 2);
+    product->b = fill(panels * product->panel, 3);
+    product->bias = fill(product->n, 4);
+    product->c = fill(product->m * product->c_row, 5);
+    product->other = fill(product->m * product->n, 6);
+    for (int64_t i = 0; i < panels * product->panel; i++)
+        product->b[i] = NAN;
+    for (int64_t k = 0; k < product->k; k++)
+        for (int64_t j = 0; j < product->n; j++)
+            product->b[j / product->width * product->panel + k * product->width + j % product->width] =
+                product->w[k * product->n + j];
 }
 
-static void teardown(struct product *p)
+static void teardown(struct product *product)
 {
-    free(p->a);
-    free(p->w);
-    free(p->b);
-    free(p->bias);
-    free(p->c);
-    free(p->other);
+    free(product->a);
+    free(product->w);
+    free(product->b);
+    free(product->bias);
+    free(product->c);
+    free(product->other);
 }
 
 static double expected(const sg_post *post, double x, double o)
@@ -81,54 +82,56 @@ static double expected(const sg_post *post, double x, double o)
 }
 
 /* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
-static void check(const sg_kernel *kernel, struct product *p, int mode, const sg_post *post, int kind)
+static void check(const sg_kernel *kernel, struct product *product, int mode, const sg_post *post, int kind)
 {
     sg_job job = { .kernel = kernel,
-                   .m = p->m,
-                   .n = p->n,
-                   .k = p->k,
-                   .a = p->a,
-                   .a_row = p->a_row,
-                   .b = p->b,
-                   .b_panel = p->panel,
-                   .width = p->width,
-                   .b_step = p->width,
-                   .c_row = p->c_row,
+                   .m = product->m,
+                   .n = product->n,
+                   .k = product->k,
+                   .a = product->a,
+                   .a_row = product->a_row,
+                   .b = product->b,
+                   .b_panel = product->panel,
+                   .width = product->width,
+                   .b_step = product->width,
+                   .c_row = product->c_row,
                    .add = mode == 2,
-                   .bias = mode == 1 ? p->bias : NULL,
+                   .bias = mode == 1 ? product->bias : NULL,
                    .blocks = mode,
                    .post_count = post != NULL };
-    size_t bytes = (size_t)(p->m * p->c_row) * sizeof(float);
+    size_t bytes = (size_t)(product->m * product->c_row) * sizeof(float);
     sg_post own = post != NULL ? *post : (sg_post){ 0 };
 
     if (own.fn >= SG_ADD) {
-        own.other = p->other;
-        own.row = kind == 0 ? p->n : kind == 1 ? 0 : 1;
+        own.other = product->other;
+        own.row = kind == 0 ? product->n : kind == 1 ? 0 : 1;
         own.col = kind == 0 || kind == 1;
     }
     job.posts = &own;
     job.c = malloc(bytes);
     assert_non_null(job.c);
-    memcpy(job.c, p->c, bytes);
+    memcpy(job.c, product->c, bytes);
     for (int64_t u = sg_units(&job); u > 0; u -= 3)
         sg_run(&job, u > 3 ? u - 3 : 0, u);
-    for (int64_t i = 0; i < p->m; i++) {
-        for (int64_t j = 0; j < p->c_row; j++) {
-            float got = job.c[i * p->c_row + j];
-            double sum = mode == 1 && j < p->n ? p->bias[j] : mode == 2 ? p->c[i * p->c_row + j] : 0;
+    for (int64_t i = 0; i < product->m; i++) {
+        for (int64_t j = 0; j < product->c_row; j++) {
+            float got = job.c[i * product->c_row + j];
+            double sum = mode == 1 && j < product->n ? product->bias[j]
+                         : mode == 2                 ? product->c[i * product->c_row + j]
+                                                     : 0;
 
-            if (j >= p->n) { /* not its */
-                assert_true(got == p->c[i * p->c_row + j]);
+            if (j >= product->n) { /* not its */
+                assert_true(got == product->c[i * product->c_row + j]);
                 continue;
             }
-            for (int64_t k = 0; k < p->k; k++)
-                sum += (double)p->a[i * p->a_row + k] * p->w[k * p->n + j];
+            for (int64_t k = 0; k < product->k; k++)
+                sum += (double)product->a[i * product->a_row + k] * product->w[k * product->n + j];
             if (post != NULL)
                 sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
-            if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)p->k) + fabs(sum) + 1)))
-                fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)p->m,
-                         (long long)p->n, (long long)p->k, mode, post != NULL ? (int)post->fn : -1, (long long)i,
-                         (long long)j, (double)got, sum);
+            if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)product->k) + fabs(sum) + 1)))
+                fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)product->m,
+                         (long long)product->n, (long long)product->k, mode, post != NULL ? (int)post->fn : -1,
+                         (long long)i, (long long)j, (double)got, sum);
         }
     }
     free(job.c);
@@ -146,33 +149,33 @@ static void sizes(void **state)
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
-                struct product p = { .m = ms[i], .n = ns[j], .k = ks[k] };
+                struct product product = { .m = ms[i], .n = ns[j], .k = ks[k] };
 
-                setup(&p);
+                setup(&product);
                 for (int mode = 0; mode < 3; mode++)
-                    check(kernel, &p, mode, NULL, 0);
-                teardown(&p);
+                    check(kernel, &product, mode, NULL, 0);
+                teardown(&product);
             }
 }
 
 static void functions(void **state)
 {
     const sg_kernel *kernel = sg_kernel_best();
-    struct product p = { .m = 13, .n = 75, .k = 9 };
+    struct product product = { .m = 13, .n = 75, .k = 9 };
 
     (void)state;
     if (kernel == NULL)
         skip();
-    setup(&p);
-    for (int64_t i = 0; i < p.m * p.n; i++)
-        p.other[i] += 2; /* a divisor */
+    setup(&product);
+    for (int64_t i = 0; i < product.m * product.n; i++)
+        product.other[i] += 2; /* a divisor */
     for (int fn = 0; fn < SG_FN_COUNT; fn++) {
         sg_post post = { .fn = (sg_fn)fn, .alpha = fn == SG_CLIP ? -0.5f : 0.75f, .beta = 0.5f };
 
         for (int kind = 0; kind < 3; kind++)
-            check(kernel, &p, 1, &post, kind);
+            check(kernel, &product, 1, &post, kind);
     }
-    teardown(&p);
+    teardown(&product);
 }
 
 /* Gelu over all that matters: the claim of gelu_avx512.h, and what is not finite. */
@@ -211,23 +214,23 @@ static void gelu(void **state)
 static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
 {
     const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
-    float *x = fill(rows * room, 1), *was = fill(rows * room, 1);
+    float *input = fill(rows * room, 1), *was = fill(rows * room, 1);
     float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
-    const sg_scores s = { .rows = rows,
-                          .count = count,
-                          .seen = seen,
-                          .x = x,
-                          .x_row = room,
-                          .scale = 7,
-                          .mask = masked ? mask : NULL,
-                          .mask_row = count,
-                          .factors = factors };
+    const sg_scores scores = { .rows = rows,
+                               .count = count,
+                               .seen = seen,
+                               .x = input,
+                               .x_row = room,
+                               .scale = 7,
+                               .mask = masked ? mask : NULL,
+                               .mask_row = count,
+                               .factors = factors };
 
     for (int64_t j = 0; masked && rows > 2 && j < count; j++)
         mask[2 * count + j] = -INFINITY;
     for (int64_t r = 3; r < rows && r < 4; r++)
-        x[r * room] = was[r * room] = NAN;
-    kernel->softmax(&s);
+        input[r * room] = was[r * room] = NAN;
+    kernel->softmax(&scores);
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = seen + r < count ? seen + r : count;
         double top = -INFINITY, sum = 0, e[130];
@@ -241,7 +244,7 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
         for (int64_t j = 0; j < n; j++)
             sum += e[j];
         for (int64_t j = 0; j < count; j++) {
-            const double got = (double)x[r * room + j] * factors[r];
+            const double got = (double)input[r * room + j] * factors[r];
             const double want = j >= n || (masked && r == 2) ? 0 : e[j] / sum;
 
             if (!(fabs(got - want) <= 2e-6 * want + 1e-37) && !(r == 3 && isnan(got)))
@@ -250,7 +253,7 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
             assert_true(r != 3 || j >= n || isnan(got));
         }
     }
-    free(x);
+    free(input);
     free(was);
     free(mask);
     free(factors);
@@ -291,34 +294,34 @@ static void long_sums(void **state)
         skip();
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++) {
-            struct product p = { .m = ms[i], .n = ns[j], .k = 12544 };
+            struct product product = { .m = ms[i], .n = ns[j], .k = 12544 };
             double squares = 0;
             sg_job job;
 
-            setup(&p);
+            setup(&product);
             job = (sg_job){ .kernel = kernel,
-                            .m = p.m,
-                            .n = p.n,
-                            .k = p.k,
-                            .a = p.a,
-                            .a_row = p.a_row,
-                            .b = p.b,
-                            .b_panel = p.panel,
-                            .width = p.width,
-                            .b_step = p.width,
-                            .c = p.c,
-                            .c_row = p.c_row };
+                            .m = product.m,
+                            .n = product.n,
+                            .k = product.k,
+                            .a = product.a,
+                            .a_row = product.a_row,
+                            .b = product.b,
+                            .b_panel = product.panel,
+                            .width = product.width,
+                            .b_step = product.width,
+                            .c = product.c,
+                            .c_row = product.c_row };
             sg_run(&job, 0, sg_units(&job));
-            for (int64_t r = 0; r < p.m; r++)
-                for (int64_t c = 0; c < p.n; c++) {
+            for (int64_t r = 0; r < product.m; r++)
+                for (int64_t c = 0; c < product.n; c++) {
                     double sum = 0;
 
-                    for (int64_t k = 0; k < p.k; k++)
-                        sum += (double)p.a[r * p.a_row + k] * p.w[k * p.n + c];
-                    squares += (sum - p.c[r * p.c_row + c]) * (sum - p.c[r * p.c_row + c]);
+                    for (int64_t k = 0; k < product.k; k++)
+                        sum += (double)product.a[r * product.a_row + k] * product.w[k * product.n + c];
+                    squares += (sum - product.c[r * product.c_row + c]) * (sum - product.c[r * product.c_row + c]);
                 }
-            expect_exact(squares, p.m * p.n, p.k, "a product");
-            teardown(&p);
+            expect_exact(squares, product.m * product.n, product.k, "a product");
+            teardown(&product);
         }
 }
 
@@ -329,25 +332,25 @@ static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t t
     int64_t taps[9];
     float *a = fill((rows + tap_count) * pixel, 1), *b = fill(terms * TILE_WIDTH, 2), *bias = fill(TILE_WIDTH, 3);
     float *c = fill(size, 4), *other = fill(size, 4);
-    tile_product p = { .a = a,
-                       .a_row = pixel,
-                       .taps = taps,
-                       .tap_count = tap_count,
-                       .depth = depth,
-                       .b = b,
-                       .bias = bias,
-                       .add = residual == 0   ? NULL
-                              : residual == 1 ? c
-                                              : other,
-                       .add_row = TILE_WIDTH,
-                       .c = c,
-                       .c_row = TILE_WIDTH,
-                       .columns = columns };
+    tile_product product = { .a = a,
+                             .a_row = pixel,
+                             .taps = taps,
+                             .tap_count = tap_count,
+                             .depth = depth,
+                             .b = b,
+                             .bias = bias,
+                             .add = residual == 0   ? NULL
+                                    : residual == 1 ? c
+                                                    : other,
+                             .add_row = TILE_WIDTH,
+                             .c = c,
+                             .c_row = TILE_WIDTH,
+                             .columns = columns };
     double squares = 0;
 
-    for (int64_t t = 0; t < tap_count; t++)
-        taps[t] = t * pixel;
-    set->multiply(&p, rows);
+    for (int64_t tap = 0; tap < tap_count; tap++)
+        taps[tap] = tap * pixel;
+    set->multiply(&product, rows);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < TILE_WIDTH; j++) {
             double sum = bias[j] + (residual != 0 ? (double)other[r * TILE_WIDTH + j] : 0.0);
@@ -357,9 +360,9 @@ static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t t
                 assert_true(c[r * TILE_WIDTH + j] == other[r * TILE_WIDTH + j]);
                 continue;
             }
-            for (int64_t t = 0; t < tap_count; t++)
+            for (int64_t tap = 0; tap < tap_count; tap++)
                 for (int64_t k = 0; k < depth; k++)
-                    sum += (double)a[taps[t] + r * pixel + k] * b[(t * depth + k) * TILE_WIDTH + j];
+                    sum += (double)a[taps[tap] + r * pixel + k] * b[(tap * depth + k) * TILE_WIDTH + j];
             squares += (sum - got) * (sum - got);
         }
     expect_exact(squares, rows * columns, terms, "a tile");

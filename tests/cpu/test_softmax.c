@@ -3,9 +3,9 @@
 #include "region_provider.h"
 #include "beside.h"
 
-static void feed_odd(struct rig *r)
+static void feed_odd(struct rig *rig)
 {
-    script_feed_odd(r, 3, 0.02f);
+    script_feed_odd(rig, 3, 0.02f);
 }
 
 static void run(const char *tail, int64_t opset, bool odd)
@@ -54,32 +54,32 @@ static void shapes(void **state)
 }
 
 /* What is certain has the logarithm 0, and what nearly is one that is small, not off by a rounding of 1. */
-static void feed_certain(struct rig *r)
+static void feed_certain(struct rig *rig)
 {
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 2, 3 }, &v, NULL), INLAY_OK);
-    memcpy(inlay_value_data(v), (const float[]){ 9000, -20, 3, 1e-3f, -14, -15 }, 6 * sizeof(float));
-    rig_bind(r, 0, v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 2, 3 }, &value, NULL), INLAY_OK);
+    memcpy(inlay_value_data(value), (const float[]){ 9000, -20, 3, 1e-3f, -14, -15 }, 6 * sizeof(float));
+    rig_bind(rig, 0, value);
 }
 
 static void certain(void **state)
 {
-    struct rig r =
+    struct rig rig =
         beside_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
                     13, REGION ",reference", "1", NULL);
 
     (void)state;
-    feed_certain(&r);
-    rig_run(&r);
+    feed_certain(&rig);
+    rig_run(&rig);
     for (uint32_t o = 0; o < 2; o++) {
-        const float *y = inlay_value_data(inlay_context_output(r.context, o));
+        const float *output = inlay_value_data(inlay_context_output(rig.context, o));
         const int64_t next = o == 0 ? 3 : 1;
 
-        assert_true(y[0] == 0);
-        assert_true(fabsf(y[next] + 1.1364e-6f) < 2e-7f);
+        assert_true(output[0] == 0);
+        assert_true(fabsf(output[next] + 1.1364e-6f) < 2e-7f);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

@@ -61,11 +61,11 @@ static bool is_one_of(const char *name, size_t n, const char *const *list, size_
 static struct rig open_as(const char *script, const char *providers, const char *precision, const char *option,
                           const char *value)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 22);
-    return rig_open(&w, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
-                                               "precision", precision, option, value, NULL });
+    script_model(&wire, script, 22);
+    return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
+                                                  "precision", precision, option, value, NULL });
 }
 
 /* All kernels that are told of are plain; *count grows by how many there are. */
@@ -74,12 +74,12 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
     static const char mark[] = "\"kernel\": {\"name\": \"";
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
-    struct told t = { 0 };
+    struct rig rig = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
+    struct told told = { 0 };
 
-    if (inlay_session_explain_ex(r.session, &how, told_keep, &t, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig.session, &how, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    for (const char *at = t.data; (at = strstr(at, mark)) != NULL; (*count)++) {
+    for (const char *at = told.data; (at = strstr(at, mark)) != NULL; (*count)++) {
         size_t n;
 
         at += sizeof mark - 1;
@@ -88,8 +88,8 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
             (ours || !is_one_of(at, n, library, sizeof library / sizeof *library)))
             fail_msg("with kernel %s, '%.*s' runs under strict in\n%s", kernel, (int)n, at, script);
     }
-    told_free(&t);
-    rig_close(&r);
+    told_free(&told);
+    rig_close(&rig);
 }
 
 static void plain_sums_alone(void **state)
@@ -117,32 +117,35 @@ struct sums {
     int64_t groups, in, out, side;
 };
 
-static const float *output(const struct rig *r, uint32_t i)
+static const float *output(const struct rig *rig, uint32_t i)
 {
-    return inlay_value_data(inlay_context_output(r->context, i));
+    return inlay_value_data(inlay_context_output(rig->context, i));
 }
 
 /* The root of the mean square of errors beside sums in double, each beside the magnitudes of its terms. */
-static double error_of(const struct rig *r, const struct sums *s)
+static double error_of(const struct rig *rig, const struct sums *sums)
 {
-    const inlay_value *x_value = inlay_context_output(r->context, 2), *y_value = inlay_context_output(r->context, 0);
+    const inlay_value *x_value = inlay_context_output(rig->context, 2),
+                      *y_value = inlay_context_output(rig->context, 0);
     const int64_t *x_dims = inlay_value_dims(x_value), *y_dims = inlay_value_dims(y_value);
-    const bool image = s->side > 0;
-    const int64_t side = image ? s->side : 1, width = image ? x_dims[3] : 1, plane = image ? x_dims[2] * width : 1;
-    const int64_t y_width = image ? y_dims[3] : 1, y_plane = image ? y_dims[2] * y_width : 1, k = s->in * side * side;
-    const float *x = output(r, 2), *y = output(r, 0), *w = output(r, 1);
+    const bool image = sums->side > 0;
+    const int64_t side = image ? sums->side : 1, width = image ? x_dims[3] : 1, plane = image ? x_dims[2] * width : 1;
+    const int64_t y_width = image ? y_dims[3] : 1, y_plane = image ? y_dims[2] * y_width : 1,
+                  k = sums->in * side * side;
+    const float *input = output(rig, 2), *y = output(rig, 0), *weights = output(rig, 1);
     const int64_t count = inlay_value_count(y_value);
     double total = 0;
 
     for (int64_t i = 0; i < count; i++) {
-        const int64_t channel = image ? i / y_plane : i % s->out, group = channel / (s->out / s->groups);
-        const int64_t pixel = image ? i % y_plane / y_width * width + i % y_width : i / s->out * s->in;
+        const int64_t channel = image ? i / y_plane : i % sums->out, group = channel / (sums->out / sums->groups);
+        const int64_t pixel = image ? i % y_plane / y_width * width + i % y_width : i / sums->out * sums->in;
         double sum = 0, size = 0;
 
         for (int64_t t = 0; t < k; t++) {
             const int64_t tap = t / side % side * width + t % side;
-            const int64_t at = image ? (group * s->in + t / (side * side)) * plane + tap : t;
-            const double term = (double)x[pixel + at] * (double)w[image ? channel * k + t : t * s->out + channel];
+            const int64_t at = image ? (group * sums->in + t / (side * side)) * plane + tap : t;
+            const double term =
+                (double)input[pixel + at] * (double)weights[image ? channel * k + t : t * sums->out + channel];
 
             sum += term;
             size += fabs(term);
@@ -152,16 +155,16 @@ static double error_of(const struct rig *r, const struct sums *s)
     return sqrt(total / (double)count) / 0x1p-24;
 }
 
-static double error_by(const struct sums *s, const char *providers, const char *precision, const char *option,
+static double error_by(const struct sums *sums, const char *providers, const char *precision, const char *option,
                        const char *value)
 {
-    struct rig r = open_as(s->script, providers, precision, option, value);
+    struct rig rig = open_as(sums->script, providers, precision, option, value);
     double error;
 
-    script_feed(&r, 3);
-    rig_run(&r);
-    error = error_of(&r, s);
-    rig_close(&r);
+    script_feed(&rig, 3);
+    rig_run(&rig);
+    error = error_of(&rig, sums);
+    rig_close(&rig);
     return error;
 }
 
@@ -187,15 +190,18 @@ static void short_chains(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct sums *s = &rows[i].s;
+        const struct sums *sums = &rows[i].s;
         const double most = 1.2; /* eps; in chains of 384 it is 2 and more, for terms of one sign */
 
-        for (int p = has_loops() ? 0 : 1; p < 3; p++) {
-            const double strict = error_by(s, providers[p], "strict", p == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
-            const double f32 = error_by(s, providers[p], "f32", p == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+        for (int provider = has_loops() ? 0 : 1; provider < 3; provider++) {
+            const double strict =
+                error_by(sums, providers[provider], "strict", provider == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
+            const double f32 =
+                error_by(sums, providers[provider], "f32", provider == 0 ? REGION ".kernel" : NULL, rows[i].kernel);
 
             if (!(strict <= most) || !(strict <= 0.8 * f32))
-                fail_msg("%s: strict is off by %g eps, f32 by %g, in\n%s", providers[p], strict, f32, s->script);
+                fail_msg("%s: strict is off by %g eps, f32 by %g, in\n%s", providers[provider], strict, f32,
+                         sums->script);
         }
     }
 }

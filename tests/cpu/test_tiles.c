@@ -8,10 +8,10 @@ struct dice {
     uint32_t state;
 };
 
-static int roll(struct dice *d, int low, int high)
+static int roll(struct dice *dice, int low, int high)
 {
-    d->state = d->state * 1664525u + 1013904223u;
-    return low + (int)((d->state >> 8) % (uint32_t)(high - low + 1));
+    dice->state = dice->state * 1664525u + 1013904223u;
+    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
 }
 
 /* What comes behind the convolution `k`; makes y. */
@@ -42,25 +42,25 @@ static void expect_conv(int images, int in, int height, int width, int out, int 
 
 static void by_chance(void **state)
 {
-    struct dice d = { 7 };
+    struct dice dice = { 7 };
 
     (void)state;
     for (int n = 0; n < 90; n++) {
         bool deep = n % 3 == 0;
-        int kernel[2], stride[2], dilation[2], pads[4], in = roll(&d, 1, 40), size[2];
-        int out = deep ? in + 8 : roll(&d, 1, 70);
+        int kernel[2], stride[2], dilation[2], pads[4], in = roll(&dice, 1, 40), size[2];
+        int out = deep ? in + 8 : roll(&dice, 1, 70);
 
         in = deep ? in + 8 : in;
         for (int i = 0; i < 2; i++) {
-            kernel[i] = roll(&d, 1, 5);
-            stride[i] = roll(&d, 1, 3);
-            dilation[i] = roll(&d, 1, 2);
-            pads[i] = roll(&d, 0, kernel[i] - 1);
-            pads[2 + i] = roll(&d, 0, kernel[i] - 1);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&d, 1, 24);
+            kernel[i] = roll(&dice, 1, 5);
+            stride[i] = roll(&dice, 1, 3);
+            dilation[i] = roll(&dice, 1, 2);
+            pads[i] = roll(&dice, 0, kernel[i] - 1);
+            pads[2 + i] = roll(&dice, 0, kernel[i] - 1);
+            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, 24);
         }
-        expect_conv(roll(&d, 1, 2), in, size[0], size[1], out, deep ? in : 1, kernel, stride, dilation, pads,
-                    endings[roll(&d, 0, 6)]);
+        expect_conv(roll(&dice, 1, 2), in, size[0], size[1], out, deep ? in : 1, kernel, stride, dilation, pads,
+                    endings[roll(&dice, 0, 6)]);
     }
 }
 
@@ -71,22 +71,22 @@ static void narrow(void **state)
     char script[512];
 
     (void)state;
-    for (size_t o = 0; o < sizeof outs / sizeof *outs; o++) {
+    for (size_t out_index = 0; out_index < sizeof outs / sizeof *outs; out_index++) {
         for (size_t i = 0; i < sizeof ins / sizeof *ins; i++) {
-            const int size = i < 2 ? 3 : 1, out = outs[o], in = ins[i];
+            const int size = i < 2 ? 3 : 1, out = outs[out_index], in = ins[i];
             struct rig a, b;
-            struct wire w = { 0 };
+            struct wire wire = { 0 };
 
             (void)snprintf(script, sizeof script,
                            "x : 1,%d,7,5\nw = [%d,%d,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,%d,1,1]\n"
                            "r = Conv(x, v)\n"
                            "k = Conv(x, w, c) pads=%d,%d,%d,%d\n%s",
                            in, out, in, size, size, out, out, in, size / 2, size / 2, size / 2, size / 2,
-                           endings[(o + i) % 7]);
-            script_model(&w, script, 17);
-            a = rig_open(&w,
+                           endings[(out_index + i) % 7]);
+            script_model(&wire, script, 17);
+            a = rig_open(&wire,
                          (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                                o % 2 ? "1" : "2", REGION ".kernel", "tiles", NULL });
+                                                out_index % 2 ? "1" : "2", REGION ".kernel", "tiles", NULL });
             b = beside_open(script, 17, "reference", "1", NULL);
             script_feed(&a, 1);
             script_feed(&b, 1);
@@ -103,16 +103,16 @@ static void narrow(void **state)
 static void windows(void **state)
 {
     static const int three[] = { 3, 3 }, one[] = { 1, 1 };
-    struct dice d = { 11 };
+    struct dice dice = { 11 };
 
     (void)state;
     for (int n = 0; n < 24; n++) {
         int pads[4];
 
         for (int i = 0; i < 4; i++)
-            pads[i] = roll(&d, 0, 2);
-        expect_conv(roll(&d, 1, 2), roll(&d, 16, 50), roll(&d, 5, 33), roll(&d, 5, 33), roll(&d, 16, 70), 1, three, one,
-                    one, pads, endings[n % 7]);
+            pads[i] = roll(&dice, 0, 2);
+        expect_conv(roll(&dice, 1, 2), roll(&dice, 16, 50), roll(&dice, 5, 33), roll(&dice, 5, 33), roll(&dice, 16, 70),
+                    1, three, one, one, pads, endings[n % 7]);
     }
 }
 

@@ -173,41 +173,42 @@ static const struct {
 
 static struct rig open_with(const char *script, const char *kernel, const char *threads, const char *precision)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    return rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                               threads, REGION ".kernel", kernel, "precision", precision, NULL });
+    script_model(&wire, script, 17);
+    return rig_open(&wire,
+                    (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                           threads, REGION ".kernel", kernel, "precision", precision, NULL });
 }
 
-static void feed(struct rig *r)
+static void feed(struct rig *rig)
 {
     char shape[64];
 
     (void)snprintf(shape, sizeof shape, "%d,%d,%d,%d", IMAGES, IN, HEIGHT, WIDTH);
-    rig_floats(r, 0, shape, x);
+    rig_floats(rig, 0, shape, x);
     (void)snprintf(shape, sizeof shape, "%d,%d,%d,%d", IMAGES, OUT, HEIGHT, WIDTH);
-    rig_floats(r, 1, shape, residual);
+    rig_floats(rig, 1, shape, residual);
 }
 
-static const float *result(const struct rig *r, uint32_t output)
+static const float *result(const struct rig *rig, uint32_t output)
 {
-    return inlay_value_data(inlay_context_output(r->context, output));
+    return inlay_value_data(inlay_context_output(rig->context, output));
 }
 
 /* By element: what a sum of so many terms of this size may lose, or what underflow takes from each of them. */
-static void expect_close(const struct rig *r, const char *kernel, const char *picture)
+static void expect_close(const struct rig *rig, const char *kernel, const char *picture)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS), least = IN * TAPS * (double)FLT_TRUE_MIN;
-    const float *y = result(r, 0);
+    const float *output = result(rig, 0);
 
     for (int n = 0; n < Y_COUNT; n++) {
         if (!isfinite(sums[n])) {
-            if (isnan(sums[n]) ? !isnan(y[n]) : (double)y[n] != sums[n])
-                fail_msg("%s, %s: result %d is %g, not %g", kernel, picture, n, (double)y[n], sums[n]);
-        } else if (!(fabs((double)y[n] - sums[n]) <= share * terms[n] + least)) {
+            if (isnan(sums[n]) ? !isnan(output[n]) : (double)output[n] != sums[n])
+                fail_msg("%s, %s: result %d is %g, not %g", kernel, picture, n, (double)output[n], sums[n]);
+        } else if (!(fabs((double)output[n] - sums[n]) <= share * terms[n] + least)) {
             fail_msg("%s, %s: result %d is %.9g, not %.9g, %.1f times what its terms justify", kernel, picture, n,
-                     (double)y[n], sums[n], fabs((double)y[n] - sums[n]) / (share * terms[n]));
+                     (double)output[n], sums[n], fabs((double)output[n] - sums[n]) / (share * terms[n]));
         }
     }
 }
@@ -220,12 +221,12 @@ static void expect_same(const struct rig *a, const struct rig *b, const char *ke
 }
 
 /* z and u are y with an ending. */
-static void expect_ending(const struct rig *r, const float *bias, const char *kernel, const char *picture)
+static void expect_ending(const struct rig *rig, const float *bias, const char *kernel, const char *picture)
 {
     for (int n = 0; n < Y_COUNT; n++) {
-        const double k = (double)result(r, 0)[n] + (double)bias[n / PIXELS % OUT], a = k + (double)residual[n];
+        const double k = (double)result(rig, 0)[n] + (double)bias[n / PIXELS % OUT], a = k + (double)residual[n];
         const double relu = a > 0 || isnan(a) ? a : 0, size = fabs(k) + terms[n] + fabs((double)residual[n]) + 2;
-        const double z = (double)result(r, 1)[n], u = (double)result(r, 2)[n], silu = k / (1 + exp(-k));
+        const double z = (double)result(rig, 1)[n], u = (double)result(rig, 2)[n], silu = k / (1 + exp(-k));
 
         if (isfinite(k) && !(fabs(z - relu) <= 2e-5 * size && fabs(u - silu) <= 2e-5 * size))
             fail_msg("%s, %s: result %d ends as %g and %g, not %g and %g", kernel, picture, n, z, u, relu, silu);
@@ -251,19 +252,19 @@ static void guarded(void **unused)
         if (!region_has_kernel(kernels[k]))
             continue;
         alone = open_with(script, kernels[k], "1", "f32");
-        for (size_t p = 0; p < sizeof pictures / sizeof *pictures; p++) {
-            pictures[p].draw();
+        for (size_t picture = 0; picture < sizeof pictures / sizeof *pictures; picture++) {
+            pictures[picture].draw();
             sum_exactly();
             feed(&alone);
             rig_run(&alone);
-            expect_close(&alone, kernels[k], pictures[p].name);
-            expect_ending(&alone, bias, kernels[k], pictures[p].name);
-            for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-                struct rig several = open_with(script, kernels[k], threads[t], "f32");
+            expect_close(&alone, kernels[k], pictures[picture].name);
+            expect_ending(&alone, bias, kernels[k], pictures[picture].name);
+            for (size_t thread = 0; thread < sizeof threads / sizeof *threads; thread++) {
+                struct rig several = open_with(script, kernels[k], threads[thread], "f32");
 
                 feed(&several);
                 rig_run(&several);
-                expect_same(&alone, &several, kernels[k], pictures[p].name);
+                expect_same(&alone, &several, kernels[k], pictures[picture].name);
                 rig_close(&several);
             }
         }
@@ -276,26 +277,26 @@ static void unguarded(void **unused)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);
     const char *script = make_script();
-    struct rig r = open_with(script, "winograd_4x4", "1", "fast");
-    struct told t = { 0 };
+    struct rig rig = open_with(script, "winograd_4x4", "1", "fast");
+    struct told told = { 0 };
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
     int off = 0;
 
     (void)unused;
-    if (inlay_session_explain_ex(r.session, &how, told_keep, &t, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig.session, &how, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    if (strstr(t.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it */
+    if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it */
         bright_pixel();
         sum_exactly();
-        feed(&r);
-        rig_run(&r);
+        feed(&rig);
+        rig_run(&rig);
         for (int n = 0; n < Y_COUNT; n++)
-            off += fabs((double)result(&r, 0)[n] - sums[n]) > 10 * share * terms[n];
+            off += fabs((double)result(&rig, 0)[n] - sums[n]) > 10 * share * terms[n];
         assert_true(off > 0);
     }
-    told_free(&t);
-    rig_close(&r);
+    told_free(&told);
+    rig_close(&rig);
 }
 
 int main(void)

@@ -54,15 +54,15 @@ static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
 static void expect_verdict(int kind, uint32_t verdict)
 {
     const rg_state fast = { .fast = true }, usual = { .fast = false };
-    tile_trust *t = trust_with(kind, 33, 17, 6);
+    tile_trust *trust = trust_with(kind, 33, 17, 6);
     char text[100] = "";
 
-    assert_int_equal(t->verdict, verdict);
-    assert_false(tiles_are_trusted(&usual, t));
-    assert_false(tiles_are_trusted(&fast, t));
-    tiles_say_distrust(&usual, t, text, sizeof text);
+    assert_int_equal(trust->verdict, verdict);
+    assert_false(tiles_are_trusted(&usual, trust));
+    assert_false(tiles_are_trusted(&fast, trust));
+    tiles_say_distrust(&usual, trust, text, sizeof text);
     assert_true(strlen(text) > 10);
-    free(t);
+    free(trust);
 }
 
 static void verdicts(void **unused)
@@ -89,16 +89,16 @@ static void errors(void **unused)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int64_t points = 4; points <= 6; points += 2) {
             const int64_t out = sizes[i][0], in = sizes[i][1];
-            tile_trust *t = trust_with(ORDINARY, out, in, points), *odd = trust_with(CANCELLING, out, in, points);
+            tile_trust *trust = trust_with(ORDINARY, out, in, points), *odd = trust_with(CANCELLING, out, in, points);
 
-            if (!(t->error > 1e-8 && t->error < TILE_MOST_ERROR && t->times_plain < TILE_MOST_TIMES && t->uneven > 0 &&
-                  tiles_are_trusted(&state, t)))
+            if (!(trust->error > 1e-8 && trust->error < TILE_MOST_ERROR && trust->times_plain < TILE_MOST_TIMES &&
+                  trust->uneven > 0 && tiles_are_trusted(&state, trust)))
                 fail_msg("%lld by %lld, %lld points: off by %g, %g times a plain sum, %g uneven", (long long)out,
-                         (long long)in, (long long)points, t->error, t->times_plain, t->uneven);
-            assert_true(odd->error > 5 * t->error);
+                         (long long)in, (long long)points, trust->error, trust->times_plain, trust->uneven);
+            assert_true(odd->error > 5 * trust->error);
             for (int64_t c = 0; c < in; c++)
-                assert_true(t->weight[c] > 0.5f && t->weight[c] <= 1);
-            free(t);
+                assert_true(trust->weight[c] > 0.5f && trust->weight[c] <= 1);
+            free(trust);
             free(odd);
         }
     }
@@ -138,35 +138,35 @@ static void kept_trust(void **unused)
     const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
     const inlay_host host = { .struct_size = sizeof host };
     const rg_state state = { .winograd = true, .packs = &packs, .host = &host };
-    inlay_compiled c = { .state = &state, .compiling = &store };
-    float *w = malloc(16 * 16 * 9 * sizeof *w);
-    rg_constant first = { .data = w, .bytes = 16 * 16 * 9 * sizeof *w, .content_hash = 77 };
-    rg_constant later = { .bytes = first.bytes, .content_hash = 77 }, other = { .data = w, .bytes = first.bytes };
+    inlay_compiled compiled = { .state = &state, .compiling = &store };
+    float *weights = malloc(16 * 16 * 9 * sizeof *weights);
+    rg_constant first = { .data = weights, .bytes = 16 * 16 * 9 * sizeof *weights, .content_hash = 77 };
+    rg_constant later = { .bytes = first.bytes, .content_hash = 77 }, other = { .data = weights, .bytes = first.bytes };
     int before = rg_threads_set(1);
     const tile_trust *trust = NULL, *again = NULL;
     rg_md plain;
 
     (void)unused;
-    assert_non_null(w);
+    assert_non_null(weights);
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
-        w[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
+        weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
     rg_md_plain(&plain, 4, dims);
-    assert_int_equal(rg_constant_trust(&c, &first, &plain, 6, &trust, NULL), INLAY_OK);
+    assert_int_equal(rg_constant_trust(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(rg_constant_trust(&c, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
+    assert_int_equal(rg_constant_trust(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
     assert_ptr_equal(again, trust);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(rg_constant_trust(&c, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
+    assert_int_equal(rg_constant_trust(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
     assert_ptr_not_equal(again, trust);
     assert_memory_equal(again, trust, tiles_trust_bytes(16));
     assert_int_equal(store.kept, 1);
-    assert_int_equal(rg_constant_trust(&c, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(rg_constant_trust(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
     assert_int_equal(store.taken, 2);
     rg_constant_deinit(&first);
     rg_constant_deinit(&later);
     rg_constant_deinit(&other);
     rg_threads_restore(before);
-    free(w);
+    free(weights);
 }
 
 int main(void)

@@ -26,75 +26,75 @@ struct rig {
 /* ------------------------------------------------------------------ what model_writer.h has no words for */
 
 /* An open AttributeProto of a node; type is AttributeProto.type. */
-static inline wire_mark rig_attr_begin(struct wire *w, const char *name, int type)
+static inline wire_mark rig_attr_begin(struct wire *wire, const char *name, int type)
 {
-    wire_mark a = wire_begin(w, 5);
+    wire_mark mark = wire_begin(wire, 5);
 
-    wire_text(w, 1, name);
-    wire_int(w, 20, type);
-    return a;
+    wire_text(wire, 1, name);
+    wire_int(wire, 20, type);
+    return mark;
 }
-static inline void rig_attr_int(struct wire *w, const char *name, int64_t value)
+static inline void rig_attr_int(struct wire *wire, const char *name, int64_t value)
 {
-    wire_mark a = rig_attr_begin(w, name, 2);
+    wire_mark mark = rig_attr_begin(wire, name, 2);
 
-    wire_int(w, 3, value);
-    wire_end(w, a);
+    wire_int(wire, 3, value);
+    wire_end(wire, mark);
 }
-static inline void rig_attr_ints(struct wire *w, const char *name, uint32_t count, const int64_t *values)
+static inline void rig_attr_ints(struct wire *wire, const char *name, uint32_t count, const int64_t *values)
 {
-    wire_mark a = rig_attr_begin(w, name, 7);
+    wire_mark mark = rig_attr_begin(wire, name, 7);
 
     for (uint32_t i = 0; i < count; i++)
-        wire_int(w, 8, values[i]);
-    wire_end(w, a);
+        wire_int(wire, 8, values[i]);
+    wire_end(wire, mark);
 }
 /* A node with one integer attribute. */
-static inline void rig_node_int(struct wire *w, const char *op, const char *inputs, const char *outputs,
+static inline void rig_node_int(struct wire *wire, const char *op, const char *inputs, const char *outputs,
                                 const char *attr, int64_t value)
 {
-    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
 
-    rig_attr_int(w, attr, value);
-    wire_end(w, n);
+    rig_attr_int(wire, attr, value);
+    wire_end(wire, mark);
 }
 /* An int64 initializer; rank 0 or 1. */
-static inline void rig_ints(struct wire *w, const char *name, uint32_t rank, int64_t count, const int64_t *values)
+static inline void rig_ints(struct wire *wire, const char *name, uint32_t rank, int64_t count, const int64_t *values)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, INLAY_INT64, rank, &count);
+    mw_tensor_head(wire, name, INLAY_INT64, rank, &count);
     for (int64_t i = 0; i < count; i++)
-        wire_int(w, 7, values[i]);
-    wire_end(w, t);
+        wire_int(wire, 7, values[i]);
+    wire_end(wire, mark);
 }
-static inline void rig_scalar(struct wire *w, const char *name, int dtype, double value)
+static inline void rig_scalar(struct wire *wire, const char *name, int dtype, double value)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, dtype, 0, NULL);
+    mw_tensor_head(wire, name, dtype, 0, NULL);
     if (dtype == INLAY_FLOAT)
-        wire_float(w, 4, (float)value);
+        wire_float(wire, 4, (float)value);
     else
-        wire_int(w, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
-    wire_end(w, t);
+        wire_int(wire, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
+    wire_end(wire, mark);
 }
 /* A ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
-static inline void rig_list_value(struct wire *w, uint32_t field, const char *name, uint32_t list_field, int dtype)
+static inline void rig_list_value(struct wire *wire, uint32_t field, const char *name, uint32_t list_field, int dtype)
 {
-    wire_mark value = wire_begin(w, field), type, list, element, tensor;
+    wire_mark value = wire_begin(wire, field), type, list, element, tensor;
 
-    wire_text(w, 1, name);
-    type = wire_begin(w, 2);
-    list = wire_begin(w, list_field);
-    element = wire_begin(w, 1);
-    tensor = wire_begin(w, 1);
-    wire_int(w, 1, dtype);
-    wire_end(w, tensor);
-    wire_end(w, element);
-    wire_end(w, list);
-    wire_end(w, type);
-    wire_end(w, value);
+    wire_text(wire, 1, name);
+    type = wire_begin(wire, 2);
+    list = wire_begin(wire, list_field);
+    element = wire_begin(wire, 1);
+    tensor = wire_begin(wire, 1);
+    wire_int(wire, 1, dtype);
+    wire_end(wire, tensor);
+    wire_end(wire, element);
+    wire_end(wire, list);
+    wire_end(wire, type);
+    wire_end(wire, value);
 }
 
 /* ------------------------------------------------------------------ sessions */
@@ -117,14 +117,15 @@ static inline inlay_options *rig_options(const char *const *options, inlay_diag 
     return made;
 }
 /* The status of creating a session, on the reference unless options say otherwise. */
-static inline inlay_status rig_try_open(struct wire *w, const char *const *options, struct rig *out, inlay_diag *diag)
+static inline inlay_status rig_try_open(struct wire *wire, const char *const *options, struct rig *out,
+                                        inlay_diag *diag)
 {
     bool names_providers = false;
     inlay_options *o;
     inlay_status status;
 
-    *out = (struct rig){ .model = *w };
-    *w = (struct wire){ 0 };
+    *out = (struct rig){ .model = *wire };
+    *wire = (struct wire){ 0 };
     assert_false(out->model.failed);
     assert_int_equal(out->model.splice_count, 0);
     for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
@@ -138,21 +139,21 @@ static inline inlay_status rig_try_open(struct wire *w, const char *const *optio
         status = inlay_context_create(out->session, &out->context, diag);
     return status;
 }
-static inline struct rig rig_open(struct wire *w, const char *const *options)
+static inline struct rig rig_open(struct wire *wire, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
-    if (rig_try_open(w, options, &r, &diag) != INLAY_OK)
+    if (rig_try_open(wire, options, &rig, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return r;
+    return rig;
 }
-static inline void rig_close(struct rig *r)
+static inline void rig_close(struct rig *rig)
 {
-    inlay_context_destroy(r->context);
-    inlay_session_destroy(r->session);
-    wire_deinit(&r->model);
-    *r = (struct rig){ 0 };
+    inlay_context_destroy(rig->context);
+    inlay_session_destroy(rig->session);
+    wire_deinit(&rig->model);
+    *rig = (struct rig){ 0 };
 }
 
 /* "2,3" -> { 2, 3 }; "" is a scalar. */
@@ -168,78 +169,78 @@ static inline inlay_value *rig_tensor(inlay_dtype dtype, const char *shape, cons
 {
     int64_t dims[INLAY_MAX_RANK] = { 0 };
     uint32_t rank = rig_dims(shape, dims);
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(dtype, rank, dims, &v, NULL), INLAY_OK);
-    if (inlay_value_bytes(v) > 0)
-        memcpy(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
-    return v;
+    assert_int_equal(inlay_value_create(dtype, rank, dims, &value, NULL), INLAY_OK);
+    if (inlay_value_bytes(value) > 0)
+        memcpy(inlay_value_data(value), data, (size_t)inlay_value_bytes(value));
+    return value;
 }
-static inline void rig_bind(struct rig *r, uint32_t input, inlay_value *v)
+static inline void rig_bind(struct rig *rig, uint32_t input, inlay_value *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_set_input(r->context, input, v, &diag) != INLAY_OK)
+    if (inlay_context_set_input(rig->context, input, value, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_value_unref(v);
+    inlay_value_unref(value);
 }
-static inline void rig_set(struct rig *r, uint32_t input, inlay_dtype dtype, const char *shape, const void *data)
+static inline void rig_set(struct rig *rig, uint32_t input, inlay_dtype dtype, const char *shape, const void *data)
 {
-    rig_bind(r, input, rig_tensor(dtype, shape, data));
+    rig_bind(rig, input, rig_tensor(dtype, shape, data));
 }
-static inline void rig_floats(struct rig *r, uint32_t input, const char *shape, const float *data)
+static inline void rig_floats(struct rig *rig, uint32_t input, const char *shape, const float *data)
 {
-    rig_set(r, input, INLAY_FLOAT, shape, data);
+    rig_set(rig, input, INLAY_FLOAT, shape, data);
 }
-static inline void rig_run(struct rig *r)
+static inline void rig_run(struct rig *rig)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+    if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 /* Output as expected, of any type without texts, bit by bit. */
-static inline void rig_expect(const inlay_value *v, inlay_dtype dtype, const char *shape, const void *data)
+static inline void rig_expect(const inlay_value *value, inlay_dtype dtype, const char *shape, const void *data)
 {
     int64_t dims[INLAY_MAX_RANK];
     uint32_t rank = rig_dims(shape, dims);
 
-    assert_non_null(v);
-    assert_int_equal(inlay_value_kind(v), INLAY_KIND_TENSOR);
-    assert_int_equal(inlay_value_dtype(v), dtype);
-    assert_int_equal(inlay_value_rank(v), rank);
+    assert_non_null(value);
+    assert_int_equal(inlay_value_kind(value), INLAY_KIND_TENSOR);
+    assert_int_equal(inlay_value_dtype(value), dtype);
+    assert_int_equal(inlay_value_rank(value), rank);
     for (uint32_t d = 0; d < rank; d++)
-        assert_int_equal(inlay_value_dims(v)[d], dims[d]);
-    if (inlay_value_bytes(v) > 0)
-        assert_memory_equal(inlay_value_data(v), data, (size_t)inlay_value_bytes(v));
+        assert_int_equal(inlay_value_dims(value)[d], dims[d]);
+    if (inlay_value_bytes(value) > 0)
+        assert_memory_equal(inlay_value_data(value), data, (size_t)inlay_value_bytes(value));
 }
-static inline void rig_expect_floats(struct rig *r, uint32_t output, const char *shape, const float *data)
+static inline void rig_expect_floats(struct rig *rig, uint32_t output, const char *shape, const float *data)
 {
-    rig_expect(inlay_context_output(r->context, output), INLAY_FLOAT, shape, data);
+    rig_expect(inlay_context_output(rig->context, output), INLAY_FLOAT, shape, data);
 }
-static inline void rig_expect_ints(struct rig *r, uint32_t output, const char *shape, const int64_t *data)
+static inline void rig_expect_ints(struct rig *rig, uint32_t output, const char *shape, const int64_t *data)
 {
-    rig_expect(inlay_context_output(r->context, output), INLAY_INT64, shape, data);
+    rig_expect(inlay_context_output(rig->context, output), INLAY_INT64, shape, data);
 }
-static inline void rig_expect_texts(const inlay_value *v, int64_t count, const char *const *texts)
+static inline void rig_expect_texts(const inlay_value *value, int64_t count, const char *const *texts)
 {
-    assert_non_null(v);
-    assert_int_equal(inlay_value_dtype(v), INLAY_STRING);
-    assert_int_equal(inlay_value_count(v), count);
+    assert_non_null(value);
+    assert_int_equal(inlay_value_dtype(value), INLAY_STRING);
+    assert_int_equal(inlay_value_count(value), count);
     for (int64_t i = 0; i < count; i++) {
-        const inlay_str *s = (const inlay_str *)inlay_value_data(v) + i;
-        assert_int_equal(s->bytes, strlen(texts[i]));
-        assert_memory_equal(s->data, texts[i], s->bytes);
+        const inlay_str *string = (const inlay_str *)inlay_value_data(value) + i;
+        assert_int_equal(string->bytes, strlen(texts[i]));
+        assert_memory_equal(string->data, texts[i], string->bytes);
     }
 }
 static inline inlay_value *rig_texts(int64_t count, const char *const *texts)
 {
-    inlay_str s[16];
-    inlay_value *v = NULL;
+    inlay_str string[16];
+    inlay_value *value = NULL;
 
     for (int64_t i = 0; i < count; i++)
-        s[i] = (inlay_str){ texts[i], strlen(texts[i]) };
-    assert_int_equal(inlay_value_create_strings(1, &count, s, &v, NULL), INLAY_OK);
-    return v;
+        string[i] = (inlay_str){ texts[i], strlen(texts[i]) };
+    assert_int_equal(inlay_value_create_strings(1, &count, string, &value, NULL), INLAY_OK);
+    return value;
 }
 #endif

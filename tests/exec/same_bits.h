@@ -23,43 +23,43 @@ struct variant {
 };
 
 /* more: options beyond the variant's, in the same form; NULL = none. */
-static inline struct rig same_bits_run(const char *script, int64_t opset, const struct variant *v, const char *threads,
-                                       const char *const *more)
+static inline struct rig same_bits_run(const char *script, int64_t opset, const struct variant *variant,
+                                       const char *threads, const char *const *more)
 {
     const char *options[20] = { "intra_threads", threads };
     uint32_t n = 2;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
-    for (int i = 0; v->options[i] != NULL; i++)
-        options[n++] = v->options[i];
+    for (int i = 0; variant->options[i] != NULL; i++)
+        options[n++] = variant->options[i];
     for (int i = 0; more != NULL && more[i] != NULL; i++)
         options[n++] = more[i];
-    script_model(&w, script, opset);
-    r = rig_open(&w, options);
-    script_feed(&r, 5);
-    rig_run(&r);
-    return r;
+    script_model(&wire, script, opset);
+    rig = rig_open(&wire, options);
+    script_feed(&rig, 5);
+    rig_run(&rig);
+    return rig;
 }
 
 /* other: what of the second run is not as in the first. */
-static inline void same_bits_compare(const struct rig *one, const struct rig *many, const struct variant *v,
+static inline void same_bits_compare(const struct rig *one, const struct rig *many, const struct variant *variant,
                                      const char *other, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
         const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
-        const uint32_t *x = inlay_value_data(a), *y = inlay_value_data(b);
+        const uint32_t *input = inlay_value_data(a), *output = inlay_value_data(b);
         int64_t count = inlay_value_count(a), differ = 0, first = -1;
 
         assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
         assert_int_equal(inlay_value_bytes(a), count * 4);
         for (int64_t i = 0; i < count; i++) {
-            first = first < 0 && x[i] != y[i] ? i : first;
-            differ += x[i] != y[i];
+            first = first < 0 && input[i] != output[i] ? i : first;
+            differ += input[i] != output[i];
         }
         if (differ > 0)
-            fail_msg("%s, %s: %lld of %lld are other bits, the first is %lld (%.9g, %.9g), in\n%s\n", v->name, other,
-                     (long long)differ, (long long)count, (long long)first,
+            fail_msg("%s, %s: %lld of %lld are other bits, the first is %lld (%.9g, %.9g), in\n%s\n", variant->name,
+                     other, (long long)differ, (long long)count, (long long)first,
                      (double)((const float *)inlay_value_data(a))[first],
                      (double)((const float *)inlay_value_data(b))[first], script);
     }

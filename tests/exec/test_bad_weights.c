@@ -9,43 +9,43 @@ enum { K = 32, N = 16 };
 static const char *const providers[] = { "reference", "cpu,reference" };
 enum { PROVIDERS = 2 };
 
-static void tensor(struct wire *w, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
+static void tensor(struct wire *wire, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
 {
     int64_t dims[INLAY_MAX_RANK];
     const uint32_t rank = rig_dims(shape, dims);
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, dtype, rank, dims);
-    wire_bytes(w, 9, data, bytes);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, dtype, rank, dims);
+    wire_bytes(wire, 9, data, bytes);
+    wire_end(wire, mark);
 }
 
-static void floats(struct wire *w, const char *name, const char *shape, size_t count)
+static void floats(struct wire *wire, const char *name, const char *shape, size_t count)
 {
     float values[K * N];
 
     for (size_t i = 0; i < count; i++)
         values[i] = 0.5f;
-    tensor(w, name, INLAY_FLOAT, shape, values, count * sizeof values[0]);
+    tensor(wire, name, INLAY_FLOAT, shape, values, count * sizeof values[0]);
 }
 
 /* Creating a session, or the run, fails, and the sentence holds both texts. */
-static void expect_error(struct wire *w, const char *provider, const char *who, const char *what)
+static void expect_error(struct wire *wire, const char *provider, const char *who, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const float x[2 * K] = { 0 };
-    struct rig r;
-    inlay_status status = rig_try_open(w, (const char *const[]){ "providers", provider, NULL }, &r, &diag);
+    struct rig rig;
+    inlay_status status = rig_try_open(wire, (const char *const[]){ "providers", provider, NULL }, &rig, &diag);
 
     if (status == INLAY_OK) {
-        rig_floats(&r, 0, "2,32", x);
-        status = inlay_context_run(r.context, NULL, &diag);
+        rig_floats(&rig, 0, "2,32", x);
+        status = inlay_context_run(rig.context, NULL, &diag);
     }
     if (status == INLAY_OK)
         fail_msg("runs on %s, although %s", provider, what);
     if (strstr(diag.text, who) == NULL || strstr(diag.text, what) == NULL)
         fail_msg("expected '%s' of '%s' in: %s", what, who, diag.text);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* ------------------------------------------------------------------ DequantizeLinear */
@@ -61,29 +61,29 @@ struct dequantized {
     const char *who, *what;
 };
 
-static void one_dequantized(const struct dequantized *d, const char *provider)
+static void one_dequantized(const struct dequantized *dequantized, const char *provider)
 {
     static const int8_t bytes[K * N];
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 10, 21), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 10, 21), n;
     char shape[16];
 
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,32");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    tensor(&w, "w", d->dtype, "32,16", bytes, d->bytes);
-    floats(&w, "s", d->scale, d->scales);
-    if (d->zero_dtype != 0) {
-        (void)snprintf(shape, sizeof shape, "%zu", d->zeros);
-        tensor(&w, "z", d->zero_dtype, shape, bytes, d->zeros);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,32");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    tensor(&wire, "w", dequantized->dtype, "32,16", bytes, dequantized->bytes);
+    floats(&wire, "s", dequantized->scale, dequantized->scales);
+    if (dequantized->zero_dtype != 0) {
+        (void)snprintf(shape, sizeof shape, "%zu", dequantized->zeros);
+        tensor(&wire, "z", dequantized->zero_dtype, shape, bytes, dequantized->zeros);
     }
-    n = mw_node_begin(&w, "DequantizeLinear", d->zero_dtype != 0 ? "w,s,z" : "w,s", "f");
-    wire_text(&w, 3, "weights");
-    rig_attr_int(&w, "axis", d->axis);
-    rig_attr_int(&w, "block_size", d->block);
-    wire_end(&w, n);
-    mw_node(&w, "MatMul", "x,f", "y");
-    wire_end(&w, g);
-    expect_error(&w, provider, d->who, d->what);
+    n = mw_node_begin(&wire, "DequantizeLinear", dequantized->zero_dtype != 0 ? "w,s,z" : "w,s", "f");
+    wire_text(&wire, 3, "weights");
+    rig_attr_int(&wire, "axis", dequantized->axis);
+    rig_attr_int(&wire, "block_size", dequantized->block);
+    wire_end(&wire, n);
+    mw_node(&wire, "MatMul", "x,f", "y");
+    wire_end(&wire, mark);
+    expect_error(&wire, provider, dequantized->who, dequantized->what);
 }
 
 static void dequantize(void **state)
@@ -102,8 +102,8 @@ static void dequantize(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (int p = 0; p < PROVIDERS; p++)
-            one_dequantized(&rows[i], providers[p]);
+        for (int provider = 0; provider < PROVIDERS; provider++)
+            one_dequantized(&rows[i], providers[provider]);
 }
 
 /* ------------------------------------------------------------------ MatMulNBits */
@@ -129,28 +129,28 @@ static void packed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        for (int p = 0; p < PROVIDERS; p++) {
-            struct wire w = { 0 };
-            wire_mark g = mw_begin(&w, 10, 21), n;
+        for (int provider = 0; provider < PROVIDERS; provider++) {
+            struct wire wire = { 0 };
+            wire_mark mark = mw_begin(&wire, 10, 21), n;
             char shape[16];
 
-            mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,32");
-            mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-            tensor(&w, "w", INLAY_UINT8, rows[i].shape, bytes, rows[i].bytes);
+            mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,32");
+            mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+            tensor(&wire, "w", INLAY_UINT8, rows[i].shape, bytes, rows[i].bytes);
             (void)snprintf(shape, sizeof shape, "%zu", rows[i].scales);
-            floats(&w, "s", shape, rows[i].scales);
+            floats(&wire, "s", shape, rows[i].scales);
             (void)snprintf(shape, sizeof shape, "%zu", rows[i].zeros);
-            tensor(&w, "z", INLAY_UINT8, shape, bytes, rows[i].zeros);
-            n = mw_node_begin(&w, "MatMulNBits", rows[i].zeros > 0 ? "x,w,s,z" : "x,w,s", "y");
-            wire_text(&w, 3, "weights");
-            wire_text(&w, 7, "com.microsoft");
-            rig_attr_int(&w, "K", rows[i].k);
-            rig_attr_int(&w, "N", rows[i].n);
-            rig_attr_int(&w, "bits", rows[i].bits);
-            rig_attr_int(&w, "block_size", rows[i].block);
-            wire_end(&w, n);
-            wire_end(&w, g);
-            expect_error(&w, providers[p], "weights", rows[i].what);
+            tensor(&wire, "z", INLAY_UINT8, shape, bytes, rows[i].zeros);
+            n = mw_node_begin(&wire, "MatMulNBits", rows[i].zeros > 0 ? "x,w,s,z" : "x,w,s", "y");
+            wire_text(&wire, 3, "weights");
+            wire_text(&wire, 7, "com.microsoft");
+            rig_attr_int(&wire, "K", rows[i].k);
+            rig_attr_int(&wire, "N", rows[i].n);
+            rig_attr_int(&wire, "bits", rows[i].bits);
+            rig_attr_int(&wire, "block_size", rows[i].block);
+            wire_end(&wire, n);
+            wire_end(&wire, mark);
+            expect_error(&wire, providers[provider], "weights", rows[i].what);
         }
     }
 }
@@ -175,26 +175,26 @@ static void sixteen_bits(void **state)
         const bool wide = way / PROVIDERS == 1;
         const int16_t zero = 100;
         float want[ROWS * OUT] = { 0 };
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 10, 21);
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 10, 21);
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,8");
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        rig_scalar(&w, "s", INLAY_FLOAT, (double)step);
-        tensor(&w, "z", INLAY_INT16, "", &zero, sizeof zero);
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,8");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        rig_scalar(&wire, "s", INLAY_FLOAT, (double)step);
+        tensor(&wire, "z", INLAY_INT16, "", &zero, sizeof zero);
         if (wide)
-            tensor(&w, "w", INLAY_INT16, "8,3", weights, sizeof weights);
+            tensor(&wire, "w", INLAY_INT16, "8,3", weights, sizeof weights);
         else
-            tensor(&w, "w", INLAY_INT8, "8,3", narrow, sizeof narrow);
-        mw_node(&w, "QuantizeLinear", "x,s,z", "q");
-        mw_node(&w, "DequantizeLinear", "q,s,z", "d");
-        mw_node(&w, "DequantizeLinear", "w,s", "f");
-        mw_node(&w, "MatMul", "d,f", "y");
-        wire_end(&w, g);
-        r = rig_open(&w, (const char *const[]){ "providers", providers[way % PROVIDERS], NULL });
-        rig_floats(&r, 0, "2,8", x);
-        rig_run(&r);
+            tensor(&wire, "w", INLAY_INT8, "8,3", narrow, sizeof narrow);
+        mw_node(&wire, "QuantizeLinear", "x,s,z", "q");
+        mw_node(&wire, "DequantizeLinear", "q,s,z", "d");
+        mw_node(&wire, "DequantizeLinear", "w,s", "f");
+        mw_node(&wire, "MatMul", "d,f", "y");
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, (const char *const[]){ "providers", providers[way % PROVIDERS], NULL });
+        rig_floats(&rig, 0, "2,8", x);
+        rig_run(&rig);
         for (int i = 0; i < ROWS * IN; i++) {
             const float q = fminf(fmaxf(nearbyintf(x[i] / step) + zero, -32768), 32767), d = (q - zero) * step;
 
@@ -202,12 +202,12 @@ static void sixteen_bits(void **state)
                 want[i / IN * OUT + o] += d * ((float)weights[i % IN * OUT + o] * step);
         }
         for (int i = 0; i < ROWS * OUT; i++) {
-            const float got = ((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i];
+            const float got = ((const float *)inlay_value_data(inlay_context_output(rig.context, 0)))[i];
 
             if (!(fabsf(got - want[i]) <= 1e-5f))
                 fail_msg("element %d is %g, expected %g", i, (double)got, (double)want[i]);
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

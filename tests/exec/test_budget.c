@@ -25,37 +25,37 @@ enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, BELIEVED = 4, SIZE = 192, 
 
 /* ------------------------------------------------------------------ the model: something for every provider */
 
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
     static const int64_t dims[] = { SIZE, SIZE };
-    wire_mark g, t, n, a;
+    wire_mark mark, t, n, a;
 
-    wire_int(w, 1, 8);
-    mw_opset(w, 8, "", 17);
-    mw_opset(w, 8, "com.example", 1);
-    g = wire_begin(w, 7);
-    wire_text(w, 2, "g");
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "192,192");
-    t = wire_begin(w, MW_INITIALIZER);
-    mw_tensor_head(w, "w", INLAY_FLOAT, 2, dims);
+    wire_int(wire, 1, 8);
+    mw_opset(wire, 8, "", 17);
+    mw_opset(wire, 8, "com.example", 1);
+    mark = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "192,192");
+    t = wire_begin(wire, MW_INITIALIZER);
+    mw_tensor_head(wire, "w", INLAY_FLOAT, 2, dims);
     for (int i = 0; i < SIZE * SIZE; i++)
-        wire_float(w, 4, (float)(i % 7 - 3) / SIZE);
-    wire_end(w, t);
-    mw_node(w, "MatMul", "x,w", "a");
-    mw_node(w, "Relu", "a", "b");
-    mw_node(w, "MatMul", "b,x", "c");
-    n = mw_node_begin(w, "MovingAverage", "c", "d");
-    wire_text(w, 7, "com.example");
-    a = wire_begin(w, 5);
-    wire_text(w, 1, "window");
-    wire_int(w, 3, 16);
-    wire_int(w, 20, 2);
-    wire_end(w, a);
-    wire_end(w, n);
-    mw_node(w, "Softmax", "d", "e");
-    mw_node(w, "Erf", "e", "y");
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "192,192");
-    wire_end(w, g);
+        wire_float(wire, 4, (float)(i % 7 - 3) / SIZE);
+    wire_end(wire, t);
+    mw_node(wire, "MatMul", "x,w", "a");
+    mw_node(wire, "Relu", "a", "b");
+    mw_node(wire, "MatMul", "b,x", "c");
+    n = mw_node_begin(wire, "MovingAverage", "c", "d");
+    wire_text(wire, 7, "com.example");
+    a = wire_begin(wire, 5);
+    wire_text(wire, 1, "window");
+    wire_int(wire, 3, 16);
+    wire_int(wire, 20, 2);
+    wire_end(wire, a);
+    wire_end(wire, n);
+    mw_node(wire, "Softmax", "d", "e");
+    mw_node(wire, "Erf", "e", "y");
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, "192,192");
+    wire_end(wire, mark);
 }
 
 /* Orders of preference that give every provider something to do. */
@@ -98,14 +98,14 @@ static inlay_session *sessions[ORDERS];
 static bool all_are_active(void)
 {
     for (int i = 0; i < ORDERS; i++) {
-        for (uint32_t p = 0; p < sessions[i]->env.provider_count; p++) {
-            const char *name = sessions[i]->providers[p].name;
+        for (uint32_t provider = 0; provider < sessions[i]->env.provider_count; provider++) {
+            const char *name = sessions[i]->providers[provider].name;
             bool active = false;
 
             for (int k = 0; k < ORDERS; k++)
-                for (uint32_t s = 0; s < sessions[k]->main->step_count; s++)
-                    active |= sessions[k]->main->steps[s].provider != NULL &&
-                              strcmp(sessions[k]->main->steps[s].provider->name, name) == 0;
+                for (uint32_t step = 0; step < sessions[k]->main->step_count; step++)
+                    active |= sessions[k]->main->steps[step].provider != NULL &&
+                              strcmp(sessions[k]->main->steps[step].provider->name, name) == 0;
             if (!active) {
                 (void)fprintf(stderr, "test_budget: nothing runs on %s\n", name);
                 return false;
@@ -124,13 +124,13 @@ static void *call(void *user)
 {
     const int64_t dims[] = { SIZE, SIZE };
     inlay_context *contexts[ORDERS] = { NULL };
-    inlay_value *x = NULL;
-    bool fine = inlay_value_create(INLAY_FLOAT, 2, dims, &x, NULL) == INLAY_OK;
+    inlay_value *value = NULL;
+    bool fine = inlay_value_create(INLAY_FLOAT, 2, dims, &value, NULL) == INLAY_OK;
 
     (void)user;
     for (int i = 0; i < ORDERS && fine; i++)
         fine = inlay_context_create(sessions[i], &contexts[i], NULL) == INLAY_OK &&
-               inlay_context_set_input(contexts[i], 0, x, NULL) == INLAY_OK &&
+               inlay_context_set_input(contexts[i], 0, value, NULL) == INLAY_OK &&
                inlay_context_run(contexts[i], NULL, NULL) == INLAY_OK;
     (void)__atomic_fetch_add(&running, 1, __ATOMIC_RELEASE);
     while (fine && !__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
@@ -140,7 +140,7 @@ static void *call(void *user)
         __atomic_store_n(&failed, 1, __ATOMIC_RELEASE);
     for (int i = 0; i < ORDERS; i++)
         inlay_context_destroy(contexts[i]);
-    inlay_value_unref(x);
+    inlay_value_unref(value);
     return NULL;
 }
 
@@ -154,15 +154,15 @@ struct counts {
 static char state_of(const char *tid)
 {
     char path[64], line[512], *end;
-    FILE *f;
+    FILE *file;
     size_t n;
 
     (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", tid);
-    f = fopen(path, "re");
-    if (f == NULL)
+    file = fopen(path, "re");
+    if (file == NULL)
         return 0;
-    n = fread(line, 1, sizeof line - 1, f);
-    (void)fclose(f);
+    n = fread(line, 1, sizeof line - 1, file);
+    (void)fclose(file);
     line[n] = '\0';
     end = strrchr(line, ')');
     return (char)(end != NULL && end[1] == ' ' ? end[2] : 0);
@@ -171,22 +171,22 @@ static char state_of(const char *tid)
 /* Threads but for the main one and the caller of this function. */
 static struct counts count_threads(void)
 {
-    struct counts c = { 0, 0 };
+    struct counts counts = { 0, 0 };
     long self = syscall(SYS_gettid), main_thread = getpid();
     DIR *dir = opendir("/proc/self/task");
 
-    for (const struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
-        long tid = strtol(e->d_name, NULL, 10);
+    for (const struct dirent *dirent; dir != NULL && (dirent = readdir(dir)) != NULL;) {
+        long tid = strtol(dirent->d_name, NULL, 10);
         char state;
 
-        if (tid <= 0 || tid == self || tid == main_thread || (state = state_of(e->d_name)) == 0)
+        if (tid <= 0 || tid == self || tid == main_thread || (state = state_of(dirent->d_name)) == 0)
             continue;
-        c.threads++;
-        c.runnable += state == 'R';
+        counts.threads++;
+        counts.runnable += state == 'R';
     }
     if (dir != NULL)
         (void)closedir(dir);
-    return c;
+    return counts;
 }
 
 /* ------------------------------------------------------------------ a case */

@@ -3,63 +3,63 @@
 #include "rig.h"
 
 /* In an open node: a body of one output that is computed from captures only. */
-static void branch(struct wire *w, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
+static void branch(struct wire *wire, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
 {
-    mw_body b = mw_body_begin(w, attr, attr);
+    mw_body body = mw_body_begin(wire, attr, attr);
 
-    mw_node(w, op, inputs, out);
-    mw_value(w, MW_OUTPUT, out, dtype, NULL);
-    mw_body_end(w, b);
+    mw_node(wire, op, inputs, out);
+    mw_value(wire, MW_OUTPUT, out, dtype, NULL);
+    mw_body_end(wire, body);
 }
 
 /* The head of a Loop's body: iteration "i", condition "c". */
-static mw_body loop_body(struct wire *w)
+static mw_body loop_body(struct wire *wire)
 {
-    mw_body b = mw_body_begin(w, "body", "loop_body");
+    mw_body body = mw_body_begin(wire, "body", "loop_body");
 
-    mw_value(w, MW_INPUT, "i", RIG_INT64, "");
-    mw_value(w, MW_INPUT, "c", RIG_BOOL, "");
-    return b;
+    mw_value(wire, MW_INPUT, "i", RIG_INT64, "");
+    mw_value(wire, MW_INPUT, "c", RIG_BOOL, "");
+    return body;
 }
 
 /* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x is two levels up, two at the top. */
 static void if_in_loop_in_if(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), outer, loop, inner;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), outer, loop, inner;
     mw_body then, body;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "outer", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");
-    rig_scalar(&w, "two", RIG_FLOAT, 2);
-    rig_ints(&w, "itwo", 0, 1, (int64_t[]){ 2 });
-    outer = mw_node_begin(&w, "If", "outer", "y");
-    then = mw_body_begin(&w, "then_branch", "then");
-    mw_node(&w, "Neg", "x", "start");
-    loop = mw_node_begin(&w, "Loop", "n,_,start", "final");
-    body = loop_body(&w);
-    mw_value(&w, MW_INPUT, "acc", RIG_FLOAT, NULL);
-    mw_node(&w, "Identity", "c", "go");
-    mw_node(&w, "Mod", "i,itwo", "odd_number");
-    rig_node_int(&w, "Cast", "odd_number", "odd", "to", RIG_BOOL);
-    inner = mw_node_begin(&w, "If", "odd", "next");
-    branch(&w, "then_branch", "Add", "acc,x", "added", RIG_FLOAT);
-    branch(&w, "else_branch", "Mul", "acc,two", "doubled", RIG_FLOAT);
-    wire_end(&w, inner);
-    mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "next", RIG_FLOAT, NULL);
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    mw_value(&w, MW_OUTPUT, "final", RIG_FLOAT, NULL);
-    mw_body_end(&w, then);
-    branch(&w, "else_branch", "Identity", "x", "same", RIG_FLOAT);
-    wire_end(&w, outer);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "outer", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
+    rig_scalar(&wire, "two", RIG_FLOAT, 2);
+    rig_ints(&wire, "itwo", 0, 1, (int64_t[]){ 2 });
+    outer = mw_node_begin(&wire, "If", "outer", "y");
+    then = mw_body_begin(&wire, "then_branch", "then");
+    mw_node(&wire, "Neg", "x", "start");
+    loop = mw_node_begin(&wire, "Loop", "n,_,start", "final");
+    body = loop_body(&wire);
+    mw_value(&wire, MW_INPUT, "acc", RIG_FLOAT, NULL);
+    mw_node(&wire, "Identity", "c", "go");
+    mw_node(&wire, "Mod", "i,itwo", "odd_number");
+    rig_node_int(&wire, "Cast", "odd_number", "odd", "to", RIG_BOOL);
+    inner = mw_node_begin(&wire, "If", "odd", "next");
+    branch(&wire, "then_branch", "Add", "acc,x", "added", RIG_FLOAT);
+    branch(&wire, "else_branch", "Mul", "acc,two", "doubled", RIG_FLOAT);
+    wire_end(&wire, inner);
+    mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "next", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    mw_value(&wire, MW_OUTPUT, "final", RIG_FLOAT, NULL);
+    mw_body_end(&wire, then);
+    branch(&wire, "else_branch", "Identity", "x", "same", RIG_FLOAT);
+    wire_end(&wire, outer);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int64_t n = 0; n < 12; n++) {
         uint8_t yes = n % 3 != 2;
         float x[3] = { 1, 2, (float)n }, y[3];
@@ -70,59 +70,59 @@ static void if_in_loop_in_if(void **state)
             for (int64_t i = 0; yes && i < n; i++)
                 y[k] = i % 2 != 0 ? y[k] + x[k] : y[k] * 2;
         }
-        rig_set(&r, 0, INLAY_BOOL, "", &yes);
-        rig_set(&r, 1, INLAY_INT64, "", &n);
-        rig_floats(&r, 2, count == 3 ? "3" : "2", x);
-        rig_run(&r);
-        rig_expect_floats(&r, 0, count == 3 ? "3" : "2", y);
+        rig_set(&rig, 0, INLAY_BOOL, "", &yes);
+        rig_set(&rig, 1, INLAY_INT64, "", &n);
+        rig_floats(&rig, 2, count == 3 ? "3" : "2", x);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, count == 3 ? "3" : "2", y);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* A tensor that grows in each iteration, a value passed through, one that is swapped with another, a constant, a
  * captured value as result; and their scan outputs. Zero iterations too. */
 static void what_loops_carry(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), loop;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), loop;
     mw_body body;
     inlay_value *kept = NULL;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "2");
-    loop = mw_node_begin(&w, "Loop", "n,_,x,x,x,z,z", "grown,through,first,second,const,scan_first,scan_x,scan_i");
-    body = loop_body(&w);
-    mw_value(&w, MW_INPUT, "g_in", RIG_FLOAT, NULL);
-    mw_value(&w, MW_INPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "k_in", RIG_FLOAT, "2");
-    mw_ones(&w, "ones", 2);
-    rig_node_int(&w, "Concat", "g_in,z", "g_out", "axis", 0);
-    mw_value(&w, MW_OUTPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "ones", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "x", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "i", RIG_INT64, "");
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    mw_value(&w, MW_OUTPUT, "grown", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "through", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "first", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "second", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "const", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "scan_x", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "scan_i", RIG_INT64, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "2");
+    loop = mw_node_begin(&wire, "Loop", "n,_,x,x,x,z,z", "grown,through,first,second,const,scan_first,scan_x,scan_i");
+    body = loop_body(&wire);
+    mw_value(&wire, MW_INPUT, "g_in", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_INPUT, "t_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "f_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "k_in", RIG_FLOAT, "2");
+    mw_ones(&wire, "ones", 2);
+    rig_node_int(&wire, "Concat", "g_in,z", "g_out", "axis", 0);
+    mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "t_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "ones", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "x", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "i", RIG_INT64, "");
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    mw_value(&wire, MW_OUTPUT, "grown", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "through", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "first", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "second", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "const", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "scan_x", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "scan_i", RIG_INT64, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int64_t round = 0; round < 8; round++) {
         int64_t n = (round * 3) % 5, steps[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
         float x[] = { 1, (float)round }, z[] = { -1, -2 }, all[2 + 2 * 5], firsts[2 * 5], xs[2 * 5];
@@ -137,25 +137,25 @@ static void what_loops_carry(void **state)
         (void)snprintf(two_n, sizeof two_n, "%d", (int)(2 + 2 * n));
         (void)snprintf(n2, sizeof n2, "%d,2", (int)n);
         (void)snprintf(one_n, sizeof one_n, "%d", (int)n);
-        rig_set(&r, 0, INLAY_INT64, "", &n);
-        rig_floats(&r, 1, "2", x);
-        rig_floats(&r, 2, "2", z);
-        rig_run(&r);
-        rig_expect_floats(&r, 0, two_n, all);
-        rig_expect_floats(&r, 1, "2", x);
-        rig_expect_floats(&r, 2, "2", n % 2 == 0 ? x : z);
-        rig_expect_floats(&r, 3, "2", n % 2 == 0 ? z : x);
-        rig_expect_floats(&r, 4, "2", n == 0 ? z : (float[]){ 1, 1 });
-        rig_expect_floats(&r, 5, n2, firsts);
-        rig_expect_floats(&r, 6, n2, xs);
-        rig_expect_ints(&r, 7, one_n, steps);
+        rig_set(&rig, 0, INLAY_INT64, "", &n);
+        rig_floats(&rig, 1, "2", x);
+        rig_floats(&rig, 2, "2", z);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, two_n, all);
+        rig_expect_floats(&rig, 1, "2", x);
+        rig_expect_floats(&rig, 2, "2", n % 2 == 0 ? x : z);
+        rig_expect_floats(&rig, 3, "2", n % 2 == 0 ? z : x);
+        rig_expect_floats(&rig, 4, "2", n == 0 ? z : (float[]){ 1, 1 });
+        rig_expect_floats(&rig, 5, n2, firsts);
+        rig_expect_floats(&rig, 6, n2, xs);
+        rig_expect_ints(&rig, 7, one_n, steps);
         if (kept != NULL) /* of the round before */
             rig_expect(kept, INLAY_FLOAT, "2", (float[]){ 1, (float)(round - 1) });
         inlay_value_unref(kept);
-        kept = inlay_value_ref(inlay_context_output(r.context, 1));
+        kept = inlay_value_ref(inlay_context_output(rig.context, 1));
     }
     inlay_value_unref(kept);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Loop by trip count, by condition, by both; "neither" ends by the body's condition. */
@@ -169,36 +169,36 @@ static void how_loops_end(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), loop;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), loop;
         mw_body body;
-        struct rig r;
+        struct rig rig;
 
-        rig_ints(&w, "n", 0, 1, (int64_t[]){ 3 });
-        rig_ints(&w, "many", 1, 1, (int64_t[]){ 1000 });
-        rig_ints(&w, "negative", 0, 1, (int64_t[]){ -1 });
-        rig_scalar(&w, "yes", RIG_BOOL, 1);
-        rig_scalar(&w, "no", RIG_BOOL, 0);
-        rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-        rig_ints(&w, "one", 0, 1, (int64_t[]){ 1 });
-        rig_ints(&w, "five", 0, 1, (int64_t[]){ 5 });
-        loop = mw_node_begin(&w, "Loop", rows[i].inputs, "y");
-        body = loop_body(&w);
-        mw_value(&w, MW_INPUT, "k", RIG_INT64, "");
-        mw_node(&w, "Add", "k,one", "k1");
-        mw_node(&w, "Less", "k1,five", "go");
-        mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
-        mw_value(&w, MW_OUTPUT, "k1", RIG_INT64, "");
-        mw_body_end(&w, body);
-        wire_end(&w, loop);
-        mw_value(&w, MW_OUTPUT, "y", RIG_INT64, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, NULL);
+        rig_ints(&wire, "n", 0, 1, (int64_t[]){ 3 });
+        rig_ints(&wire, "many", 1, 1, (int64_t[]){ 1000 });
+        rig_ints(&wire, "negative", 0, 1, (int64_t[]){ -1 });
+        rig_scalar(&wire, "yes", RIG_BOOL, 1);
+        rig_scalar(&wire, "no", RIG_BOOL, 0);
+        rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+        rig_ints(&wire, "one", 0, 1, (int64_t[]){ 1 });
+        rig_ints(&wire, "five", 0, 1, (int64_t[]){ 5 });
+        loop = mw_node_begin(&wire, "Loop", rows[i].inputs, "y");
+        body = loop_body(&wire);
+        mw_value(&wire, MW_INPUT, "k", RIG_INT64, "");
+        mw_node(&wire, "Add", "k,one", "k1");
+        mw_node(&wire, "Less", "k1,five", "go");
+        mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
+        mw_value(&wire, MW_OUTPUT, "k1", RIG_INT64, "");
+        mw_body_end(&wire, body);
+        wire_end(&wire, loop);
+        mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
         for (int k = 0; k < 2; k++) {
-            rig_run(&r);
-            rig_expect_ints(&r, 0, "", &rows[i].result);
+            rig_run(&rig);
+            rig_expect_ints(&rig, 0, "", &rows[i].result);
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -210,84 +210,84 @@ static void constants_handed_on(void **state)
 
     (void)state;
     for (uint32_t pad = 0; pad < 8; pad++) {
-        struct wire w = { 0 };
-        wire_mark g, loop, t;
+        struct wire wire = { 0 };
+        wire_mark mark, loop, t;
         mw_body body;
-        struct rig r;
+        struct rig rig;
 
-        wire_bytes(&w, 6, "01234567", pad); /* doc_string */
-        g = mw_begin(&w, 8, 17);
-        mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
-        t = wire_begin(&w, MW_INITIALIZER);
-        mw_tensor_head(&w, "start", INLAY_INT64, 1, (int64_t[]){ 3 });
-        wire_bytes(&w, 9, (const char *)start, sizeof start);
-        wire_end(&w, t);
-        loop = mw_node_begin(&w, "Loop", "n,_,start", "end");
-        body = loop_body(&w);
-        mw_value(&w, MW_INPUT, "v", RIG_INT64, "3");
-        mw_node(&w, "Add", "v,i", "next");
-        mw_value(&w, MW_OUTPUT, "c", RIG_BOOL, "");
-        mw_value(&w, MW_OUTPUT, "next", RIG_INT64, "3");
-        mw_body_end(&w, body);
-        wire_end(&w, loop);
-        mw_value(&w, MW_OUTPUT, "end", RIG_INT64, NULL);
-        mw_value(&w, MW_OUTPUT, "start", RIG_INT64, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, NULL);
-        rig_set(&r, 0, INLAY_INT64, "", (int64_t[]){ 3 });
-        rig_run(&r);
-        rig_expect_ints(&r, 0, "3", (int64_t[]){ 8, 9, 10 });
-        rig_expect_ints(&r, 1, "3", start);
-        assert_int_equal((uintptr_t)inlay_value_data(inlay_context_output(r.context, 1)) % 8, 0);
-        rig_close(&r);
+        wire_bytes(&wire, 6, "01234567", pad); /* doc_string */
+        mark = mw_begin(&wire, 8, 17);
+        mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
+        t = wire_begin(&wire, MW_INITIALIZER);
+        mw_tensor_head(&wire, "start", INLAY_INT64, 1, (int64_t[]){ 3 });
+        wire_bytes(&wire, 9, (const char *)start, sizeof start);
+        wire_end(&wire, t);
+        loop = mw_node_begin(&wire, "Loop", "n,_,start", "end");
+        body = loop_body(&wire);
+        mw_value(&wire, MW_INPUT, "v", RIG_INT64, "3");
+        mw_node(&wire, "Add", "v,i", "next");
+        mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
+        mw_value(&wire, MW_OUTPUT, "next", RIG_INT64, "3");
+        mw_body_end(&wire, body);
+        wire_end(&wire, loop);
+        mw_value(&wire, MW_OUTPUT, "end", RIG_INT64, NULL);
+        mw_value(&wire, MW_OUTPUT, "start", RIG_INT64, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
+        rig_set(&rig, 0, INLAY_INT64, "", (int64_t[]){ 3 });
+        rig_run(&rig);
+        rig_expect_ints(&rig, 0, "3", (int64_t[]){ 8, 9, 10 });
+        rig_expect_ints(&rig, 1, "3", start);
+        assert_int_equal((uintptr_t)inlay_value_data(inlay_context_output(rig.context, 1)) % 8, 0);
+        rig_close(&rig);
     }
 }
 
 static void loops_carry_sequences(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), loop;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), loop;
     mw_body body;
     inlay_value *lists[4] = { NULL };
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_node(&w, "SequenceConstruct", "x", "start");
-    loop = mw_node_begin(&w, "Loop", "n,_,start", "list");
-    body = loop_body(&w);
-    rig_list_value(&w, MW_INPUT, "l_in", 4, RIG_FLOAT);
-    rig_node_int(&w, "Cast", "i", "f", "to", RIG_FLOAT);
-    mw_node(&w, "Add", "x,f", "item");
-    mw_node(&w, "SequenceInsert", "l_in,item", "l_out");
-    mw_value(&w, MW_OUTPUT, "c", RIG_BOOL, "");
-    rig_list_value(&w, MW_OUTPUT, "l_out", 4, RIG_FLOAT);
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    rig_ints(&w, "last", 0, 1, (int64_t[]){ -1 });
-    mw_node(&w, "SequenceAt", "list,last", "y");
-    rig_node_int(&w, "ConcatFromSequence", "list", "all", "axis", 0);
-    rig_list_value(&w, MW_OUTPUT, "list", 4, RIG_FLOAT);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "all", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_node(&wire, "SequenceConstruct", "x", "start");
+    loop = mw_node_begin(&wire, "Loop", "n,_,start", "list");
+    body = loop_body(&wire);
+    rig_list_value(&wire, MW_INPUT, "l_in", 4, RIG_FLOAT);
+    rig_node_int(&wire, "Cast", "i", "f", "to", RIG_FLOAT);
+    mw_node(&wire, "Add", "x,f", "item");
+    mw_node(&wire, "SequenceInsert", "l_in,item", "l_out");
+    mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
+    rig_list_value(&wire, MW_OUTPUT, "l_out", 4, RIG_FLOAT);
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    rig_ints(&wire, "last", 0, 1, (int64_t[]){ -1 });
+    mw_node(&wire, "SequenceAt", "list,last", "y");
+    rig_node_int(&wire, "ConcatFromSequence", "list", "all", "axis", 0);
+    rig_list_value(&wire, MW_OUTPUT, "list", 4, RIG_FLOAT);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "all", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int64_t n = 0; n < 4; n++) {
         float x[] = { (float)(10 * n), 1 }, all[8], *at = all;
         char shape[8];
 
-        rig_set(&r, 0, INLAY_INT64, "", &n);
-        rig_floats(&r, 1, "2", x);
-        rig_run(&r);
+        rig_set(&rig, 0, INLAY_INT64, "", &n);
+        rig_floats(&rig, 1, "2", x);
+        rig_run(&rig);
         for (int64_t i = 0; i <= n; i++, at += 2) {
             at[0] = x[0] + (float)(i > 0 ? i - 1 : 0);
             at[1] = x[1] + (float)(i > 0 ? i - 1 : 0);
         }
         (void)snprintf(shape, sizeof shape, "%d", (int)(2 * (n + 1)));
-        rig_expect_floats(&r, 1, "2", at - 2);
-        rig_expect_floats(&r, 2, shape, all);
-        lists[n] = inlay_value_ref(inlay_context_output(r.context, 0));
+        rig_expect_floats(&rig, 1, "2", at - 2);
+        rig_expect_floats(&rig, 2, shape, all);
+        lists[n] = inlay_value_ref(inlay_context_output(rig.context, 0));
     }
     for (int64_t n = 0; n < 4; n++) {
         assert_int_equal(inlay_value_count(lists[n]), n + 1);
@@ -297,232 +297,232 @@ static void loops_carry_sequences(void **state)
         }
         inlay_value_unref(lists[n]);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Texts that were split off outlive the tensor they came from, and the run. */
 static void texts_in_sequences(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_value *list;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "s", RIG_STRING, "3");
-    rig_node_int(&w, "SplitToSequence", "s", "list", "keepdims", 0);
-    mw_node(&w, "SequenceAt", "list,zero", "y");
-    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_list_value(&w, MW_OUTPUT, "list", 4, RIG_STRING);
-    mw_value(&w, MW_OUTPUT, "y", RIG_STRING, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    rig_bind(&r, 0, rig_texts(3, (const char *const[]){ "first", "second, which is longer", "third" }));
-    rig_run(&r);
-    list = inlay_value_ref(inlay_context_output(r.context, 0));
-    rig_bind(&r, 0, rig_texts(3, (const char *const[]){ "x", "y", "z" })); /* the old texts are freed */
-    rig_run(&r);
-    rig_expect_texts(inlay_context_output(r.context, 1), 1, (const char *const[]){ "x" });
+    mw_value(&wire, MW_INPUT, "s", RIG_STRING, "3");
+    rig_node_int(&wire, "SplitToSequence", "s", "list", "keepdims", 0);
+    mw_node(&wire, "SequenceAt", "list,zero", "y");
+    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+    rig_list_value(&wire, MW_OUTPUT, "list", 4, RIG_STRING);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_STRING, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "first", "second, which is longer", "third" }));
+    rig_run(&rig);
+    list = inlay_value_ref(inlay_context_output(rig.context, 0));
+    rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "x", "y", "z" })); /* the old texts are freed */
+    rig_run(&rig);
+    rig_expect_texts(inlay_context_output(rig.context, 1), 1, (const char *const[]){ "x" });
     rig_expect_texts(inlay_value_item(list, 1), 1, (const char *const[]){ "second, which is longer" });
     inlay_value_unref(list);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Branches of different shapes, one of them empty, one a captured input; errors inside, named, and a run after them. */
 static void branches_differ(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), node;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), node;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
-    mw_value(&w, MW_INPUT, "at", RIG_INT64, "K");
-    node = mw_node_begin(&w, "If", "c", "b");
-    branch(&w, "then_branch", "Gather", "x,at", "gathered", RIG_FLOAT);
-    branch(&w, "else_branch", "Identity", "x", "same", RIG_FLOAT);
-    wire_end(&w, node);
-    mw_node(&w, "Neg", "b", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "b", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    rig_floats(&r, 1, "4", (float[]){ 1, 2, 3, 4 });
+    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
+    mw_value(&wire, MW_INPUT, "at", RIG_INT64, "K");
+    node = mw_node_begin(&wire, "If", "c", "b");
+    branch(&wire, "then_branch", "Gather", "x,at", "gathered", RIG_FLOAT);
+    branch(&wire, "else_branch", "Identity", "x", "same", RIG_FLOAT);
+    wire_end(&wire, node);
+    mw_node(&wire, "Neg", "b", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "b", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    rig_floats(&rig, 1, "4", (float[]){ 1, 2, 3, 4 });
     for (int round = 0; round < 3; round++) {
-        rig_set(&r, 0, INLAY_BOOL, "", &(uint8_t){ 1 });
-        rig_set(&r, 2, INLAY_INT64, "2", (int64_t[]){ 3, 0 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", (float[]){ -4, -1 });
-        rig_set(&r, 2, INLAY_INT64, "0", (int64_t[]){ 0 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "0", (float[]){ 0 });
-        rig_set(&r, 2, INLAY_INT64, "1", (int64_t[]){ 4 });
-        assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+        rig_set(&rig, 0, INLAY_BOOL, "", &(uint8_t){ 1 });
+        rig_set(&rig, 2, INLAY_INT64, "2", (int64_t[]){ 3, 0 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", (float[]){ -4, -1 });
+        rig_set(&rig, 2, INLAY_INT64, "0", (int64_t[]){ 0 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "0", (float[]){ 0 });
+        rig_set(&rig, 2, INLAY_INT64, "1", (int64_t[]){ 4 });
+        assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
         assert_non_null(strstr(diag.text, "Gather"));
-        rig_set(&r, 0, INLAY_BOOL, "", &(uint8_t){ 0 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "4", (float[]){ -1, -2, -3, -4 });
-        rig_expect_floats(&r, 1, "4", (float[]){ 1, 2, 3, 4 });
+        rig_set(&rig, 0, INLAY_BOOL, "", &(uint8_t){ 0 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "4", (float[]){ -1, -2, -3, -4 });
+        rig_expect_floats(&rig, 1, "4", (float[]){ 1, 2, 3, 4 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* An optional input that is not bound is absent, at the top and in a body. */
 static void absent_optionals(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 18), node;
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 18), node;
+    struct rig rig;
 
     (void)state;
-    rig_list_value(&w, MW_INPUT, "o", 9, RIG_FLOAT);
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_node(&w, "OptionalHasElement", "o", "has");
-    node = mw_node_begin(&w, "If", "has", "y");
-    branch(&w, "then_branch", "OptionalGetElement", "o", "got", RIG_FLOAT);
-    branch(&w, "else_branch", "Identity", "x", "same", RIG_FLOAT);
-    wire_end(&w, node);
-    mw_value(&w, MW_OUTPUT, "has", RIG_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    rig_floats(&r, 1, "2", (float[]){ 1, 2 });
+    rig_list_value(&wire, MW_INPUT, "o", 9, RIG_FLOAT);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_node(&wire, "OptionalHasElement", "o", "has");
+    node = mw_node_begin(&wire, "If", "has", "y");
+    branch(&wire, "then_branch", "OptionalGetElement", "o", "got", RIG_FLOAT);
+    branch(&wire, "else_branch", "Identity", "x", "same", RIG_FLOAT);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "has", RIG_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    rig_floats(&rig, 1, "2", (float[]){ 1, 2 });
     for (int i = 0; i < 2; i++) {
-        rig_run(&r);
-        rig_expect(inlay_context_output(r.context, 0), INLAY_BOOL, "", &(uint8_t){ 0 });
-        rig_expect_floats(&r, 1, "2", (float[]){ 1, 2 });
-        rig_floats(&r, 0, "3", (float[]){ 7, 8, 9 });
-        rig_run(&r);
-        rig_expect(inlay_context_output(r.context, 0), INLAY_BOOL, "", &(uint8_t){ 1 });
-        rig_expect_floats(&r, 1, "3", (float[]){ 7, 8, 9 });
-        assert_int_equal(inlay_context_set_input(r.context, 0, NULL, NULL), INLAY_OK);
+        rig_run(&rig);
+        rig_expect(inlay_context_output(rig.context, 0), INLAY_BOOL, "", &(uint8_t){ 0 });
+        rig_expect_floats(&rig, 1, "2", (float[]){ 1, 2 });
+        rig_floats(&rig, 0, "3", (float[]){ 7, 8, 9 });
+        rig_run(&rig);
+        rig_expect(inlay_context_output(rig.context, 0), INLAY_BOOL, "", &(uint8_t){ 1 });
+        rig_expect_floats(&rig, 1, "3", (float[]){ 7, 8, 9 });
+        assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, NULL), INLAY_OK);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Lists of another element type than the model's are refused: kernels were chosen for that type. */
 static void lists_of_another_type(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *item = rig_tensor(INLAY_UINT8, "1", "x"), *list = NULL;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    rig_list_value(&w, MW_INPUT, "l", 4, RIG_FLOAT);
-    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-    mw_node(&w, "SequenceAt", "l,zero", "item");
-    mw_node(&w, "Neg", "item", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    rig_list_value(&wire, MW_INPUT, "l", 4, RIG_FLOAT);
+    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+    mw_node(&wire, "SequenceAt", "l,zero", "item");
+    mw_node(&wire, "Neg", "item", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_UINT8, &item, 1, &list, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 0, list, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, list, &diag), INLAY_SHAPE_MISMATCH);
     inlay_value_unref(list);
     inlay_value_unref(item);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Scan-9 over two inputs: axes and directions of inputs and outputs. State: the sum so far. */
 static void scan_axes_and_directions(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), node;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), node;
     mw_body body;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "s", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "a", RIG_FLOAT, "T,2");
-    mw_value(&w, MW_INPUT, "b", RIG_FLOAT, "2,T");
-    node = mw_node_begin(&w, "Scan", "s,a,b", "final,sums,both");
-    rig_attr_int(&w, "num_scan_inputs", 2);
-    rig_attr_ints(&w, "scan_input_axes", 2, (int64_t[]){ 0, -1 });
-    rig_attr_ints(&w, "scan_input_directions", 2, (int64_t[]){ 0, 1 });
-    rig_attr_ints(&w, "scan_output_axes", 2, (int64_t[]){ 1, 0 });
-    rig_attr_ints(&w, "scan_output_directions", 2, (int64_t[]){ 0, 1 });
-    body = mw_body_begin(&w, "body", "scan_body");
-    mw_value(&w, MW_INPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "a_t", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "b_t", RIG_FLOAT, "2");
-    mw_node(&w, "Add", "a_t,b_t", "ab");
-    mw_node(&w, "Add", "s_in,ab", "s_out");
-    mw_value(&w, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "ab", RIG_FLOAT, "2");
-    mw_body_end(&w, body);
-    wire_end(&w, node);
-    mw_value(&w, MW_OUTPUT, "final", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "both", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "s", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "a", RIG_FLOAT, "T,2");
+    mw_value(&wire, MW_INPUT, "b", RIG_FLOAT, "2,T");
+    node = mw_node_begin(&wire, "Scan", "s,a,b", "final,sums,both");
+    rig_attr_int(&wire, "num_scan_inputs", 2);
+    rig_attr_ints(&wire, "scan_input_axes", 2, (int64_t[]){ 0, -1 });
+    rig_attr_ints(&wire, "scan_input_directions", 2, (int64_t[]){ 0, 1 });
+    rig_attr_ints(&wire, "scan_output_axes", 2, (int64_t[]){ 1, 0 });
+    rig_attr_ints(&wire, "scan_output_directions", 2, (int64_t[]){ 0, 1 });
+    body = mw_body_begin(&wire, "body", "scan_body");
+    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "a_t", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "b_t", RIG_FLOAT, "2");
+    mw_node(&wire, "Add", "a_t,b_t", "ab");
+    mw_node(&wire, "Add", "s_in,ab", "s_out");
+    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "ab", RIG_FLOAT, "2");
+    mw_body_end(&wire, body);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "final", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "both", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int i = 0; i < 2; i++) {
-        rig_floats(&r, 0, "2", (float[]){ 100, 200 });
-        rig_floats(&r, 1, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
-        rig_floats(&r, 2, "2,3", (float[]){ 10, 20, 30, 40, 50, 60 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", (float[]){ 169, 362 });
-        rig_expect_floats(&r, 1, "2,3", (float[]){ 131, 154, 169, 262, 316, 362 });
-        rig_expect_floats(&r, 2, "3,2", (float[]){ 15, 46, 23, 54, 31, 62 });
-        rig_floats(&r, 1, "0,2", (float[]){ 0 });
-        rig_floats(&r, 2, "2,0", (float[]){ 0 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", (float[]){ 100, 200 });
-        rig_expect_floats(&r, 1, "2,0", (float[]){ 0 });
-        rig_expect_floats(&r, 2, "0,2", (float[]){ 0 });
+        rig_floats(&rig, 0, "2", (float[]){ 100, 200 });
+        rig_floats(&rig, 1, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
+        rig_floats(&rig, 2, "2,3", (float[]){ 10, 20, 30, 40, 50, 60 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", (float[]){ 169, 362 });
+        rig_expect_floats(&rig, 1, "2,3", (float[]){ 131, 154, 169, 262, 316, 362 });
+        rig_expect_floats(&rig, 2, "3,2", (float[]){ 15, 46, 23, 54, 31, 62 });
+        rig_floats(&rig, 1, "0,2", (float[]){ 0 });
+        rig_floats(&rig, 2, "2,0", (float[]){ 0 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", (float[]){ 100, 200 });
+        rig_expect_floats(&rig, 1, "2,0", (float[]){ 0 });
+        rig_expect_floats(&rig, 2, "0,2", (float[]){ 0 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Scan-8: a batch, lengths of its entries, a reversed input; inputs that don't belong together. */
 static void scan_of_a_batch(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 3, 8), node;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 3, 8), node;
     mw_body body;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "lens", RIG_INT64, "B");
-    mw_value(&w, MW_INPUT, "s", RIG_FLOAT, "B,1");
-    mw_value(&w, MW_INPUT, "a", RIG_FLOAT, "B,T,1");
-    mw_value(&w, MW_INPUT, "b", RIG_FLOAT, NULL);
-    node = mw_node_begin(&w, "Scan", "lens,s,a,b", "final,sums");
-    rig_attr_int(&w, "num_scan_inputs", 2);
-    rig_attr_ints(&w, "directions", 2, (int64_t[]){ 0, 1 });
-    body = mw_body_begin(&w, "body", "scan_body");
-    mw_value(&w, MW_INPUT, "s_in", RIG_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "a_t", RIG_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "b_t", RIG_FLOAT, "1");
-    mw_node(&w, "Add", "a_t,b_t", "ab");
-    mw_node(&w, "Add", "s_in,ab", "s_out");
-    mw_value(&w, MW_OUTPUT, "s_out", RIG_FLOAT, "1");
-    mw_value(&w, MW_OUTPUT, "ab", RIG_FLOAT, "1");
-    mw_body_end(&w, body);
-    wire_end(&w, node);
-    mw_value(&w, MW_OUTPUT, "final", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "lens", RIG_INT64, "B");
+    mw_value(&wire, MW_INPUT, "s", RIG_FLOAT, "B,1");
+    mw_value(&wire, MW_INPUT, "a", RIG_FLOAT, "B,T,1");
+    mw_value(&wire, MW_INPUT, "b", RIG_FLOAT, NULL);
+    node = mw_node_begin(&wire, "Scan", "lens,s,a,b", "final,sums");
+    rig_attr_int(&wire, "num_scan_inputs", 2);
+    rig_attr_ints(&wire, "directions", 2, (int64_t[]){ 0, 1 });
+    body = mw_body_begin(&wire, "body", "scan_body");
+    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "a_t", RIG_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "b_t", RIG_FLOAT, "1");
+    mw_node(&wire, "Add", "a_t,b_t", "ab");
+    mw_node(&wire, "Add", "s_in,ab", "s_out");
+    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "1");
+    mw_value(&wire, MW_OUTPUT, "ab", RIG_FLOAT, "1");
+    mw_body_end(&wire, body);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "final", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int i = 0; i < 2; i++) {
-        rig_set(&r, 0, INLAY_INT64, "2", (int64_t[]){ 3, 2 });
-        rig_floats(&r, 1, "2,1", (float[]){ 100, 200 });
-        rig_floats(&r, 2, "2,3,1", (float[]){ 1, 2, 3, 4, 5, 6 });
-        rig_floats(&r, 3, "2,3,1", (float[]){ 10, 20, 30, 40, 50, 60 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2,1", (float[]){ 166, 299 });
-        rig_expect_floats(&r, 1, "2,3,1", (float[]){ 31, 22, 13, 54, 45, 0 });
-        rig_floats(&r, 3, "2,1,1", (float[]){ 10, 20 }); /* shorter than a */
-        assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
-        rig_floats(&r, 3, "", (float[]){ 10 });
-        assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+        rig_set(&rig, 0, INLAY_INT64, "2", (int64_t[]){ 3, 2 });
+        rig_floats(&rig, 1, "2,1", (float[]){ 100, 200 });
+        rig_floats(&rig, 2, "2,3,1", (float[]){ 1, 2, 3, 4, 5, 6 });
+        rig_floats(&rig, 3, "2,3,1", (float[]){ 10, 20, 30, 40, 50, 60 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2,1", (float[]){ 166, 299 });
+        rig_expect_floats(&rig, 1, "2,3,1", (float[]){ 31, 22, 13, 54, 45, 0 });
+        rig_floats(&rig, 3, "2,1,1", (float[]){ 10, 20 }); /* shorter than a */
+        assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
+        rig_floats(&rig, 3, "", (float[]){ 10 });
+        assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

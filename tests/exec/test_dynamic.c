@@ -17,133 +17,133 @@ static void chain_behind_nonzero(void **state)
         { { 1, 2, 3, 4, 5, 6 }, "6", { 1, 2, 3, 4, 5, 6 }, 6 },
         { { 0, 0, 0, 0, 0, 9 }, "1", { 9 }, 1 },
     };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,3");
-    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_ints(&w, "vector", 1, 1, (int64_t[]){ 1 });
-    mw_node(&w, "NonZero", "x", "nz");
-    mw_node(&w, "Transpose", "nz", "at");
-    mw_node(&w, "GatherND", "x,at", "y");
-    mw_node(&w, "Shape", "at", "shape");
-    mw_node(&w, "Gather", "shape,zero", "n");
-    mw_node(&w, "Reshape", "n,vector", "count");
-    mw_node(&w, "Neg", "y", "minus");
-    mw_node(&w, "Add", "minus,y", "zeros");
-    rig_node_int(&w, "ReduceSum", "y", "sum", "keepdims", 0);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "n", RIG_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "count", RIG_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "zeros", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,3");
+    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+    rig_ints(&wire, "vector", 1, 1, (int64_t[]){ 1 });
+    mw_node(&wire, "NonZero", "x", "nz");
+    mw_node(&wire, "Transpose", "nz", "at");
+    mw_node(&wire, "GatherND", "x,at", "y");
+    mw_node(&wire, "Shape", "at", "shape");
+    mw_node(&wire, "Gather", "shape,zero", "n");
+    mw_node(&wire, "Reshape", "n,vector", "count");
+    mw_node(&wire, "Neg", "y", "minus");
+    mw_node(&wire, "Add", "minus,y", "zeros");
+    rig_node_int(&wire, "ReduceSum", "y", "sum", "keepdims", 0);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "n", RIG_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "count", RIG_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "zeros", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             float zeros[6] = { 0 }, sum = 0;
 
             for (int k = 0; k < 6; k++)
                 sum += rows[i].x[k];
-            rig_floats(&r, 0, "2,3", rows[i].x);
-            rig_run(&r);
-            rig_expect_floats(&r, 0, rows[i].count, rows[i].y);
-            rig_expect_ints(&r, 1, "", &rows[i].n);
-            rig_expect_ints(&r, 2, "1", &rows[i].n);
-            rig_expect_floats(&r, 3, rows[i].count, zeros);
-            rig_expect_floats(&r, 4, "", &sum);
+            rig_floats(&rig, 0, "2,3", rows[i].x);
+            rig_run(&rig);
+            rig_expect_floats(&rig, 0, rows[i].count, rows[i].y);
+            rig_expect_ints(&rig, 1, "", &rows[i].n);
+            rig_expect_ints(&rig, 2, "1", &rows[i].n);
+            rig_expect_floats(&rig, 3, rows[i].count, zeros);
+            rig_expect_floats(&rig, 4, "", &sum);
         }
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* A step that is sized when it is reached may still have an output of known shape, and a view of that may be an output
  * of the graph. */
 static void known_again_and_a_view_of_it_leaves(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    rig_ints(&w, "square", 1, 2, (int64_t[]){ 1, 1 });
-    mw_node(&w, "NonZero", "x", "nz");
-    rig_node_int(&w, "ReduceSum", "nz", "sum", "keepdims", 0);
-    mw_node(&w, "Reshape", "sum,square", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_INT64, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    rig_ints(&wire, "square", 1, 2, (int64_t[]){ 1, 1 });
+    mw_node(&wire, "NonZero", "x", "nz");
+    rig_node_int(&wire, "ReduceSum", "nz", "sum", "keepdims", 0);
+    mw_node(&wire, "Reshape", "sum,square", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int i = 0; i < 2; i++) {
-        rig_floats(&r, 0, "6", (float[]){ 0, 1, 0, 1, 0, 1 });
-        rig_run(&r);
-        rig_expect_ints(&r, 0, "1,1", (int64_t[]){ 1 + 3 + 5 });
-        rig_floats(&r, 0, "6", (float[]){ 1, 0, 1, 0, 0, 0 });
-        rig_run(&r);
-        rig_expect_ints(&r, 0, "1,1", (int64_t[]){ 2 });
+        rig_floats(&rig, 0, "6", (float[]){ 0, 1, 0, 1, 0, 1 });
+        rig_run(&rig);
+        rig_expect_ints(&rig, 0, "1,1", (int64_t[]){ 1 + 3 + 5 });
+        rig_floats(&rig, 0, "6", (float[]){ 1, 0, 1, 0, 0, 0 });
+        rig_run(&rig);
+        rig_expect_ints(&rig, 0, "1,1", (int64_t[]){ 2 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Unique allocates all of its outputs, also the one whose size inference may know; that one is read by a step that was
  * planned. */
 static void allocated_although_known(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_node(&w, "Unique", "x", "u,first,inverse,counts");
-    mw_node(&w, "Neg", "inverse", "minus");
-    mw_node(&w, "Add", "minus,minus", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "inverse", RIG_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "u", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "counts", RIG_INT64, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    mw_node(&wire, "Unique", "x", "u,first,inverse,counts");
+    mw_node(&wire, "Neg", "inverse", "minus");
+    mw_node(&wire, "Add", "minus,minus", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "inverse", RIG_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "u", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "counts", RIG_INT64, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int i = 0; i < 2; i++) {
-        rig_floats(&r, 0, "6", (float[]){ 5, 4, 5, 3, 4, 5 });
-        rig_run(&r);
-        rig_expect_ints(&r, 0, "6", (int64_t[]){ -4, -2, -4, 0, -2, -4 });
-        rig_expect_ints(&r, 1, "6", (int64_t[]){ 2, 1, 2, 0, 1, 2 });
-        rig_expect_floats(&r, 2, "3", (float[]){ 3, 4, 5 });
-        rig_expect_ints(&r, 3, "3", (int64_t[]){ 1, 2, 3 });
+        rig_floats(&rig, 0, "6", (float[]){ 5, 4, 5, 3, 4, 5 });
+        rig_run(&rig);
+        rig_expect_ints(&rig, 0, "6", (int64_t[]){ -4, -2, -4, 0, -2, -4 });
+        rig_expect_ints(&rig, 1, "6", (int64_t[]){ 2, 1, 2, 0, 1, 2 });
+        rig_expect_floats(&rig, 2, "3", (float[]){ 3, 4, 5 });
+        rig_expect_ints(&rig, 3, "3", (int64_t[]){ 1, 2, 3 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Shapes that are inputs: Reshape, Slice, Range, Expand, ConstantOfShape, each with other data and the same dims. */
 static void shapes_from_data(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_value(&w, MW_INPUT, "shape", RIG_INT64, "2");
-    mw_value(&w, MW_INPUT, "end", RIG_INT64, "1");
-    rig_ints(&w, "zeros", 1, 1, (int64_t[]){ 0 });
-    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_ints(&w, "one", 0, 1, (int64_t[]){ 1 });
-    rig_ints(&w, "none", 1, 0, NULL);
-    mw_node(&w, "Reshape", "x,shape", "y");
-    mw_node(&w, "Slice", "x,zeros,end", "z");
-    mw_node(&w, "Reshape", "end,none", "limit");
-    mw_node(&w, "Range", "zero,limit,one", "range");
-    mw_node(&w, "ConstantOfShape", "shape", "filled");
-    mw_node(&w, "Add", "y,filled", "sum");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "z", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "range", RIG_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    mw_value(&wire, MW_INPUT, "shape", RIG_INT64, "2");
+    mw_value(&wire, MW_INPUT, "end", RIG_INT64, "1");
+    rig_ints(&wire, "zeros", 1, 1, (int64_t[]){ 0 });
+    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+    rig_ints(&wire, "one", 0, 1, (int64_t[]){ 1 });
+    rig_ints(&wire, "none", 1, 0, NULL);
+    mw_node(&wire, "Reshape", "x,shape", "y");
+    mw_node(&wire, "Slice", "x,zeros,end", "z");
+    mw_node(&wire, "Reshape", "end,none", "limit");
+    mw_node(&wire, "Range", "zero,limit,one", "range");
+    mw_node(&wire, "ConstantOfShape", "shape", "filled");
+    mw_node(&wire, "Add", "y,filled", "sum");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "range", RIG_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int64_t i = 0; i < 8; i++) {
         static const char *const shapes[] = { "2,3", "3,2", "6,1", "1,6" };
         static const int64_t dims[][2] = { { 2, 3 }, { 3, 2 }, { 6, 1 }, { 1, 6 } };
@@ -152,47 +152,47 @@ static void shapes_from_data(void **state)
         char text[8];
 
         (void)snprintf(text, sizeof text, "%d", (int)end);
-        rig_floats(&r, 0, "6", x);
-        rig_set(&r, 1, INLAY_INT64, "2", dims[i % 4]);
-        rig_set(&r, 2, INLAY_INT64, "1", &end);
-        rig_run(&r);
-        rig_expect_floats(&r, 0, shapes[i % 4], x);
-        rig_expect_floats(&r, 1, text, x);
-        rig_expect_ints(&r, 2, text, range);
-        rig_expect_floats(&r, 3, shapes[i % 4], x);
+        rig_floats(&rig, 0, "6", x);
+        rig_set(&rig, 1, INLAY_INT64, "2", dims[i % 4]);
+        rig_set(&rig, 2, INLAY_INT64, "1", &end);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, shapes[i % 4], x);
+        rig_expect_floats(&rig, 1, text, x);
+        rig_expect_ints(&rig, 2, text, range);
+        rig_expect_floats(&rig, 3, shapes[i % 4], x);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* A step that fails when it is reached, and works in the next run. */
 static void a_wrong_shape_is_named(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_value(&w, MW_INPUT, "shape", RIG_INT64, "2");
-    n = mw_node_begin(&w, "Reshape", "x,shape", "y");
-    wire_text(&w, 3, "the_reshape");
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    rig_floats(&r, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    mw_value(&wire, MW_INPUT, "shape", RIG_INT64, "2");
+    n = mw_node_begin(&wire, "Reshape", "x,shape", "y");
+    wire_text(&wire, 3, "the_reshape");
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    rig_floats(&rig, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
     for (int i = 0; i < 4; i++) {
-        rig_set(&r, 1, INLAY_INT64, "2", i % 2 == 0 ? (int64_t[]){ 4, 2 } : (int64_t[]){ 3, 2 });
+        rig_set(&rig, 1, INLAY_INT64, "2", i % 2 == 0 ? (int64_t[]){ 4, 2 } : (int64_t[]){ 3, 2 });
         if (i % 2 == 0) {
-            assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+            assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
             assert_non_null(strstr(diag.text, "the_reshape"));
         } else {
-            rig_run(&r);
-            rig_expect_floats(&r, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
+            rig_run(&rig);
+            rig_expect_floats(&rig, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
         }
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* One session of an operator whose inputs mean something else in each rank, which the model leaves open: keys and
@@ -214,43 +214,43 @@ static void ranks_that_a_run_decides(void **state)
         { "1,3,1", "1,1,2,3", { 1, 1, 1, 1, 1, 1 }, { 0 }, "att" },
         { "3", "1,3", { 1, 1, 1 }, { 0 }, "att" },
     };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "q", RIG_FLOAT, NULL);
-    mw_value(&w, MW_INPUT, "k", RIG_FLOAT, NULL);
-    mw_value(&w, MW_INPUT, "v", RIG_FLOAT, NULL);
-    mw_value(&w, MW_INPUT, "m", INLAY_INT32, NULL);
-    n = mw_node_begin(&w, "MultiHeadAttention", "q,k,v,_,m", "y,_,same");
-    wire_text(&w, 3, "att");
-    wire_text(&w, 7, "com.microsoft");
-    rig_attr_int(&w, "num_heads", 1);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "same", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    mw_opset(&w, 8, "com.microsoft", 1);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "q", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_INPUT, "k", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_INPUT, "v", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_INPUT, "m", INLAY_INT32, NULL);
+    n = mw_node_begin(&wire, "MultiHeadAttention", "q,k,v,_,m", "y,_,same");
+    wire_text(&wire, 3, "att");
+    wire_text(&wire, 7, "com.microsoft");
+    rig_attr_int(&wire, "num_heads", 1);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "same", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    rig = rig_open(&wire, NULL);
     for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
         const size_t k = i % (sizeof rows / sizeof rows[0]);
 
-        rig_floats(&r, 0, "1,2,1", (float[]){ 0, 0 });
-        rig_floats(&r, 1, rows[k].keys, (float[]){ 3, 4, 5 });
-        rig_floats(&r, 2, rows[k].keys, (float[]){ 1, 2, 7 });
-        rig_set(&r, 3, INLAY_INT32, rows[k].mask, rows[k].counts);
+        rig_floats(&rig, 0, "1,2,1", (float[]){ 0, 0 });
+        rig_floats(&rig, 1, rows[k].keys, (float[]){ 3, 4, 5 });
+        rig_floats(&rig, 2, rows[k].keys, (float[]){ 1, 2, 7 });
+        rig_set(&rig, 3, INLAY_INT32, rows[k].mask, rows[k].counts);
         if (rows[k].error != NULL) {
-            assert_int_not_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+            assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
             assert_non_null(strstr(diag.text, rows[k].error));
             continue;
         }
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "1,2,1", rows[k].y);
-        rig_expect_floats(&r, 1, "1,1,3,1", (float[]){ 1, 2, 7 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "1,2,1", rows[k].y);
+        rig_expect_floats(&rig, 1, "1,1,3,1", (float[]){ 1, 2, 7 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

@@ -43,56 +43,56 @@ struct answer {
     inlay_value *outputs[2];
 };
 
-static bool try_open(const struct script *s, const char *providers, struct rig *out)
+static bool try_open(const struct script *script, const char *providers, struct rig *out)
 {
     const char *options[] = { "providers", providers, "policy", "priority", "intra_threads", "1", NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, s->text, 17);
-    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+    script_model(&wire, script->text, 17);
+    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
     if (strstr(diag.text, "no provider 'cpu'") == NULL)
-        fail_msg("%s: %s", s->what, diag.text);
-    print_message("%s: %s\n", s->what, diag.text); /* not built */
+        fail_msg("%s: %s", script->what, diag.text);
+    print_message("%s: %s\n", script->what, diag.text); /* not built */
     rig_close(out);
     return false;
 }
 
 /* The inputs of a size are the same whoever asks. */
-static void run_at(struct rig *r, int64_t size)
+static void run_at(struct rig *rig, int64_t size)
 {
-    script_feed_sized(r, size, (uint32_t)size * 7919u + 1u, 0);
-    rig_run(r);
+    script_feed_sized(rig, size, (uint32_t)size * 7919u + 1u, 0);
+    rig_run(rig);
 }
 
-static struct answer fresh_answer(const struct script *s, const char *providers, int64_t size)
+static struct answer fresh_answer(const struct script *script, const char *providers, int64_t size)
 {
-    struct answer a = { 0 };
-    struct rig r;
+    struct answer answer = { 0 };
+    struct rig rig;
 
-    assert_true(try_open(s, providers, &r));
-    run_at(&r, size);
-    a.count = inlay_session_output_count(r.session);
-    assert_true(a.count <= 2);
-    for (uint32_t i = 0; i < a.count; i++)
-        a.outputs[i] = inlay_value_ref(inlay_context_output(r.context, i));
-    rig_close(&r);
-    return a;
+    assert_true(try_open(script, providers, &rig));
+    run_at(&rig, size);
+    answer.count = inlay_session_output_count(rig.session);
+    assert_true(answer.count <= 2);
+    for (uint32_t i = 0; i < answer.count; i++)
+        answer.outputs[i] = inlay_value_ref(inlay_context_output(rig.context, i));
+    rig_close(&rig);
+    return answer;
 }
 
 /* NULL, or what differs. Kernels may be chosen by what was seen first, so sums may be rounded otherwise. */
 static const char *compare(inlay_context *context, const struct answer *want)
 {
     for (uint32_t i = 0; i < want->count; i++) {
-        const inlay_value *got = inlay_context_output(context, i), *w = want->outputs[i];
+        const inlay_value *got = inlay_context_output(context, i), *value = want->outputs[i];
 
-        if (inlay_value_rank(got) != inlay_value_rank(w) ||
-            memcmp(inlay_value_dims(got), inlay_value_dims(w), inlay_value_rank(w) * sizeof(int64_t)) != 0)
+        if (inlay_value_rank(got) != inlay_value_rank(value) ||
+            memcmp(inlay_value_dims(got), inlay_value_dims(value), inlay_value_rank(value) * sizeof(int64_t)) != 0)
             return "another shape";
-        for (int64_t k = 0; k < inlay_value_count(w); k++) {
+        for (int64_t k = 0; k < inlay_value_count(value); k++) {
             const float x = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)got))[k];
-            const float y = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)w))[k];
+            const float y = ((const float *)inlay_value_data((inlay_value *)(uintptr_t)value))[k];
 
             if (!(fabsf(x - y) <= 1e-5f + 1e-5f * fabsf(y)) && !(isnan(x) && isnan(y)))
                 return "another number";
@@ -111,101 +111,101 @@ struct job {
 
 static void *run_job(void *user)
 {
-    struct job *j = user;
+    struct job *job = user;
 
-    for (int i = 0; i < RUNS && j->wrong == NULL; i++) {
+    for (int i = 0; i < RUNS && job->wrong == NULL; i++) {
         /* Growing at first, as decoders do, then any. */
-        j->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&j->seed) * SIZES);
-        run_at(&j->r, j->at);
-        j->wrong = compare(j->r.context, &j->answers[j->at]);
+        job->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&job->seed) * SIZES);
+        run_at(&job->r, job->at);
+        job->wrong = compare(job->r.context, &job->answers[job->at]);
     }
     return NULL;
 }
 
-static void check(const struct script *s, const char *providers)
+static void check(const struct script *script, const char *providers)
 {
     struct answer answers[SIZES + 1] = { { 0 } };
     pthread_t threads[THREADS];
     struct job jobs[THREADS];
-    struct rig r;
+    struct rig rig;
 
-    if (!try_open(s, providers, &r))
+    if (!try_open(script, providers, &rig))
         return;
     for (int64_t size = 1; size <= SIZES; size++)
-        answers[size] = fresh_answer(s, providers, size);
+        answers[size] = fresh_answer(script, providers, size);
     for (uint32_t t = 0; t < THREADS; t++) {
-        jobs[t] = (struct job){ .r = r, .answers = answers, .seed = t + 1 };
-        assert_int_equal(inlay_context_create(r.session, &jobs[t].r.context, NULL), INLAY_OK);
+        jobs[t] = (struct job){ .r = rig, .answers = answers, .seed = t + 1 };
+        assert_int_equal(inlay_context_create(rig.session, &jobs[t].r.context, NULL), INLAY_OK);
     }
-    for (uint32_t t = 0; t < THREADS; t++)
-        assert_int_equal(pthread_create(&threads[t], NULL, run_job, &jobs[t]), 0);
-    for (uint32_t t = 0; t < THREADS; t++)
-        assert_int_equal(pthread_join(threads[t], NULL), 0);
+    for (uint32_t thread = 0; thread < THREADS; thread++)
+        assert_int_equal(pthread_create(&threads[thread], NULL, run_job, &jobs[thread]), 0);
+    for (uint32_t thread = 0; thread < THREADS; thread++)
+        assert_int_equal(pthread_join(threads[thread], NULL), 0);
     for (uint32_t t = 0; t < THREADS; t++) {
         if (jobs[t].wrong != NULL)
-            fail_msg("%s, %s, size %lld: %s than in a fresh session", s->what, providers, (long long)jobs[t].at,
+            fail_msg("%s, %s, size %lld: %s than in a fresh session", script->what, providers, (long long)jobs[t].at,
                      jobs[t].wrong);
         inlay_context_destroy(jobs[t].r.context);
     }
-    assert_true(r.session->main->kept.plan_count <= PLANS_KEPT);
+    assert_true(rig.session->main->kept.plan_count <= PLANS_KEPT);
     for (int64_t size = 1; size <= SIZES; size++)
         for (uint32_t i = 0; i < answers[size].count; i++)
             inlay_value_unref(answers[size].outputs[i]);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void equal_to_fresh_sessions(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < sizeof plugins / sizeof plugins[0]; p++)
+    for (size_t plugin = 0; plugin < sizeof plugins / sizeof plugins[0]; plugin++)
         for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
-            check(&scripts[i], plugins[p]);
+            check(&scripts[i], plugins[plugin]);
 }
 
 /* Sizes that never come again: few plans are kept. Once one has come again whose plan had gone, as many as there are
  * sizes in turns, which then make no plan more; and when there are too many, the oldest go. */
 static void plans_are_kept(void **state)
 {
-    struct rig r;
+    struct rig rig;
     uint64_t made;
 
     (void)state;
-    assert_true(try_open(&scripts[0], "reference", &r));
+    assert_true(try_open(&scripts[0], "reference", &rig));
     for (int64_t size = 1; size <= PLANS_KEPT; size++) {
-        run_at(&r, size);
-        assert_int_equal(r.session->main->kept.plan_count, size < FEW_PLANS_KEPT ? size : FEW_PLANS_KEPT);
+        run_at(&rig, size);
+        assert_int_equal(rig.session->main->kept.plan_count, size < FEW_PLANS_KEPT ? size : FEW_PLANS_KEPT);
     }
-    assert_int_equal(r.session->main->kept.made, PLANS_KEPT);
+    assert_int_equal(rig.session->main->kept.made, PLANS_KEPT);
     for (int64_t size = PLANS_KEPT - FEW_PLANS_KEPT + 1; size <= PLANS_KEPT; size++)
-        run_at(&r, size);
-    assert_int_equal(r.session->main->kept.made, PLANS_KEPT);
+        run_at(&rig, size);
+    assert_int_equal(rig.session->main->kept.made, PLANS_KEPT);
     for (int64_t size = 1; size <= PLANS_KEPT; size++)
-        run_at(&r, size);
-    made = r.session->main->kept.made;
+        run_at(&rig, size);
+    made = rig.session->main->kept.made;
     assert_in_range(made, PLANS_KEPT + 1, 2 * PLANS_KEPT);
     for (int round = 0; round < 3; round++)
         for (int64_t size = 1; size <= PLANS_KEPT; size++)
-            run_at(&r, size);
-    assert_int_equal(r.session->main->kept.made, made);
+            run_at(&rig, size);
+    assert_int_equal(rig.session->main->kept.made, made);
     for (int64_t size = PLANS_KEPT + 1; size <= 100; size++) {
-        run_at(&r, size);
-        assert_int_equal(r.session->main->kept.plan_count, PLANS_KEPT);
+        run_at(&rig, size);
+        assert_int_equal(rig.session->main->kept.plan_count, PLANS_KEPT);
     }
-    assert_int_equal(r.session->main->kept.made, made + 100 - PLANS_KEPT);
-    rig_close(&r);
+    assert_int_equal(rig.session->main->kept.made, made + 100 - PLANS_KEPT);
+    rig_close(&rig);
 }
 
 static void run_rows(struct runner *run, int64_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
     rt_value input;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, 64 }, &v, NULL), INLAY_OK);
-    input = rt_from_value(v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, 64 }, &value, NULL), INLAY_OK);
+    input = rt_from_value(value);
     if (runner_run(run, &input, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_value_unref(v);
+    inlay_value_unref(value);
 }
 
 /* A run of large inputs is no reason to hold their memory for good; and one slab serves all plans. */
@@ -215,12 +215,12 @@ static void memory_is_given_back(void **state)
     run_shared shared;
     struct runner *run = NULL;
     const void *slab;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    assert_true(try_open(&scripts[0], "reference", &r));
+    assert_true(try_open(&scripts[0], "reference", &rig));
     assert_int_equal(run_shared_init(&shared, 1, UINT64_C(1) << 30, NULL), INLAY_OK);
-    assert_int_equal(runner_create(r.session->main, &shared, &run, NULL), INLAY_OK);
+    assert_int_equal(runner_create(rig.session->main, &shared, &run, NULL), INLAY_OK);
     run_rows(run, 20000);
     assert_true(run->plans.slab_bytes > 4 * small);
     for (int64_t rows = 1; rows <= BOUNDS_KEPT; rows++)
@@ -235,7 +235,7 @@ static void memory_is_given_back(void **state)
     }
     runner_destroy(run);
     run_shared_deinit(&shared);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

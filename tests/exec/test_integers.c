@@ -26,40 +26,40 @@ static void put_integers(inlay_dtype dtype, void *to, size_t count, const int64_
         memcpy((char *)to + i * bytes, &values[i], bytes); /* little endian: the low bytes come first */
 }
 
-static void add_constant(struct wire *w, const char *name, inlay_dtype dtype, uint32_t rank, int64_t count,
+static void add_constant(struct wire *wire, const char *name, inlay_dtype dtype, uint32_t rank, int64_t count,
                          const int64_t *values)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     char raw[64];
 
-    mw_tensor_head(w, name, (int)dtype, rank, &count);
+    mw_tensor_head(wire, name, (int)dtype, rank, &count);
     put_integers(dtype, raw, (size_t)count, values);
-    wire_bytes(w, 9, raw, (size_t)count * inlay_dtype_bits(dtype) / 8);
-    wire_end(w, t);
+    wire_bytes(wire, 9, raw, (size_t)count * inlay_dtype_bits(dtype) / 8);
+    wire_end(wire, mark);
 }
 
-static void add_node(struct wire *w, const char *op, const char *name, const char *inputs, const char *outputs,
+static void add_node(struct wire *wire, const char *op, const char *name, const char *inputs, const char *outputs,
                      int64_t fmod)
 {
-    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
 
-    wire_text(w, 3, name);
+    wire_text(wire, 3, name);
     if (fmod != 0)
-        rig_attr_int(w, "fmod", fmod);
-    wire_end(w, n);
+        rig_attr_int(wire, "fmod", fmod);
+    wire_end(wire, mark);
 }
 
 /* Opens and runs; the status, with its text in diag. */
-static inlay_status open_and_run(struct rig *r, struct wire *w, const char *providers, inlay_diag *diag,
-                                 void (*bind)(struct rig *r, const void *user), const void *user)
+static inlay_status open_and_run(struct rig *rig, struct wire *wire, const char *providers, inlay_diag *diag,
+                                 void (*bind)(struct rig *rig, const void *user), const void *user)
 {
     const char *const options[] = { "providers", providers, NULL };
-    inlay_status status = rig_try_open(w, options, r, diag);
+    inlay_status status = rig_try_open(wire, options, rig, diag);
 
     if (status != INLAY_OK)
         return status;
-    bind(r, user);
-    return inlay_context_run(r->context, NULL, diag);
+    bind(rig, user);
+    return inlay_context_run(rig->context, NULL, diag);
 }
 
 /* ------------------------------------------------------------------ division */
@@ -72,20 +72,20 @@ struct division {
     int64_t a[2], b[2];
 };
 
-static void bind_division(struct rig *r, const void *user)
+static void bind_division(struct rig *rig, const void *user)
 {
-    const struct division *d = user;
+    const struct division *division = user;
     char raw[16];
 
-    put_integers(d->dtype, raw, 2, d->a);
-    rig_set(r, 0, d->dtype, d->a_shape, raw);
-    put_integers(d->dtype, raw, 2, d->b);
-    rig_set(r, 1, d->dtype, d->b_shape, raw);
+    put_integers(division->dtype, raw, 2, division->a);
+    rig_set(rig, 0, division->dtype, division->a_shape, raw);
+    put_integers(division->dtype, raw, 2, division->b);
+    rig_set(rig, 1, division->dtype, division->b_shape, raw);
 }
 
-static void bind_nothing(struct rig *r, const void *user)
+static void bind_nothing(struct rig *rig, const void *user)
 {
-    (void)r;
+    (void)rig;
     (void)user;
 }
 
@@ -99,45 +99,46 @@ static void expect_division_error(inlay_status status, const inlay_diag *diag, c
     assert_null(strchr(diag->text, '\n'));
 }
 
-static void divide(const struct division *d, const char *providers, bool constant)
+static void divide(const struct division *division, const char *providers, bool constant)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
-    bool vector = d->b_shape[0] != '\0';
-    struct rig r;
+    bool vector = division->b_shape[0] != '\0';
+    struct rig rig;
 
     if (constant) {
-        add_constant(&w, "a", d->dtype, 1, 2, d->a);
-        add_constant(&w, "b", d->dtype, vector, vector ? 2 : 1, d->b);
+        add_constant(&wire, "a", division->dtype, 1, 2, division->a);
+        add_constant(&wire, "b", division->dtype, vector, vector ? 2 : 1, division->b);
     } else {
-        mw_value(&w, MW_INPUT, "a", (int)d->dtype, d->a_shape);
-        mw_value(&w, MW_INPUT, "b", (int)d->dtype, d->b_shape);
+        mw_value(&wire, MW_INPUT, "a", (int)division->dtype, division->a_shape);
+        mw_value(&wire, MW_INPUT, "b", (int)division->dtype, division->b_shape);
     }
-    add_node(&w, d->op, "half", "a,b", "y", d->fmod);
-    mw_value(&w, MW_OUTPUT, "y", (int)d->dtype, NULL);
-    wire_end(&w, g);
-    expect_division_error(open_and_run(&r, &w, providers, &diag, constant ? bind_nothing : bind_division, d), &diag,
-                          d->op);
-    rig_close(&r);
+    add_node(&wire, division->op, "half", "a,b", "y", division->fmod);
+    mw_value(&wire, MW_OUTPUT, "y", (int)division->dtype, NULL);
+    wire_end(&wire, mark);
+    expect_division_error(
+        open_and_run(&rig, &wire, providers, &diag, constant ? bind_nothing : bind_division, division), &diag,
+        division->op);
+    rig_close(&rig);
 }
 
 static void division_by_zero_names_the_node(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < COUNT(provider_lists); p++)
-        for (size_t t = 0; t < COUNT(integer_types); t++)
+    for (size_t provider_list = 0; provider_list < COUNT(provider_lists); provider_list++)
+        for (size_t type = 0; type < COUNT(integer_types); type++)
             for (int op = 0; op < 3; op++) {
-                struct division d = {
-                    op == 0 ? "Div" : "Mod", op == 2, integer_types[t], "2", "2", { 7, 9 }, { 2, 0 }
+                struct division division = {
+                    op == 0 ? "Div" : "Mod", op == 2, integer_types[type], "2", "2", { 7, 9 }, { 2, 0 }
                 };
 
-                divide(&d, provider_lists[p], false);
-                divide(&d, provider_lists[p], true);
-                d.b_shape = "";
-                d.b[0] = 0;
-                divide(&d, provider_lists[p], false);
-                divide(&d, provider_lists[p], true);
+                divide(&division, provider_lists[provider_list], false);
+                divide(&division, provider_lists[provider_list], true);
+                division.b_shape = "";
+                division.b[0] = 0;
+                divide(&division, provider_lists[provider_list], false);
+                divide(&division, provider_lists[provider_list], true);
             }
 }
 
@@ -149,23 +150,23 @@ static void sizes_divided_by_zero(void **state)
     (void)state;
     for (int op = 0; op < 2; op++) {
         const char *name = op == 0 ? "Div" : "Mod";
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "N");
-        rig_ints(&w, "zero", 0, 1, &zero);
-        rig_ints(&w, "first", 0, 1, &first);
-        mw_node(&w, "Shape", "x", "shape");
-        mw_node(&w, "Gather", "shape,first", "n");
-        add_node(&w, name, "half", "n,zero", "y", 0);
-        mw_value(&w, MW_OUTPUT, "y", RIG_INT64, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, NULL);
-        rig_floats(&r, 0, "3", (float[]){ 1, 2, 3 });
-        expect_division_error(inlay_context_run(r.context, NULL, &diag), &diag, name);
-        rig_close(&r);
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
+        rig_ints(&wire, "zero", 0, 1, &zero);
+        rig_ints(&wire, "first", 0, 1, &first);
+        mw_node(&wire, "Shape", "x", "shape");
+        mw_node(&wire, "Gather", "shape,first", "n");
+        add_node(&wire, name, "half", "n,zero", "y", 0);
+        mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
+        rig_floats(&rig, 0, "3", (float[]){ 1, 2, 3 });
+        expect_division_error(inlay_context_run(rig.context, NULL, &diag), &diag, name);
+        rig_close(&rig);
     }
 }
 
@@ -202,49 +203,49 @@ static void fold_into_zero(void *by_zero)
 static void failures_leave_no_memory(void **state)
 {
     struct division by_zero = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "a", INLAY_INT32, "2");
-    mw_value(&w, MW_INPUT, "b", INLAY_INT32, "2");
-    add_node(&w, "Div", "half", "a,b", "y", 0);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, (const char *const[]){ "intra_threads", "1", NULL });
-    bind_division(&r, &by_zero);
-    assert_false(leaks(run_into_zero, r.context));
-    rig_close(&r);
+    mw_value(&wire, MW_INPUT, "a", INLAY_INT32, "2");
+    mw_value(&wire, MW_INPUT, "b", INLAY_INT32, "2");
+    add_node(&wire, "Div", "half", "a,b", "y", 0);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, (const char *const[]){ "intra_threads", "1", NULL });
+    bind_division(&rig, &by_zero);
+    assert_false(leaks(run_into_zero, rig.context));
+    rig_close(&rig);
     assert_false(leaks(fold_into_zero, &by_zero));
 }
 
 /* Nothing is divided: no error. And floats have infinities. */
 static void zero_that_divides_nothing(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "a", INLAY_INT32, "N");
-    mw_value(&w, MW_INPUT, "b", INLAY_INT32, "");
-    mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "g", RIG_FLOAT, "1");
-    mw_node(&w, "Div", "a,b", "y");
-    mw_node(&w, "Div", "f,g", "z");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
-    mw_value(&w, MW_OUTPUT, "z", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    rig_set(&r, 0, INLAY_INT32, "0", &(int32_t){ 0 });
-    rig_set(&r, 1, INLAY_INT32, "", &(int32_t){ 0 });
-    rig_floats(&r, 2, "1", (float[]){ -3 });
-    rig_floats(&r, 3, "1", (float[]){ 0 });
-    rig_run(&r);
-    rig_expect(inlay_context_output(r.context, 0), INLAY_INT32, "0", &(int32_t){ 0 });
-    rig_expect_floats(&r, 1, "1", (float[]){ -INFINITY });
-    rig_close(&r);
+    mw_value(&wire, MW_INPUT, "a", INLAY_INT32, "N");
+    mw_value(&wire, MW_INPUT, "b", INLAY_INT32, "");
+    mw_value(&wire, MW_INPUT, "f", RIG_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "g", RIG_FLOAT, "1");
+    mw_node(&wire, "Div", "a,b", "y");
+    mw_node(&wire, "Div", "f,g", "z");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    rig_set(&rig, 0, INLAY_INT32, "0", &(int32_t){ 0 });
+    rig_set(&rig, 1, INLAY_INT32, "", &(int32_t){ 0 });
+    rig_floats(&rig, 2, "1", (float[]){ -3 });
+    rig_floats(&rig, 3, "1", (float[]){ 0 });
+    rig_run(&rig);
+    rig_expect(inlay_context_output(rig.context, 0), INLAY_INT32, "0", &(int32_t){ 0 });
+    rig_expect_floats(&rig, 1, "1", (float[]){ -INFINITY });
+    rig_close(&rig);
 }
 
 /* The lowest number divided by -1 wraps, its rest is 0: in vectors, alone, and folded. */
@@ -253,31 +254,31 @@ static void lowest_by_minus_one(void **state)
     enum { LONG = 70 };
 
     (void)state;
-    for (size_t t = 0; t < 4; t++) {
-        const inlay_dtype dtype = integer_types[t];
+    for (size_t type = 0; type < 4; type++) {
+        const inlay_dtype dtype = integer_types[type];
         const int64_t lowest = dtype == INLAY_INT64 ? INT64_MIN : -(INT64_C(1) << (inlay_dtype_bits(dtype) - 1)),
                       minus = -1;
         int64_t many[LONG], zeros[LONG] = { 0 };
         char raw[LONG * 8], none[LONG * 8];
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "a", (int)dtype, "N");
-        add_constant(&w, "b", dtype, 0, 1, &minus);
-        add_constant(&w, "c", dtype, 1, 1, &lowest);
-        add_node(&w, "Div", "d", "a,b", "y", 0);
-        add_node(&w, "Mod", "m", "a,b", "rest", 0);
-        add_node(&w, "Mod", "f", "a,b", "rest_c", 1);
-        add_node(&w, "Div", "e", "c,b", "folded", 0);
-        add_node(&w, "Mod", "n", "c,b", "folded_rest", 0);
-        mw_value(&w, MW_OUTPUT, "y", (int)dtype, NULL);
-        mw_value(&w, MW_OUTPUT, "rest", (int)dtype, NULL);
-        mw_value(&w, MW_OUTPUT, "rest_c", (int)dtype, NULL);
-        mw_value(&w, MW_OUTPUT, "folded", (int)dtype, NULL);
-        mw_value(&w, MW_OUTPUT, "folded_rest", (int)dtype, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, NULL);
+        mw_value(&wire, MW_INPUT, "a", (int)dtype, "N");
+        add_constant(&wire, "b", dtype, 0, 1, &minus);
+        add_constant(&wire, "c", dtype, 1, 1, &lowest);
+        add_node(&wire, "Div", "d", "a,b", "y", 0);
+        add_node(&wire, "Mod", "m", "a,b", "rest", 0);
+        add_node(&wire, "Mod", "f", "a,b", "rest_c", 1);
+        add_node(&wire, "Div", "e", "c,b", "folded", 0);
+        add_node(&wire, "Mod", "n", "c,b", "folded_rest", 0);
+        mw_value(&wire, MW_OUTPUT, "y", (int)dtype, NULL);
+        mw_value(&wire, MW_OUTPUT, "rest", (int)dtype, NULL);
+        mw_value(&wire, MW_OUTPUT, "rest_c", (int)dtype, NULL);
+        mw_value(&wire, MW_OUTPUT, "folded", (int)dtype, NULL);
+        mw_value(&wire, MW_OUTPUT, "folded_rest", (int)dtype, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
         for (size_t i = 0; i < LONG; i++)
             many[i] = lowest;
         put_integers(dtype, raw, LONG, many);
@@ -285,15 +286,15 @@ static void lowest_by_minus_one(void **state)
         for (int round = 0; round < 2; round++) {
             const char *shape = round == 0 ? "70" : "1";
 
-            rig_set(&r, 0, dtype, shape, raw);
-            rig_run(&r);
-            rig_expect(inlay_context_output(r.context, 0), dtype, shape, raw);
-            rig_expect(inlay_context_output(r.context, 1), dtype, shape, none);
-            rig_expect(inlay_context_output(r.context, 2), dtype, shape, none);
-            rig_expect(inlay_context_output(r.context, 3), dtype, "1", raw);
-            rig_expect(inlay_context_output(r.context, 4), dtype, "1", none);
+            rig_set(&rig, 0, dtype, shape, raw);
+            rig_run(&rig);
+            rig_expect(inlay_context_output(rig.context, 0), dtype, shape, raw);
+            rig_expect(inlay_context_output(rig.context, 1), dtype, shape, none);
+            rig_expect(inlay_context_output(rig.context, 2), dtype, shape, none);
+            rig_expect(inlay_context_output(rig.context, 3), dtype, "1", raw);
+            rig_expect(inlay_context_output(rig.context, 4), dtype, "1", none);
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -319,18 +320,18 @@ static const struct {
     { INLAY_BOOL, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
 };
 
-static void add_floats(struct wire *w, const char *name, inlay_dtype dtype)
+static void add_floats(struct wire *wire, const char *name, inlay_dtype dtype)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     const int64_t count = VALUES;
     float single[VALUES];
 
     for (int i = 0; i < VALUES; i++)
         single[i] = (float)cast_from[i];
-    mw_tensor_head(w, name, (int)dtype, 1, &count);
-    wire_bytes(w, 9, dtype == INLAY_FLOAT ? (const void *)single : (const void *)cast_from,
+    mw_tensor_head(wire, name, (int)dtype, 1, &count);
+    wire_bytes(wire, 9, dtype == INLAY_FLOAT ? (const void *)single : (const void *)cast_from,
                dtype == INLAY_FLOAT ? sizeof single : sizeof cast_from);
-    wire_end(w, t);
+    wire_end(wire, mark);
 }
 
 /* From float and double, in vectors of several lengths and one at a time, folded, by CastLike: always the same. */
@@ -342,48 +343,48 @@ static void one_cast(inlay_dtype from, size_t row, const char *providers)
     const char *const options[] = { "providers", providers, NULL };
     char x[TIMES * VALUES * 8], y[TIMES * VALUES * 8];
     const int64_t zero = 0;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
-    mw_value(&w, MW_INPUT, "x", (int)from, "N");
-    add_floats(&w, "known", from);
-    add_constant(&w, "like", to, 0, 1, &zero);
-    rig_node_int(&w, "Cast", "x", "y", "to", (int64_t)to);
-    rig_node_int(&w, "Cast", "known", "folded", "to", (int64_t)to);
-    mw_node(&w, "CastLike", "x,like", "z");
-    mw_value(&w, MW_OUTPUT, "y", (int)to, NULL);
-    mw_value(&w, MW_OUTPUT, "folded", (int)to, NULL);
-    mw_value(&w, MW_OUTPUT, "z", (int)to, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, options);
+    mw_value(&wire, MW_INPUT, "x", (int)from, "N");
+    add_floats(&wire, "known", from);
+    add_constant(&wire, "like", to, 0, 1, &zero);
+    rig_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
+    rig_node_int(&wire, "Cast", "known", "folded", "to", (int64_t)to);
+    mw_node(&wire, "CastLike", "x,like", "z");
+    mw_value(&wire, MW_OUTPUT, "y", (int)to, NULL);
+    mw_value(&wire, MW_OUTPUT, "folded", (int)to, NULL);
+    mw_value(&wire, MW_OUTPUT, "z", (int)to, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, options);
     for (int i = 0; i < TIMES * VALUES; i++) {
         float single = (float)cast_from[i % VALUES];
 
         memcpy(x + (size_t)i * bytes, from == INLAY_FLOAT ? (const void *)&single : &cast_from[i % VALUES], bytes);
         put_integers(to, y + (size_t)i * result, 1, &cast_rows[row].want[i % VALUES]);
     }
-    rig_set(&r, 0, from, "84", x);
-    rig_run(&r);
-    rig_expect(inlay_context_output(r.context, 0), to, "84", y);
-    rig_expect(inlay_context_output(r.context, 1), to, "12", y);
-    rig_expect(inlay_context_output(r.context, 2), to, "84", y);
+    rig_set(&rig, 0, from, "84", x);
+    rig_run(&rig);
+    rig_expect(inlay_context_output(rig.context, 0), to, "84", y);
+    rig_expect(inlay_context_output(rig.context, 1), to, "12", y);
+    rig_expect(inlay_context_output(rig.context, 2), to, "84", y);
     for (int i = 0; i < VALUES; i++) {
-        rig_set(&r, 0, from, "1", x + (size_t)i * bytes);
-        rig_run(&r);
-        rig_expect(inlay_context_output(r.context, 0), to, "1", y + (size_t)i * result);
-        rig_expect(inlay_context_output(r.context, 2), to, "1", y + (size_t)i * result);
+        rig_set(&rig, 0, from, "1", x + (size_t)i * bytes);
+        rig_run(&rig);
+        rig_expect(inlay_context_output(rig.context, 0), to, "1", y + (size_t)i * result);
+        rig_expect(inlay_context_output(rig.context, 2), to, "1", y + (size_t)i * result);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void floats_beyond_an_integer_type(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < COUNT(provider_lists); p++)
+    for (size_t provider_list = 0; provider_list < COUNT(provider_lists); provider_list++)
         for (size_t i = 0; i < COUNT(cast_rows); i++) {
-            one_cast(INLAY_FLOAT, i, provider_lists[p]);
-            one_cast(INLAY_DOUBLE, i, provider_lists[p]);
+            one_cast(INLAY_FLOAT, i, provider_lists[provider_list]);
+            one_cast(INLAY_DOUBLE, i, provider_lists[provider_list]);
         }
 }
 
@@ -398,28 +399,28 @@ static void texts_and_detours(void **state)
         const inlay_dtype to = cast_rows[i].to;
         char y[VALUES * 8];
         float single[VALUES];
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_STRING, "N");
-        mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "N");
-        rig_node_int(&w, "Cast", "x", "y", "to", (int64_t)to);
-        rig_node_int(&w, "Cast", "f", "wide", "to", INLAY_DOUBLE);
-        rig_node_int(&w, "Cast", "wide", "z", "to", (int64_t)to);
-        mw_value(&w, MW_OUTPUT, "y", (int)to, NULL);
-        mw_value(&w, MW_OUTPUT, "z", (int)to, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, NULL);
+        mw_value(&wire, MW_INPUT, "x", RIG_STRING, "N");
+        mw_value(&wire, MW_INPUT, "f", RIG_FLOAT, "N");
+        rig_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
+        rig_node_int(&wire, "Cast", "f", "wide", "to", INLAY_DOUBLE);
+        rig_node_int(&wire, "Cast", "wide", "z", "to", (int64_t)to);
+        mw_value(&wire, MW_OUTPUT, "y", (int)to, NULL);
+        mw_value(&wire, MW_OUTPUT, "z", (int)to, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, NULL);
         for (int k = 0; k < VALUES; k++)
             single[k] = (float)cast_from[k];
         put_integers(to, y, VALUES, cast_rows[i].want);
-        rig_bind(&r, 0, rig_texts(VALUES, texts));
-        rig_floats(&r, 1, "12", single);
-        rig_run(&r);
-        rig_expect(inlay_context_output(r.context, 0), to, "12", y);
-        rig_expect(inlay_context_output(r.context, 1), to, "12", y);
-        rig_close(&r);
+        rig_bind(&rig, 0, rig_texts(VALUES, texts));
+        rig_floats(&rig, 1, "12", single);
+        rig_run(&rig);
+        rig_expect(inlay_context_output(rig.context, 0), to, "12", y);
+        rig_expect(inlay_context_output(rig.context, 1), to, "12", y);
+        rig_close(&rig);
     }
 }
 
@@ -477,7 +478,7 @@ static size_t size_bytes(const size_row *row, char *raw)
     return (size_t)row->count * inlay_dtype_bits(row->dtype) / 8;
 }
 
-static void bind_sizes(struct rig *r, const void *user)
+static void bind_sizes(struct rig *rig, const void *user)
 {
     const size_row *row = user;
     char raw[32], shape[4] = "";
@@ -485,48 +486,48 @@ static void bind_sizes(struct rig *r, const void *user)
     (void)size_bytes(row, raw);
     if (row->rank > 0)
         (void)snprintf(shape, sizeof shape, "%u", row->count);
-    rig_floats(r, 0, "2,3", (float[]){ 1, 2, 3, 4, 5, 6 });
-    if (inlay_session_input_count(r->session) > 1)
-        rig_set(r, 1, row->dtype, shape, raw);
+    rig_floats(rig, 0, "2,3", (float[]){ 1, 2, 3, 4, 5, 6 });
+    if (inlay_session_input_count(rig->session) > 1)
+        rig_set(rig, 1, row->dtype, shape, raw);
 }
 
 static void one_size(const size_row *row, bool constant)
 {
     const int64_t zero = 0, one = 1, low = INT64_MIN + 9, dims[1] = { row->count };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     char raw[32], shape[4] = "";
-    struct rig r;
+    struct rig rig;
 
     if (row->rank > 0)
         (void)snprintf(shape, sizeof shape, "%u", row->count);
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2,3");
-    rig_ints(&w, "zero", 0, 1, &zero);
-    rig_ints(&w, "one", 0, 1, &one);
-    rig_ints(&w, "low", 0, 1, &low);
-    rig_scalar(&w, "zero_f", RIG_FLOAT, 0);
-    rig_scalar(&w, "one_f", RIG_FLOAT, 1);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,3");
+    rig_ints(&wire, "zero", 0, 1, &zero);
+    rig_ints(&wire, "one", 0, 1, &one);
+    rig_ints(&wire, "low", 0, 1, &low);
+    rig_scalar(&wire, "zero_f", RIG_FLOAT, 0);
+    rig_scalar(&wire, "one_f", RIG_FLOAT, 1);
     if (constant) {
-        wire_mark t = wire_begin(&w, MW_INITIALIZER);
+        wire_mark t = wire_begin(&wire, MW_INITIALIZER);
 
-        mw_tensor_head(&w, "v", (int)row->dtype, row->rank, dims);
-        wire_bytes(&w, 9, raw, size_bytes(row, raw));
-        wire_end(&w, t);
+        mw_tensor_head(&wire, "v", (int)row->dtype, row->rank, dims);
+        wire_bytes(&wire, 9, raw, size_bytes(row, raw));
+        wire_end(&wire, t);
     } else {
-        mw_value(&w, MW_INPUT, "v", (int)row->dtype, shape);
+        mw_value(&wire, MW_INPUT, "v", (int)row->dtype, shape);
     }
-    add_node(&w, row->op, "big", row->inputs, "y", 0);
-    mw_value(&w, MW_OUTPUT, "y", strcmp(row->op, "Range") == 0 ? (int)row->dtype : RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    status = open_and_run(&r, &w, "reference", &diag, bind_sizes, row);
+    add_node(&wire, row->op, "big", row->inputs, "y", 0);
+    mw_value(&wire, MW_OUTPUT, "y", strcmp(row->op, "Range") == 0 ? (int)row->dtype : RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    status = open_and_run(&rig, &wire, "reference", &diag, bind_sizes, row);
     if (status != row->status || strstr(diag.text, "'big'") == NULL || strstr(diag.text, row->op) == NULL)
         fail_msg("%s of %g, %g: %d, %s", row->op, row->values[0], row->values[1], (int)status, diag.text);
     if (row->status == INLAY_LIMIT_EXCEEDED)
         assert_non_null(strstr(diag.text, "more elements than memory can hold"));
     assert_null(strchr(diag.text, '\n'));
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void sizes_beyond_memory(void **state)

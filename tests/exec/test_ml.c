@@ -145,7 +145,7 @@ static uint32_t cut(char *text, char **out)
     return n;
 }
 
-static void add_attribute(struct wire *w, char *text)
+static void add_attribute(struct wire *wire, char *text)
 {
     static const struct {
         char kind;
@@ -154,22 +154,22 @@ static void add_attribute(struct wire *w, char *text)
     char *name = text, *kind = strchr(text, '='), *values[ROOM];
     uint32_t n;
     int type = 0;
-    wire_mark a;
+    wire_mark mark;
 
     *kind++ = '\0';
     n = cut(kind + 2, values);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         type = kinds[i].kind == *kind ? kinds[i].type : type;
-    a = rig_attr_begin(w, name, type);
+    mark = rig_attr_begin(wire, name, type);
     for (uint32_t i = 0; i < n; i++) {
         if (*kind == 'f' || *kind == 'F')
-            wire_float(w, *kind == 'f' ? 2 : 7, strtof(values[i], NULL));
+            wire_float(wire, *kind == 'f' ? 2 : 7, strtof(values[i], NULL));
         else if (*kind == 'i' || *kind == 'I')
-            wire_int(w, *kind == 'i' ? 3 : 8, strtoll(values[i], NULL, 10));
+            wire_int(wire, *kind == 'i' ? 3 : 8, strtoll(values[i], NULL, 10));
         else
-            wire_text(w, *kind == 's' ? 4 : 9, values[i]);
+            wire_text(wire, *kind == 's' ? 4 : 9, values[i]);
     }
-    wire_end(w, a);
+    wire_end(wire, mark);
 }
 
 struct tensor {
@@ -189,50 +189,51 @@ static uint32_t parse(const char *text, struct tensor *out)
     (void)snprintf(copy, sizeof copy, "%s", text);
     for (char *t = strtok_r(copy, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save), n++) {
         char *end = strchr(t, ']'), *values = strchr(t, '=');
-        struct tensor *x = &out[n];
+        struct tensor *tensor = &out[n];
 
         assert_in_range(n, 0, TENSORS - 1);
         *end = '\0';
-        x->dtype = *t == 'f' ? INLAY_FLOAT : *t == 'i' ? INLAY_INT64 : INLAY_STRING;
-        (void)snprintf(x->dims, sizeof x->dims, "%s", t + 2);
-        (void)snprintf(x->room, sizeof x->room, "%s", values != NULL ? values + 1 : "");
-        x->count = cut(x->room, x->texts);
+        tensor->dtype = *t == 'f' ? INLAY_FLOAT : *t == 'i' ? INLAY_INT64 : INLAY_STRING;
+        (void)snprintf(tensor->dims, sizeof tensor->dims, "%s", t + 2);
+        (void)snprintf(tensor->room, sizeof tensor->room, "%s", values != NULL ? values + 1 : "");
+        tensor->count = cut(tensor->room, tensor->texts);
     }
     return n;
 }
 
-static void bind(struct rig *r, uint32_t input, const struct tensor *x)
+static void bind(struct rig *rig, uint32_t input, const struct tensor *tensor)
 {
     float floats[ROOM];
     int64_t ints[ROOM];
 
-    for (uint32_t i = 0; i < x->count; i++) {
-        floats[i] = strtof(x->texts[i], NULL);
-        ints[i] = strtoll(x->texts[i], NULL, 10);
+    for (uint32_t i = 0; i < tensor->count; i++) {
+        floats[i] = strtof(tensor->texts[i], NULL);
+        ints[i] = strtoll(tensor->texts[i], NULL, 10);
     }
-    if (x->dtype == INLAY_STRING)
-        rig_bind(r, input, rig_texts(x->count, (const char *const *)x->texts));
+    if (tensor->dtype == INLAY_STRING)
+        rig_bind(rig, input, rig_texts(tensor->count, (const char *const *)tensor->texts));
     else
-        rig_set(r, input, x->dtype, x->dims, x->dtype == INLAY_FLOAT ? (const void *)floats : (const void *)ints);
+        rig_set(rig, input, tensor->dtype, tensor->dims,
+                tensor->dtype == INLAY_FLOAT ? (const void *)floats : (const void *)ints);
 }
 
-static void expect(const struct row *at, struct rig *r, uint32_t output, const struct tensor *want)
+static void expect(const struct row *at, struct rig *rig, uint32_t output, const struct tensor *want)
 {
-    const inlay_value *v = inlay_context_output(r->context, output);
+    const inlay_value *value = inlay_context_output(rig->context, output);
     int64_t dims[INLAY_MAX_RANK];
 
-    assert_int_equal(inlay_value_dtype(v), want->dtype);
-    assert_int_equal(inlay_value_rank(v), rig_dims(want->dims, dims));
-    for (uint32_t d = 0; d < inlay_value_rank(v); d++)
-        assert_int_equal(inlay_value_dims(v)[d], dims[d]);
+    assert_int_equal(inlay_value_dtype(value), want->dtype);
+    assert_int_equal(inlay_value_rank(value), rig_dims(want->dims, dims));
+    for (uint32_t d = 0; d < inlay_value_rank(value); d++)
+        assert_int_equal(inlay_value_dims(value)[d], dims[d]);
     if (want->count == 0) /* of any elements */
         return;
-    assert_int_equal(inlay_value_count(v), want->count);
+    assert_int_equal(inlay_value_count(value), want->count);
     if (want->dtype == INLAY_STRING)
-        rig_expect_texts(v, want->count, (const char *const *)want->texts);
+        rig_expect_texts(value, want->count, (const char *const *)want->texts);
     for (uint32_t i = 0; want->dtype != INLAY_STRING && i < want->count; i++) {
-        double got = want->dtype == INLAY_FLOAT ? (double)((const float *)inlay_value_data(v))[i]
-                                                : (double)((const int64_t *)inlay_value_data(v))[i];
+        double got = want->dtype == INLAY_FLOAT ? (double)((const float *)inlay_value_data(value))[i]
+                                                : (double)((const int64_t *)inlay_value_data(value))[i];
 
         if (!(fabs(got - strtod(want->texts[i], NULL)) <= 1e-6 * (1 + fabs(got))))
             fail_msg("%s, %s: element %u is %g instead of %s", at->op, at->attrs, i, got, want->texts[i]);
@@ -244,36 +245,36 @@ static void run_row(const struct row *at, const char *domain)
     static struct tensor in[TENSORS], out[TENSORS];
     const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
     char copy[1024], *save = NULL, name[2] = "a";
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    struct rig r;
+    struct rig rig;
 
     for (uint32_t i = 0; i < ins; i++, name[0]++)
-        mw_value(&w, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
-    n = mw_node_begin(&w, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
-    wire_text(&w, 7, domain);
+        mw_value(&wire, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
+    n = mw_node_begin(&wire, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
+    wire_text(&wire, 7, domain);
     (void)snprintf(copy, sizeof copy, "%s", at->attrs);
     for (char *t = strtok_r(copy, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
-        add_attribute(&w, t);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", (int)out[0].dtype, NULL);
+        add_attribute(&wire, t);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", (int)out[0].dtype, NULL);
     if (outs > 1)
-        mw_value(&w, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
-    wire_end(&w, g);
-    mw_opset(&w, 8, domain, at->version);
-    status = rig_try_open(&w, NULL, &r, &diag);
+        mw_value(&wire, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, domain, at->version);
+    status = rig_try_open(&wire, NULL, &rig, &diag);
     for (uint32_t i = 0; status == INLAY_OK && i < ins; i++)
-        bind(&r, i, &in[i]);
+        bind(&rig, i, &in[i]);
     if (status == INLAY_OK)
-        status = inlay_context_run(r.context, NULL, &diag);
+        status = inlay_context_run(rig.context, NULL, &diag);
     if ((status == INLAY_OK) != (at->message == NULL) ||
         (at->message != NULL && strstr(diag.text, at->message) == NULL))
         fail_msg("%s, %s: %d, '%s'", at->op, at->attrs, (int)status, diag.text);
     for (uint32_t i = 0; status == INLAY_OK && i < outs; i++)
-        expect(at, &r, i, &out[i]);
-    rig_close(&r);
+        expect(at, &rig, i, &out[i]);
+    rig_close(&rig);
 }
 
 static void by_hand(void **state)
@@ -302,12 +303,12 @@ static const char *const grid_transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "S
 static void run_grid(const char *weights, const char *base, int id, const char *transform, const char *record)
 {
     char attributes[512], copy[256], *save = NULL;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     const bool is_probit = strcmp(transform, "PROBIT") == 0;
     const float x[] = { 0, 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)snprintf(
         attributes, sizeof attributes,
@@ -316,25 +317,26 @@ static void run_grid(const char *weights, const char *base, int id, const char *
         "class_nodeids=I:1,2;class_ids=I:%d,%d;class_weights=F:%s;classlabels_int64s=I:0,1;post_transform=s:%s%s"
         "%s",
         id, id, weights, transform, base[0] != '\0' ? ";base_values=F:" : "", base);
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "2,1");
-    n = mw_node_begin(&w, "TreeEnsembleClassifier", "a", "y,z");
-    wire_text(&w, 7, "ai.onnx.ml");
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "2,1");
+    n = mw_node_begin(&wire, "TreeEnsembleClassifier", "a", "y,z");
+    wire_text(&wire, 7, "ai.onnx.ml");
     (void)snprintf(copy, sizeof copy, "%s", record);
     for (char *t = strtok_r(attributes, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
-        add_attribute(&w, t);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_INT64, NULL);
-    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(&w, g);
-    mw_opset(&w, 8, "ai.onnx.ml", 1);
-    assert_int_equal(rig_try_open(&w, NULL, &r, &diag), INLAY_OK);
-    rig_set(&r, 0, INLAY_FLOAT, "2,1", x);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_OK);
+        add_attribute(&wire, t);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT64, NULL);
+    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "ai.onnx.ml", 1);
+    assert_int_equal(rig_try_open(&wire, NULL, &rig, &diag), INLAY_OK);
+    rig_set(&rig, 0, INLAY_FLOAT, "2,1", x);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
     save = NULL;
     for (int i = 0; i < 6; i++) {
         const char *want = strtok_r(i == 0 ? copy : NULL, " ", &save);
-        const double got = i < 2 ? (double)((const int64_t *)inlay_value_data(inlay_context_output(r.context, 0)))[i]
-                                 : (double)((const float *)inlay_value_data(inlay_context_output(r.context, 1)))[i - 2];
+        const double got = i < 2
+                               ? (double)((const int64_t *)inlay_value_data(inlay_context_output(rig.context, 0)))[i]
+                               : (double)((const float *)inlay_value_data(inlay_context_output(rig.context, 1)))[i - 2];
         const double value = strtod(want, NULL);
         /* its inverse of the error function is a formula of four digits */
         const double allowed = (is_probit ? 3e-4 : 2e-6) * (1 + fabs(value));
@@ -343,7 +345,7 @@ static void run_grid(const char *weights, const char *base, int id, const char *
             fail_msg("weights %s of class %d, base_values '%s', %s: %s %d is %g instead of %s", weights, id, base,
                      transform, i < 2 ? "label" : "score", i < 2 ? i : i - 2, got, want);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void one_class_of_two(void **state)
@@ -351,16 +353,17 @@ static void one_class_of_two(void **state)
     const char *const *record = tree_grid;
 
     (void)state;
-    for (size_t w = 0; w < sizeof grid_weights / sizeof grid_weights[0]; w++) {
+    for (size_t weight = 0; weight < sizeof grid_weights / sizeof grid_weights[0]; weight++) {
         for (size_t b = 0; b < sizeof grid_bases / sizeof grid_bases[0]; b++) {
             for (int id = 0; id < 2; id++, record++) {
                 const char *at = *record;
 
-                for (size_t t = 0; t < sizeof grid_transforms / sizeof grid_transforms[0]; t++) {
+                for (size_t transform = 0; transform < sizeof grid_transforms / sizeof grid_transforms[0];
+                     transform++) {
                     char one[128];
 
                     (void)snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "|"), at);
-                    run_grid(grid_weights[w], grid_bases[b], id, grid_transforms[t], one);
+                    run_grid(grid_weights[weight], grid_bases[b], id, grid_transforms[transform], one);
                     at += strcspn(at, "|") + 1;
                 }
             }

@@ -6,42 +6,42 @@
 #include "session/session.h"
 
 /* "Neg If{Abs|Relu} Add" */
-static void list_ops(const struct graph *g, char *text, size_t bytes)
+static void list_ops(const struct graph *graph, char *text, size_t bytes)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const graph_node *n = g->nodes[i];
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
         size_t used = strlen(text);
 
-        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", n->info.op_type.data);
-        for (uint32_t b = 0; b < n->body_count; b++) {
+        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", node->info.op_type.data);
+        for (uint32_t b = 0; b < node->body_count; b++) {
             used = strlen(text);
             (void)snprintf(text + used, bytes - used, "%s", b == 0 ? "{" : "|");
-            list_ops(n->bodies[b].graph, text, bytes);
+            list_ops(node->bodies[b].graph, text, bytes);
         }
         used = strlen(text);
-        (void)snprintf(text + used, bytes - used, "%s", n->body_count > 0 ? "}" : "");
+        (void)snprintf(text + used, bytes - used, "%s", node->body_count > 0 ? "}" : "");
     }
 }
 
 /* Opens the model, at the level, and compares what is left; once more over the passes changes nothing. */
-static struct rig expect_ops(struct wire *w, const char *level, const char *ops)
+static struct rig expect_ops(struct wire *wire, const char *level, const char *ops)
 {
-    struct rig r = rig_open(w, (const char *const[]){ "level", level, NULL });
-    program_folder folder = { .env = &r.session->env };
+    struct rig rig = rig_open(wire, (const char *const[]){ "level", level, NULL });
+    program_folder folder = { .env = &rig.session->env };
     pass_ctx again = {
-        .model = r.session->model, .fold = program_fold_node, .fold_ctx = &folder, .fold_max_bytes = 1 << 20
+        .model = rig.session->model, .fold = program_fold_node, .fold_ctx = &folder, .fold_max_bytes = 1 << 20
     };
-    char *before = graph_to_text(r.session->model->main), *after, text[512] = "";
+    char *before = graph_to_text(rig.session->model->main), *after, text[512] = "";
 
-    list_ops(r.session->model->main, text, sizeof text);
+    list_ops(rig.session->model->main, text, sizeof text);
     assert_string_equal(text, ops);
     assert_int_equal(passes_run(&again, (uint32_t)strtol(level, NULL, 10)), INLAY_OK);
     program_folder_deinit(&folder);
-    after = graph_to_text(r.session->model->main);
+    after = graph_to_text(rig.session->model->main);
     assert_string_equal(before, after);
     free(before);
     free(after);
-    return r;
+    return rig;
 }
 
 static void constants_fold(void **state)
@@ -51,32 +51,32 @@ static void constants_fold(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), n, a;
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), n, a;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-        mw_ones(&w, "ones", 2);
-        rig_ints(&w, "many", 1, 1, (int64_t[]){ 1000000 });
-        n = mw_node_begin(&w, "Constant", "", "two");
-        a = rig_attr_begin(&w, "value_float", 1);
-        wire_float(&w, 2, 2);
-        wire_end(&w, a);
-        wire_end(&w, n);
-        mw_node(&w, "Neg", "ones", "minus");
-        mw_node(&w, "Add", "minus,two", "one"); /* 1 */
-        mw_node(&w, "Mul", "x,one", "y");
-        mw_node(&w, "ConstantOfShape", "many", "large"); /* four megabytes out of eight bytes: stays */
-        mw_node(&w, "Add", "large,two", "z");
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        mw_value(&w, MW_OUTPUT, "z", RIG_FLOAT, NULL);
-        wire_end(&w, g);
-        r = expect_ops(&w, levels[i][0], levels[i][1]);
-        rig_floats(&r, 0, "2", (float[]){ 3, 4 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", (float[]){ 3, 4 });
-        assert_int_equal(inlay_value_count(inlay_context_output(r.context, 1)), 1000000);
-        rig_close(&r);
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+        mw_ones(&wire, "ones", 2);
+        rig_ints(&wire, "many", 1, 1, (int64_t[]){ 1000000 });
+        n = mw_node_begin(&wire, "Constant", "", "two");
+        a = rig_attr_begin(&wire, "value_float", 1);
+        wire_float(&wire, 2, 2);
+        wire_end(&wire, a);
+        wire_end(&wire, n);
+        mw_node(&wire, "Neg", "ones", "minus");
+        mw_node(&wire, "Add", "minus,two", "one"); /* 1 */
+        mw_node(&wire, "Mul", "x,one", "y");
+        mw_node(&wire, "ConstantOfShape", "many", "large"); /* four megabytes out of eight bytes: stays */
+        mw_node(&wire, "Add", "large,two", "z");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = expect_ops(&wire, levels[i][0], levels[i][1]);
+        rig_floats(&rig, 0, "2", (float[]){ 3, 4 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", (float[]){ 3, 4 });
+        assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 1)), 1000000);
+        rig_close(&rig);
     }
 }
 
@@ -87,36 +87,36 @@ static void sparse_constants(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), n, a, sparse, values, at;
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), n, a, sparse, values, at;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
-        n = mw_node_begin(&w, "Constant", "", "c");
-        a = rig_attr_begin(&w, "sparse_value", 11);
-        sparse = wire_begin(&w, 22);
-        values = wire_begin(&w, 1);
-        mw_tensor_head(&w, "v", INLAY_FLOAT, 1, (int64_t[]){ 2 });
-        wire_float(&w, 4, 5);
-        wire_float(&w, 4, 7);
-        wire_end(&w, values);
-        at = wire_begin(&w, 2);
-        mw_tensor_head(&w, "i", INLAY_INT64, 1, (int64_t[]){ 2 });
-        wire_int(&w, 7, 1);
-        wire_int(&w, 7, 3);
-        wire_end(&w, at);
-        wire_int(&w, 3, 4);
-        wire_end(&w, sparse);
-        wire_end(&w, a);
-        wire_end(&w, n);
-        mw_node(&w, "Add", "x,c", "y");
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        wire_end(&w, g);
-        r = expect_ops(&w, levels[i], "Add");
-        rig_floats(&r, 0, "4", (float[]){ 1, 1, 1, 1 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "4", (float[]){ 1, 6, 1, 8 });
-        rig_close(&r);
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
+        n = mw_node_begin(&wire, "Constant", "", "c");
+        a = rig_attr_begin(&wire, "sparse_value", 11);
+        sparse = wire_begin(&wire, 22);
+        values = wire_begin(&wire, 1);
+        mw_tensor_head(&wire, "v", INLAY_FLOAT, 1, (int64_t[]){ 2 });
+        wire_float(&wire, 4, 5);
+        wire_float(&wire, 4, 7);
+        wire_end(&wire, values);
+        at = wire_begin(&wire, 2);
+        mw_tensor_head(&wire, "i", INLAY_INT64, 1, (int64_t[]){ 2 });
+        wire_int(&wire, 7, 1);
+        wire_int(&wire, 7, 3);
+        wire_end(&wire, at);
+        wire_int(&wire, 3, 4);
+        wire_end(&wire, sparse);
+        wire_end(&wire, a);
+        wire_end(&wire, n);
+        mw_node(&wire, "Add", "x,c", "y");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = expect_ops(&wire, levels[i], "Add");
+        rig_floats(&rig, 0, "4", (float[]){ 1, 1, 1, 1 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "4", (float[]){ 1, 6, 1, 8 });
+        rig_close(&rig);
     }
 }
 
@@ -125,60 +125,60 @@ static void narrow_constants_are_sizes(void **state)
 {
     static const int32_t sizes[] = { 3, 2 };
     inlay_io_info info = { .struct_size = sizeof info };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n, a, t;
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n, a, t;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    n = mw_node_begin(&w, "Constant", "", "c");
-    a = rig_attr_begin(&w, "value", 4);
-    t = wire_begin(&w, 5);
-    mw_tensor_head(&w, "v", INLAY_INT32, 1, (int64_t[]){ 2 });
-    wire_bytes(&w, 9, sizes, sizeof sizes);
-    wire_end(&w, t);
-    wire_end(&w, a);
-    wire_end(&w, n);
-    n = mw_node_begin(&w, "Cast", "c", "shape");
-    rig_attr_int(&w, "to", INLAY_INT64);
-    wire_end(&w, n);
-    mw_node(&w, "Reshape", "x,shape", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = expect_ops(&w, "0", "Cast Reshape");
-    assert_int_equal(inlay_session_output(r.session, 0, &info), INLAY_OK);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    n = mw_node_begin(&wire, "Constant", "", "c");
+    a = rig_attr_begin(&wire, "value", 4);
+    t = wire_begin(&wire, 5);
+    mw_tensor_head(&wire, "v", INLAY_INT32, 1, (int64_t[]){ 2 });
+    wire_bytes(&wire, 9, sizes, sizeof sizes);
+    wire_end(&wire, t);
+    wire_end(&wire, a);
+    wire_end(&wire, n);
+    n = mw_node_begin(&wire, "Cast", "c", "shape");
+    rig_attr_int(&wire, "to", INLAY_INT64);
+    wire_end(&wire, n);
+    mw_node(&wire, "Reshape", "x,shape", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = expect_ops(&wire, "0", "Cast Reshape");
+    assert_int_equal(inlay_session_output(rig.session, 0, &info), INLAY_OK);
     assert_int_equal(info.rank, 2);
     assert_true(info.dims[0] == 3 && info.dims[1] == 2);
-    rig_floats(&r, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
-    rig_run(&r);
-    rig_expect_floats(&r, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
-    rig_close(&r);
+    rig_floats(&rig, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
+    rig_close(&rig);
 }
 
 /* What is random is drawn in each run, though it reads nothing that changes. */
 static void random_stays(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_value *first;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "64");
-    n = mw_node_begin(&w, "RandomNormal", "", "noise");
-    rig_attr_ints(&w, "shape", 1, (int64_t[]){ 64 });
-    wire_end(&w, n);
-    mw_node(&w, "Add", "x,noise", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = expect_ops(&w, "99", "RandomNormal Add");
-    rig_floats(&r, 0, "64", (float[64]){ 0 });
-    rig_run(&r);
-    first = inlay_value_ref(inlay_context_output(r.context, 0));
-    rig_run(&r);
-    assert_memory_not_equal(inlay_value_data(first), inlay_value_data(inlay_context_output(r.context, 0)), 64 * 4);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "64");
+    n = mw_node_begin(&wire, "RandomNormal", "", "noise");
+    rig_attr_ints(&wire, "shape", 1, (int64_t[]){ 64 });
+    wire_end(&wire, n);
+    mw_node(&wire, "Add", "x,noise", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = expect_ops(&wire, "99", "RandomNormal Add");
+    rig_floats(&rig, 0, "64", (float[64]){ 0 });
+    rig_run(&rig);
+    first = inlay_value_ref(inlay_context_output(rig.context, 0));
+    rig_run(&rig);
+    assert_memory_not_equal(inlay_value_data(first), inlay_value_data(inlay_context_output(rig.context, 0)), 64 * 4);
     inlay_value_unref(first);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Idle nodes go, but an output keeps its name, and a Dropout whose mask is read stays. */
@@ -194,74 +194,74 @@ static void idle_nodes(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
         bool mask = i % 2 != 0;
-        struct rig r;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-        mw_node(&w, "Identity", "x", "a");
-        mw_node(&w, "Identity", "a", "b");
-        mw_node(&w, "Dropout", "b", mask ? "c,m" : "c");
-        rig_node_int(&w, "Cast", "c", "d", "to", RIG_FLOAT);
-        mw_node(&w, "Sum", "d", "e");
-        mw_node(&w, "Neg", "e", "f");
-        mw_node(&w, "Identity", "f", "y");
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+        mw_node(&wire, "Identity", "x", "a");
+        mw_node(&wire, "Identity", "a", "b");
+        mw_node(&wire, "Dropout", "b", mask ? "c,m" : "c");
+        rig_node_int(&wire, "Cast", "c", "d", "to", RIG_FLOAT);
+        mw_node(&wire, "Sum", "d", "e");
+        mw_node(&wire, "Neg", "e", "f");
+        mw_node(&wire, "Identity", "f", "y");
         if (mask)
-            mw_node(&w, "Not", "m", "n");
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+            mw_node(&wire, "Not", "m", "n");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
         if (mask)
-            mw_value(&w, MW_OUTPUT, "n", RIG_BOOL, NULL);
-        wire_end(&w, g);
-        r = expect_ops(&w, i < 2 ? "0" : "99", i < 2 ? rows[mask].ops0 : rows[mask].ops);
-        assert_int_equal(inlay_session_find_output(r.session, "y"), 0);
-        rig_floats(&r, 0, "2", (float[]){ 3, 4 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", (float[]){ -3, -4 });
+            mw_value(&wire, MW_OUTPUT, "n", RIG_BOOL, NULL);
+        wire_end(&wire, mark);
+        rig = expect_ops(&wire, i < 2 ? "0" : "99", i < 2 ? rows[mask].ops0 : rows[mask].ops);
+        assert_int_equal(inlay_session_find_output(rig.session, "y"), 0);
+        rig_floats(&rig, 0, "2", (float[]){ 3, 4 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", (float[]){ -3, -4 });
         if (mask)
-            rig_expect(inlay_context_output(r.context, 1), INLAY_BOOL, "2", (uint8_t[]){ 0, 0 });
-        rig_close(&r);
+            rig_expect(inlay_context_output(rig.context, 1), INLAY_BOOL, "2", (uint8_t[]){ 0, 0 });
+        rig_close(&rig);
     }
 }
 
 /* What only dead nodes read goes with them, in bodies too, and captures that nobody needs any more. */
 static void dead_code_and_captures(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
-    mw_body b;
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
+    mw_body body;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_ones(&w, "ones", 2);
-    mw_node(&w, "Abs", "x", "unread");
-    mw_node(&w, "Exp", "x", "only_by_a_dead_one");
-    mw_node(&w, "Identity", "x", "same");
-    n = mw_node_begin(&w, "If", "c", "y");
-    b = mw_body_begin(&w, "then_branch", "then");
-    mw_node(&w, "Neg", "only_by_a_dead_one", "dead");
-    mw_node(&w, "Neg", "ones", "folded");
-    mw_node(&w, "Add", "same,folded", "t");
-    mw_value(&w, MW_OUTPUT, "t", RIG_FLOAT, NULL);
-    mw_body_end(&w, b);
-    b = mw_body_begin(&w, "else_branch", "else");
-    mw_node(&w, "Identity", "ones", "e");
-    mw_value(&w, MW_OUTPUT, "e", RIG_FLOAT, NULL);
-    mw_body_end(&w, b);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = expect_ops(&w, "99", "If{Add|}");
-    assert_int_equal(r.session->model->main->nodes[0]->capture_count, 1);
+    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_ones(&wire, "ones", 2);
+    mw_node(&wire, "Abs", "x", "unread");
+    mw_node(&wire, "Exp", "x", "only_by_a_dead_one");
+    mw_node(&wire, "Identity", "x", "same");
+    n = mw_node_begin(&wire, "If", "c", "y");
+    body = mw_body_begin(&wire, "then_branch", "then");
+    mw_node(&wire, "Neg", "only_by_a_dead_one", "dead");
+    mw_node(&wire, "Neg", "ones", "folded");
+    mw_node(&wire, "Add", "same,folded", "t");
+    mw_value(&wire, MW_OUTPUT, "t", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    body = mw_body_begin(&wire, "else_branch", "else");
+    mw_node(&wire, "Identity", "ones", "e");
+    mw_value(&wire, MW_OUTPUT, "e", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = expect_ops(&wire, "99", "If{Add|}");
+    assert_int_equal(rig.session->model->main->nodes[0]->capture_count, 1);
     for (uint8_t yes = 0; yes < 2; yes++) {
-        rig_set(&r, 0, INLAY_BOOL, "", &yes);
-        rig_floats(&r, 1, "2", (float[]){ 3, 4 });
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", yes ? (float[]){ 2, 3 } : (float[]){ 1, 1 });
+        rig_set(&rig, 0, INLAY_BOOL, "", &yes);
+        rig_floats(&rig, 1, "2", (float[]){ 3, 4 });
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", yes ? (float[]){ 2, 3 } : (float[]){ 1, 1 });
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

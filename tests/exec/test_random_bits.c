@@ -477,16 +477,16 @@ static bool has_device(void)
     static int present = -1;
     inlay_diag diag = INLAY_DIAG_INIT;
     const char *options[12] = { "pin", "op:Abs=vulkan" };
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     if (present < 0) {
         memcpy(options + 2, on_device.options, sizeof on_device.options);
-        script_model(&w, "x : 4\ny = Abs(x)\n-> y", 13);
-        present = rig_try_open(&w, options, &r, &diag) == INLAY_OK;
+        script_model(&wire, "x : 4\ny = Abs(x)\n-> y", 13);
+        present = rig_try_open(&wire, options, &rig, &diag) == INLAY_OK;
         if (present == 0)
             print_message("no Vulkan device: %s\n", diag.text);
-        rig_close(&r);
+        rig_close(&rig);
     }
     return present == 1;
 }
@@ -505,7 +505,7 @@ static void drop_cache(void)
     (void)nftw(folder, drop_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static void check(const struct variant *v, int opset)
+static void check(const struct variant *variant, int opset)
 {
     static const struct {
         const char *threads, *what;
@@ -520,15 +520,15 @@ static void check(const struct variant *v, int opset)
     struct rig one;
 
     workers = 0;
-    one = same_bits_run(script, opset, v, "1", NULL);
+    one = same_bits_run(script, opset, variant, "1", NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rig other;
 
         workers = rows[i].cut ? (uint32_t)strtoul(rows[i].threads, NULL, 10) : 0;
-        other = same_bits_run(script, opset, v, rows[i].threads,
+        other = same_bits_run(script, opset, variant, rows[i].threads,
                               rows[i].cache ? (const char *const[]){ "cache_dir", folder, NULL } : NULL);
         workers = 0;
-        same_bits_compare(&one, &other, v, rows[i].what, script);
+        same_bits_compare(&one, &other, variant, rows[i].what, script);
         rig_close(&other);
     }
     rig_close(&one);
@@ -537,17 +537,17 @@ static void check(const struct variant *v, int opset)
 
 static void the_same_bits(void **state)
 {
-    const struct family *f = *state;
+    const struct family *family = *state;
 
     for (int i = 0; i < cases; i++) {
         int opset;
 
-        drawn = ((uint64_t)seed << 32) + (uint64_t)(f - families) * 1000003 + (uint64_t)i;
+        drawn = ((uint64_t)seed << 32) + (uint64_t)(family - families) * 1000003 + (uint64_t)i;
         (void)below(2);
         script[0] = '\0';
-        opset = f->write();
-        for (int v = 0; v < VARIANTS; v++)
-            check(&variants[v], opset);
+        opset = family->write();
+        for (int variant = 0; variant < VARIANTS; variant++)
+            check(&variants[variant], opset);
 #ifdef HAVE_VULKAN
         if (i == 0 && has_device())
             check(&on_device, opset);
@@ -572,10 +572,10 @@ int main(int argc, char **argv)
     (void)snprintf(folder, sizeof folder, "/tmp/inlay-bits-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return 2;
-    for (int f = 0; f < FAMILIES; f++)
-        tests[f] = (struct CMUnitTest){ .name = families[f].name,
-                                        .test_func = the_same_bits,
-                                        .initial_state = (void *)(uintptr_t)&families[f] };
+    for (int family = 0; family < FAMILIES; family++)
+        tests[family] = (struct CMUnitTest){ .name = families[family].name,
+                                             .test_func = the_same_bits,
+                                             .initial_state = (void *)(uintptr_t)&families[family] };
     tests[FAMILIES] = (struct CMUnitTest)cmocka_unit_test(loops_were_cut);
     status = cmocka_run_group_tests(tests, NULL, NULL);
     drop_cache();

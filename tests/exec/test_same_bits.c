@@ -21,7 +21,7 @@ void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
 }
 
 /* Runs of a session for four threads that are given fewer. */
-static void expect_same_of_fewer(const struct rig *one, const struct rig *many, const struct variant *v,
+static void expect_same_of_fewer(const struct rig *one, const struct rig *many, const struct variant *variant,
                                  const char *script)
 {
     for (uint32_t threads = 1; threads < MOST; threads += 2) {
@@ -32,23 +32,23 @@ static void expect_same_of_fewer(const struct rig *one, const struct rig *many, 
         if (inlay_context_run(many->context, &options, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         assert_true(threads > 1 ? largest <= threads : largest == 0);
-        same_bits_compare(one, many, v, threads == 1 ? "1 of 4 threads" : "3 of 4 threads", script);
+        same_bits_compare(one, many, variant, threads == 1 ? "1 of 4 threads" : "3 of 4 threads", script);
     }
 }
 
-static void expect_same(const char *script, int64_t opset, const struct variant *v)
+static void expect_same(const char *script, int64_t opset, const struct variant *variant)
 {
     static const char *const threads[] = { "2", "3", "4" };
-    struct rig one = same_bits_run(script, opset, v, "1", NULL);
+    struct rig one = same_bits_run(script, opset, variant, "1", NULL);
 
-    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-        struct rig many = same_bits_run(script, opset, v, threads[t], NULL);
+    for (size_t thread = 0; thread < sizeof threads / sizeof *threads; thread++) {
+        struct rig many = same_bits_run(script, opset, variant, threads[thread], NULL);
         char other[16];
 
-        (void)snprintf(other, sizeof other, "%s threads", threads[t]);
-        same_bits_compare(&one, &many, v, other, script);
-        if (strcmp(threads[t], "4") == 0)
-            expect_same_of_fewer(&one, &many, v, script);
+        (void)snprintf(other, sizeof other, "%s threads", threads[thread]);
+        same_bits_compare(&one, &many, variant, other, script);
+        if (strcmp(threads[thread], "4") == 0)
+            expect_same_of_fewer(&one, &many, variant, script);
         rig_close(&many);
     }
     rig_close(&one);
@@ -57,9 +57,9 @@ static void expect_same(const char *script, int64_t opset, const struct variant 
 /* A loop that is worth it takes all threads of a session, unless its run is told to take fewer. */
 static void fewer_threads(void **state)
 {
-    static const struct variant v = { "reference", { "providers", "reference", NULL } };
+    static const struct variant variant = { "reference", { "providers", "reference", NULL } };
     inlay_run_options options = { .struct_size = sizeof options, .max_threads = 2 };
-    struct rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &v, "4", NULL);
+    struct rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &variant, "4", NULL);
 
     (void)state;
     if (threads_budget() != MOST) { /* a quota of this container */
@@ -241,14 +241,14 @@ static void reductions(void **state)
     char script[256];
 
     (void)state;
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
-            (void)snprintf(script, sizeof script, "x : %s\na = Abs(x)\ny = %s(a) axes=%s\n-> y", shapes[s][0], ops[o],
-                           shapes[s][1]);
+            (void)snprintf(script, sizeof script, "x : %s\na = Abs(x)\ny = %s(a) axes=%s\n-> y", shapes[shape][0],
+                           ops[o], shapes[shape][1]);
             by_providers(script, 11);
         }
-        (void)snprintf(script, sizeof script, "x : %s\ny = ReduceSum(x) axes=%s keepdims=0\n-> y", shapes[s][0],
-                       shapes[s][1]);
+        (void)snprintf(script, sizeof script, "x : %s\ny = ReduceSum(x) axes=%s keepdims=0\n-> y", shapes[shape][0],
+                       shapes[shape][1]);
         by_providers(script, 11);
     }
 }
@@ -360,8 +360,8 @@ static void elements(void **state)
     char script[128];
 
     (void)state;
-    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
-        (void)snprintf(script, sizeof script, "x : 3,33337\ny = %s(x)\n-> y", functions[f]);
+    for (size_t function = 0; function < sizeof functions / sizeof *functions; function++) {
+        (void)snprintf(script, sizeof script, "x : 3,33337\ny = %s(x)\n-> y", functions[function]);
         by_providers(script, 20);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -397,23 +397,23 @@ static void rows_alone(void **state)
         struct rig one = { 0 };
 
         for (int64_t count = 1; count <= 17; count += count == 1 ? 1 : 5) {
-            struct wire w = { 0 };
-            struct rig r;
+            struct wire wire = { 0 };
+            struct rig rig;
 
-            script_model(&w, rows[i], opset);
-            r = rig_open(&w,
-                         (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
-            script_feed_sized(&r, count, 5, 0);
-            rig_run(&r);
+            script_model(&wire, rows[i], opset);
+            rig = rig_open(&wire,
+                           (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
+            script_feed_sized(&rig, count, 5, 0);
+            rig_run(&rig);
             if (count == 1) {
-                one = r;
+                one = rig;
                 continue;
             }
             if (memcmp(inlay_value_data(inlay_context_output(one.context, 0)),
-                       inlay_value_data(inlay_context_output(r.context, 0)),
+                       inlay_value_data(inlay_context_output(rig.context, 0)),
                        inlay_value_bytes(inlay_context_output(one.context, 0))) != 0)
                 fail_msg("a row alone is not what it is among %lld, in\n%s", (long long)count, rows[i]);
-            rig_close(&r);
+            rig_close(&rig);
         }
         rig_close(&one);
     }
@@ -422,29 +422,29 @@ static void rows_alone(void **state)
 /* Nothing that was measured counts, and providers are taken in their order. */
 static void measures_nothing(void **state)
 {
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
-    script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);
-    r = rig_open(&w, (const char *const[]){ "reproducible", "1", "cache_dir", INLAY_BINARY_DIR, NULL });
-    assert_null(r.session->env.costs);
-    assert_true(r.session->rules.by_priority);
-    rig_close(&r);
+    script_model(&wire, "x : 4\ny = Neg(x)\n-> y", 13);
+    rig = rig_open(&wire, (const char *const[]){ "reproducible", "1", "cache_dir", INLAY_BINARY_DIR, NULL });
+    assert_null(rig.session->env.costs);
+    assert_true(rig.session->rules.by_priority);
+    rig_close(&rig);
 }
 
 /* Otherwise all of the above would compare one thread with two. */
 static void four_threads(void **state)
 {
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
-    script_model(&w, "x : 4\ny = Neg(x)\n-> y", 13);
-    r = rig_open(&w, (const char *const[]){ "intra_threads", "4", NULL });
+    script_model(&wire, "x : 4\ny = Neg(x)\n-> y", 13);
+    rig = rig_open(&wire, (const char *const[]){ "intra_threads", "4", NULL });
     if (threads_budget() == MOST)
-        assert_int_equal(r.session->env.max_threads, MOST);
-    rig_close(&r);
+        assert_int_equal(rig.session->env.max_threads, MOST);
+    rig_close(&rig);
 }
 
 int main(void)

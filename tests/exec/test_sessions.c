@@ -4,16 +4,16 @@
 
 enum { THREADS = 4, ROUNDS = 12 };
 
-static void write_model(struct wire *w, bool bad)
+static void write_model(struct wire *wire, bool bad)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "N");
-    mw_node(w, "NonZero", "x", "at");
-    mw_node(w, "Neg", "x", "n");
-    rig_node_int(w, "Gather", "n,at", "y", "axis", bad ? 7 : 0);
-    mw_value(w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N");
+    mw_node(wire, "NonZero", "x", "at");
+    mw_node(wire, "Neg", "x", "n");
+    rig_node_int(wire, "Gather", "n,at", "y", "axis", bad ? 7 : 0);
+    mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(wire, mark);
 }
 
 /* cmocka's assertions are for one thread: the result says how far it came. */
@@ -22,34 +22,35 @@ static int open_run_close(bool bad, float seed)
     static const int64_t dims = 3;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
-    inlay_value *x = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
+    inlay_value *value = NULL;
     float data[] = { seed, 0, 2 * seed };
-    const float *y;
+    const float *output;
     int failed = 0;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    write_model(&w, bad);
+    write_model(&wire, bad);
     if (inlay_options_create(&options, &diag) != INLAY_OK ||
         inlay_options_set(options, "providers", "reference", &diag) != INLAY_OK)
         failed = 1;
-    if ((inlay_session_create_from_bytes(w.bytes, w.count, options, &s, &diag) != INLAY_OK) != bad)
+    if ((inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, &diag) != INLAY_OK) != bad)
         failed = 2;
     if (!bad && failed == 0) {
-        if (inlay_context_create(s, &c, &diag) != INLAY_OK ||
-            inlay_value_borrow(INLAY_FLOAT, 1, &dims, data, sizeof data, &x, &diag) != INLAY_OK ||
-            inlay_context_set_input(c, 0, x, &diag) != INLAY_OK || inlay_context_run(c, NULL, &diag) != INLAY_OK)
+        if (inlay_context_create(session, &context, &diag) != INLAY_OK ||
+            inlay_value_borrow(INLAY_FLOAT, 1, &dims, data, sizeof data, &value, &diag) != INLAY_OK ||
+            inlay_context_set_input(context, 0, value, &diag) != INLAY_OK ||
+            inlay_context_run(context, NULL, &diag) != INLAY_OK)
             failed = 3;
-        y = failed == 0 ? inlay_value_data(inlay_context_output(c, 0)) : NULL;
-        if (y != NULL && (y[0] != -seed || y[1] != -2 * seed))
+        output = failed == 0 ? inlay_value_data(inlay_context_output(context, 0)) : NULL;
+        if (output != NULL && (output[0] != -seed || output[1] != -2 * seed))
             failed = 4;
     }
-    inlay_value_unref(x);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    inlay_value_unref(value);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
     inlay_options_destroy(options);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     return failed;
 }
 
@@ -79,34 +80,34 @@ static void sessions_in_threads(void **state)
 /* What the caller imported stays his: it is handed on by reference, never written to. */
 static void lists_of_the_callers(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     float data[] = { 1, 2 };
     inlay_value *item = NULL, *list = NULL;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    rig_list_value(&w, MW_INPUT, "l", 4, RIG_FLOAT);
-    rig_ints(&w, "zero", 0, 1, (int64_t[]){ 0 });
-    mw_node(&w, "SequenceAt", "l,zero", "item");
-    mw_node(&w, "Neg", "item", "minus");
-    mw_node(&w, "Exp", "minus", "y");
-    mw_value(&w, MW_OUTPUT, "item", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    rig_list_value(&wire, MW_INPUT, "l", 4, RIG_FLOAT);
+    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
+    mw_node(&wire, "SequenceAt", "l,zero", "item");
+    mw_node(&wire, "Neg", "item", "minus");
+    mw_node(&wire, "Exp", "minus", "y");
+    mw_value(&wire, MW_OUTPUT, "item", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (int64_t[]){ 2 }, data, sizeof data, &item, NULL),
                          INLAY_OK);
         assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &item, 1, &list, NULL), INLAY_OK);
         inlay_value_unref(item);
-        rig_bind(&r, 0, list);
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "2", data);
+        rig_bind(&rig, 0, list);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "2", data);
         assert_float_equal(data[0], 1, 0);
         assert_float_equal(data[1], 2, 0);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void options_that_are_wrong(void **state)
@@ -120,12 +121,12 @@ static void options_that_are_wrong(void **state)
     };
     inlay_option_doc doc = { .struct_size = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_not_equal(inlay_options_set(o, rows[i].name, rows[i].value, &diag), INLAY_OK);
+        assert_int_not_equal(inlay_options_set(options, rows[i].name, rows[i].value, &diag), INLAY_OK);
         if (strstr(diag.text, rows[i].said) == NULL)
             fail_msg("row %zu: %s", i, diag.text);
     }
@@ -133,7 +134,7 @@ static void options_that_are_wrong(void **state)
     doc.struct_size = sizeof doc;
     assert_int_equal(inlay_options_describe(0, &doc), INLAY_OK);
     assert_int_equal(inlay_options_describe(10000, &doc), INLAY_NOT_FOUND);
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
 }
 
 /* Option dim: a size that is a sum follows from its parts, as far as they are fixed. */
@@ -152,27 +153,27 @@ static void sums_of_dims(void **state)
         const char *options[5] = { NULL };
         inlay_io_info info = { .struct_size = sizeof info };
         uint32_t n = 0;
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17);
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17);
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "p", RIG_FLOAT, "past");
-        mw_value(&w, MW_INPUT, "f", RIG_FLOAT, "new");
-        mw_value(&w, MW_INPUT, "m", RIG_FLOAT, "past + new");
-        rig_node_int(&w, "Concat", "p,f", "c", "axis", 0);
-        mw_node(&w, "Add", "c,m", "y");
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        wire_end(&w, g);
+        mw_value(&wire, MW_INPUT, "p", RIG_FLOAT, "past");
+        mw_value(&wire, MW_INPUT, "f", RIG_FLOAT, "new");
+        mw_value(&wire, MW_INPUT, "m", RIG_FLOAT, "past + new");
+        rig_node_int(&wire, "Concat", "p,f", "c", "axis", 0);
+        mw_node(&wire, "Add", "c,m", "y");
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        wire_end(&wire, mark);
         for (int k = 0; k < 2; k++)
             if ((k == 0 ? rows[i].past : rows[i].fresh) != NULL) {
                 options[n++] = "dim";
                 options[n++] = k == 0 ? rows[i].past : rows[i].fresh;
             }
-        r = rig_open(&w, options);
-        assert_int_equal(inlay_session_input(r.session, 2, &info), INLAY_OK);
+        rig = rig_open(&wire, options);
+        assert_int_equal(inlay_session_input(rig.session, 2, &info), INLAY_OK);
         assert_int_equal(info.dims[0], rows[i].size);
         assert_string_equal(info.dim_names[0], rows[i].name);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

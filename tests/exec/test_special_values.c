@@ -27,10 +27,10 @@ static bool there[SETTINGS];
 static bool try_open(const char *script, const char *const *options, struct rig *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 24);
-    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+    script_model(&wire, script, 24);
+    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
     rig_close(out);
     return false;
@@ -68,25 +68,25 @@ struct planted {
     size_t count;
 };
 
-static void feed(struct rig *r, const void *fed)
+static void feed(struct rig *rig, const void *fed)
 {
     const struct planted *with = fed;
     uint32_t state = 5;
 
-    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
         float *data;
 
-        (void)inlay_session_input(r->session, i, &info);
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
-        data = inlay_value_data(v);
-        for (int64_t k = 0; k < inlay_value_count(v); k++)
+        (void)inlay_session_input(rig->session, i, &info);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &value, NULL), INLAY_OK);
+        data = inlay_value_data(value);
+        for (int64_t k = 0; k < inlay_value_count(value); k++)
             data[k] = 2 * script_random(&state) - 1;
         for (size_t k = 0; k < with->count; k++)
             if (strcmp(with->plants[k].input, info.name) == 0)
-                data[with->plants[k].at % inlay_value_count(v)] = with->plants[k].value;
-        rig_bind(r, i, v);
+                data[with->plants[k].at % inlay_value_count(value)] = with->plants[k].value;
+        rig_bind(rig, i, value);
     }
 }
 
@@ -97,16 +97,17 @@ static void compare(const struct rig *got, const struct rig *want, const char *s
 {
     for (uint32_t o = 0; o < inlay_session_output_count(want->session); o++) {
         const inlay_value *a = inlay_context_output(got->context, o), *b = inlay_context_output(want->context, o);
-        const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+        const float *input = inlay_value_data(a), *output = inlay_value_data(b);
         float most = 1e-6f;
 
         assert_int_equal(inlay_value_count(a), inlay_value_count(b));
         for (int64_t i = 0; i < inlay_value_count(b); i++)
-            most = isfinite(y[i]) && fabsf(y[i]) > most ? fabsf(y[i]) : most;
+            most = isfinite(output[i]) && fabsf(output[i]) > most ? fabsf(output[i]) : most;
         for (int64_t i = 0; i < inlay_value_count(b); i++)
-            if (!(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])) || fabsf(x[i] - y[i]) <= 2e-5f * most)) {
+            if (!(input[i] == output[i] || (isnan(input[i]) && isnan(output[i])) ||
+                  fabsf(input[i] - output[i]) <= 2e-5f * most)) {
                 print_error("%s, %s: element %lld of output %u is %g, not %g, in\n%s\n", setting, what, (long long)i, o,
-                            (double)x[i], (double)y[i], script);
+                            (double)input[i], (double)output[i], script);
                 wrong++;
                 break;
             }
@@ -120,22 +121,23 @@ struct sessions {
     struct rig each[SESSIONS]; /* by settings, and at level 0 */
 };
 
-static const struct rig *sessions_run(struct sessions *s, size_t setting, void (*feeder)(struct rig *, const void *),
-                                      const void *fed)
+static const struct rig *sessions_run(struct sessions *sessions, size_t setting,
+                                      void (*feeder)(struct rig *, const void *), const void *fed)
 {
-    struct rig *r = &s->each[setting];
+    struct rig *rig = &sessions->each[setting];
 
-    if (r->session == NULL && !try_open(s->script, setting == LEVEL_0 ? plain : settings[setting].options, r))
-        fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, s->script);
-    feeder(r, fed);
-    rig_run(r);
-    return r;
+    if (rig->session == NULL &&
+        !try_open(sessions->script, setting == LEVEL_0 ? plain : settings[setting].options, rig))
+        fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, sessions->script);
+    feeder(rig, fed);
+    rig_run(rig);
+    return rig;
 }
 
-static void sessions_close(struct sessions *s)
+static void sessions_close(struct sessions *sessions)
 {
     for (size_t i = 0; i < SESSIONS; i++)
-        rig_close(&s->each[i]);
+        rig_close(&sessions->each[i]);
 }
 
 static void expect_none_wrong(void)
@@ -206,24 +208,24 @@ static void attention(void **state)
     wrong = 0;
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
         for (size_t l = 0; l < sizeof lows / sizeof *lows; l++)
-            for (size_t g = 0; g < 2; g++) {
+            for (size_t guard = 0; guard < 2; guard++) {
                 const char *low = lows[l];
                 char script[1600];
-                struct sessions s = { .script = script };
+                struct sessions sessions = { .script = script };
 
                 if (l > 0 && strstr(masks[i], "low") == NULL && (strstr(masks[i], "tri") == NULL || l > 2))
                     continue;
                 assert_true((size_t)snprintf(script, sizeof script, shape, low, low, low, low, low, low, low, low, low,
-                                             low, low, masks[i], guards[g]) < sizeof script);
+                                             low, low, masks[i], guards[guard]) < sizeof script);
                 for (size_t k = 0; k < sizeof attended / sizeof *attended; k++) {
-                    const struct rig *want = sessions_run(&s, LEVEL_0, feed, &attended[k]);
+                    const struct rig *want = sessions_run(&sessions, LEVEL_0, feed, &attended[k]);
 
                     for (size_t p = 0; p < SETTINGS; p++)
-                        if (there[p] && (settings[p].options != device || (i + l + g + k) % 8 == 0))
-                            compare(sessions_run(&s, p, feed, &attended[k]), want, settings[p].name, attended[k].what,
-                                    script);
+                        if (there[p] && (settings[p].options != device || (i + l + guard + k) % 8 == 0))
+                            compare(sessions_run(&sessions, p, feed, &attended[k]), want, settings[p].name,
+                                    attended[k].what, script);
                 }
-                sessions_close(&s);
+                sessions_close(&sessions);
             }
     expect_none_wrong();
 }
@@ -242,20 +244,20 @@ static void attention_by_each(void **state)
         const char *options[12] = { 0 };
         char pin[40];
         size_t n = 0;
-        struct rig r;
+        struct rig rig;
 
         for (; settings[i].options[n] != NULL; n++)
             options[n] = settings[i].options[n];
         options[n] = "pin";
         options[n + 1] = pin;
         (void)snprintf(pin, sizeof pin, "op:Relu=%s", names[i]);
-        if (!there[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &r)) /* an optional provider is not there */
+        if (!there[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &rig)) /* an optional provider is not there */
             continue;
-        rig_close(&r);
+        rig_close(&rig);
         (void)snprintf(pin, sizeof pin, "op:Attention=%s", names[i]);
-        if (!try_open(script, options, &r))
+        if (!try_open(script, options, &rig))
             fail_msg("%s does not take the attention", settings[i].name);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -296,18 +298,18 @@ static void texts(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < 2; k++) {
             char script[160];
-            const inlay_str *y;
-            struct rig r;
+            const inlay_str *string;
+            struct rig rig;
 
             (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
-            assert_true(try_open(script, k == 0 ? plain : reference, &r));
-            feed(&r, &(struct planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
-            rig_run(&r);
-            y = inlay_value_data(inlay_context_output(r.context, 0));
-            if (y->bytes != strlen(rows[i].text) || memcmp(y->data, rows[i].text, (size_t)y->bytes) != 0)
-                fail_msg("%s of %g is '%.*s', not '%s'", rows[i].script, (double)rows[i].value, (int)y->bytes, y->data,
-                         rows[i].text);
-            rig_close(&r);
+            assert_true(try_open(script, k == 0 ? plain : reference, &rig));
+            feed(&rig, &(struct planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
+            rig_run(&rig);
+            string = inlay_value_data(inlay_context_output(rig.context, 0));
+            if (string->bytes != strlen(rows[i].text) || memcmp(string->data, rows[i].text, (size_t)string->bytes) != 0)
+                fail_msg("%s of %g is '%.*s', not '%s'", rows[i].script, (double)rows[i].value, (int)string->bytes,
+                         string->data, rows[i].text);
+            rig_close(&rig);
         }
 }
 
@@ -522,7 +524,7 @@ static const char *const ranged[] = {
 enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
 
 /* Rows of 7: sizes that come together; such that squares of them overflow, or are 0; and with something odd. */
-static void fill_range(float *x, int row, size_t set)
+static void fill_range(float *input, int row, size_t set)
 {
     static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
                                        { 1e8f, 1e13f, 1e15f, 1e16f, 1e17f, 1e18f, 0, 3 },
@@ -531,25 +533,25 @@ static void fill_range(float *x, int row, size_t set)
     for (int i = 0; i < 7; i++) {
         const float size = sizes[set < 3 ? set : 0][row];
 
-        x[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
+        input[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
     }
     if (set >= ODD_SETS) /* the same with one odd number, and a row of it */
-        x[row % 7] = odd[set - ODD_SETS];
+        input[row % 7] = odd[set - ODD_SETS];
     for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
-        x[i] = odd[set - ODD_SETS];
+        input[i] = odd[set - ODD_SETS];
 }
 
-static void feed_range(struct rig *r, const void *fed)
+static void feed_range(struct rig *rig, const void *fed)
 {
     const size_t set = *(const size_t *)fed;
-    float *x;
-    inlay_value *v = NULL;
+    float *input;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 7 }, &v, NULL), INLAY_OK);
-    x = inlay_value_data(v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 7 }, &value, NULL), INLAY_OK);
+    input = inlay_value_data(value);
     for (int row = 0; row < 8; row++)
-        fill_range(x + row * 7, row, set);
-    rig_bind(r, 0, v);
+        fill_range(input + row * 7, row, set);
+    rig_bind(rig, 0, value);
 }
 
 /* Within a thousandth part, and what comes of subnormal numbers within what those can say; the largest and infinity are
@@ -567,13 +569,13 @@ static void compare_range(const struct rig *got, const struct rig *want, const c
                           size_t set)
 {
     const inlay_value *a = inlay_context_output(got->context, 0), *b = inlay_context_output(want->context, 0);
-    const float *x = inlay_value_data(a), *y = inlay_value_data(b);
+    const float *input = inlay_value_data(a), *output = inlay_value_data(b);
 
     assert_int_equal(inlay_value_count(a), inlay_value_count(b));
     for (int64_t i = 0; i < inlay_value_count(b); i++)
-        if (!is_close(x[i], y[i], *op == '~' ? 1e-36f : 1e-6f)) {
-            print_error("%s, %s, set %zu: element %lld is %g, not %g\n", op, setting, set, (long long)i, (double)x[i],
-                        (double)y[i]);
+        if (!is_close(input[i], output[i], *op == '~' ? 1e-36f : 1e-6f)) {
+            print_error("%s, %s, set %zu: element %lld is %g, not %g\n", op, setting, set, (long long)i,
+                        (double)input[i], (double)output[i]);
             wrong++;
             break;
         }
@@ -602,7 +604,7 @@ static void whole_range(void **state)
     for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++) {
         const char *op = ranged[i];
         char script[1024], wide[1400];
-        struct sessions s = { .script = script };
+        struct sessions sessions = { .script = script };
         struct rig exact;
         bool has_exact;
 
@@ -610,7 +612,7 @@ static void whole_range(void **state)
         write_range(wide, sizeof wide, op, true);
         has_exact = try_open(wide, plain, &exact); /* Celu is of float alone */
         for (size_t set = 0; set < SETS; set++) {
-            const struct rig *level_0 = sessions_run(&s, LEVEL_0, feed_range, &set);
+            const struct rig *level_0 = sessions_run(&sessions, LEVEL_0, feed_range, &set);
 
             if (has_exact && set != OVERFLOWING && set < LARGEST) {
                 feed_range(&exact, &set);
@@ -619,10 +621,10 @@ static void whole_range(void **state)
             }
             for (size_t k = 0; k < SETTINGS; k++)
                 if (there[k] && (settings[k].options != device || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
-                    compare_range(sessions_run(&s, k, feed_range, &set), level_0, op, settings[k].name, set);
+                    compare_range(sessions_run(&sessions, k, feed_range, &set), level_0, op, settings[k].name, set);
         }
         rig_close(&exact);
-        sessions_close(&s);
+        sessions_close(&sessions);
     }
     expect_none_wrong();
 }
@@ -630,16 +632,16 @@ static void whole_range(void **state)
 /* The cells of recurrent operators have functions of their own. */
 static void tiny_cell(void **state)
 {
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     assert_true(
         try_open("x : 1,1,1\nw = [1,1,1] 1\nr = [1,1,1] 0\ny = RNN(x, w, r) hidden_size=1 activations='Elu\n-> y",
-                 reference, &r));
-    feed(&r, &(struct planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
-    rig_run(&r);
-    assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(r.context, 0)), -1e-20f, 0));
-    rig_close(&r);
+                 reference, &rig));
+    feed(&rig, &(struct planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
+    rig_run(&rig);
+    assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(rig.context, 0)), -1e-20f, 0));
+    rig_close(&rig);
 }
 
 int main(void)

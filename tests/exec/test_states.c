@@ -24,10 +24,10 @@ static bool try_open(const char *text, const char *names, const char *state, str
         "providers", names, "policy", "priority", "intra_threads", "1", state != NULL ? "state" : NULL, state, NULL
     };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, text, 23);
-    if (rig_try_open(&w, options, out, &diag) == INLAY_OK)
+    script_model(&wire, text, 23);
+    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
     if (strstr(diag.text, "no provider 'cpu'") == NULL)
         fail_msg("%s", diag.text);
@@ -36,58 +36,58 @@ static bool try_open(const char *text, const char *names, const char *state, str
 }
 
 /* Tokens [at, at + rows) of a sequence: what they are depends on their places alone. */
-static void bind_tokens(struct rig *r, int64_t batch, int64_t at, int64_t rows)
+static void bind_tokens(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
     const int64_t dims[] = { batch, 0, rows, SIZE };
     inlay_value *mask = NULL;
 
     for (uint32_t i = 0; i < 3; i++) {
         int64_t own[4];
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
         memcpy(own, dims, sizeof own);
         own[1] = i == 0 ? HEADS : SHARED;
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &v, NULL), INLAY_OK);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &value, NULL), INLAY_OK);
         for (int64_t b = 0; b < batch * own[1]; b++)
             for (int64_t t = 0; t < rows; t++) {
                 uint32_t seed = (uint32_t)(((at + t) * 31 + b) * 5 + i) * 2654435761u;
 
                 for (int64_t e = 0; e < SIZE; e++)
-                    ((float *)inlay_value_data(v))[(b * rows + t) * SIZE + e] = 4 * script_random(&seed) - 2;
+                    ((float *)inlay_value_data(value))[(b * rows + t) * SIZE + e] = 4 * script_random(&seed) - 2;
             }
-        rig_bind(r, i, v);
+        rig_bind(rig, i, value);
     }
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, at + rows }, &mask, NULL), INLAY_OK);
     for (int64_t t = 0; t < rows; t++)
         for (int64_t k = at + t + 1; k < at + rows; k++)
             ((float *)inlay_value_data(mask))[t * (at + rows) + k] = -1e30f;
-    rig_bind(r, 3, mask);
+    rig_bind(rig, 3, mask);
 }
 
 /* y of one run of the kept states. */
-static inlay_value *step(struct rig *r, int64_t batch, int64_t at, int64_t rows)
+static inlay_value *step(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
-    bind_tokens(r, batch, at, rows);
-    assert_int_equal(inlay_context_state_length(r->context), at);
-    rig_run(r);
-    assert_int_equal(inlay_context_state_length(r->context), at + rows);
-    return inlay_value_ref(inlay_context_output(r->context, 0));
+    bind_tokens(rig, batch, at, rows);
+    assert_int_equal(inlay_context_state_length(rig->context), at);
+    rig_run(rig);
+    assert_int_equal(inlay_context_state_length(rig->context), at + rows);
+    return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
 /* y of the same run with a past that the caller hands on. */
-static inlay_value *handed_on(struct rig *r, int64_t batch, int64_t at, int64_t rows)
+static inlay_value *handed_on(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
-    bind_tokens(r, batch, at, rows);
+    bind_tokens(rig, batch, at, rows);
     for (uint32_t i = 0; i < 2; i++) {
-        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(r->context, 1 + i)) : NULL;
+        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(rig->context, 1 + i)) : NULL;
 
         if (at == 0)
             assert_int_equal(
                 inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ batch, SHARED, 0, SIZE }, &past, NULL), INLAY_OK);
-        rig_bind(r, 4 + i, past);
+        rig_bind(rig, 4 + i, past);
     }
-    rig_run(r);
-    return inlay_value_ref(inlay_context_output(r->context, 0));
+    rig_run(rig);
+    return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
 static void same_bits(inlay_value *a, inlay_value *b)
@@ -98,11 +98,11 @@ static void same_bits(inlay_value *a, inlay_value *b)
     inlay_value_unref(b);
 }
 
-static void keep(struct rig *r, uint64_t rows)
+static void keep(struct rig *rig, uint64_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_keep_states(r->context, rows, &diag) != INLAY_OK)
+    if (inlay_context_keep_states(rig->context, rows, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -167,91 +167,92 @@ static void pairs_are_found(void **state)
     inlay_state_info info = { .struct_size = sizeof info };
 
     (void)state;
-    for (uint32_t p = 0; p < PROVIDERS; p++) {
-        struct rig r;
+    for (uint32_t provider = 0; provider < PROVIDERS; provider++) {
+        struct rig rig;
 
-        if (!try_open(attention, providers[p], NULL, &r))
+        if (!try_open(attention, providers[provider], NULL, &rig))
             continue;
-        assert_int_equal(inlay_session_state_count(r.session), 2);
-        assert_int_equal(inlay_session_state(r.session, 1, &info), INLAY_OK);
+        assert_int_equal(inlay_session_state_count(rig.session), 2);
+        assert_int_equal(inlay_session_state(rig.session, 1, &info), INLAY_OK);
         assert_int_equal(info.input, 5);
         assert_int_equal(info.output, 2);
         assert_int_equal(info.axis, 2);
-        assert_true(info.in_place == 0 || p == 0);
-        assert_true(info.in_place == 1 || p != 0 || level_is_low());
-        assert_int_equal(inlay_session_state(r.session, 2, &info), INLAY_NOT_FOUND);
-        keep(&r, 0);
-        inlay_value_unref(step(&r, 1, 0, 3));
-        assert_true((inlay_context_output(r.context, 2) == NULL) == (info.in_place == 1));
-        rig_close(&r);
+        assert_true(info.in_place == 0 || provider == 0);
+        assert_true(info.in_place == 1 || provider != 0 || level_is_low());
+        assert_int_equal(inlay_session_state(rig.session, 2, &info), INLAY_NOT_FOUND);
+        keep(&rig, 0);
+        inlay_value_unref(step(&rig, 1, 0, 3));
+        assert_true((inlay_context_output(rig.context, 2) == NULL) == (info.in_place == 1));
+        rig_close(&rig);
     }
 }
 
 static void rewound_and_forked(void **state)
 {
     (void)state;
-    for (uint32_t p = 0; p < PROVIDERS; p++) {
+    for (uint32_t provider = 0; provider < PROVIDERS; provider++) {
         inlay_value *first[MOST] = { NULL };
         inlay_context *branch = NULL, *main_context;
-        struct rig r;
+        struct rig rig;
 
-        if (!try_open(attention, providers[p], NULL, &r))
+        if (!try_open(attention, providers[provider], NULL, &rig))
             continue;
-        keep(&r, 0);
-        inlay_value_unref(step(&r, 2, 0, 7));
+        keep(&rig, 0);
+        inlay_value_unref(step(&rig, 2, 0, 7));
         for (int64_t t = 7; t < 80; t++)
-            first[t] = step(&r, 2, t, 1);
+            first[t] = step(&rig, 2, t, 1);
         for (int64_t to = 70; to >= 7; to -= 21) {
-            assert_int_equal(inlay_context_state_rewind(r.context, to, NULL), INLAY_OK);
+            assert_int_equal(inlay_context_state_rewind(rig.context, to, NULL), INLAY_OK);
             for (int64_t t = to; t < to + 5; t++)
-                same_bits(step(&r, 2, t, 1), inlay_value_ref(first[t]));
+                same_bits(step(&rig, 2, t, 1), inlay_value_ref(first[t]));
         }
-        assert_int_equal(inlay_context_create(r.session, &branch, NULL), INLAY_OK);
-        assert_int_equal(inlay_context_state_fork(branch, r.context, NULL), INLAY_INVALID_ARGUMENT);
-        main_context = r.context;
-        r.context = branch;
-        keep(&r, 0);
+        assert_int_equal(inlay_context_create(rig.session, &branch, NULL), INLAY_OK);
+        assert_int_equal(inlay_context_state_fork(branch, rig.context, NULL), INLAY_INVALID_ARGUMENT);
+        main_context = rig.context;
+        rig.context = branch;
+        keep(&rig, 0);
         assert_int_equal(inlay_context_state_fork(branch, main_context, NULL), INLAY_OK);
-        same_bits(step(&r, 2, 12, 1), inlay_value_ref(first[12]));
-        r.context = main_context; /* which knows nothing of the branch */
-        same_bits(step(&r, 2, 12, 1), inlay_value_ref(first[12]));
-        same_bits(step(&r, 2, 13, 1), inlay_value_ref(first[13]));
-        assert_int_equal(inlay_context_state_rewind(r.context, 0, NULL), INLAY_OK);
-        inlay_value_unref(step(&r, 1, 0, 4)); /* another sequence, of another batch */
-        assert_int_equal(inlay_context_state_rewind(r.context, 5, NULL), INLAY_INVALID_ARGUMENT);
+        same_bits(step(&rig, 2, 12, 1), inlay_value_ref(first[12]));
+        rig.context = main_context; /* which knows nothing of the branch */
+        same_bits(step(&rig, 2, 12, 1), inlay_value_ref(first[12]));
+        same_bits(step(&rig, 2, 13, 1), inlay_value_ref(first[13]));
+        assert_int_equal(inlay_context_state_rewind(rig.context, 0, NULL), INLAY_OK);
+        inlay_value_unref(step(&rig, 1, 0, 4)); /* another sequence, of another batch */
+        assert_int_equal(inlay_context_state_rewind(rig.context, 5, NULL), INLAY_INVALID_ARGUMENT);
         inlay_context_destroy(branch);
         for (uint32_t t = 0; t < MOST; t++)
             inlay_value_unref(first[t]);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
 static void saved_and_restored(void **state)
 {
     (void)state;
-    for (uint32_t p = 0; p < PROVIDERS; p++) {
+    for (uint32_t provider = 0; provider < PROVIDERS; provider++) {
         inlay_value *saved[2] = { NULL }, *wrong = NULL;
-        struct rig r, other;
+        struct rig rig, other;
 
-        if (!try_open(attention, providers[p], NULL, &r) || !try_open(attention, providers[p], NULL, &other))
+        if (!try_open(attention, providers[provider], NULL, &rig) ||
+            !try_open(attention, providers[provider], NULL, &other))
             continue;
-        keep(&r, 256);
+        keep(&rig, 256);
         keep(&other, 16);
-        assert_int_equal(inlay_context_state_get(r.context, 0, &saved[0], NULL), INLAY_NOT_FOUND);
-        inlay_value_unref(step(&r, 1, 0, 9));
+        assert_int_equal(inlay_context_state_get(rig.context, 0, &saved[0], NULL), INLAY_NOT_FOUND);
+        inlay_value_unref(step(&rig, 1, 0, 9));
         for (uint32_t k = 0; k < 2; k++) {
-            assert_int_equal(inlay_context_state_get(r.context, k, &saved[k], NULL), INLAY_OK);
+            assert_int_equal(inlay_context_state_get(rig.context, k, &saved[k], NULL), INLAY_OK);
             assert_int_equal(inlay_value_dims(saved[k])[2], 9);
             assert_int_equal(inlay_context_state_set(other.context, k, saved[k], NULL), INLAY_OK);
             inlay_value_unref(saved[k]);
         }
-        same_bits(step(&r, 1, 9, 2), step(&other, 1, 9, 2));
+        same_bits(step(&rig, 1, 9, 2), step(&other, 1, 9, 2));
         assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ 1, 3, 9, SIZE }, &wrong, NULL),
                          INLAY_OK);
         assert_int_equal(inlay_context_state_set(other.context, 0, wrong, NULL), INLAY_SHAPE_MISMATCH);
         assert_int_equal(inlay_context_state_set(other.context, 2, wrong, NULL), INLAY_INVALID_ARGUMENT);
         inlay_value_unref(wrong);
-        rig_close(&r);
+        rig_close(&rig);
         rig_close(&other);
     }
 }
@@ -268,39 +269,39 @@ static const char query_groups[] =
 enum { GQA_MOST = 3, GQA_MASK = 5 };
 
 /* One run over `rows` places behind `at` of them. Sequence b has lead[b] tokens where the prompt has most. */
-static inlay_value *run_groups(struct rig *r, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
+static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
 {
     inlay_value *mask = NULL;
 
     for (uint32_t i = 0; i < 3; i++) {
         const int64_t wide = (i == 0 ? HEADS : SHARED) * SIZE;
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ batch, rows, wide }, &v, NULL),
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ batch, rows, wide }, &value, NULL),
                          INLAY_OK);
         for (int64_t t = 0; t < batch * rows; t++) {
             uint32_t seed = (uint32_t)(((at + t % rows) * 3 + i) * 7 + t / rows) * 2654435761u;
 
             for (int64_t e = 0; e < wide; e++)
-                ((float *)inlay_value_data(v))[t * wide + e] = 4 * script_random(&seed) - 2;
+                ((float *)inlay_value_data(value))[t * wide + e] = 4 * script_random(&seed) - 2;
         }
-        rig_bind(r, i, v);
+        rig_bind(rig, i, value);
     }
     for (uint32_t i = 0; !kept && i < 2; i++) {
-        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(r->context, 1 + i)) : NULL;
+        inlay_value *past = at > 0 ? inlay_value_ref(inlay_context_output(rig->context, 1 + i)) : NULL;
 
         if (at == 0)
             assert_int_equal(
                 inlay_value_create(INLAY_FLOAT, 4, (const int64_t[]){ batch, SHARED, 0, SIZE }, &past, NULL), INLAY_OK);
-        rig_bind(r, 3 + i, past);
+        rig_bind(rig, 3 + i, past);
     }
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ batch, at + rows }, &mask, NULL), INLAY_OK);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t t = 0; t < at + rows; t++)
             ((float *)inlay_value_data(mask))[b * (at + rows) + t] = t < at + rows - lead[b] ? 1 : 0;
-    rig_bind(r, GQA_MASK, mask);
-    rig_run(r);
-    return inlay_value_ref(inlay_context_output(r->context, 0));
+    rig_bind(rig, GQA_MASK, mask);
+    rig_run(rig);
+    return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
 static void group_query_attention(void **state)
@@ -322,10 +323,10 @@ static void group_query_attention(void **state)
         assert_int_equal(inlay_session_state(kept.session, 1, &info), INLAY_OK);
         assert_true(info.in_place == 1 || p % PROVIDERS != 0 || level_is_low());
         for (int64_t rows = 6; at < 90; at += rows, rows = 1) {
-            inlay_value *y = run_groups(&kept, true, batch, lead, at, rows);
+            inlay_value *value = run_groups(&kept, true, batch, lead, at, rows);
 
-            middle = at == 40 ? inlay_value_ref(y) : middle;
-            same_bits(y, run_groups(&other, false, batch, lead, at, rows));
+            middle = at == 40 ? inlay_value_ref(value) : middle;
+            same_bits(value, run_groups(&other, false, batch, lead, at, rows));
             for (uint32_t k = 0; k < 2; k++) {
                 inlay_value *now = NULL;
 
@@ -370,30 +371,30 @@ static void group_query_attention_is_right(void **state)
 static void memory_stays(void **state)
 {
     inlay_memory_info before = { .struct_size = sizeof before }, after = before;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    if (level_is_low() || !try_open(attention, providers[0], NULL, &r))
+    if (level_is_low() || !try_open(attention, providers[0], NULL, &rig))
         return;
-    keep(&r, MOST);
+    keep(&rig, MOST);
     for (int64_t t = 0; t < MOST; t++) {
-        inlay_value_unref(step(&r, 1, t, 1));
+        inlay_value_unref(step(&rig, 1, t, 1));
         if (t == 3)
-            (void)inlay_session_memory(r.session, &before);
+            (void)inlay_session_memory(rig.session, &before);
     }
-    (void)inlay_session_memory(r.session, &after);
+    (void)inlay_session_memory(rig.session, &after);
     assert_true(after.used_bytes < before.used_bytes + (1 << 16));
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void replaced_states(void **state)
 {
     float x[16], want[16] = { 0 };
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    assert_true(try_open(layer, "reference", "old=new", &r));
-    keep(&r, 0);
+    assert_true(try_open(layer, "reference", "old=new", &rig));
+    keep(&rig, 0);
     for (uint32_t round = 0; round < 2; round++) {
         memset(want, 0, sizeof want);
         for (uint32_t t = 0; t < 5; t++) {
@@ -401,15 +402,16 @@ static void replaced_states(void **state)
                 x[i] = 0.1f * (float)(i + t);
                 want[i] = tanhf(x[i] + want[i]);
             }
-            rig_floats(&r, 0, "2,8", x);
-            rig_run(&r);
+            rig_floats(&rig, 0, "2,8", x);
+            rig_run(&rig);
             for (uint32_t i = 0; i < 16; i++)
-                assert_float_equal(((float *)inlay_value_data(inlay_context_output(r.context, 1)))[i], want[i], 1e-6f);
+                assert_float_equal(((float *)inlay_value_data(inlay_context_output(rig.context, 1)))[i], want[i],
+                                   1e-6f);
         }
-        assert_int_equal(inlay_context_state_length(r.context), 0);
-        assert_int_equal(inlay_context_state_rewind(r.context, 0, NULL), INLAY_OK);
+        assert_int_equal(inlay_context_state_length(rig.context), 0);
+        assert_int_equal(inlay_context_state_rewind(rig.context, 0, NULL), INLAY_OK);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* What the caller holds of an output stays as it is, though the states move on. */
@@ -417,20 +419,20 @@ static void outputs_that_are_kept(void **state)
 {
     inlay_value *held;
     float x[8] = { 1, 2, 3 }, copy[8];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    assert_true(try_open(layer, "reference", "old=new", &r));
-    keep(&r, 0);
-    rig_floats(&r, 0, "1,8", x);
-    rig_run(&r);
-    held = inlay_value_ref(inlay_context_output(r.context, 1));
+    assert_true(try_open(layer, "reference", "old=new", &rig));
+    keep(&rig, 0);
+    rig_floats(&rig, 0, "1,8", x);
+    rig_run(&rig);
+    held = inlay_value_ref(inlay_context_output(rig.context, 1));
     memcpy(copy, inlay_value_data(held), sizeof copy);
     for (int i = 0; i < 5; i++)
-        rig_run(&r);
+        rig_run(&rig);
     assert_memory_equal(inlay_value_data(held), copy, sizeof copy);
     inlay_value_unref(held);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void errors_say_what_is_wrong(void **state)
@@ -442,32 +444,32 @@ static void errors_say_what_is_wrong(void **state)
                   { "*=new=y", "not INPUT=OUTPUT" },
                   { "old=nothing", "names no input" } };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const char *options[] = { "state", wrong[i].option, NULL };
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        script_model(&w, layer, 17);
-        assert_int_equal(rig_try_open(&w, options, &r, &diag), INLAY_INVALID_ARGUMENT);
+        script_model(&wire, layer, 17);
+        assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_INVALID_ARGUMENT);
         if (strstr(diag.text, wrong[i].part) == NULL)
             fail_msg("%s: %s", wrong[i].option, diag.text);
-        rig_close(&r);
+        rig_close(&rig);
     }
-    assert_true(try_open(layer, "reference", NULL, &r));
-    assert_int_equal(inlay_context_keep_states(r.context, 0, &diag), INLAY_NOT_FOUND);
-    assert_int_equal(inlay_context_state_rewind(r.context, 0, &diag), INLAY_INVALID_ARGUMENT);
+    assert_true(try_open(layer, "reference", NULL, &rig));
+    assert_int_equal(inlay_context_keep_states(rig.context, 0, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_context_state_rewind(rig.context, 0, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "keep_states"));
-    rig_close(&r);
-    assert_true(try_open(layer, "reference", "old=new", &r));
-    rig_floats(&r, 0, "1,8", (float[8]){ 0 });
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_INVALID_ARGUMENT); /* nothing is kept unasked */
+    rig_close(&rig);
+    assert_true(try_open(layer, "reference", "old=new", &rig));
+    rig_floats(&rig, 0, "1,8", (float[8]){ 0 });
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_ARGUMENT); /* nothing is kept unasked */
     assert_non_null(strstr(diag.text, "'old' is not bound"));
-    keep(&r, 0);
-    rig_run(&r);
-    assert_int_equal(inlay_context_state_rewind(r.context, 1, &diag), INLAY_INVALID_ARGUMENT);
-    rig_close(&r);
+    keep(&rig, 0);
+    rig_run(&rig);
+    assert_int_equal(inlay_context_state_rewind(rig.context, 1, &diag), INLAY_INVALID_ARGUMENT);
+    rig_close(&rig);
 }
 
 int main(void)

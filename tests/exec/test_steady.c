@@ -9,32 +9,32 @@
 
 /* ------------------------------------------------------------------ models */
 
-static void run_at(struct rig *r, inlay_value *input)
+static void run_at(struct rig *rig, inlay_value *input)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_context_set_input(r->context, 0, input, &diag) != INLAY_OK)
+    if (inlay_context_set_input(rig->context, 0, input, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    rig_run(r);
+    rig_run(rig);
 }
 
-static void turns(struct rig *r, inlay_value *three, inlay_value *five, int count)
+static void turns(struct rig *rig, inlay_value *three, inlay_value *five, int count)
 {
     for (int k = 0; k < count; k++) {
-        run_at(r, three);
-        run_at(r, three);
-        run_at(r, five);
+        run_at(rig, three);
+        run_at(rig, three);
+        run_at(rig, five);
     }
 }
 
 static inlay_value *rows(int64_t count, int64_t width)
 {
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ count, width }, &v, NULL), INLAY_OK);
-    for (int64_t i = 0; i < inlay_value_count(v); i++)
-        ((float *)inlay_value_data(v))[i] = (float)(i % 17) / 16.0f - 0.5f;
-    return v;
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ count, width }, &value, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        ((float *)inlay_value_data(value))[i] = (float)(i % 17) / 16.0f - 0.5f;
+    return value;
 }
 
 static bool lists_openblas(const char *const *options)
@@ -52,31 +52,31 @@ static bool lists_openblas(const char *const *options)
  * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
     const bool products = strstr(script, "MatMul") != NULL;
     const bool may_lock = cpu > 1 || (products && lists_openblas(options)) || (products && cpu > 0 && level_is_low());
     unsigned allocated, locked;
-    struct rig r;
+    struct rig rig;
 
-    script_model(&w, script, 17);
-    if (rig_try_open(&w, options, &r, &diag) != INLAY_OK) {
+    script_model(&wire, script, 17);
+    if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
         print_message("%s: %s\n", what, diag.text); /* a provider that is not built */
         goto done;
     }
-    turns(&r, three, five, 3);
-    assert_true(r.session->main->step_count >= least_steps);
+    turns(&rig, three, five, 3);
+    assert_true(rig.session->main->step_count >= least_steps);
     atomic_store(&allocations, 0);
     atomic_store(&locks, 0);
     atomic_store(&counting, true);
-    turns(&r, three, five, 10);
+    turns(&rig, three, five, 10);
     atomic_store(&counting, false);
     allocated = atomic_load(&allocations);
     locked = atomic_load(&locks);
     if ((allocated > 0 && cpu == 0) || (locked > 0 && !may_lock))
         fail_msg("%s: %u allocations, %u locks in 30 runs", what, allocated, locked);
-    rig_close(&r);
+    rig_close(&rig);
 done:
     inlay_value_unref(three);
     inlay_value_unref(five);
@@ -93,23 +93,24 @@ static void several_regions(void **state)
     static const char *const threads[] = { "1", "2" };
 
     (void)state;
-    for (int t = 0; t < 2; t++) {
+    for (int thread = 0; thread < 2; thread++) {
         check("reference", NET_INDEX NET,
-              (const char *const[]){ "providers", "reference", "intra_threads", threads[t], NULL }, 4, 0);
-        check(
-            "branches side by side", NET_INDEX NET,
-            (const char *const[]){ "providers", "reference", "intra_threads", threads[t], "inter_threads", "2", NULL },
-            4, 0);
-        check("openblas, reference", NET_INDEX NET,
-              (const char *const[]){ "providers", "openblas,reference", "intra_threads", threads[t], NULL }, 4, 0);
-        check("cpu, reference", NET_INDEX NET,
-              (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads", threads[t],
+              (const char *const[]){ "providers", "reference", "intra_threads", threads[thread], NULL }, 4, 0);
+        check("branches side by side", NET_INDEX NET,
+              (const char *const[]){ "providers", "reference", "intra_threads", threads[thread], "inter_threads", "2",
                                      NULL },
-              3, t + 1);
+              4, 0);
+        check("openblas, reference", NET_INDEX NET,
+              (const char *const[]){ "providers", "openblas,reference", "intra_threads", threads[thread], NULL }, 4, 0);
+        check("cpu, reference", NET_INDEX NET,
+              (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                     threads[thread], NULL },
+              3, thread + 1);
         check("all in turns", NET_INDEX NET,
               (const char *const[]){ "providers", "cpu,openblas,reference", "pin", "op:MatMul=openblas", "pin",
-                                     "op:Softmax=cpu", "pin", "op:Relu=reference", "intra_threads", threads[t], NULL },
-              5, t + 1);
+                                     "op:Softmax=cpu", "pin", "op:Relu=reference", "intra_threads", threads[thread],
+                                     NULL },
+              5, thread + 1);
     }
 }
 
@@ -126,14 +127,14 @@ static void bodies(void **state)
 
 enum { HEADS = 4, SHARED = 2, SIZE = 16, WARM = 40, TOKENS = 60, ROOM = 128 };
 
-static void bind_floats(struct rig *r, uint32_t input, uint32_t rank, const int64_t *dims, bool ones)
+static void bind_floats(struct rig *rig, uint32_t input, uint32_t rank, const int64_t *dims, bool ones)
 {
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &v, NULL), INLAY_OK);
-    for (int64_t i = 0; i < inlay_value_count(v); i++)
-        ((float *)inlay_value_data(v))[i] = ones ? 1 : (float)(i % 13) / 13 - 0.5f;
-    rig_bind(r, input, v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        ((float *)inlay_value_data(value))[i] = ones ? 1 : (float)(i % 13) / 13 - 0.5f;
+    rig_bind(rig, input, value);
 }
 
 #define GROUPS(q)                                                                                                      \
@@ -155,19 +156,19 @@ static const char *const decoders[] = {
     "turned = Transpose(wide) perm=0,2,1\nseen = MatMul(wide, turned)\n" GROUPS("r") "-> y, present_0, present_1, seen",
 };
 
-static void read_token(struct rig *r, bool by_heads, int64_t t)
+static void read_token(struct rig *rig, bool by_heads, int64_t t)
 {
     for (uint32_t i = 0; i < 3; i++) {
         const int64_t heads = i == 0 ? HEADS : SHARED;
 
         if (by_heads)
-            bind_floats(r, i, 4, (const int64_t[]){ 1, heads, 1, SIZE }, false);
+            bind_floats(rig, i, 4, (const int64_t[]){ 1, heads, 1, SIZE }, false);
         else
-            bind_floats(r, i, 3, (const int64_t[]){ 1, 1, heads * SIZE }, false);
+            bind_floats(rig, i, 3, (const int64_t[]){ 1, 1, heads * SIZE }, false);
     }
-    bind_floats(r, 5, 2, (const int64_t[]){ 1, t + 1 }, true);
+    bind_floats(rig, 5, 2, (const int64_t[]){ 1, t + 1 }, true);
     atomic_store(&counting, t >= WARM);
-    rig_run(r);
+    rig_run(rig);
     atomic_store(&counting, false);
 }
 
@@ -181,30 +182,30 @@ static void tokens(void **state)
                                   "pin",       "op:MatMul=reference", NULL };
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct wire w = { 0 };
-        struct rig r;
+        struct wire wire = { 0 };
+        struct rig rig;
 
         if (strstr(decoders[k], "MatMul(") == NULL)
             options[6] = NULL;
-        script_model(&w, decoders[k], 23);
-        if (rig_try_open(&w, options, &r, &diag) != INLAY_OK) {
+        script_model(&wire, decoders[k], 23);
+        if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
             assert_non_null(strstr(diag.text, "no provider"));
             print_message("%s\n", diag.text); /* it is not built */
-            rig_close(&r);
+            rig_close(&rig);
             continue;
         }
-        assert_int_equal(inlay_session_state(r.session, 0, &info), INLAY_OK);
-        assert_int_equal(inlay_context_keep_states(r.context, ROOM, &diag), INLAY_OK);
+        assert_int_equal(inlay_session_state(rig.session, 0, &info), INLAY_OK);
+        assert_int_equal(inlay_context_keep_states(rig.context, ROOM, &diag), INLAY_OK);
         atomic_store(&allocations, 0);
         for (int64_t t = 0; t < WARM + TOKENS; t++)
-            read_token(&r, k == 0, t);
-        assert_int_equal(inlay_context_state_length(r.context), WARM + TOKENS);
+            read_token(&rig, k == 0, t);
+        assert_int_equal(inlay_context_state_length(rig.context), WARM + TOKENS);
         /* Memory for values that grow is taken now and then, for a quarter more than there are. Below AVX2 cpu declines
          * products of bytes once it is told their sizes, which is remembered of each. */
         if (info.in_place == 1 && !is_below_avx2() &&
             atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

@@ -24,70 +24,72 @@ static struct rig open_script(const char *script, const char *inter, const char 
     const char *const options[] = {
         "providers", "cpu,openblas?,reference", "intra_threads", "4", "inter_threads", inter, more, value, NULL
     };
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
-    script_model(&w, script, 17);
-    r = rig_open(&w, options);
-    return r;
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, options);
+    return rig;
 }
 
 /* ------------------------------------------------------------------ what the plan says */
 
-static uint32_t branches_of(const struct rig *r)
+static uint32_t branches_of(const struct rig *rig)
 {
-    const struct plan *p = r->session->main->kept.plans;
+    const struct plan *plan = rig->session->main->kept.plans;
     uint32_t most = 0;
 
-    for (uint32_t k = 0; k < p->wave_count; k++)
-        most = p->waves[k].branch_count > most ? p->waves[k].branch_count : most;
+    for (uint32_t k = 0; k < plan->wave_count; k++)
+        most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
     return most;
 }
 
 /* Does plan step j write the place, or read it? */
-static bool uses(const plan_step *s, uint32_t place, bool writing)
+static bool uses(const plan_step *step, uint32_t place, bool writing)
 {
-    const uint32_t count = writing ? s->step->region->output_count : s->step->region->input_count;
+    const uint32_t count = writing ? step->step->region->output_count : step->step->region->input_count;
 
     for (uint32_t i = 0; i < count; i++)
-        if ((writing ? s->out : s->in)[i] == place)
+        if ((writing ? step->out : step->in)[i] == place)
             return true;
-    return writing && s->workspace == place;
+    return writing && step->workspace == place;
 }
 
-static bool overlap(const plan_place *x, const plan_place *y)
+static bool overlap(const plan_place *place, const plan_place *y)
 {
-    return x->source == PLACE_SLAB && y->source == PLACE_SLAB && x->lies_in == y->lies_in &&
-           x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+    return place->source == PLACE_SLAB && y->source == PLACE_SLAB && place->lies_in == y->lies_in &&
+           place->offset < y->offset + y->bytes && y->offset < place->offset + place->bytes;
 }
 
 /* What one branch writes no other touches, by its bytes. */
-static void expect_apart(const struct plan *p, const plan_wave *w)
+static void expect_apart(const struct plan *plan, const plan_wave *wave)
 {
-    for (uint32_t a = 0; a < w->branch_count; a++)
-        for (uint32_t b = 0; b < w->branch_count; b++)
-            for (uint32_t i = w->begins[a]; a != b && i < w->begins[a + 1]; i++)
-                for (uint32_t j = w->begins[b]; j < w->begins[b + 1]; j++)
-                    for (uint32_t x = 0; x < p->place_count; x++)
-                        for (uint32_t y = 0; uses(&p->steps[w->steps[i]], x, true) && y < p->place_count; y++)
-                            if ((uses(&p->steps[w->steps[j]], y, true) || uses(&p->steps[w->steps[j]], y, false)) &&
-                                (x == y || overlap(&p->places[x], &p->places[y])))
-                                fail_msg("steps %u and %u go side by side on the same bytes", w->steps[i], w->steps[j]);
+    for (uint32_t a = 0; a < wave->branch_count; a++)
+        for (uint32_t b = 0; b < wave->branch_count; b++)
+            for (uint32_t i = wave->begins[a]; a != b && i < wave->begins[a + 1]; i++)
+                for (uint32_t j = wave->begins[b]; j < wave->begins[b + 1]; j++)
+                    for (uint32_t x = 0; x < plan->place_count; x++)
+                        for (uint32_t y = 0; uses(&plan->steps[wave->steps[i]], x, true) && y < plan->place_count; y++)
+                            if ((uses(&plan->steps[wave->steps[j]], y, true) ||
+                                 uses(&plan->steps[wave->steps[j]], y, false)) &&
+                                (x == y || overlap(&plan->places[x], &plan->places[y])))
+                                fail_msg("steps %u and %u go side by side on the same bytes", wave->steps[i],
+                                         wave->steps[j]);
 }
 
 /* Each step of a wave is in one branch, in order. */
-static void expect_whole(const plan_wave *w)
+static void expect_whole(const plan_wave *wave)
 {
     uint32_t seen = 0;
 
-    assert_int_equal(w->begins[0], 0);
-    assert_int_equal(w->begins[w->branch_count], w->end - w->first);
-    for (uint32_t k = 0; k < w->branch_count; k++)
-        for (uint32_t i = w->begins[k]; i < w->begins[k + 1]; i++, seen++) {
-            assert_in_range(w->steps[i], w->first, w->end - 1);
-            assert_true(i == w->begins[k] || w->steps[i] > w->steps[i - 1]);
+    assert_int_equal(wave->begins[0], 0);
+    assert_int_equal(wave->begins[wave->branch_count], wave->end - wave->first);
+    for (uint32_t k = 0; k < wave->branch_count; k++)
+        for (uint32_t i = wave->begins[k]; i < wave->begins[k + 1]; i++, seen++) {
+            assert_in_range(wave->steps[i], wave->first, wave->end - 1);
+            assert_true(i == wave->begins[k] || wave->steps[i] > wave->steps[i - 1]);
         }
-    assert_int_equal(seen, w->end - w->first);
+    assert_int_equal(seen, wave->end - wave->first);
 }
 
 /* ------------------------------------------------------------------ bits */
@@ -122,10 +124,10 @@ static const struct {
 static void expect_same(const struct rig *a, const struct rig *b, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(a->session); o++) {
-        const inlay_value *x = inlay_context_output(a->context, o), *y = inlay_context_output(b->context, o);
+        const inlay_value *value = inlay_context_output(a->context, o), *y = inlay_context_output(b->context, o);
 
-        assert_int_equal(inlay_value_bytes(x), inlay_value_bytes(y));
-        if (memcmp(inlay_value_data(x), inlay_value_data(y), (size_t)inlay_value_bytes(x)) != 0)
+        assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(y));
+        if (memcmp(inlay_value_data(value), inlay_value_data(y), (size_t)inlay_value_bytes(value)) != 0)
             fail_msg("output %u has other bits in\n%s", o, script);
     }
 }
@@ -147,17 +149,17 @@ static void same_bits(void **state)
             assert_int_equal(branches_of(&one), 0);
             for (size_t t = 0; t < 4; t++) {
                 struct rig many = open_script(models[m].script, inter[t], policies[v][0], policies[v][1]);
-                const struct plan *p;
+                const struct plan *plan;
 
                 script_feed(&many, 3);
                 for (int run = 0; run < 20; run++) { /* by itself it tries both ways */
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
-                p = many.session->main->kept.plans;
-                for (uint32_t k = 0; k < p->wave_count; k++) {
-                    expect_whole(&p->waves[k]);
-                    expect_apart(p, &p->waves[k]);
+                plan = many.session->main->kept.plans;
+                for (uint32_t k = 0; k < plan->wave_count; k++) {
+                    expect_whole(&plan->waves[k]);
+                    expect_apart(plan, &plan->waves[k]);
                 }
                 assert_true(branches_of(&many) <= (t < 3 ? t + 2 : CPUS));
                 if (v == 2 && t == 2)
@@ -193,35 +195,35 @@ static void new_sizes(void **state)
 /* Nothing that takes less than the threads take to come. */
 static void little_work(void **state)
 {
-    struct rig r = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
-                               "providers", "reference");
+    struct rig rig = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
+                                 "providers", "reference");
 
     (void)state;
-    script_feed(&r, 1);
-    rig_run(&r);
-    assert_int_equal(branches_of(&r), 0);
-    rig_close(&r);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    assert_int_equal(branches_of(&rig), 0);
+    rig_close(&rig);
 }
 
 /* Large branches of kernels that nobody has timed: the plan has them, and the runs find out. */
 static void much_work(void **state)
 {
-    struct rig r = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
-                               "providers", "reference");
+    struct rig rig = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
+                                 "providers", "reference");
 
     (void)state;
-    script_feed(&r, 1);
-    rig_run(&r);
-    assert_int_equal(branches_of(&r), 2);
-    rig_close(&r);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    assert_int_equal(branches_of(&rig), 2);
+    rig_close(&rig);
 }
 
-static void svm_floats(struct wire *w, const char *name, const float *values, uint32_t count)
+static void svm_floats(struct wire *wire, const char *name, const float *values, uint32_t count)
 {
-    const wire_mark a = rig_attr_begin(w, name, 6);
+    const wire_mark mark = rig_attr_begin(wire, name, 6);
 
-    wire_floats(w, 7, values, count);
-    wire_end(w, a);
+    wire_floats(wire, 7, values, count);
+    wire_end(wire, mark);
 }
 
 /* Support vector machines over one row: what they take of memory is that of a row, so that they fit side by side. */
@@ -231,34 +233,34 @@ static void machines(void **state)
     static float numbers[SUPPORTS];
     const char *const options[] = { "providers", "reference", "intra_threads", "4", "inter_threads", "0", NULL };
     char output[2] = "a";
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
 
     (void)state;
     for (int i = 0; i < SUPPORTS; i++)
         numbers[i] = (float)(i % 37) / 37;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "1,1");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "1,1");
     for (int m = 0; m < MACHINES; m++, output[0]++) {
-        const wire_mark n = mw_node_begin(&w, "SVMRegressor", "x", output);
+        const wire_mark n = mw_node_begin(&wire, "SVMRegressor", "x", output);
 
-        wire_text(&w, 7, "ai.onnx.ml");
-        svm_floats(&w, "support_vectors", numbers, SUPPORTS);
-        svm_floats(&w, "coefficients", numbers, SUPPORTS);
-        svm_floats(&w, "kernel_params", (const float[]){ 0.02f * (float)(m + 1), 0, 3 }, 3);
-        svm_floats(&w, "rho", (const float[]){ 0 }, 1);
-        rig_attr_int(&w, "n_supports", SUPPORTS);
-        script_attr(&w, (char[]){ "kernel_type=RBF" });
-        wire_end(&w, n);
-        mw_value(&w, MW_OUTPUT, output, RIG_FLOAT, NULL);
+        wire_text(&wire, 7, "ai.onnx.ml");
+        svm_floats(&wire, "support_vectors", numbers, SUPPORTS);
+        svm_floats(&wire, "coefficients", numbers, SUPPORTS);
+        svm_floats(&wire, "kernel_params", (const float[]){ 0.02f * (float)(m + 1), 0, 3 }, 3);
+        svm_floats(&wire, "rho", (const float[]){ 0 }, 1);
+        rig_attr_int(&wire, "n_supports", SUPPORTS);
+        script_attr(&wire, (char[]){ "kernel_type=RBF" });
+        wire_end(&wire, n);
+        mw_value(&wire, MW_OUTPUT, output, RIG_FLOAT, NULL);
     }
-    wire_end(&w, g);
-    mw_opset(&w, 8, "ai.onnx.ml", 3);
-    r = rig_open(&w, options);
-    script_feed(&r, 1);
-    rig_run(&r);
-    assert_int_equal(branches_of(&r), MACHINES);
-    rig_close(&r);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "ai.onnx.ml", 3);
+    rig = rig_open(&wire, options);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    assert_int_equal(branches_of(&rig), MACHINES);
+    rig_close(&rig);
 }
 
 /* Two branches fail: the one that the model has first is told, always, and the next run is as if nothing had been. */
@@ -266,19 +268,19 @@ static void failures(void **state)
 {
     static const char script[] = "x : 40\ni : 3\nj : 3\np = Cast(i) to=7\nq = Cast(j) to=7\ns = Sin(x)\nt = Cos(x)\n"
                                  "first = Gather(s, p)\nsecond = Gather(t, q)\n-> first, second";
-    struct rig r = open_script(script, "2", "providers", "reference");
+    struct rig rig = open_script(script, "2", "providers", "reference");
     const float x[40] = { 0 };
 
     (void)state;
-    rig_floats(&r, 0, "40", x);
+    rig_floats(&rig, 0, "40", x);
     for (int k = 0; k < 20; k++) {
         const float bad = k % 4 == 3 ? 0 : 99, other = k % 4 < 2 || k % 4 == 3 ? (k % 4 == 3 ? 0 : 77) : 0;
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
 
-        rig_floats(&r, 1, "3", (const float[]){ 0, k % 4 == 1 ? 0 : bad, 1 });
-        rig_floats(&r, 2, "3", (const float[]){ 0, other, 1 });
-        status = inlay_context_run(r.context, NULL, &diag);
+        rig_floats(&rig, 1, "3", (const float[]){ 0, k % 4 == 1 ? 0 : bad, 1 });
+        rig_floats(&rig, 2, "3", (const float[]){ 0, other, 1 });
+        status = inlay_context_run(rig.context, NULL, &diag);
         if (k % 4 == 3) {
             assert_int_equal(status, INLAY_OK);
             continue;
@@ -287,8 +289,8 @@ static void failures(void **state)
         if (strstr(diag.text, k % 4 == 1 ? "77" : "99") == NULL)
             fail_msg("'%s' is not of the first that failed", diag.text);
     }
-    assert_int_equal(branches_of(&r), 2);
-    rig_close(&r);
+    assert_int_equal(branches_of(&rig), 2);
+    rig_close(&rig);
 }
 
 int main(void)

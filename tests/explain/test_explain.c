@@ -8,29 +8,29 @@
 
 /* ------------------------------------------------------------------ helpers */
 
-static struct told explain(const inlay_session *s, inlay_explain_options options)
+static struct told explain(const inlay_session *session, inlay_explain_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     options.struct_size = sizeof options;
-    if (inlay_session_explain_ex(s, &options, told_keep, &t, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(session, &options, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return t;
+    return told;
 }
 
-static json_t *explain_json(const inlay_session *s, inlay_explain_options options)
+static json_t *explain_json(const inlay_session *session, inlay_explain_options options)
 {
     json_error_t error;
     json_t *value;
-    struct told t;
+    struct told told;
 
     options.format = "json";
-    t = explain(s, options);
-    value = json_loadb(t.data, t.bytes, 0, &error);
+    told = explain(session, options);
+    value = json_loadb(told.data, told.bytes, 0, &error);
     if (value == NULL)
         fail_msg("line %d: %s", error.line, error.text);
-    told_free(&t);
+    told_free(&told);
     return value;
 }
 
@@ -79,39 +79,40 @@ static double sum_runs(const json_t *g, const char *name)
     return total;
 }
 
-static void check_agreement(const inlay_session *s)
+static void check_agreement(const inlay_session *session)
 {
-    struct told t = explain(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
-    json_t *j = explain_json(s, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    struct told told = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    json_t *json = explain_json(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     char a[NICE_BYTES], line[64];
 
-    check_sums(json_object_get(j, "main"));
-    (void)snprintf(line, sizeof line, "predicted %s", nice_ns(number(j, "cost_ns"), a));
-    if (strstr(t.data, line) == NULL)
-        fail_msg("no '%s' in\n%s", line, t.data);
-    assert_float_equal(number(j, "cost_ns"), number(json_object_get(j, "main"), "cost_ns"), 1e-9);
-    assert_float_equal(number(j, "flops"), sum_runs(json_object_get(j, "main"), "flops"), 1e-6 * number(j, "flops"));
-    assert_float_equal(number(j, "bytes_moved"), sum_runs(json_object_get(j, "main"), "bytes_moved"),
-                       1e-6 * number(j, "bytes_moved"));
-    json_decref(j);
-    told_free(&t);
+    check_sums(json_object_get(json, "main"));
+    (void)snprintf(line, sizeof line, "predicted %s", nice_ns(number(json, "cost_ns"), a));
+    if (strstr(told.data, line) == NULL)
+        fail_msg("no '%s' in\n%s", line, told.data);
+    assert_float_equal(number(json, "cost_ns"), number(json_object_get(json, "main"), "cost_ns"), 1e-9);
+    assert_float_equal(number(json, "flops"), sum_runs(json_object_get(json, "main"), "flops"),
+                       1e-6 * number(json, "flops"));
+    assert_float_equal(number(json, "bytes_moved"), sum_runs(json_object_get(json, "main"), "bytes_moved"),
+                       1e-6 * number(json, "bytes_moved"));
+    json_decref(json);
+    told_free(&told);
 }
 
-static void named_node(struct wire *w, const char *op, const char *inputs, const char *outputs, const char *name)
+static void named_node(struct wire *wire, const char *op, const char *inputs, const char *outputs, const char *name)
 {
-    wire_mark n = mw_node_begin(w, op, inputs, outputs);
+    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
 
-    wire_text(w, 3, name);
-    wire_end(w, n);
+    wire_text(wire, 3, name);
+    wire_end(wire, mark);
 }
 
 /* x -> Relu -> Neg -> ... -> y, count nodes. */
 static struct rig chain(uint32_t count, const char *const *options)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
     for (uint32_t i = 0; i < count; i++) {
         char from[32] = "x", to[32] = "y", name[32];
 
@@ -120,11 +121,11 @@ static struct rig chain(uint32_t count, const char *const *options)
         if (i + 1 < count)
             (void)snprintf(to, sizeof to, "t%u", i + 1);
         (void)snprintf(name, sizeof name, "node_%u", i);
-        named_node(&w, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
+        named_node(&wire, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
     }
-    mw_value(&w, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    return rig_open(&w, options);
+    mw_value(&wire, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, "2,3");
+    wire_end(&wire, mark);
+    return rig_open(&wire, options);
 }
 
 /* ------------------------------------------------------------------ the tests */
@@ -135,94 +136,94 @@ static void test_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        struct rig r = chain(counts[i], NULL);
-        json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-        struct told t;
+        struct rig rig = chain(counts[i], NULL);
+        json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+        struct told told;
 
-        assert_int_equal((int)number(j, "nodes"), counts[i]);
-        json_decref(j);
-        check_agreement(r.session);
-        t = explain(r.session, (inlay_explain_options){ .columns = 80 });
-        assert_true(t.bytes < 4000); /* what is many is folded */
-        told_free(&t);
-        rig_close(&r);
+        assert_int_equal((int)number(json, "nodes"), counts[i]);
+        json_decref(json);
+        check_agreement(rig.session);
+        told = explain(rig.session, (inlay_explain_options){ .columns = 80 });
+        assert_true(told.bytes < 4000); /* what is many is folded */
+        told_free(&told);
+        rig_close(&rig);
     }
 }
 
 static void test_measures(void **state)
 {
     static float x[] = { 1, -2, 3, -4, 5, -6 };
-    struct rig r = chain(2, NULL);
+    struct rig rig = chain(2, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_explain_options options = { .measured = r.context };
+    inlay_explain_options options = { .measured = rig.context };
     const json_t *regions;
-    json_t *j;
+    json_t *json;
 
     (void)state;
-    rig_floats(&r, 0, "2,3", x);
+    rig_floats(&rig, 0, "2,3", x);
     /* Nothing was measured yet: the same as without. */
-    j = explain_json(r.session, options);
-    assert_null(json_object_get(j, "measured_ns"));
-    json_decref(j);
-    assert_int_equal(inlay_context_measure(r.context, 1, &diag), INLAY_OK);
+    json = explain_json(rig.session, options);
+    assert_null(json_object_get(json, "measured_ns"));
+    json_decref(json);
+    assert_int_equal(inlay_context_measure(rig.context, 1, &diag), INLAY_OK);
     for (int i = 0; i < 70; i++)
-        rig_run(&r);
-    j = explain_json(r.session, options);
-    assert_int_equal((int)number(j, "measured_runs"), 64);
-    assert_true(number(j, "measured_ns") > 0);
-    regions = json_object_get(json_object_get(j, "main"), "regions");
+        rig_run(&rig);
+    json = explain_json(rig.session, options);
+    assert_int_equal((int)number(json, "measured_runs"), 64);
+    assert_true(number(json, "measured_ns") > 0);
+    regions = json_object_get(json_object_get(json, "main"), "regions");
     for (size_t i = 0; i < json_array_size(regions); i++) {
         assert_int_equal((int)number(json_array_get(regions, i), "calls"), 1);
         assert_true(number(json_array_get(regions, i), "measured_ns") >= 0);
     }
-    assert_true(sum(regions, "measured_ns") <= 2 * number(j, "measured_ns"));
-    json_decref(j);
-    rig_expect_floats(&r, 0, "2,3", (float[]){ -1, -0.0f, -3, -0.0f, -5, -0.0f });
-    assert_int_equal(inlay_context_measure(r.context, 0, &diag), INLAY_OK);
-    j = explain_json(r.session, options);
-    assert_null(json_object_get(j, "measured_ns"));
-    json_decref(j);
-    rig_close(&r);
+    assert_true(sum(regions, "measured_ns") <= 2 * number(json, "measured_ns"));
+    json_decref(json);
+    rig_expect_floats(&rig, 0, "2,3", (float[]){ -1, -0.0f, -3, -0.0f, -5, -0.0f });
+    assert_int_equal(inlay_context_measure(rig.context, 0, &diag), INLAY_OK);
+    json = explain_json(rig.session, options);
+    assert_null(json_object_get(json, "measured_ns"));
+    json_decref(json);
+    rig_close(&rig);
 }
 
 /* Loop over 5 trips whose body has an If. */
 static struct rig loop_of_if(void)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), loop, branch;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), loop, branch;
     mw_body body, arm;
     static const int64_t five = 5;
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "3");
-    mw_value(&w, MW_INPUT, "up", INLAY_BOOL, "");
-    rig_ints(&w, "trips", 0, 1, &five);
-    rig_scalar(&w, "go", INLAY_BOOL, 1);
-    loop = mw_node_begin(&w, "Loop", "trips,go,x", "y");
-    wire_text(&w, 3, "loop");
-    body = mw_body_begin(&w, "body", "inside");
-    mw_value(&w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "c", INLAY_BOOL, "");
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "3");
-    named_node(&w, "Identity", "c", "c2", "keep_on");
-    branch = mw_node_begin(&w, "If", "up", "b");
-    wire_text(&w, 3, "branch");
-    arm = mw_body_begin(&w, "then_branch", "t");
-    named_node(&w, "Add", "a,a", "bt", "double");
-    mw_value(&w, MW_OUTPUT, "bt", INLAY_FLOAT, "3");
-    mw_body_end(&w, arm);
-    arm = mw_body_begin(&w, "else_branch", "e");
-    named_node(&w, "Neg", "a", "be", "negate");
-    named_node(&w, "Neg", "be", "be2", "negate_again");
-    mw_value(&w, MW_OUTPUT, "be2", INLAY_FLOAT, "3");
-    mw_body_end(&w, arm);
-    wire_end(&w, branch);
-    mw_value(&w, MW_OUTPUT, "c2", INLAY_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "b", INLAY_FLOAT, "3");
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "3");
-    wire_end(&w, g);
-    return rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "3");
+    mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
+    rig_ints(&wire, "trips", 0, 1, &five);
+    rig_scalar(&wire, "go", INLAY_BOOL, 1);
+    loop = mw_node_begin(&wire, "Loop", "trips,go,x", "y");
+    wire_text(&wire, 3, "loop");
+    body = mw_body_begin(&wire, "body", "inside");
+    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "c", INLAY_BOOL, "");
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "3");
+    named_node(&wire, "Identity", "c", "c2", "keep_on");
+    branch = mw_node_begin(&wire, "If", "up", "b");
+    wire_text(&wire, 3, "branch");
+    arm = mw_body_begin(&wire, "then_branch", "t");
+    named_node(&wire, "Add", "a,a", "bt", "double");
+    mw_value(&wire, MW_OUTPUT, "bt", INLAY_FLOAT, "3");
+    mw_body_end(&wire, arm);
+    arm = mw_body_begin(&wire, "else_branch", "e");
+    named_node(&wire, "Neg", "a", "be", "negate");
+    named_node(&wire, "Neg", "be", "be2", "negate_again");
+    mw_value(&wire, MW_OUTPUT, "be2", INLAY_FLOAT, "3");
+    mw_body_end(&wire, arm);
+    wire_end(&wire, branch);
+    mw_value(&wire, MW_OUTPUT, "c2", INLAY_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "b", INLAY_FLOAT, "3");
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "3");
+    wire_end(&wire, mark);
+    return rig_open(&wire, NULL);
 }
 
 static const json_t *body_of(const json_t *g, size_t region, const char *attr)
@@ -234,14 +235,14 @@ static const json_t *body_of(const json_t *g, size_t region, const char *attr)
 
 static void test_bodies(void **state)
 {
-    struct rig r = loop_of_if();
-    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-    const json_t *main = json_object_get(j, "main"), *loop = body_of(main, 0, "body"), *then, *other;
+    struct rig rig = loop_of_if();
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    const json_t *main = json_object_get(json, "main"), *loop = body_of(main, 0, "body"), *then, *other;
     size_t at = 0;
-    struct told t;
+    struct told told;
 
     (void)state;
-    check_agreement(r.session);
+    check_agreement(rig.session);
     assert_non_null(loop);
     assert_string_equal(json_string_value(json_object_get(loop, "path")), "main/loop.body");
     assert_float_equal(number(loop, "times"), 5, 0);
@@ -254,16 +255,16 @@ static void test_bodies(void **state)
     /* The dearer branch is what counts. */
     assert_float_equal(number(then, "times") + number(other, "times"), 1, 0);
     assert_true((number(then, "cost_ns") > number(other, "cost_ns")) == (number(then, "times") == 1));
-    json_decref(j);
+    json_decref(json);
     /* Which branch counts, and how often a body runs. */
-    t = explain(r.session, (inlay_explain_options){ .format = "text" });
-    assert_non_null(strstr(t.data, "body of loop, "));
-    assert_non_null(strstr(t.data, ", predicted 5 times:\n"));
-    assert_non_null(strstr(t.data, ", not taken:\n"));
-    assert_null(strstr(t.data, "predicted 1 times"));
-    assert_null(strstr(t.data, "count depends on data"));
-    told_free(&t);
-    rig_close(&r);
+    told = explain(rig.session, (inlay_explain_options){ .format = "text" });
+    assert_non_null(strstr(told.data, "body of loop, "));
+    assert_non_null(strstr(told.data, ", predicted 5 times:\n"));
+    assert_non_null(strstr(told.data, ", not taken:\n"));
+    assert_null(strstr(told.data, "predicted 1 times"));
+    assert_null(strstr(told.data, "count depends on data"));
+    told_free(&told);
+    rig_close(&rig);
 }
 
 /* What the regions of a provider took in one run: of each graph as often as it ran, bodies included. */
@@ -289,27 +290,27 @@ static void test_measured_bodies(void **state)
 {
     static float x[] = { 1, 2, 3 };
     static uint8_t up = 1;
-    struct rig r = loop_of_if();
+    struct rig rig = loop_of_if();
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
     const json_t *loop, *mine;
-    json_t *j;
+    json_t *json;
     double all;
 
     (void)state;
-    rig_floats(&r, 0, "3", x);
+    rig_floats(&rig, 0, "3", x);
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 0, NULL, &up, 1, &value, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 1, value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
     inlay_value_unref(value);
-    assert_int_equal(inlay_context_measure(r.context, 1, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_measure(rig.context, 1, &diag), INLAY_OK);
     for (int i = 0; i < 3; i++)
-        rig_run(&r);
-    rig_expect_floats(&r, 0, "3", (float[]){ 32, 64, 96 });
-    j = explain_json(r.session, (inlay_explain_options){ .measured = r.context });
-    loop = body_of(json_object_get(j, "main"), 0, "body");
+        rig_run(&rig);
+    rig_expect_floats(&rig, 0, "3", (float[]){ 32, 64, 96 });
+    json = explain_json(rig.session, (inlay_explain_options){ .measured = rig.context });
+    loop = body_of(json_object_get(json, "main"), 0, "body");
     assert_float_equal(number(loop, "times"), 5, 0);
-    mine = json_array_get(json_object_get(j, "providers"), 0);
-    all = measured_of(json_object_get(j, "main"), json_string_value(json_object_get(mine, "name")));
+    mine = json_array_get(json_object_get(json, "providers"), 0);
+    all = measured_of(json_object_get(json, "main"), json_string_value(json_object_get(mine, "name")));
     assert_true(all > 0 && fabs(number(mine, "measured_ns") - all) <= 1e-3 * all);
     /* The branch that ran counts, whichever was thought the dearer. */
     for (size_t at = 0; at < json_array_size(json_object_get(loop, "regions")); at++) {
@@ -318,58 +319,59 @@ static void test_measured_bodies(void **state)
         assert_float_equal(number(body_of(loop, at, "then_branch"), "times"), 1, 0);
         assert_float_equal(number(body_of(loop, at, "else_branch"), "times"), 0, 0);
     }
-    json_decref(j);
+    json_decref(json);
     /* Of a node: what its region took. */
-    j = explain_json(r.session, (inlay_explain_options){ .measured = r.context, .node = "double" });
-    assert_true(number(json_array_get(json_object_get(j, "nodes"), 0), "region_measured_ns") > 0);
-    json_decref(j);
-    rig_close(&r);
+    json = explain_json(rig.session, (inlay_explain_options){ .measured = rig.context, .node = "double" });
+    assert_true(number(json_array_get(json_object_get(json, "nodes"), 0), "region_measured_ns") > 0);
+    json_decref(json);
+    rig_close(&rig);
 }
 
 /* What stands in a model is text, whatever it says. */
 static void test_hostile_names(void **state)
 {
     static const char name[] = "</script><img src=x onerror=alert(1)>\x1b[31m\"'&";
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    struct rig r;
-    struct told t;
-    json_t *j;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
+    struct told told;
+    json_t *json;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
-    named_node(&w, "Relu", "x", "y", name);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    t = explain(r.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
-    assert_non_null(strstr(t.data, "onerror"));
-    assert_null(strchr(t.data, 0x1b));
-    told_free(&t);
-    t = explain(r.session, (inlay_explain_options){ .format = "json" });
-    assert_null(strpbrk(t.data, "<>&\x1b"));
-    told_free(&t);
-    j = explain_json(r.session, (inlay_explain_options){ 0 });
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    named_node(&wire, "Relu", "x", "y", name);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    told =
+        explain(rig.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
+    assert_non_null(strstr(told.data, "onerror"));
+    assert_null(strchr(told.data, 0x1b));
+    told_free(&told);
+    told = explain(rig.session, (inlay_explain_options){ .format = "json" });
+    assert_null(strpbrk(told.data, "<>&\x1b"));
+    told_free(&told);
+    json = explain_json(rig.session, (inlay_explain_options){ 0 });
     assert_string_equal(json_string_value(json_object_get(
-                            json_array_get(json_object_get(json_object_get(j, "main"), "nodes"), 0), "name")),
+                            json_array_get(json_object_get(json_object_get(json, "main"), "nodes"), 0), "name")),
                         name);
-    json_decref(j);
-    rig_close(&r);
+    json_decref(json);
+    rig_close(&rig);
 }
 
 /* A device that refuses all nodes of an operator it does not know, with the same words. */
 static void test_refusals_are_folded(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     const json_t *refusal;
-    struct rig r;
-    struct told t;
-    json_t *j;
+    struct rig rig;
+    struct told told;
+    json_t *json;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
     for (int i = 0; i < 20; i++) {
         char from[16] = "x", to[16], name[16];
 
@@ -377,22 +379,22 @@ static void test_refusals_are_folded(void **state)
             (void)snprintf(from, sizeof from, "t%d", i - 1);
         (void)snprintf(to, sizeof to, "t%d", i);
         (void)snprintf(name, sizeof name, "exp_%d", i);
-        named_node(&w, "Exp", from, to, name);
+        named_node(&wire, "Exp", from, to, name);
     }
-    mw_value(&w, MW_OUTPUT, "t19", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    r = rig_open(&w, options);
-    j = explain_json(r.session, (inlay_explain_options){ 0 });
-    assert_int_equal(json_array_size(json_object_get(j, "refusals")), 1);
-    refusal = json_array_get(json_object_get(j, "refusals"), 0);
+    mw_value(&wire, MW_OUTPUT, "t19", INLAY_FLOAT, "2,3");
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, options);
+    json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    assert_int_equal(json_array_size(json_object_get(json, "refusals")), 1);
+    refusal = json_array_get(json_object_get(json, "refusals"), 0);
     assert_int_equal((int)number(refusal, "count"), 20);
     assert_string_equal(json_string_value(json_object_get(refusal, "provider")), "fake");
-    json_decref(j);
-    t = explain(r.session, (inlay_explain_options){ .columns = 100 });
-    assert_non_null(strstr(t.data, "fake, 20 nodes: the fake device has five operators"));
-    assert_non_null(strstr(t.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
-    told_free(&t);
-    rig_close(&r);
+    json_decref(json);
+    told = explain(rig.session, (inlay_explain_options){ .columns = 100 });
+    assert_non_null(strstr(told.data, "fake, 20 nodes: the fake device has five operators"));
+    assert_non_null(strstr(told.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
+    told_free(&told);
+    rig_close(&rig);
 }
 
 /* The runner-up is the difference that forbidding the winner makes. */
@@ -400,9 +402,9 @@ static void test_runner_up(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
                                            "policy",      "priority", NULL };
-    struct rig r = chain(6, options);
-    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-    const json_t *stretch = json_array_get(json_object_get(json_object_get(j, "main"), "stretches"), 0);
+    struct rig rig = chain(6, options);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    const json_t *stretch = json_array_get(json_object_get(json_object_get(json, "main"), "stretches"), 0);
     const json_t *rival = json_object_get(stretch, "runner_up");
 
     (void)state;
@@ -410,18 +412,18 @@ static void test_runner_up(void **state)
     assert_string_equal(json_string_value(json_object_get(rival, "provider")), "fake");
     assert_string_equal(json_string_value(json_object_get(rival, "kind")), "exact");
     assert_int_equal((int)number(rival, "nodes"), 6);
-    json_decref(j);
-    rig_close(&r);
+    json_decref(json);
+    rig_close(&rig);
 }
 
-static void refuses(const inlay_session *s, inlay_explain_options options, const char *why)
+static void refuses(const inlay_session *session, inlay_explain_options options, const char *why)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     options.struct_size = sizeof options;
-    assert_int_equal(inlay_session_explain_ex(s, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(t.bytes, 0);
+    assert_int_equal(inlay_session_explain_ex(session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(told.bytes, 0);
     if (strstr(diag.text, why) == NULL)
         fail_msg("'%s', not '%s'", diag.text, why);
 }
@@ -493,26 +495,26 @@ static void test_what_if_is_true(void **state)
 static void test_impossible_what_if(void **state)
 {
     const char *const rules[] = { "-reference" };
-    struct rig r = chain(3, NULL);
-    json_t *j = explain_json(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
-    struct told t = explain(r.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    struct rig rig = chain(3, NULL);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    struct told told = explain(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
 
     (void)state;
-    assert_true(json_is_false(json_object_get(json_object_get(j, "what_if"), "possible")));
-    assert_non_null(strstr(t.data, "what if -reference: not possible"));
-    assert_non_null(strstr(t.data, "forbid keeps it out"));
-    told_free(&t);
-    json_decref(j);
-    rig_close(&r);
+    assert_true(json_is_false(json_object_get(json_object_get(json, "what_if"), "possible")));
+    assert_non_null(strstr(told.data, "what if -reference: not possible"));
+    assert_non_null(strstr(told.data, "forbid keeps it out"));
+    told_free(&told);
+    json_decref(json);
+    rig_close(&rig);
 }
 
 /* A stretch's runner-up is what a session without the winner there would cost. */
 static void test_rival_is_true(void **state)
 {
     static const char *const other[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
-    struct rig r = chain(40, other), without;
+    struct rig rig = chain(40, other), without;
     const char *const forbid[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "forbid", "fake", NULL };
-    json_t *a = explain_json(r.session, (inlay_explain_options){ 0 }), *b;
+    json_t *a = explain_json(rig.session, (inlay_explain_options){ 0 }), *b;
     const json_t *stretches = json_object_get(json_object_get(a, "main"), "stretches");
     const json_t *rival = json_object_get(json_array_get(stretches, 0), "runner_up");
 
@@ -526,7 +528,7 @@ static void test_rival_is_true(void **state)
         assert_true(number(rival, "extra_ns") > 0);
     json_decref(a);
     json_decref(b);
-    rig_close(&r);
+    rig_close(&rig);
     rig_close(&without);
 }
 
@@ -548,27 +550,27 @@ static void test_wrong_what_ifs(void **state)
         { "", "expected PATTERN" },
     };
     const char *const fine[] = { "node_0=reference" };
-    struct rig r = chain(3, NULL);
+    struct rig rig = chain(3, NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        refuses(r.session, (inlay_explain_options){ .what_ifs = &rows[i].rule, .what_if_count = 1 }, rows[i].why);
-    refuses(r.session, (inlay_explain_options){ .what_ifs = fine, .what_if_count = 1, .node = "node_0" },
+        refuses(rig.session, (inlay_explain_options){ .what_ifs = &rows[i].rule, .what_if_count = 1 }, rows[i].why);
+    refuses(rig.session, (inlay_explain_options){ .what_ifs = fine, .what_if_count = 1, .node = "node_0" },
             "not for both");
-    refuses(r.session, (inlay_explain_options){ .node = "nude_1" }, "did you mean 'node_1'");
-    refuses(r.session, (inlay_explain_options){ .node = "op:Nag" }, "did you mean 'Neg'");
-    refuses(r.session, (inlay_explain_options){ .node = "" }, "no node named ''");
-    rig_close(&r);
+    refuses(rig.session, (inlay_explain_options){ .node = "nude_1" }, "did you mean 'node_1'");
+    refuses(rig.session, (inlay_explain_options){ .node = "op:Nag" }, "did you mean 'Neg'");
+    refuses(rig.session, (inlay_explain_options){ .node = "" }, "no node named ''");
+    rig_close(&rig);
 }
 
 static void test_nodes(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
                                            "policy",      "priority", NULL };
-    struct rig r = chain(40, options);
-    json_t *j = explain_json(r.session, (inlay_explain_options){ .node = "node_1*" });
-    const json_t *nodes = json_object_get(j, "nodes"), *node = json_array_get(nodes, 0), *answers;
-    struct told t;
+    struct rig rig = chain(40, options);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ .node = "node_1*" });
+    const json_t *nodes = json_object_get(json, "nodes"), *node = json_array_get(nodes, 0), *answers;
+    struct told told;
 
     (void)state;
     assert_int_equal(json_array_size(nodes), 11);
@@ -579,66 +581,66 @@ static void test_nodes(void **state)
     assert_true(json_is_true(json_object_get(json_array_get(answers, 0), "chosen")));
     assert_true(json_is_false(json_object_get(json_array_get(answers, 1), "chosen")));
     assert_non_null(json_object_get(json_array_get(answers, 1), "extra_ns"));
-    json_decref(j);
-    t = explain(r.session, (inlay_explain_options){ .node = "op:Neg" });
-    assert_non_null(strstr(t.data, "Neg node_1  (Neg-13 of ai.onnx, region"));
-    assert_non_null(strstr(t.data, "from Relu node_0 (reference)"));
-    assert_non_null(strstr(t.data, "to Relu node_2 (reference)"));
-    assert_non_null(strstr(t.data, "and 8 other nodes"));
-    told_free(&t);
-    rig_close(&r);
+    json_decref(json);
+    told = explain(rig.session, (inlay_explain_options){ .node = "op:Neg" });
+    assert_non_null(strstr(told.data, "Neg node_1  (Neg-13 of ai.onnx, region"));
+    assert_non_null(strstr(told.data, "from Relu node_0 (reference)"));
+    assert_non_null(strstr(told.data, "to Relu node_2 (reference)"));
+    assert_non_null(strstr(told.data, "and 8 other nodes"));
+    told_free(&told);
+    rig_close(&rig);
 }
 
 /* What a stretch of regions consists of: each operator once, with its number, and nothing behind the last. */
 static void test_content(void **state)
 {
-    struct rig r = chain(40, (const char *const[]){ "providers", "reference", NULL });
-    struct told t = explain(r.session, (inlay_explain_options){ .columns = 120 });
+    struct rig rig = chain(40, (const char *const[]){ "providers", "reference", NULL });
+    struct told told = explain(rig.session, (inlay_explain_options){ .columns = 120 });
 
     (void)state;
-    assert_non_null(strstr(t.data, " 40 20 Relu, 20 Neg  "));
-    told_free(&t);
-    rig_close(&r);
+    assert_non_null(strstr(told.data, " 40 20 Relu, 20 Neg  "));
+    told_free(&told);
+    rig_close(&rig);
 }
 
 static void test_absent_providers(void **state)
 {
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
-    struct rig r = chain(1, options);
-    json_t *j = explain_json(r.session, (inlay_explain_options){ 0 });
-    struct told t = explain(r.session, (inlay_explain_options){ 0 });
+    struct rig rig = chain(1, options);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    struct told told = explain(rig.session, (inlay_explain_options){ 0 });
 
     (void)state;
-    assert_int_equal(json_array_size(json_object_get(j, "not_used")), 1);
-    assert_non_null(strstr(t.data, "not used    nosuch: "));
-    json_decref(j);
-    told_free(&t);
-    rig_close(&r);
+    assert_int_equal(json_array_size(json_object_get(json, "not_used")), 1);
+    assert_non_null(strstr(told.data, "not used    nosuch: "));
+    json_decref(json);
+    told_free(&told);
+    rig_close(&rig);
 }
 
 static void test_wrong_questions(void **state)
 {
-    struct rig r = chain(1, NULL), other = chain(1, NULL);
+    struct rig rig = chain(1, NULL), other = chain(1, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_explain_options options = { .struct_size = sizeof options, .format = "xml" };
-    struct told t = { 0 };
+    struct told told = { 0 };
 
     (void)state;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     options.format = "html"; /* the verb makes pages */
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;
     options.flags = 1u << 9;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
     options.flags = 0;
     options.measured = other.context;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
     options.struct_size = 4;
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, told_keep, &t, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(t.bytes, 0);
-    rig_close(&r);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(told.bytes, 0);
+    rig_close(&rig);
     rig_close(&other);
 }
 

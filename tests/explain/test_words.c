@@ -68,12 +68,12 @@ static void test_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct told t = { 0 };
-        explain_sink sink = { told_keep, &t };
+        struct told told = { 0 };
+        explain_sink sink = { told_keep, &told };
 
         say_column(&sink, rows[i].name, rows[i].columns);
-        assert_string_equal(t.data, rows[i].shown);
-        told_free(&t);
+        assert_string_equal(told.data, rows[i].shown);
+        told_free(&told);
     }
 }
 
@@ -96,48 +96,48 @@ static void test_json_of_any_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct told t = { 0 };
-        explain_sink sink = { told_keep, &t };
-        json_out j = { .sink = &sink };
+        struct told told = { 0 };
+        explain_sink sink = { told_keep, &told };
+        json_out json = { .sink = &sink };
         json_t *value;
 
-        json_open(&j, NULL, '{', false);
-        json_text(&j, "name", rows[i]);
-        json_text(&j, "none", NULL);
-        json_close(&j);
-        assert_null(strpbrk(t.data, "<>&"));
-        value = json_loadb(t.data, t.bytes, 0, NULL);
+        json_open(&json, NULL, '{', false);
+        json_text(&json, "name", rows[i]);
+        json_text(&json, "none", NULL);
+        json_close(&json);
+        assert_null(strpbrk(told.data, "<>&"));
+        value = json_loadb(told.data, told.bytes, 0, NULL);
         assert_non_null(value);
         if (i < 3 || i == 8)
             assert_string_equal(json_string_value(json_object_get(value, "name")), rows[i]);
         assert_true(json_is_null(json_object_get(value, "none")));
         json_decref(value);
-        told_free(&t);
+        told_free(&told);
     }
 }
 
 static void test_json_shapes(void **state)
 {
-    struct told t = { 0 };
-    explain_sink sink = { told_keep, &t };
-    json_out j = { .sink = &sink };
+    struct told told = { 0 };
+    explain_sink sink = { told_keep, &told };
+    json_out json = { .sink = &sink };
 
     (void)state;
-    json_open(&j, NULL, '{', false);
-    json_open(&j, "empty", '[', false);
-    json_close(&j);
-    json_open(&j, "flat", '{', true);
-    json_number(&j, "x", 1.5);
-    json_open(&j, "list", '[', false);
-    json_whole(&j, NULL, UINT64_MAX);
-    json_bool(&j, NULL, true);
-    json_number(&j, NULL, NAN);
-    json_close(&j);
-    json_close(&j);
-    json_close(&j);
-    assert_string_equal(t.data, "{\n  \"empty\": [],\n"
-                                "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
-    told_free(&t);
+    json_open(&json, NULL, '{', false);
+    json_open(&json, "empty", '[', false);
+    json_close(&json);
+    json_open(&json, "flat", '{', true);
+    json_number(&json, "x", 1.5);
+    json_open(&json, "list", '[', false);
+    json_whole(&json, NULL, UINT64_MAX);
+    json_bool(&json, NULL, true);
+    json_number(&json, NULL, NAN);
+    json_close(&json);
+    json_close(&json);
+    json_close(&json);
+    assert_string_equal(told.data, "{\n  \"empty\": [],\n"
+                                   "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
+    told_free(&told);
 }
 
 int main(void)

@@ -39,11 +39,11 @@ static int note_exempt(struct dl_phdr_info *info, size_t bytes, void *unused)
     if (strstr(info->dlpi_name, "libdnnl") == NULL && strstr(info->dlpi_name, "libstdc++") == NULL)
         return 0;
     for (unsigned i = 0; i < info->dlpi_phnum && exempt_count < sizeof exempt / sizeof exempt[0]; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+        const ElfW(Phdr) *Elf64_Phdr = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + Elf64_Phdr->p_vaddr;
 
-        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0)
-            exempt[exempt_count++] = (struct range){ begin, begin + p->p_memsz };
+        if (Elf64_Phdr->p_type == PT_LOAD && (Elf64_Phdr->p_flags & PF_X) != 0)
+            exempt[exempt_count++] = (struct range){ begin, begin + Elf64_Phdr->p_memsz };
     }
     return 0;
 }
@@ -109,24 +109,24 @@ void free(void *p)
 
 /* ------------------------------------------------------------------ an attempt */
 
-static inlay_status bind_inputs(inlay_session *s, inlay_context *c, inlay_diag *diag)
+static inlay_status bind_inputs(inlay_session *session, inlay_context *context, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < inlay_session_input_count(s); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         int64_t dims[16];
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
         inlay_status status;
 
-        (void)inlay_session_input(s, i, &info);
+        (void)inlay_session_input(session, i, &info);
         for (uint32_t d = 0; info.rank <= 16 && d < info.rank; d++)
             dims[d] = info.dims[d] >= 0 ? info.dims[d] : 2;
         if (info.kind == INLAY_KIND_TENSOR)
-            status = inlay_value_create(info.dtype, info.rank, dims, &v, diag);
+            status = inlay_value_create(info.dtype, info.rank, dims, &value, diag);
         else
-            status = inlay_value_create_list(info.kind, info.dtype, NULL, 0, &v, diag);
+            status = inlay_value_create_list(info.kind, info.dtype, NULL, 0, &value, diag);
         if (status == INLAY_OK)
-            status = inlay_context_set_input(c, i, v, diag);
-        inlay_value_unref(v);
+            status = inlay_context_set_input(context, i, value, diag);
+        inlay_value_unref(value);
         if (status != INLAY_OK)
             return status;
     }
@@ -136,8 +136,8 @@ static inlay_status bind_inputs(inlay_session *s, inlay_context *c, inlay_diag *
 static inlay_status attempt_on(const char *path, const char *providers, inlay_diag *diag)
 {
     inlay_options *options = NULL;
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
     inlay_status status = inlay_options_create(&options, diag);
 
     if (status == INLAY_OK)
@@ -147,15 +147,15 @@ static inlay_status attempt_on(const char *path, const char *providers, inlay_di
     if (status == INLAY_OK && providers != NULL)
         status = inlay_options_set(options, "policy", "priority", diag);
     if (status == INLAY_OK)
-        status = inlay_session_create(path, options, &s, diag);
+        status = inlay_session_create(path, options, &session, diag);
     if (status == INLAY_OK)
-        status = inlay_context_create(s, &c, diag);
+        status = inlay_context_create(session, &context, diag);
     if (status == INLAY_OK)
-        status = bind_inputs(s, c, diag);
+        status = bind_inputs(session, context, diag);
     if (status == INLAY_OK)
-        status = inlay_context_run(c, NULL, diag);
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+        status = inlay_context_run(context, NULL, diag);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
     inlay_options_destroy(options);
     return status;
 }
@@ -188,26 +188,26 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
         { .struct_size = sizeof questions[0], .format = "text", .node = "op:*" },
         { .struct_size = sizeof questions[0], .format = "json", .node = "*" },
     };
-    inlay_session *s = NULL;
-    inlay_context *c = NULL;
+    inlay_session *session = NULL;
+    inlay_context *context = NULL;
     size_t bytes = 0;
-    inlay_status status = inlay_session_create(path, NULL, &s, diag);
+    inlay_status status = inlay_session_create(path, NULL, &session, diag);
 
     if (status == INLAY_OK)
-        status = inlay_context_create(s, &c, diag);
+        status = inlay_context_create(session, &context, diag);
     if (status == INLAY_OK)
-        status = bind_inputs(s, c, diag);
+        status = bind_inputs(session, context, diag);
     if (status == INLAY_OK)
-        status = inlay_context_measure(c, 1, diag);
+        status = inlay_context_measure(context, 1, diag);
     if (status == INLAY_OK)
-        status = inlay_context_run(c, NULL, diag);
+        status = inlay_context_run(context, NULL, diag);
     for (size_t i = 0; i < sizeof questions / sizeof questions[0] && status == INLAY_OK; i++) {
-        inlay_explain_options q = questions[i];
-        q.measured = c;
-        status = inlay_session_explain_ex(s, &q, count_bytes, &bytes, diag);
+        inlay_explain_options options = questions[i];
+        options.measured = context;
+        status = inlay_session_explain_ex(session, &options, count_bytes, &bytes, diag);
     }
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
     assert_true(status != INLAY_OK || bytes > 1000);
     return status;
 }
@@ -217,14 +217,14 @@ static inlay_status attempt_settings(const char *path, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status = inlay_options_create(&options, diag);
-    inlay_setting s = { .struct_size = sizeof s };
+    inlay_setting setting = { .struct_size = sizeof setting };
 
     if (status == INLAY_OK)
         status = inlay_options_load(options, path, diag);
     if (status == INLAY_OK)
         status = inlay_options_load_environment(options, diag);
-    for (uint32_t i = 0; status == INLAY_OK && inlay_options_setting(options, i, &s) == INLAY_OK; i++)
-        assert_non_null(s.text);
+    for (uint32_t i = 0; status == INLAY_OK && inlay_options_setting(options, i, &setting) == INLAY_OK; i++)
+        assert_non_null(setting.text);
     inlay_options_destroy(options);
     return status;
 }
@@ -300,15 +300,15 @@ static void torture_script(const char *name, const char *script, attempt_fn atte
 {
     char path[] = "/tmp/inlay-script-XXXXXX";
     int file = mkstemp(path);
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    assert_true(file >= 0 && !w.failed);
-    assert_int_equal(write(file, w.bytes, w.count), (ssize_t)w.count);
+    script_model(&wire, script, 17);
+    assert_true(file >= 0 && !wire.failed);
+    assert_int_equal(write(file, wire.bytes, wire.count), (ssize_t)wire.count);
     assert_int_equal(close(file), 0);
     torture(name, path, attempt_it);
     assert_int_equal(unlink(path), 0);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void test_integers(void **state)
@@ -377,30 +377,31 @@ static void test_steady_runs(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_options *options = NULL;
-        inlay_session *s = NULL;
-        inlay_context *c = NULL;
+        inlay_session *session = NULL;
+        inlay_context *context = NULL;
         char path[512];
         long before;
 
         (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, names[i]);
         assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "intra_threads", "1", &diag), INLAY_OK);
-        if (inlay_session_create(path, options, &s, &diag) != INLAY_OK ||
-            inlay_context_create(s, &c, &diag) != INLAY_OK || bind_inputs(s, c, &diag) != INLAY_OK)
+        if (inlay_session_create(path, options, &session, &diag) != INLAY_OK ||
+            inlay_context_create(session, &context, &diag) != INLAY_OK ||
+            bind_inputs(session, context, &diag) != INLAY_OK)
             fail_msg("%s: %s", names[i], diag.text);
         watching = 1;
         armed = 1;
         countdown = -1;
         for (int run = 0; run < 6; run++) {
             before = calls;
-            if (inlay_context_run(c, NULL, &diag) != INLAY_OK)
+            if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
                 fail_msg("%s: %s", names[i], diag.text);
             if (run >= 2 && calls > before)
                 fail_msg("%s: %ld allocations in run %d", names[i], calls - before, run + 1);
         }
         armed = 0;
-        inlay_context_destroy(c);
-        inlay_session_destroy(s);
+        inlay_context_destroy(context);
+        inlay_session_destroy(session);
         inlay_options_destroy(options);
     }
 }

@@ -62,11 +62,11 @@ static void in_top(char out[640], const char *path)
 static void write_file(const char *path, const void *bytes, size_t count)
 {
     char whole[640];
-    FILE *f;
+    FILE *file;
 
     in_top(whole, path);
-    f = fopen(whole, "wb");
-    need(f != NULL && fwrite(bytes, 1, count, f) == count && fclose(f) == 0, whole);
+    file = fopen(whole, "wb");
+    need(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, whole);
 }
 
 /* All files below a folder, those of the cache among them; with `keep` they are remembered, without, those that were
@@ -90,14 +90,15 @@ static void walk(const char *below, bool keep)
             if (stat(whole, &st) == 0 && S_ISDIR(st.st_mode)) {
                 walk(path, keep);
             } else if (keep && file_count < MOST_FILES) {
-                struct kept *k = &files[file_count++];
-                FILE *f = fopen(whole, "rb");
+                struct kept *kept = &files[file_count++];
+                FILE *file = fopen(whole, "rb");
 
-                memcpy(k->path, path, sizeof path);
-                k->count = (size_t)st.st_size;
-                k->bytes = malloc(k->count + 1);
-                need(f != NULL && k->bytes != NULL && fread(k->bytes, 1, k->count, f) == k->count, whole);
-                (void)fclose(f);
+                memcpy(kept->path, path, sizeof path);
+                kept->count = (size_t)st.st_size;
+                kept->bytes = malloc(kept->count + 1);
+                need(file != NULL && kept->bytes != NULL && fread(kept->bytes, 1, kept->count, file) == kept->count,
+                     whole);
+                (void)fclose(file);
             } else if (!keep) {
                 bool known = false;
 
@@ -148,59 +149,59 @@ static void write_model(void)
     static const int64_t x[] = { 1, CHANNELS, SIDE, SIDE }, c[] = { CHANNELS, CHANNELS, 3, 3 };
     static const int64_t m[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y[] = { 1, OUT }, z[] = { 2, -1 };
     static float weights[CHANNELS * CHANNELS * 9 + CHANNELS * (SIDE - 2) * (SIDE - 2) * OUT];
-    static onnx_bytes g, file;
+    static onnx_bytes bytes, file;
     const int64_t c_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
 
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
         weights[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     write_file("w.bin", weights, sizeof weights);
-    external(&g, "w", 4, c, 0, c_bytes);
-    external(&g, "m", 2, m, c_bytes, (int64_t)sizeof weights - c_bytes);
-    onnx_input(&g, "x", INLAY_FLOAT, 4, x);
-    onnx_node(&g, "Conv", "", "x,w", "a");
-    onnx_node(&g, "Relu", "", "a", "b");
-    onnx_node(&g, "Flatten", "", "b", "f");
-    onnx_node(&g, "MatMul", "", "f,m", "y");
-    onnx_node(&g, "NonZero", "", "y", "n");
-    onnx_node_int(&g, "Cast", "", "n", "z", "to", INLAY_FLOAT);
-    onnx_output(&g, "y", INLAY_FLOAT, 2, y);
-    onnx_output(&g, "z", INLAY_FLOAT, 2, z);
-    need(onnx_file(&file, &g, 17, NULL) == 0, "the model is too large");
+    external(&bytes, "w", 4, c, 0, c_bytes);
+    external(&bytes, "m", 2, m, c_bytes, (int64_t)sizeof weights - c_bytes);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 4, x);
+    onnx_node(&bytes, "Conv", "", "x,w", "a");
+    onnx_node(&bytes, "Relu", "", "a", "b");
+    onnx_node(&bytes, "Flatten", "", "b", "f");
+    onnx_node(&bytes, "MatMul", "", "f,m", "y");
+    onnx_node(&bytes, "NonZero", "", "y", "n");
+    onnx_node_int(&bytes, "Cast", "", "n", "z", "to", INLAY_FLOAT);
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y);
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, z);
+    need(onnx_file(&file, &bytes, 17, NULL) == 0, "the model is too large");
     write_file("m.onnx", file.data, file.count);
 }
 
 static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag)
 {
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
     char path[640];
-    inlay_status status = inlay_options_create(&o, diag);
+    inlay_status status = inlay_options_create(&options, diag);
 
     in_top(path, "inlay.yaml");
     if (status == INLAY_OK && settings)
-        status = inlay_options_load(o, path, diag);
+        status = inlay_options_load(options, path, diag);
     in_top(path, "cache");
     if (status == INLAY_OK)
-        status = inlay_options_set(o, "cache_dir", path, diag);
+        status = inlay_options_set(options, "cache_dir", path, diag);
     in_top(path, "m.plan");
     if (status == INLAY_OK && planned)
-        status = inlay_options_set(o, "plan", path, diag);
+        status = inlay_options_set(options, "plan", path, diag);
     check_words(status, diag, "options");
     if (status == INLAY_OK)
-        return o;
-    inlay_options_destroy(o);
+        return options;
+    inlay_options_destroy(options);
     return NULL;
 }
 
-/* A session with its files, run once; y[OUT]. */
+/* A session with its files, run once; output[OUT]. */
 static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context,
-                                 float *y, inlay_diag *diag)
+                                 float *output, inlay_diag *diag)
 {
     static float x[CHANNELS * SIDE * SIDE];
     static const int64_t dims[] = { 1, CHANNELS, SIDE, SIDE };
-    inlay_options *o = make_options(settings, planned, diag);
+    inlay_options *options = make_options(settings, planned, diag);
     inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = UINT64_C(20000000000) };
-    inlay_value *v = NULL;
-    inlay_status status = o == NULL ? INLAY_INVALID_ARGUMENT : INLAY_OK;
+    inlay_value *value = NULL;
+    inlay_status status = options == NULL ? INLAY_INVALID_ARGUMENT : INLAY_OK;
     char path[640];
 
     in_top(path, "m.onnx");
@@ -209,72 +210,72 @@ static inlay_status open_and_run(bool settings, bool planned, inlay_session **ou
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = (float)(i % 17) / 17 - 0.4f;
     if (status == INLAY_OK)
-        status = inlay_session_create(path, o, out, diag);
+        status = inlay_session_create(path, options, out, diag);
     if (status == INLAY_OK)
         status = inlay_context_create(*out, out_context, diag);
     if (status == INLAY_OK)
         status = inlay_context_measure(*out_context, 1, diag);
     if (status == INLAY_OK)
-        status = inlay_value_create(INLAY_FLOAT, 4, dims, &v, diag);
+        status = inlay_value_create(INLAY_FLOAT, 4, dims, &value, diag);
     if (status == INLAY_OK) {
-        memcpy(inlay_value_data(v), x, sizeof x);
-        status = inlay_context_set_input(*out_context, 0, v, diag);
+        memcpy(inlay_value_data(value), x, sizeof x);
+        status = inlay_context_set_input(*out_context, 0, value, diag);
     }
     if (status == INLAY_OK)
         status = inlay_context_run(*out_context, &limits, diag);
     check_words(status, diag, "a run");
-    if (status == INLAY_OK && inlay_value_bytes(inlay_context_output(*out_context, 0)) == OUT * sizeof *y)
-        memcpy(y, inlay_value_data(inlay_context_output(*out_context, 0)), OUT * sizeof *y);
-    inlay_value_unref(v);
-    inlay_options_destroy(o);
+    if (status == INLAY_OK && inlay_value_bytes(inlay_context_output(*out_context, 0)) == OUT * sizeof *output)
+        memcpy(output, inlay_value_data(inlay_context_output(*out_context, 0)), OUT * sizeof *output);
+    inlay_value_unref(value);
+    inlay_options_destroy(options);
     return status;
 }
 
-static void close_all(inlay_session *s, inlay_context *c)
+static void close_all(inlay_session *session, inlay_context *context)
 {
-    inlay_context_destroy(c);
-    inlay_session_destroy(s);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
 }
 
 static void append_plan(void *user, const char *text, size_t bytes)
 {
-    FILE *f = user;
+    FILE *file = user;
 
-    need(fwrite(text, 1, bytes, f) == bytes, "the plan");
+    need(fwrite(text, 1, bytes, file) == bytes, "the plan");
 }
 
 /* A profile as calibrate leaves it, without its half minute. */
-static void write_profile(const inlay_session *s)
+static void write_profile(const inlay_session *session)
 {
-    cost_profile p = { .provider_count = 0 };
-    profile_provider *list = calloc(s->env.provider_count, sizeof *list);
+    cost_profile profile = { .provider_count = 0 };
+    profile_provider *list = calloc(session->env.provider_count, sizeof *list);
     profile_factor factor = { .threads = 1, .factor = 1.25, .border = 1.5 };
     profile_line line = { .threads = 1, .fit = { .error = 1.1, .points = 9 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     char folder[640];
 
     need(list != NULL, "no memory");
-    profile_cpu(p.cpu, sizeof p.cpu);
+    profile_cpu(profile.cpu, sizeof profile.cpu);
     line.class.op = "Conv";
     line.fit.ns_per[0] = 100;
     line.fit.ns_per[1] = 0.01;
-    for (uint32_t i = 0; i < s->env.provider_count; i++)
-        list[i] = (profile_provider){ .name = s->providers[i].name,
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        list[i] = (profile_provider){ .name = session->providers[i].name,
                                       .build_id = "1",
-                                      .identity = cost_identity_of(&s->providers[i]),
+                                      .identity = cost_identity_of(&session->providers[i]),
                                       .lines = &line,
                                       .line_count = 1,
                                       .factors = &factor,
                                       .factor_count = 1 };
-    p.providers = list;
-    p.provider_count = s->env.provider_count;
+    profile.providers = list;
+    profile.provider_count = session->env.provider_count;
     in_top(folder, "cache/costs");
-    need(profile_save(folder, NULL, &p, &diag) == INLAY_OK, diag.text);
+    need(profile_save(folder, NULL, &profile, &diag) == INLAY_OK, diag.text);
     free(list);
 }
 
-/* Everything that a session leaves behind; y: its result. */
-static void prepare(float *y)
+/* Everything that a session leaves behind; output: its result. */
+static void prepare(float *output)
 {
     static const char settings[] = "providers: [onednn?, openblas?, reference]\nintra_threads: 1\npolicy: cost\n"
                                    "pins: ['op:Relu=reference']\nmax_run_bytes: 1G\nmax_tensor_bytes: 64M\n"
@@ -282,58 +283,62 @@ static void prepare(float *y)
     static onnx_bytes tensor;
     inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .budget_s = 5 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s;
-    inlay_context *c;
+    inlay_session *session;
+    inlay_context *context;
     char path[640];
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_tensor_view view;
-    FILE *f;
+    FILE *file;
 
     write_model();
     write_file("inlay.yaml", settings, sizeof settings - 1);
-    need(open_and_run(false, false, &s, &c, y, &diag) == INLAY_OK, diag.text);
-    need(inlay_context_record(c, NULL, &diag) == INLAY_OK, diag.text);
-    need(inlay_tune(s, &how, NULL, &diag) == INLAY_OK, diag.text);
-    write_profile(s);
+    need(open_and_run(false, false, &session, &context, output, &diag) == INLAY_OK, diag.text);
+    need(inlay_context_record(context, NULL, &diag) == INLAY_OK, diag.text);
+    need(inlay_tune(session, &how, NULL, &diag) == INLAY_OK, diag.text);
+    write_profile(session);
     in_top(path, "m.plan");
-    f = fopen(path, "w");
-    need(f != NULL && inlay_session_plan_save(s, append_plan, f, &diag) == INLAY_OK && fclose(f) == 0, diag.text);
-    close_all(s, c);
-    view = (inlay_tensor_view){
-        .dtype = INLAY_FLOAT, .rank = 2, .dims = (const int64_t[]){ 1, OUT }, .data = y, .bytes = OUT * sizeof *y
-    };
+    file = fopen(path, "w");
+    need(file != NULL && inlay_session_plan_save(session, append_plan, file, &diag) == INLAY_OK && fclose(file) == 0,
+         diag.text);
+    close_all(session, context);
+    view = (inlay_tensor_view){ .dtype = INLAY_FLOAT,
+                                .rank = 2,
+                                .dims = (const int64_t[]){ 1, OUT },
+                                .data = output,
+                                .bytes = OUT * sizeof *output };
     in_top(path, "t.npy");
     need(npy_save(path, &view, &diag) == INLAY_OK, diag.text);
     in_top(path, "t.pb");
     onnx_tensor(&tensor, "t", view.dtype, view.rank, view.dims, view.data, (size_t)view.bytes);
-    f = fopen(path, "w");
-    need(f != NULL && fwrite(tensor.data, 1, tensor.count, f) == tensor.count && fclose(f) == 0, path);
-    arena_deinit(&a);
+    file = fopen(path, "w");
+    need(file != NULL && fwrite(tensor.data, 1, tensor.count, file) == tensor.count && fclose(file) == 0, path);
+    arena_deinit(&arena);
     walk("", true);
     need(file_count > 5 && file_count < MOST_FILES, "more files were expected, or less");
 }
 
 /* ------------------------------------------------------------------ a mutant */
 
-static size_t change_word(uint8_t *to, size_t count, struct chance *c)
+static size_t change_word(uint8_t *to, size_t count, struct chance *chance)
 {
-    int64_t number = chance_extreme(c);
-    size_t width = chance_below(c, 2) == 0 ? 4 : 8, at;
+    int64_t number = chance_extreme(chance);
+    size_t width = chance_below(chance, 2) == 0 ? 4 : 8, at;
 
     if (count < width)
         return count;
-    at = (size_t)chance_below(c, count / 4 + 1) * 4;
+    at = (size_t)chance_below(chance, count / 4 + 1) * 4;
     memcpy(to + (at + width <= count ? at : count - width), &number, width);
     return count;
 }
 
 /* A number in a text becomes an extreme one. */
-static size_t change_number(uint8_t *to, size_t count, size_t room, struct chance *c)
+static size_t change_number(uint8_t *to, size_t count, size_t room, struct chance *chance)
 {
-    size_t start = (size_t)chance_below(c, count + 1), end;
+    size_t start = (size_t)chance_below(chance, count + 1), end;
     char number[40];
-    int n = chance_below(c, 4) == 0 ? snprintf(number, sizeof number, "%g", ldexp(1, (int)chance_below(c, 2100) - 1050))
-                                    : snprintf(number, sizeof number, "%lld", (long long)chance_extreme(c));
+    int n = chance_below(chance, 4) == 0
+                ? snprintf(number, sizeof number, "%g", ldexp(1, (int)chance_below(chance, 2100) - 1050))
+                : snprintf(number, sizeof number, "%lld", (long long)chance_extreme(chance));
 
     while (start < count && (to[start] < '0' || to[start] > '9'))
         start++;
@@ -347,24 +352,24 @@ static size_t change_number(uint8_t *to, size_t count, size_t room, struct chanc
 }
 
 /* Changes bytes[count] with room for `room`; the new count. */
-static size_t change(uint8_t *bytes, size_t count, size_t room, struct chance *c)
+static size_t change(uint8_t *bytes, size_t count, size_t room, struct chance *chance)
 {
-    const struct kept *other = &files[chance_below(c, file_count)];
-    size_t at = (size_t)chance_below(c, count + 1), n = (size_t)chance_below(c, 64), from;
+    const struct kept *other = &files[chance_below(chance, file_count)];
+    size_t at = (size_t)chance_below(chance, count + 1), n = (size_t)chance_below(chance, 64), from;
 
-    switch (chance_below(c, 9)) {
+    switch (chance_below(chance, 9)) {
     case 0:
         return at;
     case 1: /* longer */
         n = n < room - count ? n : room - count;
-        memset(bytes + count, (int)chance_below(c, 256), n);
+        memset(bytes + count, (int)chance_below(chance, 256), n);
         return count + n;
     case 2: /* a piece goes */
         n = n < count - at ? n : count - at;
         memmove(bytes + at, bytes + at + n, count - at - n);
         return count - n;
     case 3: /* a piece of another file, over what is there */
-        from = (size_t)chance_below(c, other->count + 1);
+        from = (size_t)chance_below(chance, other->count + 1);
         n = n < other->count - from ? n : other->count - from;
         n = n < count - at ? n : count - at;
         memcpy(bytes + at, other->bytes + from, n);
@@ -376,30 +381,30 @@ static size_t change(uint8_t *bytes, size_t count, size_t room, struct chance *c
         return count + n;
     case 5:
     case 6:
-        return change_number(bytes, count, room, c);
+        return change_number(bytes, count, room, chance);
     case 7:
-        return change_word(bytes, count, c);
+        return change_word(bytes, count, chance);
     default:
-        for (uint64_t i = 1 + chance_below(c, 8); i > 0 && count > 0; i--)
-            bytes[chance_below(c, count)] ^= (uint8_t)(1u << chance_below(c, 8));
+        for (uint64_t i = 1 + chance_below(chance, 8); i > 0 && count > 0; i--)
+            bytes[chance_below(chance, count)] ^= (uint8_t)(1u << chance_below(chance, 8));
         return count;
     }
 }
 
 static void read_tensors(void)
 {
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_tensor_view t;
-    model_datum d;
+    inlay_tensor_view view;
+    model_datum datum;
     char path[640];
 
     in_top(path, "t.npy");
-    check_words(npy_load(path, INLAY_UNDEFINED, &a, &t, &diag), &diag, "t.npy");
+    check_words(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), &diag, "t.npy");
     in_top(path, "t.pb");
     for (uint32_t kind = INLAY_VALUE_TENSOR; kind <= INLAY_VALUE_MAP; kind++)
-        check_words(model_datum_load(path, kind, &a, &d, &diag), &diag, "t.pb");
-    arena_deinit(&a);
+        check_words(model_datum_load(path, kind, &arena, &datum, &diag), &diag, "t.pb");
+    arena_deinit(&arena);
 }
 
 static bool starts_with(const char *text, const char *with)
@@ -407,31 +412,31 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* y: the result of what is right. Did it run? */
-static bool try_mutant(struct chance *c, const float *y, bool talk)
+/* output: the result of what is right. Did it run? */
+static bool try_mutant(struct chance *chance, const float *output, bool talk)
 {
-    const struct kept *k = &files[chance_below(c, file_count)];
-    bool in_cache = starts_with(k->path, "cache/"), planned = strcmp(k->path, "m.plan") == 0;
-    bool settings = strcmp(k->path, "inlay.yaml") == 0, ran = false;
-    size_t room = k->count + 4096, count = k->count;
+    const struct kept *kept = &files[chance_below(chance, file_count)];
+    bool in_cache = starts_with(kept->path, "cache/"), planned = strcmp(kept->path, "m.plan") == 0;
+    bool settings = strcmp(kept->path, "inlay.yaml") == 0, ran = false;
+    size_t room = kept->count + 4096, count = kept->count;
     uint8_t *bytes = malloc(room);
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s;
+    inlay_session *session;
     inlay_context *context;
     float got[OUT];
 
     need(bytes != NULL, "no memory");
-    memcpy(bytes, k->bytes, count);
-    for (uint64_t n = 1 + chance_below(c, 3); n > 0; n--)
-        count = change(bytes, count, room, c);
-    write_file(k->path, bytes, count);
+    memcpy(bytes, kept->bytes, count);
+    for (uint64_t n = 1 + chance_below(chance, 3); n > 0; n--)
+        count = change(bytes, count, room, chance);
+    write_file(kept->path, bytes, count);
     free(bytes);
     if (talk)
-        (void)printf("%s\n", k->path);
-    if (starts_with(k->path, "t.")) {
+        (void)printf("%s\n", kept->path);
+    if (starts_with(kept->path, "t.")) {
         read_tensors();
     } else {
-        inlay_status status = open_and_run(settings, planned, &s, &context, got, &diag);
+        inlay_status status = open_and_run(settings, planned, &session, &context, got, &diag);
 
         ran = status == INLAY_OK;
         if (talk)
@@ -439,10 +444,10 @@ static bool try_mutant(struct chance *c, const float *y, bool talk)
         if (in_cache)
             need(ran, diag.text);
         for (int i = 0; in_cache && i < OUT; i++)
-            need(fabsf(got[i] - y[i]) <= 1e-3f * (1 + fabsf(y[i])), k->path);
-        if (ran && chance_below(c, 16) == 0)
+            need(fabsf(got[i] - output[i]) <= 1e-3f * (1 + fabsf(output[i])), kept->path);
+        if (ran && chance_below(chance, 16) == 0)
             check_words(inlay_context_record(context, NULL, &diag), &diag, "to record");
-        close_all(s, context);
+        close_all(session, context);
     }
     restore();
     return ran;
@@ -464,7 +469,7 @@ int main(int argc, char **argv)
     mutants_limit(HANG_SECONDS);
     prepare(y);
     for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
-        struct chance c = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
+        struct chance chance = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
 
         if (count == 0 && time(NULL) - start > TEST_SECONDS)
             break;
@@ -472,7 +477,7 @@ int main(int argc, char **argv)
         (void)snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (count > 1)
             write_file(".at", line, strlen(line));
-        ran += try_mutant(&c, y, count == 1);
+        ran += try_mutant(&chance, y, count == 1);
         done++;
     }
     mutants_limit(0);

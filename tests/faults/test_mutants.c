@@ -186,26 +186,26 @@ static const char *const cases[] = {
 
 static struct chance chance_of(uint64_t seed, uint64_t number)
 {
-    struct chance c = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
+    struct chance chance = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
 
-    (void)chance_next(&c);
-    return c;
+    (void)chance_next(&chance);
+    return chance;
 }
 
-static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *c)
+static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *chance)
 {
-    uint64_t how = chance_below(c, 4), width = inlay_dtype_bits(dtype) / 8;
+    uint64_t how = chance_below(chance, 4), width = inlay_dtype_bits(dtype) / 8;
     uint8_t *to = data;
 
     if (how == 0 || width == 0 || dtype == INLAY_STRING)
         return; /* zeroes */
     if (dtype == INLAY_BOOL || how == 1) {
         for (uint64_t i = 0; i < bytes; i++)
-            to[i] = (uint8_t)(dtype == INLAY_BOOL ? chance_below(c, 2) : chance_next(c));
+            to[i] = (uint8_t)(dtype == INLAY_BOOL ? chance_below(chance, 2) : chance_next(chance));
         return;
     }
     for (uint64_t at = 0; at + width <= bytes; at += width) {
-        int64_t number = how == 2 ? (int64_t)chance_below(c, 8) - 2 : chance_extreme(c);
+        int64_t number = how == 2 ? (int64_t)chance_below(chance, 8) - 2 : chance_extreme(chance);
         float narrow = (float)number / 2;
         double wide = (double)number / 2;
 
@@ -218,37 +218,37 @@ static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *c
     }
 }
 
-static inlay_status make_tensor(const inlay_io_info *info, struct chance *c, inlay_value **out, inlay_diag *diag)
+static inlay_status make_tensor(const inlay_io_info *info, struct chance *chance, inlay_value **out, inlay_diag *diag)
 {
     int64_t dims[MOST_DIMS], count = 1;
-    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)chance_below(c, 4) : info->rank;
+    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)chance_below(chance, 4) : info->rank;
     bool declared = info->rank != INLAY_RANK_UNKNOWN;
     inlay_status status;
 
     if (rank > MOST_DIMS)
         return INLAY_LIMIT_EXCEEDED;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)chance_below(c, 4);
+        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)chance_below(chance, 4);
         if (dims[d] > MOST_ELEMENTS || (count *= dims[d]) > MOST_ELEMENTS)
             return INLAY_LIMIT_EXCEEDED;
     }
     status = inlay_value_create(info->dtype, rank, dims, out, diag);
     if (status == INLAY_OK)
-        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, c);
+        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, chance);
     return status;
 }
 
-static inlay_status make_value(const inlay_io_info *info, struct chance *c, inlay_value **out, inlay_diag *diag)
+static inlay_status make_value(const inlay_io_info *info, struct chance *chance, inlay_value **out, inlay_diag *diag)
 {
     inlay_io_info item = { .dtype = info->dtype, .rank = INLAY_RANK_UNKNOWN };
     inlay_value *items[3] = { NULL };
-    uint32_t count = (uint32_t)chance_below(c, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
+    uint32_t count = (uint32_t)chance_below(chance, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
     inlay_status status = INLAY_OK;
 
     if (info->kind == INLAY_KIND_TENSOR)
-        return make_tensor(info, c, out, diag);
+        return make_tensor(info, chance, out, diag);
     for (; made < count && status == INLAY_OK; made++)
-        status = make_tensor(&item, c, &items[made], diag);
+        status = make_tensor(&item, chance, &items[made], diag);
     if (status == INLAY_OK)
         status = inlay_value_create_list(info->kind, info->dtype, items, count, out, diag);
     for (uint32_t i = 0; i < made; i++)
@@ -275,12 +275,12 @@ static int stop_late(void *user, double fraction, const char *what)
     return now.tv_sec - start->tv_sec > 2;
 }
 
-static bool try_model(const uint8_t *data, size_t bytes, struct chance *c, bool talk)
+static bool try_model(const uint8_t *data, size_t bytes, struct chance *chance, bool talk)
 {
     inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = RUN_TIMEOUT_NS };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
     inlay_context *context = NULL;
     struct timespec start;
     inlay_status status;
@@ -291,28 +291,28 @@ static bool try_model(const uint8_t *data, size_t bytes, struct chance *c, bool 
         inlay_options_set_int(options, "max_tensor_bytes", 1 << 26, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_densified_bytes", 1 << 24, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_run_bytes", 1 << 26, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "free_shapes", chance_below(c, 4) == 0, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "level", chance_below(c, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
+        inlay_options_set_int(options, "free_shapes", chance_below(chance, 4) == 0, &diag) != INLAY_OK ||
+        inlay_options_set_int(options, "level", chance_below(chance, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
         abort();
     inlay_options_set_progress(options, stop_late, &start);
-    status = inlay_session_create_from_bytes(data, bytes, options, &s, &diag);
+    status = inlay_session_create_from_bytes(data, bytes, options, &session, &diag);
     check_words(status, &diag, "session");
     if (status == INLAY_OK) {
-        status = inlay_context_create(s, &context, &diag);
+        status = inlay_context_create(session, &context, &diag);
         check_words(status, &diag, "context");
     }
-    for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_input_count(s); i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        status = inlay_session_input(s, i, &info);
+        status = inlay_session_input(session, i, &info);
         if (status == INLAY_OK)
-            status = make_value(&info, c, &v, &diag);
+            status = make_value(&info, chance, &value, &diag);
         if (status == INLAY_OK) {
-            status = inlay_context_set_input(context, i, v, &diag);
+            status = inlay_context_set_input(context, i, value, &diag);
             check_words(status, &diag, "input");
         }
-        inlay_value_unref(v);
+        inlay_value_unref(value);
     }
     for (int run = 0; status == INLAY_OK && run < 2; run++) {
         status = inlay_context_run(context, &limits, &diag);
@@ -321,7 +321,7 @@ static bool try_model(const uint8_t *data, size_t bytes, struct chance *c, bool 
     if (talk)
         (void)printf("status %d: %s\n", (int)status, status == INLAY_OK ? "" : diag.text);
     inlay_context_destroy(context);
-    inlay_session_destroy(s);
+    inlay_session_destroy(session);
     inlay_options_destroy(options);
     return status == INLAY_OK;
 }
@@ -364,23 +364,23 @@ struct arguments {
     uint32_t dir_count;
 };
 
-static bool read_arguments(int argc, char **argv, struct arguments *a)
+static bool read_arguments(int argc, char **argv, struct arguments *arguments)
 {
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
 
         if (strcmp(argv[i], "--seed") == 0 && more)
-            a->seed = strtoull(argv[++i], NULL, 10);
+            arguments->seed = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--from") == 0 && more)
-            a->from = strtoull(argv[++i], NULL, 10);
+            arguments->from = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--count") == 0 && more)
-            a->count = strtoull(argv[++i], NULL, 10);
+            arguments->count = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--write") == 0 && more)
-            a->write = argv[++i];
+            arguments->write = argv[++i];
         else if (strcmp(argv[i], "--trace") == 0 && more)
-            a->trace = argv[++i];
-        else if (argv[i][0] != '-' && a->dir_count < 8)
-            a->dirs[a->dir_count++] = argv[i];
+            arguments->trace = argv[++i];
+        else if (argv[i][0] != '-' && arguments->dir_count < 8)
+            arguments->dirs[arguments->dir_count++] = argv[i];
         else
             return false;
     }
@@ -403,17 +403,17 @@ static uint64_t *open_trace(const char *path)
     return map == MAP_FAILED ? &unseen : map;
 }
 
-static int write_mutant(const struct herd *h, const struct arguments *a)
+static int write_mutant(const struct herd *herd, const struct arguments *arguments)
 {
-    struct chance c = chance_of(a->seed, a->from);
+    struct chance chance = chance_of(arguments->seed, arguments->from);
     const char *name;
     size_t bytes;
-    uint8_t *data = herd_mutant(h, &c, &bytes, &name);
-    FILE *f = fopen(a->write, "wb");
-    bool ok = f != NULL && fwrite(data, 1, bytes, f) == bytes;
+    uint8_t *data = herd_mutant(herd, &chance, &bytes, &name);
+    FILE *file = fopen(arguments->write, "wb");
+    bool ok = file != NULL && fwrite(data, 1, bytes, file) == bytes;
 
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     free(data);
     (void)printf("%s\n", name);
     return ok ? 0 : 1;
@@ -421,13 +421,13 @@ static int write_mutant(const struct herd *h, const struct arguments *a)
 
 int main(int argc, char **argv)
 {
-    struct arguments a = { .seed = 1, .count = 0 };
+    struct arguments arguments = { .seed = 1, .count = 0 };
     time_t start = time(NULL);
     uint64_t done = 0, ran = 0, *trace;
-    struct herd *h;
+    struct herd *herd;
     int rc = 0;
 
-    if (!read_arguments(argc, argv, &a)) {
+    if (!read_arguments(argc, argv, &arguments)) {
         (void)fprintf(stderr,
                       "usage: test_mutants [--seed N] [--from N] [--count N] [--write FILE] [--trace FILE] [DIR]...\n");
         return 2;
@@ -435,39 +435,40 @@ int main(int argc, char **argv)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     (void)setrlimit(RLIMIT_AS, &(struct rlimit){ UINT64_C(4) << 30, UINT64_C(4) << 30 });
 #endif
-    for (uint32_t i = 0; i < a.dir_count; i++)
-        (void)nftw(a.dirs[i], take_path, 16, FTW_PHYS);
-    if (a.dir_count == 0)
+    for (uint32_t i = 0; i < arguments.dir_count; i++)
+        (void)nftw(arguments.dirs[i], take_path, 16, FTW_PHYS);
+    if (arguments.dir_count == 0)
         take_cases();
     qsort(paths, path_count, sizeof paths[0], by_name);
-    h = herd_create(paths, path_count);
-    trace = open_trace(a.trace);
-    if (herd_count(h) == 0) {
+    herd = herd_create(paths, path_count);
+    trace = open_trace(arguments.trace);
+    if (herd_count(herd) == 0) {
         (void)fprintf(stderr, "no models\n");
         rc = 1;
-    } else if (a.write != NULL) {
-        rc = write_mutant(h, &a);
+    } else if (arguments.write != NULL) {
+        rc = write_mutant(herd, &arguments);
     } else {
-        for (uint64_t i = a.from; i < a.from + (a.count > 0 ? a.count : TEST_COUNT); i++) {
-            struct chance c = chance_of(a.seed, i);
+        for (uint64_t i = arguments.from; i < arguments.from + (arguments.count > 0 ? arguments.count : TEST_COUNT);
+             i++) {
+            struct chance chance = chance_of(arguments.seed, i);
             const char *name;
             size_t bytes;
             uint8_t *data;
 
-            if (a.count == 0 && time(NULL) - start > TEST_SECONDS)
+            if (arguments.count == 0 && time(NULL) - start > TEST_SECONDS)
                 break;
             *trace = i;
             mutants_limit(HANG_SECONDS);
-            data = herd_mutant(h, &c, &bytes, &name);
-            ran += try_model(data, bytes, &c, a.count == 1);
+            data = herd_mutant(herd, &chance, &bytes, &name);
+            ran += try_model(data, bytes, &chance, arguments.count == 1);
             free(data);
             done++;
         }
         mutants_limit(0);
-        (void)printf("%llu mutants of %zu models, %llu of them ran\n", (unsigned long long)done, herd_count(h),
+        (void)printf("%llu mutants of %zu models, %llu of them ran\n", (unsigned long long)done, herd_count(herd),
                      (unsigned long long)ran);
     }
-    herd_destroy(h);
+    herd_destroy(herd);
     for (size_t i = 0; i < path_count; i++)
         free((void *)(uintptr_t)paths[i]);
     return rc;

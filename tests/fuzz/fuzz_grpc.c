@@ -6,32 +6,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static void take(void *user, const uint8_t *data, size_t bytes)
 {
-    fake_client *c = user;
+    fake_client *client = user;
 
-    if (nghttp2_session_mem_recv(c->session, data, bytes) != (ssize_t)bytes)
+    if (nghttp2_session_mem_recv(client->session, data, bytes) != (ssize_t)bytes)
         __builtin_trap(); /* the server does not speak HTTP/2 */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static fake_link l;
-    fake_client c;
+    static fake_link link;
+    fake_client client;
     const uint8_t *out;
     ssize_t n;
 
-    if (bytes < 2 || !fake_open(&l))
+    if (bytes < 2 || !fake_open(&link))
         return 0;
-    if (fake_client_open(&c, data, bytes)) {
-        fake_send(&l, take, &c);
-        while ((n = nghttp2_session_mem_send(c.session, &out)) > 0) {
-            if (!fake_receive(&l, out, (size_t)n))
+    if (fake_client_open(&client, data, bytes)) {
+        fake_send(&link, take, &client);
+        while ((n = nghttp2_session_mem_send(client.session, &out)) > 0) {
+            if (!fake_receive(&link, out, (size_t)n))
                 __builtin_trap(); /* the client is a good one */
-            fake_send(&l, take, &c);
+            fake_send(&link, take, &client);
         }
-        if (!c.has_status)
+        if (!client.has_status)
             __builtin_trap(); /* a call without an answer */
     }
-    nghttp2_session_del(c.session);
-    fake_close(&l);
+    nghttp2_session_del(client.session);
+    fake_close(&link);
     return 0;
 }

@@ -8,13 +8,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static fake_link l;
+    static fake_link link;
     size_t step = bytes > 0 && data[0] != 0 ? data[0] : 65536;
     bool good = true;
 
-    if (bytes == 0 || !fake_open(&l))
+    if (bytes == 0 || !fake_open(&link))
         return 0;
-    fake_send(&l, NULL, NULL);
+    fake_send(&link, NULL, NULL);
     for (size_t at = 1, n; good && at < bytes; at += n) {
         uint8_t *part; /* cut to size, so that a sanitizer sees over-reads */
 
@@ -23,10 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         if (part == NULL)
             break;
         memcpy(part, data + at, n);
-        good = fake_receive(&l, part, n);
+        good = fake_receive(&link, part, n);
         free(part);
-        fake_send(&l, NULL, NULL);
+        fake_send(&link, NULL, NULL);
     }
-    fake_close(&l);
+    fake_close(&link);
     return 0;
 }

@@ -8,18 +8,18 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 /* Every byte of every element is there. */
-static void touch(const infer_request *q)
+static void touch(const infer_request *request)
 {
     volatile unsigned char sum = 0;
 
-    for (uint32_t i = 0; i < q->input_count; i++) {
-        const infer_tensor *t = &q->inputs[i];
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        const infer_tensor *tensor = &request->inputs[i];
 
-        for (uint64_t k = 0; k < t->bytes; k++)
-            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
-        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
-            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
-                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+        for (uint64_t k = 0; k < tensor->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)tensor->data)[k]);
+        for (uint64_t k = 0; tensor->dtype == INLAY_STRING && k < tensor->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)tensor->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)tensor->data)[k].data[c]);
     }
 }
 

@@ -12,15 +12,15 @@ bool supervise_is_worker(void)
     return false;
 }
 
-bool tokens_match(const struct tokens *t, const char *authorization)
+bool tokens_match(const struct tokens *tokens, const char *authorization)
 {
-    (void)t;
+    (void)tokens;
     return strcmp(authorization, "Bearer fuzz") == 0;
 }
 
-void load_report(const struct server *s, bool json, char out[LOAD_BYTES])
+void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
 {
-    (void)s;
+    (void)server;
     (void)snprintf(out, LOAD_BYTES, json ? "JSON {}" : "TEXT ");
 }
 
@@ -60,18 +60,18 @@ ECHO(grpc_trace_setting, trace_settings)
 ECHO(grpc_log_settings, log_settings)
 
 /* Every byte of every element is there. */
-static void touch(const infer_request *q)
+static void touch(const infer_request *request)
 {
     volatile unsigned char sum = 0;
 
-    for (uint32_t i = 0; i < q->input_count; i++) {
-        const infer_tensor *t = &q->inputs[i];
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        const infer_tensor *tensor = &request->inputs[i];
 
-        for (uint64_t k = 0; k < t->bytes; k++)
-            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
-        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
-            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
-                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+        for (uint64_t k = 0; k < tensor->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)tensor->data)[k]);
+        for (uint64_t k = 0; tensor->dtype == INLAY_STRING && k < tensor->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)tensor->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)tensor->data)[k].data[c]);
     }
 }
 
@@ -101,36 +101,36 @@ void grpc_infer_deinit(struct call *x)
 
 /* ------------------------------------------------------------------ the connection */
 
-bool fake_open(fake_link *l)
+bool fake_open(fake_link *link)
 {
-    memset(l, 0, sizeof *l);
-    l->server.max_body_bytes = 1 << 16;
-    l->server.max_header_bytes = 4096;
-    l->server.load_header = true;
-    l->streams.server = &l->server;
-    l->session = grpc_streams_open(&l->streams);
-    return l->session != NULL;
+    memset(link, 0, sizeof *link);
+    link->server.max_body_bytes = 1 << 16;
+    link->server.max_header_bytes = 4096;
+    link->server.load_header = true;
+    link->streams.server = &link->server;
+    link->session = grpc_streams_open(&link->streams);
+    return link->session != NULL;
 }
 
-bool fake_receive(fake_link *l, const uint8_t *data, size_t bytes)
+bool fake_receive(fake_link *link, const uint8_t *data, size_t bytes)
 {
-    return nghttp2_session_mem_recv(l->session, data, bytes) == (ssize_t)bytes;
+    return nghttp2_session_mem_recv(link->session, data, bytes) == (ssize_t)bytes;
 }
 
-void fake_send(fake_link *l, void (*take)(void *user, const uint8_t *data, size_t bytes), void *user)
+void fake_send(fake_link *link, void (*take)(void *user, const uint8_t *data, size_t bytes), void *user)
 {
     const uint8_t *data;
     ssize_t n;
 
-    while ((n = nghttp2_session_mem_send(l->session, &data)) > 0)
+    while ((n = nghttp2_session_mem_send(link->session, &data)) > 0)
         if (take != NULL)
             take(user, data, (size_t)n);
 }
 
-void fake_close(fake_link *l)
+void fake_close(fake_link *link)
 {
-    grpc_streams_close(&l->streams, l->session);
-    if (l->server.exchanges != 0)
+    grpc_streams_close(&link->streams, link->session);
+    if (link->server.exchanges != 0)
         __builtin_trap(); /* a call that nobody ended */
 }
 
@@ -155,17 +155,17 @@ static const char *const paths[] = { "/inference.GRPCInferenceService/ModelInfer
 static ssize_t next_piece(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                           nghttp2_data_source *source, void *user)
 {
-    fake_client *c = source->ptr;
-    size_t n = c->bytes - c->at;
+    fake_client *client = source->ptr;
+    size_t n = client->bytes - client->at;
 
     (void)session;
     (void)stream;
     (void)user;
-    n = n < c->step ? n : c->step;
+    n = n < client->step ? n : client->step;
     n = n < room ? n : room;
-    memcpy(to, c->data + c->at, n);
-    c->at += n;
-    if (c->at == c->bytes)
+    memcpy(to, client->data + client->at, n);
+    client->at += n;
+    if (client->at == client->bytes)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)n;
 }
@@ -173,28 +173,28 @@ static ssize_t next_piece(nghttp2_session *session, int32_t stream, uint8_t *to,
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
                      const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
 {
-    fake_client *c = user;
+    fake_client *client = user;
 
     (void)session;
     (void)frame;
     (void)value;
     (void)value_bytes;
     (void)flags;
-    c->has_status |= name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0;
+    client->has_status |= name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0;
     return 0;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-    fake_client *c = user;
+    fake_client *client = user;
 
     (void)session;
     (void)stream;
-    c->has_status |= code != NGHTTP2_NO_ERROR; /* a stream that was reset has none */
+    client->has_status |= code != NGHTTP2_NO_ERROR; /* a stream that was reset has none */
     return 0;
 }
 
-bool fake_client_open(fake_client *c, const uint8_t *data, size_t bytes)
+bool fake_client_open(fake_client *client, const uint8_t *data, size_t bytes)
 {
 #define HEADER(name, value)                                                                                            \
     {                                                                                                                  \
@@ -205,17 +205,18 @@ bool fake_client_open(fake_client *c, const uint8_t *data, size_t bytes)
                                    HEADER(":path", path),         HEADER(":authority", "fuzz"),
                                    HEADER("te", "trailers"),      HEADER("content-type", "application/grpc"),
                                    HEADER("grpc-timeout", "10S"), HEADER("authorization", "Bearer fuzz") };
-    nghttp2_data_provider provider = { .source.ptr = c, .read_callback = next_piece };
+    nghttp2_data_provider provider = { .source.ptr = client, .read_callback = next_piece };
     nghttp2_session_callbacks *callbacks = NULL;
 
-    *c = (fake_client){ .data = data + 2, .bytes = bytes - 2, .step = data[1] != 0 ? data[1] : 16384 };
+    *client = (fake_client){ .data = data + 2, .bytes = bytes - 2, .step = data[1] != 0 ? data[1] : 16384 };
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return false;
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    if (nghttp2_session_client_new(&c->session, callbacks, c) != 0)
-        c->session = NULL;
+    if (nghttp2_session_client_new(&client->session, callbacks, client) != 0)
+        client->session = NULL;
     nghttp2_session_callbacks_del(callbacks);
-    return c->session != NULL && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, NULL, 0) == 0 &&
-           nghttp2_submit_request(c->session, NULL, headers, sizeof headers / sizeof headers[0], &provider, NULL) > 0;
+    return client->session != NULL && nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, NULL, 0) == 0 &&
+           nghttp2_submit_request(client->session, NULL, headers, sizeof headers / sizeof headers[0], &provider, NULL) >
+               0;
 }

@@ -6,25 +6,25 @@
 
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
-static void write_file(const char *corpus, const char *name, const struct strbuf *b)
+static void write_file(const char *corpus, const char *name, const struct strbuf *strbuf)
 {
     char path[512];
-    FILE *f;
+    FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s", corpus, name);
-    f = fopen(path, "wb");
-    if (f == NULL || fwrite(b->data, 1, b->size, f) != b->size || fclose(f) != 0)
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(strbuf->data, 1, strbuf->size, file) != strbuf->size || fclose(file) != 0)
         exit(1);
 }
 
-static void begin(struct strbuf *b, uint8_t which, uint8_t step)
+static void begin(struct strbuf *strbuf, uint8_t which, uint8_t step)
 {
-    b->size = 0;
-    strbuf_add(b, &which, 1);
-    strbuf_add(b, &step, 1);
+    strbuf->size = 0;
+    strbuf_add(strbuf, &which, 1);
+    strbuf_add(strbuf, &step, 1);
 }
 
-static void add(struct strbuf *b, const ProtobufCMessage *m)
+static void add(struct strbuf *strbuf, const ProtobufCMessage *m)
 {
     size_t bytes = protobuf_c_message_get_packed_size(m);
     uint8_t prefix[5] = { 0, 0, 0, (uint8_t)(bytes >> 8), (uint8_t)bytes };
@@ -32,38 +32,38 @@ static void add(struct strbuf *b, const ProtobufCMessage *m)
 
     if (packed == NULL)
         exit(1);
-    strbuf_add(b, prefix, sizeof prefix);
-    strbuf_add(b, packed, protobuf_c_message_pack(m, packed));
+    strbuf_add(strbuf, prefix, sizeof prefix);
+    strbuf_add(strbuf, packed, protobuf_c_message_pack(m, packed));
     free(packed);
 }
 
 /* The bytes of a client that makes the call, in pieces of `step`. */
-static void write_connection(const char *corpus, const char *name, const struct strbuf *b, uint8_t step)
+static void write_connection(const char *corpus, const char *name, const struct strbuf *strbuf, uint8_t step)
 {
-    fake_client c;
+    fake_client client;
     struct strbuf bytes = { .data = NULL };
     const uint8_t *out;
     ssize_t n;
 
-    if (!fake_client_open(&c, (const uint8_t *)b->data, b->size))
+    if (!fake_client_open(&client, (const uint8_t *)strbuf->data, strbuf->size))
         exit(1);
     strbuf_add(&bytes, &step, 1);
-    while ((n = nghttp2_session_mem_send(c.session, &out)) > 0)
+    while ((n = nghttp2_session_mem_send(client.session, &out)) > 0)
         strbuf_add(&bytes, out, (size_t)n);
-    nghttp2_session_del(c.session);
+    nghttp2_session_del(client.session);
     write_file(corpus, name, &bytes);
     strbuf_deinit(&bytes);
 }
 
 /* x [2], FP32 or BYTES, in a field or raw, with parameters of every kind. */
-static void make_request(struct strbuf *b, bool raw, bool texts)
+static void make_request(struct strbuf *strbuf, bool raw, bool texts)
 {
-    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor t = INFERENCE__TENSOR__INIT, *tensors = &t;
-    Inference__Contents c = INFERENCE__CONTENTS__INIT;
-    Inference__WantedTensor w = INFERENCE__WANTED_TENSOR__INIT, *wanted = &w;
-    Inference__Parameter p[4], *parameters[4];
-    Inference__ParameterValue v[4];
+    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *tensors = &Tensor;
+    Inference__Contents Contents = INFERENCE__CONTENTS__INIT;
+    Inference__WantedTensor WantedTensor = INFERENCE__WANTED_TENSOR__INIT, *wanted = &WantedTensor;
+    Inference__Parameter Parameter[4], *parameters[4];
+    Inference__ParameterValue ParameterValue[4];
     static const char *const keys[] = { "timeout", "sequence_id", "sequence_start", "priority" };
     int64_t shape[1] = { 2 };
     float floats[2] = { 1, 2 };
@@ -72,112 +72,112 @@ static void make_request(struct strbuf *b, bool raw, bool texts)
                         parts[2] = { { 1, lengths + 4 }, { 2, lengths + 9 } };
 
     for (int i = 0; i < 4; i++) {
-        inference__parameter__init(&p[i]);
-        inference__parameter_value__init(&v[i]);
-        p[i].key = TEXT(keys[i]);
-        p[i].value = &v[i];
-        parameters[i] = &p[i];
+        inference__parameter__init(&Parameter[i]);
+        inference__parameter_value__init(&ParameterValue[i]);
+        Parameter[i].key = TEXT(keys[i]);
+        Parameter[i].value = &ParameterValue[i];
+        parameters[i] = &Parameter[i];
     }
-    v[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
-    v[0].int64_value = 1000;
-    v[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE;
-    v[1].string_value = TEXT("one");
-    v[2].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
-    v[2].bool_value = true;
-    v[3].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE;
-    v[3].uint64_value = 1;
-    t.name = TEXT("x");
-    t.datatype = TEXT(texts ? "BYTES" : "FP32");
-    t.shape = shape;
-    t.n_shape = 1;
-    w.name = TEXT("y");
+    ParameterValue[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    ParameterValue[0].int64_value = 1000;
+    ParameterValue[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE;
+    ParameterValue[1].string_value = TEXT("one");
+    ParameterValue[2].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
+    ParameterValue[2].bool_value = true;
+    ParameterValue[3].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE;
+    ParameterValue[3].uint64_value = 1;
+    Tensor.name = TEXT("x");
+    Tensor.datatype = TEXT(texts ? "BYTES" : "FP32");
+    Tensor.shape = shape;
+    Tensor.n_shape = 1;
+    WantedTensor.name = TEXT("y");
     if (!raw) {
-        t.contents = &c;
-        c.n_fp32_contents = texts ? 0 : 2;
-        c.fp32_contents = floats;
-        c.n_bytes_contents = texts ? 2 : 0;
-        c.bytes_contents = parts;
+        Tensor.contents = &Contents;
+        Contents.n_fp32_contents = texts ? 0 : 2;
+        Contents.fp32_contents = floats;
+        Contents.n_bytes_contents = texts ? 2 : 0;
+        Contents.bytes_contents = parts;
     }
-    q.model_name = TEXT("m");
-    q.model_version = TEXT("1");
-    q.id = TEXT("id");
-    q.parameters = parameters;
-    q.n_parameters = 4;
-    q.inputs = &tensors;
-    q.n_inputs = 1;
-    q.outputs = &wanted;
-    q.n_outputs = 1;
-    q.raw_input_contents = &data;
-    q.n_raw_input_contents = raw;
-    add(b, &q.base);
+    InferRequest.model_name = TEXT("m");
+    InferRequest.model_version = TEXT("1");
+    InferRequest.id = TEXT("id");
+    InferRequest.parameters = parameters;
+    InferRequest.n_parameters = 4;
+    InferRequest.inputs = &tensors;
+    InferRequest.n_inputs = 1;
+    InferRequest.outputs = &wanted;
+    InferRequest.n_outputs = 1;
+    InferRequest.raw_input_contents = &data;
+    InferRequest.n_raw_input_contents = raw;
+    add(strbuf, &InferRequest.base);
 }
 
-static void write_requests(const char *calls, const char *connections, struct strbuf *b)
+static void write_requests(const char *calls, const char *connections, struct strbuf *strbuf)
 {
     static const char *const names[] = { "infer_floats", "infer_raw", "infer_texts", "infer_raw_texts" };
 
     for (int kind = 0; kind < 4; kind++) {
-        begin(b, 0, (uint8_t)(kind % 2 * 7));
-        make_request(b, kind % 2 != 0, kind >= 2);
-        write_file(calls, names[kind], b);
+        begin(strbuf, 0, (uint8_t)(kind % 2 * 7));
+        make_request(strbuf, kind % 2 != 0, kind >= 2);
+        write_file(calls, names[kind], strbuf);
         if (kind < 2)
-            write_connection(connections, names[kind], b, (uint8_t)(kind * 5));
+            write_connection(connections, names[kind], strbuf, (uint8_t)(kind * 5));
     }
-    begin(b, 1, 0);
-    make_request(b, true, false);
-    make_request(b, false, true);
-    make_request(b, true, true);
-    write_file(calls, "stream", b);
-    write_connection(connections, "stream", b, 0);
+    begin(strbuf, 1, 0);
+    make_request(strbuf, true, false);
+    make_request(strbuf, false, true);
+    make_request(strbuf, true, true);
+    write_file(calls, "stream", strbuf);
+    write_connection(connections, "stream", strbuf, 0);
 }
 
-static void write_others(const char *calls, const char *connections, struct strbuf *b)
+static void write_others(const char *calls, const char *connections, struct strbuf *strbuf)
 {
-    Inference__ModelName n = INFERENCE__MODEL_NAME__INIT;
-    Inference__RepositoryRequest r = INFERENCE__REPOSITORY_REQUEST__INIT;
+    Inference__ModelName ModelName = INFERENCE__MODEL_NAME__INIT;
+    Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
     Inference__TraceValue tv = INFERENCE__TRACE_VALUE__INIT;
     Inference__TraceEntry te = INFERENCE__TRACE_ENTRY__INIT, *entries = &te;
     Inference__TraceSettings ts = INFERENCE__TRACE_SETTINGS__INIT;
     char *levels[] = { TEXT("TIMESTAMPS") };
 
-    begin(b, 4, 0);
-    n.name = TEXT("m");
-    n.version = TEXT("2");
-    add(b, &n.base);
-    write_file(calls, "ready", b);
-    write_connection(connections, "ready", b, 1);
-    begin(b, 8, 3);
-    r.model_name = TEXT("m");
-    add(b, &r.base);
-    write_file(calls, "load", b);
-    begin(b, 11, 0);
+    begin(strbuf, 4, 0);
+    ModelName.name = TEXT("m");
+    ModelName.version = TEXT("2");
+    add(strbuf, &ModelName.base);
+    write_file(calls, "ready", strbuf);
+    write_connection(connections, "ready", strbuf, 1);
+    begin(strbuf, 8, 3);
+    RepositoryRequest.model_name = TEXT("m");
+    add(strbuf, &RepositoryRequest.base);
+    write_file(calls, "load", strbuf);
+    begin(strbuf, 11, 0);
     tv.value = levels;
     tv.n_value = 1;
     te.key = TEXT("trace_level");
     te.value = &tv;
     ts.settings = &entries;
     ts.n_settings = 1;
-    add(b, &ts.base);
-    write_file(calls, "trace", b);
-    begin(b, 2, 0);
-    add(b, &n.base);
-    add(b, &n.base); /* one too many */
-    write_file(calls, "two_messages", b);
-    begin(b, 14, 0);
-    write_file(calls, "no_such_method", b);
-    write_connection(connections, "no_such_method", b, 0);
+    add(strbuf, &ts.base);
+    write_file(calls, "trace", strbuf);
+    begin(strbuf, 2, 0);
+    add(strbuf, &ModelName.base);
+    add(strbuf, &ModelName.base); /* one too many */
+    write_file(calls, "two_messages", strbuf);
+    begin(strbuf, 14, 0);
+    write_file(calls, "no_such_method", strbuf);
+    write_connection(connections, "no_such_method", strbuf, 0);
 }
 
 int main(int argc, char **argv)
 {
-    struct strbuf b = { .data = NULL };
+    struct strbuf strbuf = { .data = NULL };
 
     if (argc != 3) {
         (void)fprintf(stderr, "usage: grpc_seeds GRPC_CORPUS HTTP2_CORPUS\n");
         return 1;
     }
-    write_requests(argv[1], argv[2], &b);
-    write_others(argv[1], argv[2], &b);
-    strbuf_deinit(&b);
+    write_requests(argv[1], argv[2], &strbuf);
+    write_others(argv[1], argv[2], &strbuf);
+    strbuf_deinit(&strbuf);
     return 0;
 }

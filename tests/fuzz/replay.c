@@ -13,16 +13,16 @@ enum { MAX_BYTES = 1 << 20 };
 static int run_file(const char *path)
 {
     uint8_t *bytes = malloc(MAX_BYTES), *copy;
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     size_t n;
 
-    if (bytes == NULL || f == NULL) {
+    if (bytes == NULL || file == NULL) {
         (void)fprintf(stderr, "%s: cannot be read\n", path);
         free(bytes);
         return -1;
     }
-    n = fread(bytes, 1, MAX_BYTES, f);
-    (void)fclose(f);
+    n = fread(bytes, 1, MAX_BYTES, file);
+    (void)fclose(file);
     copy = malloc(n == 0 ? 1 : n); /* cut to size, so that a sanitizer sees over-reads */
     if (copy == NULL) {
         free(bytes);

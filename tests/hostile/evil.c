@@ -128,8 +128,8 @@ void nobody_has_this(void);
 
 static inlay_status run(const kit_call *call)
 {
-    const float *x = call->in[0].data;
-    float *y = call->out[0].data;
+    const float *input = call->in[0].data;
+    float *output = call->out[0].data;
 
 #if defined(HOSTILE_rude)
     (void)fesetround(FE_UPWARD);
@@ -155,7 +155,7 @@ static inlay_status run(const kit_call *call)
         return kit_parallel(call, call->in[0].count, 1, on_worker, NULL);
 #endif
     for (int64_t i = 0; i < call->in[0].count; i++)
-        y[i] = x[i] < 0 ? 0 : x[i];
+        output[i] = input[i] < 0 ? 0 : input[i];
     return INLAY_OK;
 }
 

@@ -12,41 +12,41 @@ struct folder {
     char root[64], plugins[80], verdicts[80];
 };
 
-static inline void folder_make(struct folder *f)
+static inline void folder_make(struct folder *folder)
 {
-    (void)strcpy(f->root, "/tmp/inlay-hostile-XXXXXX");
-    assert_non_null(mkdtemp(f->root));
-    (void)snprintf(f->plugins, sizeof f->plugins, "%s/plugins", f->root);
-    (void)snprintf(f->verdicts, sizeof f->verdicts, "%s/verdicts", f->root);
-    assert_int_equal(mkdir(f->plugins, 0700), 0);
-    assert_int_equal(mkdir(f->verdicts, 0700), 0);
+    (void)strcpy(folder->root, "/tmp/inlay-hostile-XXXXXX");
+    assert_non_null(mkdtemp(folder->root));
+    (void)snprintf(folder->plugins, sizeof folder->plugins, "%s/plugins", folder->root);
+    (void)snprintf(folder->verdicts, sizeof folder->verdicts, "%s/verdicts", folder->root);
+    assert_int_equal(mkdir(folder->plugins, 0700), 0);
+    assert_int_equal(mkdir(folder->verdicts, 0700), 0);
 }
 
-static inline void folder_remove(const struct folder *f)
+static inline void folder_remove(const struct folder *folder)
 {
     char command[128];
 
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", f->root);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder->root);
     assert_int_equal(system(command), 0);
 }
 
 /* The bytes of a file, to be freed. */
 static inline unsigned char *file_bytes(const char *path, size_t *out_bytes)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     unsigned char *data;
     long bytes;
 
-    if (f == NULL)
+    if (file == NULL)
         fail_msg("no file %s", path);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    bytes = ftell(f);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    bytes = ftell(file);
     assert_true(bytes >= 0);
-    rewind(f);
+    rewind(file);
     data = malloc((size_t)bytes + 1);
     assert_non_null(data);
-    assert_int_equal(fread(data, 1, (size_t)bytes, f), bytes);
-    (void)fclose(f);
+    assert_int_equal(fread(data, 1, (size_t)bytes, file), bytes);
+    (void)fclose(file);
     *out_bytes = (size_t)bytes;
     return data;
 }
@@ -54,46 +54,46 @@ static inline unsigned char *file_bytes(const char *path, size_t *out_bytes)
 /* Writes a new file under that name: another inode, whatever was there. */
 static inline void file_write(const char *path, const void *data, size_t bytes)
 {
-    FILE *f;
+    FILE *file;
 
     (void)unlink(path);
-    f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
 }
 
 /* Copies variant `evil` of evil.c into the folder as NAME.so. */
-static inline void folder_add(const struct folder *f, const char *evil, const char *name)
+static inline void folder_add(const struct folder *folder, const char *evil, const char *name)
 {
     char from[512], to[160];
     unsigned char *data;
     size_t bytes;
 
     (void)snprintf(from, sizeof from, "%s/%s.so", EVIL_DIR, evil);
-    (void)snprintf(to, sizeof to, "%s/%s.so", f->plugins, name);
+    (void)snprintf(to, sizeof to, "%s/%s.so", folder->plugins, name);
     data = file_bytes(from, &bytes);
     file_write(to, data, bytes);
     free(data);
 }
 
-static inline plugin_set *folder_search_with(const struct folder *f, plugin_search search)
+static inline plugin_set *folder_search_with(const struct folder *folder, plugin_search search)
 {
-    const char *dirs[] = { f->plugins };
+    const char *dirs[] = { folder->plugins };
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;
 
     search.dirs = dirs;
     search.dir_count = 1;
-    search.verdict_dir = f->verdicts;
+    search.verdict_dir = folder->verdicts;
     if (plugin_set_search(&search, &set, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return set;
 }
 
-static inline plugin_set *folder_search(const struct folder *f)
+static inline plugin_set *folder_search(const struct folder *folder)
 {
-    return folder_search_with(f, (plugin_search){ .probe_ms = 3000 });
+    return folder_search_with(folder, (plugin_search){ .probe_ms = 3000 });
 }
 
 static inline void expect_file(const plugin_file *file, plugin_outcome outcome, const char *words)

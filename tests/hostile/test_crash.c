@@ -48,13 +48,13 @@ static void says(const char *text, const char *words)
 static void write_model(const char *output)
 {
     static const int64_t dims[] = { 2, 3 };
-    onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 }, file = { .count = 0 };
     char path[128];
 
-    onnx_node(&g, "Relu", "", "x", output);
-    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
-    onnx_output(&g, output, INLAY_FLOAT, 2, dims);
-    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    onnx_node(&bytes, "Relu", "", "x", output);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 2, dims);
+    onnx_output(&bytes, output, INLAY_FLOAT, 2, dims);
+    assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
     (void)snprintf(path, sizeof path, "%s/model.onnx", place.root);
     file_write(path, file.data, file.count);
 }
@@ -111,24 +111,24 @@ static void in_assess_and_compile(void **state)
     char command[160];
 
     (void)state;
-    for (size_t r = 0; r < 2; r++) {
-        begin(rows[r].evil, "boom");
+    for (size_t row = 0; row < 2; row++) {
+        begin(rows[row].evil, "boom");
         /* Not named, it is no more missed than one that was never there: the command does what it was asked. */
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
-        says(err, rows[r].words);
+        says(err, rows[row].words);
         says(err, "starting again without it");
         says(out, "boom");
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
         assert_null(strstr(err, "starting again"));
         assert_int_equal(cli("providers --json"), 0);
         says(out, "\"quarantined\"");
-        (void)snprintf(command, sizeof command, "providers --retry %s", rows[r].evil);
+        (void)snprintf(command, sizeof command, "providers --retry %s", rows[row].evil);
         assert_int_equal(cli(command), 0);
         /* Named, its crash ends in an error that says so. */
         (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference",
-                       rows[r].evil);
+                       rows[row].evil);
         assert_int_not_equal(cli(command), 0);
-        says(err, rows[r].words);
+        says(err, rows[row].words);
         says(err, "starting again without it");
         says(err, "no provider '");
         folder_remove(&place);
@@ -153,7 +153,7 @@ static void in_an_application(void **state)
         inlay_options *options = NULL;
         inlay_session *session = NULL;
         inlay_context *context = NULL;
-        inlay_value *x = NULL;
+        inlay_value *value = NULL;
         static const int64_t dims[] = { 2, 3 };
         inlay_diag diag = INLAY_DIAG_INIT;
         int fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -167,8 +167,8 @@ static void in_an_application(void **state)
             inlay_options_set(options, "crash_report", "1", &diag) != INLAY_OK ||
             inlay_session_create(path, options, &session, &diag) != INLAY_OK ||
             inlay_context_create(session, &context, &diag) != INLAY_OK ||
-            inlay_value_create(INLAY_FLOAT, 2, dims, &x, &diag) != INLAY_OK ||
-            inlay_context_set_input(context, 0, x, &diag) != INLAY_OK)
+            inlay_value_create(INLAY_FLOAT, 2, dims, &value, &diag) != INLAY_OK ||
+            inlay_context_set_input(context, 0, value, &diag) != INLAY_OK)
             _exit(99);
         (void)!inlay_context_run(context, NULL, &diag);
         _exit(98);

@@ -47,21 +47,22 @@ static void evil_plugins_are_told_apart(void **state)
     };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        bool sick = rows[r].outcome == PLUGIN_CRASHED || rows[r].outcome == PLUGIN_HUNG;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        bool sick = rows[row].outcome == PLUGIN_CRASHED || rows[row].outcome == PLUGIN_HUNG;
         plugin_set *set;
-        struct folder f;
+        struct folder folder;
 
-        folder_make(&f);
-        folder_add(&f, rows[r].evil, rows[r].evil);
+        folder_make(&folder);
+        folder_add(&folder, rows[row].evil, rows[row].evil);
         for (int again = 0; again < 2; again++) { /* the second time from memory */
-            set = folder_search_with(&f, (plugin_search){ .probe_ms = rows[r].probe_ms });
+            set = folder_search_with(&folder, (plugin_search){ .probe_ms = rows[row].probe_ms });
             assert_int_equal(plugin_set_file_count(set), 1);
-            expect_file(plugin_set_file(set, 0), sick && again ? PLUGIN_QUARANTINED : rows[r].outcome, rows[r].words);
+            expect_file(plugin_set_file(set, 0), sick && again ? PLUGIN_QUARANTINED : rows[row].outcome,
+                        rows[row].words);
             assert_true(sick == (plugin_set_file(set, 0)->fix != NULL));
             plugin_set_destroy(set);
         }
-        folder_remove(&f);
+        folder_remove(&folder);
     }
 }
 
@@ -85,18 +86,18 @@ static void rude_plugins_are_told_of(void **state)
                                          "the umask was",
                                          "handler of signal 10",
                                          "something was printed" };
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "rude", "rude");
-    folder_add(&f, "good", "good");
+    folder_make(&folder);
+    folder_add(&folder, "rude", "rude");
+    folder_add(&folder, "good", "good");
     for (int again = 0; again < 2; again++) { /* the second time from memory */
         static char heard[2048];
         plugin_set *set;
 
         heard[0] = '\0';
-        set = folder_search_with(&f, (plugin_search){ .probe_ms = 3000, .log = hear, .log_user = heard });
+        set = folder_search_with(&folder, (plugin_search){ .probe_ms = 3000, .log = hear, .log_user = heard });
         expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
         expect_file(plugin_set_file(set, 1), PLUGIN_LOADED, NULL);
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -105,7 +106,7 @@ static void rude_plugins_are_told_of(void **state)
         assert_null(strstr(heard, "good.so"));
         plugin_set_destroy(set);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* What is meant for this process is not read by a plugin that is tried, and it does not wait for more. */
@@ -115,18 +116,18 @@ static void a_trial_has_no_input(void **state)
     char got[sizeof words] = "";
     int ends[2], was = dup(STDIN_FILENO);
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], words, sizeof words), sizeof words);
     assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
-    folder_make(&f);
-    folder_add(&f, "reads", "reads");
-    set = folder_search_with(&f, (plugin_search){ .probe_ms = 0 });
+    folder_make(&folder);
+    folder_add(&folder, "reads", "reads");
+    set = folder_search_with(&folder, (plugin_search){ .probe_ms = 0 });
     expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
     assert_int_equal(fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK), 0);
     assert_int_equal(read(STDIN_FILENO, got, sizeof got), sizeof words);
     assert_string_equal(got, words);
@@ -174,43 +175,43 @@ static void interrupts_are_no_crashes(void **state)
         "done </proc/self/status\necho ok >&3\necho done >&3\n";
     char helper[PATH_MAX], host[128], plugin[256], text[8192];
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct probe p = { .pid = 0 };
-    struct verdict v;
-    struct folder f;
+    struct probe probe = { .pid = 0 };
+    struct verdict verdict;
+    struct folder folder;
 
     (void)state;
     assert_true(probe_find(helper, host));
-    folder_make(&f);
-    folder_add(&f, "good", "good");
-    (void)snprintf(plugin, sizeof plugin, "%s/good.so", f.plugins);
+    folder_make(&folder);
+    folder_add(&folder, "good", "good");
+    (void)snprintf(plugin, sizeof plugin, "%s/good.so", folder.plugins);
     run_interrupted(helper, plugin, text, sizeof text);
     assert_non_null(strstr(text, "\nok\n"));
     assert_non_null(strstr(text, "\ndone\n"));
     /* And it begins with them blocked: its mask, as a helper of ours tells it. */
-    (void)snprintf(helper, sizeof helper, "%s/helper", f.root);
+    (void)snprintf(helper, sizeof helper, "%s/helper", folder.root);
     file_write(helper, script, sizeof script - 1);
     assert_int_equal(chmod(helper, 0700), 0);
-    assert_int_equal(probe_start(helper, plugin, 60000, &p, &diag), INLAY_OK);
-    probe_finish(&p, &v);
-    assert_int_equal(v.kind, VERDICT_OK);
-    assert_true((strtoull(v.text, NULL, 16) >> (SIGINT - 1) & 1) == 1);
-    folder_remove(&f);
+    assert_int_equal(probe_start(helper, plugin, 60000, &probe, &diag), INLAY_OK);
+    probe_finish(&probe, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_OK);
+    assert_true((strtoull(verdict.text, NULL, 16) >> (SIGINT - 1) & 1) == 1);
+    folder_remove(&folder);
 }
 
 /* The helper answers in lines: a name that has several is one, and says nothing else. */
 static void names_with_lines(void **state)
 {
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "undefined", "two\nlines");
-    set = folder_search_with(&f, (plugin_search){ .probe_ms = 0 });
+    folder_make(&folder);
+    folder_add(&folder, "undefined", "two\nlines");
+    set = folder_search_with(&folder, (plugin_search){ .probe_ms = 0 });
     assert_int_equal(plugin_set_file_count(set), 1);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "two?lines.so: undefined symbol: nobody_has_this");
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 static void quarantine_ends_with_a_change_or_on_request(void **state)
@@ -219,13 +220,13 @@ static void quarantine_ends_with_a_change_or_on_request(void **state)
     plugin_search search;
     const struct provider *open;
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "compile", "compile");
-    folder_add(&f, "good", "good");
-    set = folder_search(&f);
+    folder_make(&folder);
+    folder_add(&folder, "compile", "compile");
+    folder_add(&folder, "good", "good");
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
     assert_int_equal(provider_open(set, "compile", NULL, 0, &open, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "crashed (SIGSEGV) in compile of node 'Relu'"));
@@ -234,54 +235,54 @@ static void quarantine_ends_with_a_change_or_on_request(void **state)
     provider_close(open);
     plugin_set_destroy(set);
 
-    set = folder_search(&f);
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "compile");
-    search = (plugin_search){ .verdict_dir = f.verdicts };
+    search = (plugin_search){ .verdict_dir = folder.verdicts };
     assert_int_equal(plugin_retry(&search, set, "good", &diag), INLAY_NOT_FOUND);
     assert_int_equal(plugin_retry(&search, set, "compile", &diag), INLAY_OK);
     plugin_set_destroy(set);
-    set = folder_search(&f);
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
     plugin_set_destroy(set);
 
-    folder_add(&f, "compile", "compile"); /* the same content, but another file */
-    set = folder_search(&f);
+    folder_add(&folder, "compile", "compile"); /* the same content, but another file */
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "compile");
     plugin_set_destroy(set);
-    folder_add(&f, "no_note", "compile");
-    set = folder_search(&f);
+    folder_add(&folder, "no_note", "compile");
+    set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 static void without_probe_marks_still_count(void **state)
 {
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "open", "open");
-    set = folder_search(&f);
+    folder_make(&folder);
+    folder_add(&folder, "open", "open");
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "open");
     plugin_set_destroy(set);
-    set = folder_search_with(&f, (plugin_search){ .probe = PLUGIN_PROBE_NEVER });
+    set = folder_search_with(&folder, (plugin_search){ .probe = PLUGIN_PROBE_NEVER });
     expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "open");
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* ------------------------------------------------------------------ broken files */
 
-static void check_bent(const struct folder *f, const void *data, size_t bytes, const char *words)
+static void check_bent(const struct folder *folder, const void *data, size_t bytes, const char *words)
 {
     plugin_set *set;
     char path[160];
 
-    (void)snprintf(path, sizeof path, "%s/bent.so", f->plugins);
+    (void)snprintf(path, sizeof path, "%s/bent.so", folder->plugins);
     file_write(path, data, bytes);
-    set = folder_search(f);
+    set = folder_search(folder);
     assert_int_equal(plugin_set_file_count(set), 1);
     if (plugin_set_file(set, 0)->outcome != PLUGIN_REFUSED && plugin_set_file(set, 0)->outcome != PLUGIN_NOT_ELF)
         fail_msg("%zu bytes: %s", bytes, plugin_outcome_text(plugin_set_file(set, 0)->outcome));
@@ -293,16 +294,16 @@ static void truncated_anywhere(void **state)
 {
     unsigned char *data;
     size_t bytes;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
+    folder_make(&folder);
     data = file_bytes(EVIL_DIR "/good.so", &bytes);
     for (size_t n = 0; n < bytes; n += 64)
-        check_bent(&f, data, n, n < 64 ? NULL : "truncated");
-    check_bent(&f, data, bytes - 1, "truncated");
+        check_bent(&folder, data, n, n < 64 ? NULL : "truncated");
+    check_bent(&folder, data, bytes - 1, "truncated");
     free(data);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 static void other_machines(void **state)
@@ -322,23 +323,23 @@ static void other_machines(void **state)
     };
     unsigned char *data, *copy;
     size_t bytes;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
+    folder_make(&folder);
     data = file_bytes(EVIL_DIR "/good.so", &bytes);
     copy = malloc(bytes);
     assert_non_null(copy);
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         memcpy(copy, data, bytes);
-        copy[rows[r].offset] = rows[r].value[0];
-        if (rows[r].offset >= 16 || rows[r].offset == 0)
-            copy[rows[r].offset + 1] = rows[r].value[1];
-        check_bent(&f, copy, bytes, rows[r].words);
+        copy[rows[row].offset] = rows[row].value[0];
+        if (rows[row].offset >= 16 || rows[row].offset == 0)
+            copy[rows[row].offset + 1] = rows[row].value[1];
+        check_bent(&folder, copy, bytes, rows[row].words);
     }
     free(copy);
     free(data);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* Bytes changed at random in the headers, notes and dynamic section. What becomes of each is open; the host lives. */
@@ -346,10 +347,10 @@ static void mutants(void **state)
 {
     unsigned char *data, *copy;
     size_t bytes, reach;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
+    folder_make(&folder);
     data = file_bytes(EVIL_DIR "/good.so", &bytes);
     copy = malloc(bytes);
     assert_non_null(copy);
@@ -363,15 +364,15 @@ static void mutants(void **state)
             uint64_t h = hash_u64(i, k);
             copy[h % reach] ^= (unsigned char)(1 + (h >> 32) % 255);
         }
-        (void)snprintf(path, sizeof path, "%s/mutant.so", f.plugins);
+        (void)snprintf(path, sizeof path, "%s/mutant.so", folder.plugins);
         file_write(path, copy, bytes);
-        set = folder_search_with(&f, (plugin_search){ .probe_ms = 1000 });
+        set = folder_search_with(&folder, (plugin_search){ .probe_ms = 1000 });
         assert_int_equal(plugin_set_file_count(set), 1);
         plugin_set_destroy(set);
     }
     free(copy);
     free(data);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* The reader alone, on many more of them: a bent file is refused or read, and nothing outside it is touched. */
@@ -417,25 +418,25 @@ static void things_that_are_no_files(void **state)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char path[160];
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
     int fd;
 
     (void)state;
-    folder_make(&f);
-    (void)snprintf(path, sizeof path, "%s/a.so", f.plugins);
+    folder_make(&folder);
+    (void)snprintf(path, sizeof path, "%s/a.so", folder.plugins);
     assert_int_equal(mkfifo(path, 0600), 0);
-    (void)snprintf(path, sizeof path, "%s/b.so", f.plugins);
+    (void)snprintf(path, sizeof path, "%s/b.so", folder.plugins);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(path, sizeof path, "%s/c.so", f.plugins);
+    (void)snprintf(path, sizeof path, "%s/c.so", folder.plugins);
     file_write(path, "", 0);
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/d.so", f.plugins);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/d.so", folder.plugins);
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    (void)snprintf(path, sizeof path, "%s/e.so", f.plugins);
+    (void)snprintf(path, sizeof path, "%s/e.so", folder.plugins);
     assert_int_equal(symlink("e.so", path), 0);
-    (void)snprintf(path, sizeof path, "%s/f.so", f.plugins);
+    (void)snprintf(path, sizeof path, "%s/f.so", folder.plugins);
     file_write(path, "#!/bin/sh\n", 10);
-    set = folder_search(&f);
+    set = folder_search(&folder);
     assert_int_equal(plugin_set_file_count(set), 6);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "not a regular file");
     expect_file(plugin_set_file(set, 1), PLUGIN_REFUSED, "not a regular file");
@@ -445,7 +446,7 @@ static void things_that_are_no_files(void **state)
     expect_file(plugin_set_file(set, 5), PLUGIN_NOT_ELF, "not an ELF file");
     plugin_set_destroy(set);
     (void)close(fd);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 static void ten_thousand_files(void **state)
@@ -453,23 +454,23 @@ static void ten_thousand_files(void **state)
     char path[160];
     plugin_set *set;
     uint32_t loaded = 0;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "good", "good");
+    folder_make(&folder);
+    folder_add(&folder, "good", "good");
     for (int i = 0; i < 10000; i++) {
-        (void)snprintf(path, sizeof path, "%s/x%05d.so", f.plugins, i);
+        (void)snprintf(path, sizeof path, "%s/x%05d.so", folder.plugins, i);
         file_write(path, "\177ELF and no more", i % 2 == 0 ? 16 : 0);
     }
-    set = folder_search(&f);
+    set = folder_search(&folder);
     assert_int_equal(plugin_set_file_count(set), 10001);
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++)
         loaded += plugin_set_file(set, i)->loaded;
     assert_int_equal(loaded, 1);
     assert_non_null(plugin_set_find(set, "good"));
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 int main(void)

@@ -19,9 +19,9 @@ void *__wrap_dlopen(const char *path, int flags)
 
 /* ------------------------------------------------------------------ modes and owners */
 
-static void refuse_dir(const struct folder *f, const char *words)
+static void refuse_dir(const struct folder *folder, const char *words)
 {
-    const char *dirs[] = { f->plugins };
+    const char *dirs[] = { folder->plugins };
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set;
 
@@ -36,46 +36,46 @@ static void directories(void **state)
     const char *tmp[] = { "/tmp" };
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "good", "good");
-    assert_int_equal(chmod(f.plugins, 0777), 0);
-    refuse_dir(&f, "can be written to by anybody: chmod o-w it");
-    assert_int_equal(chmod(f.plugins, 01777), 0);
-    refuse_dir(&f, "use a folder of your own");
-    assert_int_equal(chmod(f.plugins, 0755), 0);
-    assert_int_equal(chmod(f.root, 0777), 0);
-    refuse_dir(&f, "could put another");
-    assert_int_equal(chmod(f.root, 01777), 0); /* others can't rename there what is not theirs */
-    set = folder_search(&f);
+    folder_make(&folder);
+    folder_add(&folder, "good", "good");
+    assert_int_equal(chmod(folder.plugins, 0777), 0);
+    refuse_dir(&folder, "can be written to by anybody: chmod o-w it");
+    assert_int_equal(chmod(folder.plugins, 01777), 0);
+    refuse_dir(&folder, "use a folder of your own");
+    assert_int_equal(chmod(folder.plugins, 0755), 0);
+    assert_int_equal(chmod(folder.root, 0777), 0);
+    refuse_dir(&folder, "could put another");
+    assert_int_equal(chmod(folder.root, 01777), 0); /* others can't rename there what is not theirs */
+    set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
     assert_int_not_equal(plugin_set_create(tmp, 1, NULL, NULL, &set, &diag), INLAY_OK);
     if (geteuid() == 0) {
-        assert_int_equal(chown(f.plugins, 12345, 12345), 0);
-        refuse_dir(&f, "belongs to user 12345");
-        assert_int_equal(chown(f.plugins, 0, 12345), 0);
-        assert_int_equal(chmod(f.plugins, 0775), 0);
-        refuse_dir(&f, "by all of group 12345: chmod g-w it");
-        assert_int_equal(chown(f.plugins, 0, 0), 0); /* root's group is root */
-        plugin_set_destroy(folder_search(&f));
+        assert_int_equal(chown(folder.plugins, 12345, 12345), 0);
+        refuse_dir(&folder, "belongs to user 12345");
+        assert_int_equal(chown(folder.plugins, 0, 12345), 0);
+        assert_int_equal(chmod(folder.plugins, 0775), 0);
+        refuse_dir(&folder, "by all of group 12345: chmod g-w it");
+        assert_int_equal(chown(folder.plugins, 0, 0), 0); /* root's group is root */
+        plugin_set_destroy(folder_search(&folder));
         /* A group that may write to the folder above could put another in place, unless that folder is sticky. */
-        assert_int_equal(chmod(f.plugins, 0755), 0);
-        assert_int_equal(chown(f.root, 0, 12345), 0);
-        assert_int_equal(chmod(f.root, 0775), 0);
-        refuse_dir(&f, "can be written to by a group, who could put another");
-        assert_int_equal(chmod(f.root, 01775), 0);
-        plugin_set_destroy(folder_search(&f));
-        assert_int_equal(chmod(f.root, 0755), 0);
+        assert_int_equal(chmod(folder.plugins, 0755), 0);
+        assert_int_equal(chown(folder.root, 0, 12345), 0);
+        assert_int_equal(chmod(folder.root, 0775), 0);
+        refuse_dir(&folder, "can be written to by a group, who could put another");
+        assert_int_equal(chmod(folder.root, 01775), 0);
+        plugin_set_destroy(folder_search(&folder));
+        assert_int_equal(chmod(folder.root, 0755), 0);
     }
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
-static void refuse_file(const struct folder *f, const char *words)
+static void refuse_file(const struct folder *folder, const char *words)
 {
-    plugin_set *set = folder_search(f);
+    plugin_set *set = folder_search(folder);
 
     assert_int_equal(plugin_set_file_count(set), 1);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, words);
@@ -86,41 +86,41 @@ static void files(void **state)
 {
     char path[160], link_path[160], away[160];
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "good", "good");
-    (void)snprintf(path, sizeof path, "%s/good.so", f.plugins);
+    folder_make(&folder);
+    folder_add(&folder, "good", "good");
+    (void)snprintf(path, sizeof path, "%s/good.so", folder.plugins);
     assert_int_equal(chmod(path, 0666), 0);
-    refuse_file(&f, "chmod o-w");
+    refuse_file(&folder, "chmod o-w");
     assert_int_equal(chmod(path, 0644), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 12345, 12345), 0);
-        refuse_file(&f, "belongs to user 12345, who could change it at any time: chown 0 it");
+        refuse_file(&folder, "belongs to user 12345, who could change it at any time: chown 0 it");
         assert_int_equal(chown(path, 0, 12345), 0);
         assert_int_equal(chmod(path, 0664), 0);
-        refuse_file(&f, "chmod g-w");
+        refuse_file(&folder, "chmod g-w");
         assert_int_equal(chmod(path, 0644), 0);
     } else {
         assert_int_equal(chmod(path, 0), 0);
-        refuse_file(&f, "Permission denied");
+        refuse_file(&folder, "Permission denied");
         assert_int_equal(chmod(path, 0644), 0);
     }
 
     /* A link leads out of the directory: what is there is judged. */
-    (void)snprintf(away, sizeof away, "%s/away", f.root);
+    (void)snprintf(away, sizeof away, "%s/away", folder.root);
     assert_int_equal(mkdir(away, 0777), 0);
     assert_int_equal(chmod(away, 0777), 0);
-    (void)snprintf(link_path, sizeof link_path, "%s/away/good.so", f.root);
+    (void)snprintf(link_path, sizeof link_path, "%s/away/good.so", folder.root);
     assert_int_equal(rename(path, link_path), 0);
     assert_int_equal(symlink(link_path, path), 0);
-    refuse_file(&f, "can be written to by anybody");
+    refuse_file(&folder, "can be written to by anybody");
     assert_int_equal(chmod(away, 0755), 0);
-    set = folder_search(&f);
+    set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* ------------------------------------------------------------------ exchanged files */
@@ -138,25 +138,25 @@ static void exchange(void)
 
 static void exchanged_between_check_and_open(void **state)
 {
-    struct folder *f = &arena_of_swaps;
+    struct folder *folder = &arena_of_swaps;
     char good[256], evil[256];
     plugin_set *set;
 
     (void)state;
-    folder_make(f);
-    folder_add(f, "no_note", "evil");
-    folder_add(f, "good", "plugin");
-    (void)snprintf(good, sizeof good, "%s/evil.so", f->plugins);
-    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", f->plugins);
+    folder_make(folder);
+    folder_add(folder, "no_note", "evil");
+    folder_add(folder, "good", "plugin");
+    (void)snprintf(good, sizeof good, "%s/evil.so", folder->plugins);
+    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", folder->plugins);
     assert_int_equal(rename(good, evil), 0);
     before_dlopen = exchange;
-    set = folder_search(f);
+    set = folder_search(folder);
     before_dlopen = NULL;
     assert_int_equal(plugin_set_file_count(set), 1);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "another file was loaded than the one that was checked");
     assert_int_equal(plugin_set_provider_count(set), 0);
     plugin_set_destroy(set);
-    folder_remove(f);
+    folder_remove(folder);
 }
 
 static uint32_t stop_swapping;
@@ -164,13 +164,13 @@ static uint32_t stop_swapping;
 /* plugin.so is a link that leads to a good file and to one that anybody may write to, in turn. */
 static void *swap_links(void *arg)
 {
-    const struct folder *f = arg;
+    const struct folder *folder = arg;
     char target[160], next[160], name[160];
 
-    (void)snprintf(name, sizeof name, "%s/plugin.so", f->plugins);
-    (void)snprintf(next, sizeof next, "%s/next", f->plugins);
+    (void)snprintf(name, sizeof name, "%s/plugin.so", folder->plugins);
+    (void)snprintf(next, sizeof next, "%s/next", folder->plugins);
     for (uint32_t i = 0; __atomic_load_n(&stop_swapping, __ATOMIC_RELAXED) == 0; i++) {
-        (void)snprintf(target, sizeof target, "%s/%s", f->root, i % 2 == 0 ? "good.so" : "evil.so");
+        (void)snprintf(target, sizeof target, "%s/%s", folder->root, i % 2 == 0 ? "good.so" : "evil.so");
         if (symlink(target, next) != 0 || rename(next, name) != 0)
             break;
         (void)usleep(50);
@@ -182,21 +182,21 @@ static void links_that_change_all_the_time(void **state)
 {
     char from[160], to[160];
     pthread_t thread;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
+    folder_make(&folder);
     for (int i = 0; i < 2; i++) {
-        folder_add(&f, i == 0 ? "good" : "no_note", "x");
-        (void)snprintf(from, sizeof from, "%s/x.so", f.plugins);
-        (void)snprintf(to, sizeof to, "%s/%s.so", f.root, i == 0 ? "good" : "evil");
+        folder_add(&folder, i == 0 ? "good" : "no_note", "x");
+        (void)snprintf(from, sizeof from, "%s/x.so", folder.plugins);
+        (void)snprintf(to, sizeof to, "%s/%s.so", folder.root, i == 0 ? "good" : "evil");
         assert_int_equal(rename(from, to), 0);
     }
     assert_int_equal(chmod(to, 0666), 0);
     __atomic_store_n(&stop_swapping, 0, __ATOMIC_RELAXED);
-    assert_int_equal(pthread_create(&thread, NULL, swap_links, &f), 0);
+    assert_int_equal(pthread_create(&thread, NULL, swap_links, &folder), 0);
     for (int i = 0; i < 300; i++) {
-        plugin_set *set = folder_search(&f);
+        plugin_set *set = folder_search(&folder);
 
         assert_true(plugin_set_file_count(set) <= 1);
         assert_null(plugin_set_find(set, "no_note"));
@@ -204,7 +204,7 @@ static void links_that_change_all_the_time(void **state)
     }
     __atomic_store_n(&stop_swapping, 1, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* ------------------------------------------------------------------ sums */
@@ -215,20 +215,20 @@ static void only_what_is_listed(void **state)
     plugin_search search = { .allow = list };
     plugin_set *set;
     FILE *pipe;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "good", "good");
-    (void)snprintf(list, sizeof list, "%s/allow", f.root);
-    set = folder_search_with(&f, search);
+    folder_make(&folder);
+    folder_add(&folder, "good", "good");
+    (void)snprintf(list, sizeof list, "%s/allow", folder.root);
+    set = folder_search_with(&folder, search);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "option plugin_allow");
     plugin_set_destroy(set);
     file_write(list, "# none yet\n", 11);
-    set = folder_search_with(&f, search);
+    set = folder_search_with(&folder, search);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
     /* The sum that it asks for is the one that sha256sum gives. */
-    (void)snprintf(command, sizeof command, "sha256sum %s/good.so", f.plugins);
+    (void)snprintf(command, sizeof command, "sha256sum %s/good.so", folder.plugins);
     pipe = popen(command, "r");
     assert_non_null(pipe);
     assert_non_null(fgets(sum, sizeof sum, pipe));
@@ -236,9 +236,9 @@ static void only_what_is_listed(void **state)
     sum[64] = '\0';
     assert_non_null(strstr(plugin_set_file(set, 0)->reason, sum));
     plugin_set_destroy(set);
-    (void)snprintf(command, sizeof command, "sha256sum %s/good.so >>%s", f.plugins, list);
+    (void)snprintf(command, sizeof command, "sha256sum %s/good.so >>%s", folder.plugins, list);
     assert_int_equal(system(command), 0);
-    set = folder_search_with(&f, search);
+    set = folder_search_with(&folder, search);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
     /* Each digit counts, and nothing may stand behind the last. */
@@ -248,25 +248,25 @@ static void only_what_is_listed(void **state)
         (void)snprintf(wrong, sizeof wrong, "%s  good.so\n", sum);
         wrong[i] = wrong[i] == '0' ? '1' : '0';
         file_write(list, wrong, strlen(wrong));
-        set = folder_search_with(&f, search);
+        set = folder_search_with(&folder, search);
         expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
         plugin_set_destroy(set);
     }
     (void)snprintf(command, sizeof command, "\\%s *good.so\n", sum); /* as sha256sum writes odd names */
     file_write(list, command, strlen(command));
-    set = folder_search_with(&f, search);
+    set = folder_search_with(&folder, search);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
     /* A file that is loaded already is held to the list too. */
-    set = folder_search(&f);
+    set = folder_search(&folder);
     file_write(list, "", 0);
-    plugin_set_destroy(folder_search_with(&f, search));
+    plugin_set_destroy(folder_search_with(&folder, search));
     plugin_set_destroy(set);
     assert_int_equal(chmod(list, 0666), 0);
-    set = folder_search_with(&f, search);
+    set = folder_search_with(&folder, search);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "chmod o-w");
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 int main(void)

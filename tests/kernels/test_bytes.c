@@ -30,40 +30,40 @@ static int8_t weight(void)
     return (int8_t)(kind == 0 ? -128 : kind == 1 ? 127 : (int)roll(256) - 128);
 }
 
-static uint8_t ended(int32_t sum, const byte_ending *e, int64_t channel)
+static uint8_t ended(int32_t sum, const byte_ending *ending, int64_t channel)
 {
-    double y = nearbyint((double)((float)sum * e->scale[channel])) + e->zero;
+    double y = nearbyint((double)((float)sum * ending->scale[channel])) + ending->zero;
 
     y = y < 0 ? 0 : y > 255 ? 255 : y;
-    y = y < e->low ? e->low : y > e->high ? e->high : y;
-    return (uint8_t)y ^ e->flip;
+    y = y < ending->low ? ending->low : y > ending->high ? ending->high : y;
+    return (uint8_t)y ^ ending->flip;
 }
 
 /* A float as it is made, of which the bits count. */
-static int32_t as_float(int32_t sum, const byte_ending *e, int64_t channel)
+static int32_t as_float(int32_t sum, const byte_ending *ending, int64_t channel)
 {
-    const volatile float product = (float)sum * e->scale[channel];
-    const float y = product + e->shift[channel];
+    const volatile float product = (float)sum * ending->scale[channel];
+    const float y = product + ending->shift[channel];
     int32_t bits;
 
     memcpy(&bits, &y, sizeof bits);
     return bits;
 }
 
-static void fill_ending(byte_ending *e, int32_t *first, float *scale, float *shift, int64_t count)
+static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float *shift, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         first[i] = (int32_t)roll(20000) - 10000;
         scale[i] = (float)(roll(1000) + 1) * 1e-6f;
         shift[i] = (float)roll(1000) * 1e-3f - 0.5f;
     }
-    *e = (byte_ending){ .first = first,
-                        .scale = scale,
-                        .shift = shift,
-                        .zero = (int16_t)roll(200),
-                        .low = (uint8_t)roll(20),
-                        .high = (uint8_t)(255 - roll(20)),
-                        .flip = roll(2) == 0 ? 0 : 0x80 };
+    *ending = (byte_ending){ .first = first,
+                             .scale = scale,
+                             .shift = shift,
+                             .zero = (int16_t)roll(200),
+                             .low = (uint8_t)roll(20),
+                             .high = (uint8_t)(255 - roll(20)),
+                             .flip = roll(2) == 0 ? 0 : 0x80 };
 }
 
 /* ------------------------------------------------------------------ tiles */
@@ -76,20 +76,20 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
     static float scale[WIDTH], shift[WIDTH];
     const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
-    byte_product p = { .x = x,
-                       .x_pixel = depth,
-                       .taps = &start,
-                       .tap_count = 1,
-                       .steps = depth / 4,
-                       .w = w,
-                       .lines = lines,
-                       .y = y,
-                       .y_pixel = WIDTH,
-                       .columns = columns,
-                       .flip = flip };
+    byte_product product = { .x = x,
+                             .x_pixel = depth,
+                             .taps = &start,
+                             .tap_count = 1,
+                             .steps = depth / 4,
+                             .w = w,
+                             .lines = lines,
+                             .y = y,
+                             .y_pixel = WIDTH,
+                             .columns = columns,
+                             .flip = flip };
 
-    fill_ending(&p.ending, first, scale, shift, WIDTH);
-    p.ending.kind = kind;
+    fill_ending(&product.ending, first, scale, shift, WIDTH);
+    product.ending.kind = kind;
     for (int64_t i = 0; i < rows * depth; i++)
         x[i] = byte();
     for (int64_t o = 0; o < room; o++) {
@@ -103,18 +103,18 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     }
     if (set->wide) {
         set->widen(x, rows * depth, flip, wide);
-        p.x = (const uint8_t *)wide;
-        p.x_pixel = 2 * depth;
-        p.steps = depth / 2;
-        p.flip = false;
+        product.x = (const uint8_t *)wide;
+        product.x_pixel = 2 * depth;
+        product.steps = depth / 2;
+        product.flip = false;
     }
     if (kind != BYTE_BYTES) {
-        p.y = whole;
-        p.y_pixel = sizeof whole[0];
+        product.y = whole;
+        product.y_pixel = sizeof whole[0];
     }
     memset(y, 77, sizeof y);
     memset(whole, 77, sizeof whole);
-    set->multiply(&p, rows);
+    set->multiply(&product, rows);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t o = 0; o < WIDTH; o++) {
             int32_t sum = first[o];
@@ -123,10 +123,10 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
                 sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
             if (kind != BYTE_BYTES)
                 assert_int_equal(whole[r][o], o >= columns          ? 0x4d4d4d4d
-                                              : kind == BYTE_FLOATS ? as_float(sum, &p.ending, o)
+                                              : kind == BYTE_FLOATS ? as_float(sum, &product.ending, o)
                                                                     : sum);
             else
-                assert_int_equal(y[r * WIDTH + o], o < columns ? ended(sum, &p.ending, o) : 77);
+                assert_int_equal(y[r * WIDTH + o], o < columns ? ended(sum, &product.ending, o) : 77);
         }
     }
 }
@@ -145,27 +145,27 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
     static const uint8_t *table[8][MOST];
     const int channels = kind == BYTE_HALF ? 1 + (int)roll(set->block / 2) : 2 * set->block;
     const int64_t quads = (height + 3) / 4, element = set->tap_bytes / set->block / 4;
-    byte_window b = { .height = height,
-                      .width = width,
-                      .quads = quads,
-                      .w = w,
-                      .y = y[0],
-                      .y_pixel = CHANNELS,
-                      .stride = stride,
-                      .dilation = dilation,
-                      .channels = channels,
-                      .pixels = pixels,
-                      .kind = kind,
-                      .flip = roll(2) == 0 };
+    byte_window window = { .height = height,
+                           .width = width,
+                           .quads = quads,
+                           .w = w,
+                           .y = y[0],
+                           .y_pixel = CHANNELS,
+                           .stride = stride,
+                           .dilation = dilation,
+                           .channels = channels,
+                           .pixels = pixels,
+                           .kind = kind,
+                           .flip = roll(2) == 0 };
 
-    fill_ending(&b.ending, first, scale, shift, CHANNELS);
-    b.ending.kind = makes;
-    b.ending.first = placed;
-    b.ending.scale = placed_scale;
-    b.ending.shift = placed_shift;
+    fill_ending(&window.ending, first, scale, shift, CHANNELS);
+    window.ending.kind = makes;
+    window.ending.first = placed;
+    window.ending.scale = placed_scale;
+    window.ending.shift = placed_shift;
     if (makes != BYTE_BYTES) {
-        b.y = (uint8_t *)whole;
-        b.y_pixel = sizeof whole[0];
+        window.y = (uint8_t *)whole;
+        window.y_pixel = sizeof whole[0];
     }
     memset(whole, 77, sizeof whole);
     memset(w, 0, sizeof w);
@@ -176,7 +176,7 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
             for (int c = 0; c < channels; c++)
                 x[r][i][c] = byte();
         }
-        b.x[r] = r < height ? table[r] : table[0];
+        window.x[r] = r < height ? table[r] : table[0];
     }
     for (int c = 0; c < channels; c++) {
         const int block = c / set->block, at = c % set->block;
@@ -203,21 +203,21 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
         }
     }
 
-    set->window(&b);
-    b.ending.scale = scale;
-    b.ending.shift = shift;
+    set->window(&window);
+    window.ending.scale = scale;
+    window.ending.shift = shift;
     for (int p = 0; p < 2 * BYTE_PIXELS; p++) {
         for (int c = 0; c < CHANNELS; c++) {
             int32_t sum = first[c];
 
             for (int h = 0; h < height; h++)
                 for (int k = 0; k < width && p < pixels; k++)
-                    sum += (uint8_t)(x[h][p * stride + k * dilation][c] ^ (b.flip ? 0x80 : 0)) * taps[c][h][k];
+                    sum += (uint8_t)(x[h][p * stride + k * dilation][c] ^ (window.flip ? 0x80 : 0)) * taps[c][h][k];
             if (makes == BYTE_BYTES)
-                assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &b.ending, c) : 77);
+                assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &window.ending, c) : 77);
             else
                 assert_int_equal(whole[p][c], p >= pixels || c >= channels ? 0x4d4d4d4d
-                                              : makes == BYTE_FLOATS       ? as_float(sum, &b.ending, c)
+                                              : makes == BYTE_FLOATS       ? as_float(sum, &window.ending, c)
                                                                            : sum);
         }
     }
@@ -263,16 +263,17 @@ static void sets(void **state)
 }
 
 /* ONNX's steps: dequantize both, add or multiply, bounds, quantize. */
-static uint8_t pair_of(const byte_pair *p, uint8_t a, uint8_t b)
+static uint8_t pair_of(const byte_pair *pair, uint8_t a, uint8_t b)
 {
-    const float x0 = p->is_signed[0] ? (float)(int8_t)a : (float)a, x1 = p->is_signed[1] ? (float)(int8_t)b : (float)b;
-    volatile float s = (x0 - p->zero[0]) * p->scale[0], t = (x1 - p->zero[1]) * p->scale[1];
-    volatile float x = p->product ? s * t : s + t;
-    const double low = p->y_signed ? -128 : 0;
+    const float x0 = pair->is_signed[0] ? (float)(int8_t)a : (float)a,
+                x1 = pair->is_signed[1] ? (float)(int8_t)b : (float)b;
+    volatile float s = (x0 - pair->zero[0]) * pair->scale[0], t = (x1 - pair->zero[1]) * pair->scale[1];
+    volatile float x = pair->product ? s * t : s + t;
+    const double low = pair->y_signed ? -128 : 0;
     double q;
 
-    x = x < p->low ? p->low : x > p->high ? p->high : x;
-    q = nearbyint((double)(float)(x / p->y_scale)) + (double)p->y_zero;
+    x = x < pair->low ? pair->low : x > pair->high ? pair->high : x;
+    q = nearbyint((double)(float)(x / pair->y_scale)) + (double)pair->y_zero;
     return (uint8_t)(int)(q < low ? low : q > low + 255 ? low + 255 : q);
 }
 
@@ -292,22 +293,22 @@ static void pairs_of(const byte_set *set)
     }
     for (int kind = 0; kind < 8 * (int)(sizeof scales / sizeof scales[0]); kind++) {
         const float *scale = scales[kind / 8];
-        const byte_pair p = { .product = kind % 2 == 1,
-                              .scale = { scale[0], scale[1] },
-                              .zero = { 3, (kind & 4) != 0 ? -10 : 110 },
-                              .is_signed = { false, (kind & 4) != 0 },
-                              .y_signed = (kind & 4) != 0,
-                              .y_scale = scale[2],
-                              .y_zero = 20,
-                              .low = (kind & 2) != 0 ? 0 : -INFINITY,
-                              .high = (kind & 2) != 0 ? 2 : INFINITY };
+        const byte_pair pair = { .product = kind % 2 == 1,
+                                 .scale = { scale[0], scale[1] },
+                                 .zero = { 3, (kind & 4) != 0 ? -10 : 110 },
+                                 .is_signed = { false, (kind & 4) != 0 },
+                                 .y_signed = (kind & 4) != 0,
+                                 .y_scale = scale[2],
+                                 .y_zero = 20,
+                                 .low = (kind & 2) != 0 ? 0 : -INFINITY,
+                                 .high = (kind & 2) != 0 ? 2 : INFINITY };
 
         for (int i = 0; i < 65539; i++)
-            want[i] = pair_of(&p, a[i], b[i]);
-        set->pair(&p, y, a, b, 65539);
+            want[i] = pair_of(&pair, a[i], b[i]);
+        set->pair(&pair, y, a, b, 65539);
         assert_memory_equal(y, want, sizeof y);
         memcpy(y, a, sizeof y); /* in the place of one of them */
-        set->pair(&p, y, y, b, 65539);
+        set->pair(&pair, y, y, b, 65539);
         assert_memory_equal(y, want, sizeof y);
     }
 }

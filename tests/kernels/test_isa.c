@@ -39,24 +39,24 @@ static void run_beside(const char *providers, const char *option, const char *va
 {
     const int64_t dims[] = { 2, 80, WIDTH };
     const char *const setting = by_option ? "isa" : "policy", *const set = by_option ? cap : "priority";
-    region_model m;
+    region_model model;
     inlay_value *x = NULL;
     struct rig ours, theirs;
-    struct dice d = { 5 };
+    struct dice dice = { 5 };
 
-    write_sequence_model(&m, 3, 3);
-    assert_false(m.w.failed);
-    ours = model_open(&m.w, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
-    theirs = model_open(&m.w, (const char *const[]){ "providers", "reference", setting, set, NULL });
+    write_sequence_model(&model, 3, 3);
+    assert_false(model.w.failed);
+    ours = model_open(&model.w, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
+    theirs = model_open(&model.w, (const char *const[]){ "providers", "reference", setting, set, NULL });
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(x); i++)
-        ((float *)inlay_value_data(x))[i] = roll_float(&d);
+        ((float *)inlay_value_data(x))[i] = roll_float(&dice);
     for (int i = 0; i < 2; i++) {
-        inlay_context *c = i == 0 ? ours.context : theirs.context;
+        inlay_context *context = i == 0 ? ours.context : theirs.context;
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        assert_int_equal(inlay_context_set_input(c, 0, x, &diag), INLAY_OK);
-        if (inlay_context_run(c, NULL, &diag) != INLAY_OK)
+        assert_int_equal(inlay_context_set_input(context, 0, x, &diag), INLAY_OK);
+        if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
     }
     inlay_value_unref(x);
@@ -72,7 +72,7 @@ static void run_beside(const char *providers, const char *option, const char *va
     }
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&m.w);
+    wire_deinit(&model.w);
 }
 
 #ifdef HAVE_ONEDNN
@@ -114,8 +114,8 @@ static void others(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
-    inlay_options *o = NULL;
-    region_model m;
+    inlay_options *options = NULL;
+    region_model model;
 #if defined(__x86_64__)
     const bool has_more = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -125,35 +125,35 @@ static void others(void **state)
     (void)state;
     if (strcmp(cap, "baseline") == 0)
         skip(); /* what this CPU has beyond it is not known here, and where that is nothing, no level is another */
-    write_sequence_model(&m, 3, 3);
+    write_sequence_model(&model, 3, 3);
     run_beside("reference", "policy", "priority");
     run_beside("cpu,reference", "policy", "priority");
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "cpu,reference", &diag), INLAY_OK);
-    assert_int_equal(inlay_session_create_from_bytes(m.w.bytes, m.w.count, o, &session, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(model.w.bytes, model.w.count, options, &session, &diag), INLAY_OK);
     inlay_session_destroy(session);
     session = NULL;
-    assert_int_equal(inlay_options_set(o, "isa", "baseline", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "isa", "baseline", &diag), INLAY_OK);
     if (has_more) {
-        assert_int_equal(inlay_session_create_from_bytes(m.w.bytes, m.w.count, o, &session, &diag),
+        assert_int_equal(inlay_session_create_from_bytes(model.w.bytes, model.w.count, options, &session, &diag),
                          INLAY_INVALID_ARGUMENT);
         assert_non_null(strstr(diag.text, "isa is 'baseline', but kernels for "));
     }
     assert_null(session);
-    inlay_options_destroy(o);
-    wire_deinit(&m.w);
+    inlay_options_destroy(options);
+    wire_deinit(&model.w);
 }
 
 static void names(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
     assert_string_equal(diag.text, "option isa: 'sse9' is none of auto, avx512, avx2, baseline");
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
 }
 
 int main(int argc, char **argv)

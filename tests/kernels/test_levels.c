@@ -49,51 +49,51 @@ static float noise(void)
 }
 static float *filled(int64_t count)
 {
-    float *x = malloc((size_t)count * sizeof *x);
+    float *input = malloc((size_t)count * sizeof *input);
 
-    assert_non_null(x);
+    assert_non_null(input);
     for (int64_t i = 0; i < count; i++)
-        x[i] = noise();
-    return x;
+        input[i] = noise();
+    return input;
 }
 
 enum { GUARD = 40 };
 static const float guard = 123456;
 
-static void expect(const struct level *l, const char *what, double got, double want, double size)
+static void expect(const struct level *level, const char *what, double got, double want, double size)
 {
     if (!(fabs(got - want) <= 2e-6 * (size + 1)))
-        fail_msg("%s, %s: %.9g, not %.9g", l->name, what, got, want);
+        fail_msg("%s, %s: %.9g, not %.9g", level->name, what, got, want);
 }
 
 /* ------------------------------------------------------------------ tiles */
 
-static void one_tile(const struct level *l, int rows, int64_t columns, int64_t depth, bool all)
+static void one_tile(const struct level *level, int rows, int64_t columns, int64_t depth, bool all)
 {
     const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
     float *a = filled(TILE_ROWS * a_row + depth + 8), *b = filled((terms + 32) * TILE_WIDTH), *bias = filled(columns),
           *add = filled(TILE_ROWS * 40), *c = filled(TILE_ROWS * 48);
-    const tile_product p = { .a = a,
-                             .a_row = a_row,
-                             .taps = taps,
-                             .tap_count = 2,
-                             .depth = depth,
-                             .b = b,
-                             .ahead = b,
-                             .ahead_lines = 2,
-                             .bias = all ? bias : NULL,
-                             .add = all ? add : NULL,
-                             .add_row = 40,
-                             .c = c,
-                             .c_row = 48,
-                             .columns = columns,
-                             .clamp = all,
-                             .low = -0.5f,
-                             .high = INFINITY };
+    const tile_product product = { .a = a,
+                                   .a_row = a_row,
+                                   .taps = taps,
+                                   .tap_count = 2,
+                                   .depth = depth,
+                                   .b = b,
+                                   .ahead = b,
+                                   .ahead_lines = 2,
+                                   .bias = all ? bias : NULL,
+                                   .add = all ? add : NULL,
+                                   .add_row = 40,
+                                   .c = c,
+                                   .c_row = 48,
+                                   .columns = columns,
+                                   .clamp = all,
+                                   .low = -0.5f,
+                                   .high = INFINITY };
 
     for (int64_t i = 0; i < TILE_ROWS * 48; i++)
         c[i] = guard;
-    l->tiles->multiply(&p, rows);
+    level->tiles->multiply(&product, rows);
     for (int64_t r = 0; r < TILE_ROWS; r++)
         for (int64_t j = 0; j < 48; j++) {
             double sum = all && j < columns ? (double)bias[j] + (double)add[r * 40 + j] : 0, size = 1;
@@ -108,7 +108,7 @@ static void one_tile(const struct level *l, int rows, int64_t columns, int64_t d
                 sum += x;
                 size += fabs(x);
             }
-            expect(l, "tile", (double)c[r * 48 + j], all && sum < -0.5 ? -0.5 : sum, size);
+            expect(level, "tile", (double)c[r * 48 + j], all && sum < -0.5 ? -0.5 : sum, size);
         }
     free(a), free(b), free(bias), free(add), free(c);
 }
@@ -127,30 +127,31 @@ static void tiles(void **state)
 }
 
 /* Transforms there and back are a convolution: of one window, by weights of 3x3. */
-static void one_window(const struct level *l, int64_t points, int64_t channels)
+static void one_window(const struct level *level, int64_t points, int64_t channels)
 {
     const int64_t lines = 48, squared = points * points, size = points - 2;
-    float *x = filled(squared * channels), *w = filled(channels * 9 * channels), *v = filled(squared * lines),
-          *m = filled(squared * lines), *u = filled(squared * channels * TILE_WIDTH), *y = filled(size * size * 64);
+    float *input = filled(squared * channels), *weights = filled(channels * 9 * channels), *v = filled(squared * lines),
+          *m = filled(squared * lines), *u = filled(squared * channels * TILE_WIDTH),
+          *output = filled(size * size * 64);
     const float *pixels[TILE_ALPHA * TILE_ALPHA];
     const tile_window back = { .m = m,
                                .step = lines,
                                .points = points,
                                .channels = channels,
-                               .y = y,
+                               .y = output,
                                .y_row = size * 64,
                                .y_pixel = 64,
                                .rows = size,
                                .columns = size };
 
     for (int64_t i = 0; i < squared; i++)
-        pixels[i] = x + i * channels;
+        pixels[i] = input + i * channels;
     for (int64_t i = 0; i < size * size * 64; i++)
-        y[i] = guard;
-    l->tiles->window_in(pixels, channels, points, v, lines);
-    for (int64_t k = 0; k < channels; k++) /* w[o][k][tap] */
-        l->tiles->window_weights((const char *)(w + k * 9), channels * 9, 1, channels, points, u + k * TILE_WIDTH,
-                                 channels * TILE_WIDTH);
+        output[i] = guard;
+    level->tiles->window_in(pixels, channels, points, v, lines);
+    for (int64_t k = 0; k < channels; k++) /* weights[o][k][tap] */
+        level->tiles->window_weights((const char *)(weights + k * 9), channels * 9, 1, channels, points,
+                                     u + k * TILE_WIDTH, channels * TILE_WIDTH);
     for (int64_t i = 0; i < squared; i++)
         for (int64_t o = 0; o < channels; o++) {
             double sum = 0;
@@ -159,21 +160,21 @@ static void one_window(const struct level *l, int64_t points, int64_t channels)
                 sum += (double)v[i * lines + k] * (double)u[(i * channels + k) * TILE_WIDTH + o];
             m[i * lines + o] = (float)sum;
         }
-    l->tiles->window_out(&back);
+    level->tiles->window_out(&back);
     for (int64_t i = 0; i < size * size; i++)
         for (int64_t o = 0; o < 64; o++) {
             double sum = 0;
 
             for (int64_t k = 0; k < channels && o < channels; k++)
                 for (int64_t t = 0; t < 9; t++)
-                    sum += (double)x[((i / size + t / 3) * points + i % size + t % 3) * channels + k] *
-                           (double)w[(o * channels + k) * 9 + t];
+                    sum += (double)input[((i / size + t / 3) * points + i % size + t % 3) * channels + k] *
+                           (double)weights[(o * channels + k) * 9 + t];
             if (o < channels)
-                expect(l, "window", (double)y[i * 64 + o], sum, 3.0 * (double)channels);
+                expect(level, "window", (double)output[i * 64 + o], sum, 3.0 * (double)channels);
             else
-                assert_true(y[i * 64 + o] == guard);
+                assert_true(output[i * 64 + o] == guard);
         }
-    free(x), free(w), free(v), free(m), free(u), free(y);
+    free(input), free(weights), free(v), free(m), free(u), free(output);
 }
 
 static void windows(void **state)
@@ -227,12 +228,12 @@ static void functions(void **state)
 
 /* ------------------------------------------------------------------ products */
 
-static void product(const struct level *l, int64_t m, int64_t n, int64_t k)
+static void product(const struct level *level, int64_t m, int64_t n, int64_t k)
 {
     const int64_t panels = (n + SG_WIDTH - 1) / SG_WIDTH, c_row = n + 3;
     float *a = filled(m * (k + 2)), *b = filled(panels * k * SG_WIDTH + 4096), *bias = filled(n),
           *c = filled(m * c_row + GUARD);
-    const sg_job job = { .kernel = l->products,
+    const sg_job job = { .kernel = level->products,
                          .m = m,
                          .n = n,
                          .k = k,
@@ -265,7 +266,7 @@ static void product(const struct level *l, int64_t m, int64_t n, int64_t k)
             sum += x;
             size += fabs(x);
         }
-        expect(l, "product", (double)c[i], sum, size);
+        expect(level, "product", (double)c[i], sum, size);
     }
     free(a), free(b), free(bias), free(c);
 }
@@ -289,23 +290,23 @@ static void scores(void **state)
     EACH_LEVEL(l)
         for (int64_t count = 1; count <= 37; count += 4) {
             const int64_t rows = count % 19 + 1, row = 48;
-            float *x = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH), *kept,
-                  factors[GUARD], *out = filled(rows * row);
+            float *input = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH),
+                  *kept, factors[GUARD], *out = filled(rows * row);
             const sg_scores s = {
-                .rows = rows, .count = count, .seen = count, .x = x, .x_row = row, .scale = 0.7f, .factors = factors
+                .rows = rows, .count = count, .seen = count, .x = input, .x_row = row, .scale = 0.7f, .factors = factors
             };
 
-            l->products->dots(x, row, rows, lines, row, count, count, out, row);
+            l->products->dots(input, row, rows, lines, row, count, count, out, row);
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t i = 0; i < count; i++) {
                     double sum = 0;
 
                     for (int64_t k = 0; k < count; k++)
-                        sum += (double)x[r * row + k] * (double)lines[i * row + k];
+                        sum += (double)input[r * row + k] * (double)lines[i * row + k];
                     expect(l, "dot", (double)out[r * row + i], sum, (double)count);
                 }
             for (int64_t r = 0; r < rows; r++) { /* the same bits alone */
-                l->products->dots(x + r * row, row, 1, lines, row, count, count, factors, row);
+                l->products->dots(input + r * row, row, 1, lines, row, count, count, factors, row);
                 assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
             }
             l->products->panel(lines, row, count, count, panel);
@@ -314,7 +315,7 @@ static void scores(void **state)
                     assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
             kept = malloc((size_t)(rows * row) * sizeof *kept);
             assert_non_null(kept);
-            memcpy(kept, x, (size_t)(rows * row) * sizeof *kept);
+            memcpy(kept, input, (size_t)(rows * row) * sizeof *kept);
             l->products->softmax(&s);
             for (int64_t r = 0; r < rows; r++) {
                 double sum = 0;
@@ -322,36 +323,36 @@ static void scores(void **state)
                 for (int64_t i = 0; i < count; i++)
                     sum += exp(0.7 * (double)kept[r * row + i]);
                 for (int64_t i = 0; i < count; i++)
-                    expect(l, "softmax", (double)x[r * row + i] * (double)factors[r],
+                    expect(l, "softmax", (double)input[r * row + i] * (double)factors[r],
                            exp(0.7 * (double)kept[r * row + i]) / sum, 1);
             }
-            free(x), free(lines), free(panel), free(kept), free(out);
+            free(input), free(lines), free(panel), free(kept), free(out);
         }
 }
 
 /* ------------------------------------------------------------------ single channels */
 
 /* A row of a window of three columns, by a table of pixels and by steps. */
-static void one_depthwise(const struct level *l, int64_t channels, int32_t pixels, int64_t stride, bool reused)
+static void one_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
 {
     const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
     const int64_t taps[] = { 0, row, 2 * row };
-    float *x = filled(count * row), *w = filled(blocks * 48), *bias = filled(channels), *y = filled(pixels * row),
-          *z = filled(pixels * row), *flat = filled(3 * channels);
+    float *input = filled(count * row), *weights = filled(blocks * 48), *bias = filled(channels),
+          *output = filled(pixels * row), *z = filled(pixels * row), *flat = filled(3 * channels);
     const float *table[DW_PIXELS * 2 + 3];
-    dw_block b = { .rows = 1,
-                   .width = 3,
-                   .w = w,
-                   .w_step = 48,
-                   .bias = bias,
-                   .y = y,
-                   .y_step = row,
-                   .channels = channels,
-                   .stride = stride,
-                   .dilation = 1,
-                   .pixels = pixels,
-                   .reused = reused };
-    const thin_row t = { .x = x,
+    dw_block block = { .rows = 1,
+                       .width = 3,
+                       .w = weights,
+                       .w_step = 48,
+                       .bias = bias,
+                       .y = output,
+                       .y_step = row,
+                       .channels = channels,
+                       .stride = stride,
+                       .dilation = 1,
+                       .pixels = pixels,
+                       .reused = reused };
+    const thin_row t = { .x = input,
                          .x_step = stride * row,
                          .taps = taps,
                          .tap_count = 3,
@@ -364,52 +365,54 @@ static void one_depthwise(const struct level *l, int64_t channels, int32_t pixel
                          .channels = channels };
 
     for (int64_t i = 0; i < count; i++)
-        table[i] = x + i * row;
+        table[i] = input + i * row;
     for (int64_t i = 0; i < pixels * row; i++)
-        y[i] = z[i] = guard;
+        output[i] = z[i] = guard;
     for (int64_t i = 0; i < 3 * channels; i++)
-        flat[i] = w[i % channels / 16 * 48 + i / channels * 16 + i % channels % 16];
-    b.x[0] = table;
-    l->tiles->depthwise(&b);
-    l->thin_row(&t);
+        flat[i] = weights[i % channels / 16 * 48 + i / channels * 16 + i % channels % 16];
+    block.x[0] = table;
+    level->tiles->depthwise(&block);
+    level->thin_row(&t);
     for (int64_t i = 0; i < pixels * row; i++) {
         const int64_t c = i % row, from = i / row * stride * row + c;
 
         if (c < channels) {
-            const double sum = (double)bias[c] + (double)x[from] * (double)flat[c] +
-                               (double)x[from + row] * (double)flat[channels + c] +
-                               (double)x[from + 2 * row] * (double)flat[2 * channels + c];
+            const double sum = (double)bias[c] + (double)input[from] * (double)flat[c] +
+                               (double)input[from + row] * (double)flat[channels + c] +
+                               (double)input[from + 2 * row] * (double)flat[2 * channels + c];
 
-            expect(l, "depthwise", (double)y[i], sum, 4);
-            expect(l, "groups", (double)z[i], sum, 4);
+            expect(level, "depthwise", (double)output[i], sum, 4);
+            expect(level, "groups", (double)z[i], sum, 4);
         } else {
-            assert_true(y[i] == guard && z[i] == guard);
+            assert_true(output[i] == guard && z[i] == guard);
         }
     }
-    free(x), free(w), free(bias), free(y), free(z), free(flat);
+    free(input), free(weights), free(bias), free(output), free(z), free(flat);
 }
 
-static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *x, int64_t x_row, int64_t at)
+static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *input, int64_t x_row,
+                     int64_t at)
 {
-    return x[(p * stride + r * dilation) * x_row + at];
+    return input[(p * stride + r * dilation) * x_row + at];
 }
 
-static void one_plane(const struct level *l, int64_t side, int64_t stride, int64_t dilation, int32_t rows, int64_t n)
+static void one_plane(const struct level *level, int64_t side, int64_t stride, int64_t dilation, int32_t rows,
+                      int64_t n)
 {
     enum { ROW = 128, MOST = 60 };
     int64_t at[9];
     const int64_t y_row = n + GUARD;
-    float *x = filled(ROW * MOST), *w = filled(side * side), *y = filled(PL_ROWS * y_row);
-    pl_rows r = { .x = x,
+    float *input = filled(ROW * MOST), *weights = filled(side * side), *output = filled(PL_ROWS * y_row);
+    pl_rows r = { .x = input,
                   .x_row = ROW,
                   .at = at,
-                  .w = w,
+                  .w = weights,
                   .height = side,
                   .width = side,
                   .stride = stride,
                   .dilation = dilation,
                   .bias = 0.5f,
-                  .y = y,
+                  .y = output,
                   .y_row = y_row,
                   .n = n,
                   .rows = rows,
@@ -421,27 +424,28 @@ static void one_plane(const struct level *l, int64_t side, int64_t stride, int64
     for (int64_t k = 0; k < side; k++)
         at[k] = (k * 5) % 7;
     for (int64_t i = 0; i < PL_ROWS * y_row; i++)
-        y[i] = guard;
-    l->planes->rows(&r);
+        output[i] = guard;
+    level->planes->rows(&r);
     for (int64_t p = 0; p < PL_ROWS; p++)
         for (int64_t i = 0; i < y_row; i++) {
             double sum = 0.5, size = 0.5;
 
             if (p >= rows || i >= n) {
-                assert_true(y[p * y_row + i] == guard);
+                assert_true(output[p * y_row + i] == guard);
                 continue;
             }
             for (int64_t k = 0; k < side * side; k++) {
-                const double term = (double)w[k] * element(p, stride, k / side, dilation, x, ROW, at[k % side] + i);
+                const double term =
+                    (double)weights[k] * element(p, stride, k / side, dilation, input, ROW, at[k % side] + i);
 
                 sum += term;
                 size += fabs(term);
             }
-            expect(l, "plane", y[p * y_row + i], !r.clamp ? sum : sum < -0.5 ? -0.5 : sum > 1 ? 1 : sum, size);
+            expect(level, "plane", output[p * y_row + i], !r.clamp ? sum : sum < -0.5 ? -0.5 : sum > 1 ? 1 : sum, size);
         }
-    free(x);
-    free(w);
-    free(y);
+    free(input);
+    free(weights);
+    free(output);
 }
 
 static void planes(void **state)
@@ -450,11 +454,11 @@ static void planes(void **state)
 
     (void)state;
     EACH_LEVEL(l)
-        for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (size_t side = 0; side < sizeof sides / sizeof *sides; side++)
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
                 for (int64_t stride = 1; stride <= 3; stride++)
                     for (int32_t rows = 1; rows <= PL_ROWS; rows++)
-                        one_plane(l, sides[s], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
+                        one_plane(l, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
 /* Every so many, put between each other, filled and added. */
@@ -464,26 +468,26 @@ static void parts_of_rows(void **state)
     EACH_LEVEL(l)
         for (int64_t step = 1; step <= 4; step++)
             for (int64_t n = 1; n < 70; n += 3) {
-                float *x = filled(step * n), *parts = filled(step * (n + 1)), *y = filled(step * n + 1);
+                float *input = filled(step * n), *parts = filled(step * (n + 1)), *output = filled(step * n + 1);
 
-                y[step * n] = guard;
+                output[step * n] = guard;
                 for (int64_t p = 0; p < step; p++)
-                    l->planes->every(x + p, step, parts + p * (n + 1), n);
+                    l->planes->every(input + p, step, parts + p * (n + 1), n);
                 for (int64_t p = 0; p < step; p++)
                     for (int64_t i = 0; i < n; i++)
-                        assert_true(parts[p * (n + 1) + i] == x[i * step + p]);
+                        assert_true(parts[p * (n + 1) + i] == input[i * step + p]);
                 for (int64_t less = 0; step > 1 && less < step; less++) {
-                    l->planes->join(parts, n + 1, step, y, step * n - less);
-                    assert_memory_equal(x, y, (size_t)(step * n - less) * sizeof *x);
+                    l->planes->join(parts, n + 1, step, output, step * n - less);
+                    assert_memory_equal(input, output, (size_t)(step * n - less) * sizeof *input);
                 }
-                l->planes->fill(y, 2, step * n);
-                l->planes->add(x, y, step * n);
+                l->planes->fill(output, 2, step * n);
+                l->planes->add(input, output, step * n);
                 for (int64_t i = 0; i < step * n; i++)
-                    assert_true(y[i] == 2 + x[i]);
-                assert_true(y[step * n] == guard);
-                free(x);
+                    assert_true(output[i] == 2 + input[i]);
+                assert_true(output[step * n] == guard);
+                free(input);
                 free(parts);
-                free(y);
+                free(output);
             }
 }
 
@@ -495,20 +499,20 @@ static void panels(void **state)
     EACH_LEVEL(l)
         for (int64_t at = 0; at < 2 * PL_PANEL; at += 5)
             for (int64_t n = 1; n < 2 * PL_PANEL; n += 9) {
-                float *x = filled(n), y[MOST];
+                float *input = filled(n), y[MOST];
 
                 for (int64_t i = 0; i < MOST; i++)
                     y[i] = guard;
-                l->planes->put(x, n, y, STEP, at);
+                l->planes->put(input, n, y, STEP, at);
                 for (int64_t i = 0; i < MOST; i++) {
                     const int64_t column = i / STEP * PL_PANEL + i % STEP;
 
                     if (i % STEP < PL_PANEL && column >= at && column < at + n)
-                        assert_true(y[i] == x[column - at]);
+                        assert_true(y[i] == input[column - at]);
                     else
                         assert_true(y[i] == guard);
                 }
-                free(x);
+                free(input);
             }
 }
 
@@ -517,23 +521,23 @@ static void greater(void **state)
     (void)state;
     EACH_LEVEL(l)
         for (int64_t n = 1; n < 200; n += 7) {
-            float *x = filled(n), *y = filled(n + 1);
+            float *input = filled(n), *output = filled(n + 1);
 
             for (int64_t i = 0; i < n; i++)
-                x[i] = i % 5 == 0 ? 0.25f : x[i];
-            x[n / 2] = INFINITY;
-            y[n] = guard;
-            l->rows->greater(x, y, n);
+                input[i] = i % 5 == 0 ? 0.25f : input[i];
+            input[n / 2] = INFINITY;
+            output[n] = guard;
+            l->rows->greater(input, output, n);
             for (int64_t i = 0; i < n; i++) {
                 int64_t above = 0;
 
                 for (int64_t j = 0; j < n; j++)
-                    above += x[j] > x[i];
-                assert_true(y[i] == (float)above);
+                    above += input[j] > input[i];
+                assert_true(output[i] == (float)above);
             }
-            assert_true(y[n] == guard);
-            free(x);
-            free(y);
+            assert_true(output[n] == guard);
+            free(input);
+            free(output);
         }
 }
 
@@ -544,10 +548,10 @@ static void depthwise(void **state)
     (void)state;
     EACH_LEVEL(l)
         for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
-            for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++)
+            for (size_t pixel = 0; pixel < sizeof pixels / sizeof pixels[0]; pixel++)
                 for (int64_t stride = 1; stride <= 2; stride++) {
-                    one_depthwise(l, channels, pixels[p], stride, false);
-                    one_depthwise(l, channels, pixels[p], stride, true);
+                    one_depthwise(l, channels, pixels[pixel], stride, false);
+                    one_depthwise(l, channels, pixels[pixel], stride, true);
                 }
 }
 
@@ -559,21 +563,21 @@ static void moves(void **state)
     EACH_LEVEL(l)
         for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
             for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
-                float *x = filled(rows * (columns + 3)), *y = filled(rows * columns + GUARD),
+                float *input = filled(rows * (columns + 3)), *output = filled(rows * columns + GUARD),
                       *z = filled(rows * columns + GUARD);
 
                 for (int64_t i = 0; i < GUARD; i++)
-                    y[rows * columns + i] = z[rows * columns + i] = guard;
-                l->moves->turn(x, columns + 3, y, rows, rows, columns);
-                l->moves->rows(x, columns + 3, z, columns, rows, columns);
+                    output[rows * columns + i] = z[rows * columns + i] = guard;
+                l->moves->turn(input, columns + 3, output, rows, rows, columns);
+                l->moves->rows(input, columns + 3, z, columns, rows, columns);
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t c = 0; c < columns; c++) {
-                        assert_true(y[c * rows + r] == x[r * (columns + 3) + c]);
-                        assert_true(z[r * columns + c] == x[r * (columns + 3) + c]);
+                        assert_true(output[c * rows + r] == input[r * (columns + 3) + c]);
+                        assert_true(z[r * columns + c] == input[r * (columns + 3) + c]);
                     }
                 for (int64_t i = 0; i < GUARD; i++)
-                    assert_true(y[rows * columns + i] == guard && z[rows * columns + i] == guard);
-                free(x), free(y), free(z);
+                    assert_true(output[rows * columns + i] == guard && z[rows * columns + i] == guard);
+                free(input), free(output), free(z);
             }
 }
 

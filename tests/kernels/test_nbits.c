@@ -42,132 +42,136 @@ struct weights {
     float zero;
 };
 
-static void make_weights(struct weights *x, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned,
+static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned,
                          bool is_signed, bool zeros)
 {
     const int64_t bytes = (k * n * bits + 7) / 8;
 
-    assert_true(nb_shape_init(&x->shape, bits, k, n, block));
-    const int64_t blocks = x->shape.blocks;
-    x->file = malloc((size_t)bytes);
-    x->w = malloc((size_t)(k * n) * sizeof *x->w);
-    x->packed = malloc((size_t)nb_weight_bytes(&x->shape));
-    x->scales = malloc((size_t)nb_scale_count(&x->shape) * sizeof(float));
-    x->zeros = zeros ? malloc((size_t)nb_scale_count(&x->shape) * sizeof(float)) : NULL;
-    x->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
+    assert_true(nb_shape_init(&weights->shape, bits, k, n, block));
+    const int64_t blocks = weights->shape.blocks;
+    weights->file = malloc((size_t)bytes);
+    weights->w = malloc((size_t)(k * n) * sizeof *weights->w);
+    weights->packed = malloc((size_t)nb_weight_bytes(&weights->shape));
+    weights->scales = malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float));
+    weights->zeros = zeros ? malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float)) : NULL;
+    weights->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
     uint8_t *file_zeros = malloc((size_t)(blocks * n * bits + 7) / 8);
-    assert_true(x->file && x->w && x->packed && x->scales && x->file_scales && file_zeros);
+    assert_true(weights->file && weights->w && weights->packed && weights->scales && weights->file_scales &&
+                file_zeros);
     for (int64_t i = 0; i < bytes; i++)
-        x->file[i] = (uint8_t)(noise() * 128 + 128);
+        weights->file[i] = (uint8_t)(noise() * 128 + 128);
     for (int64_t i = 0; i < (blocks * n * bits + 7) / 8; i++)
         file_zeros[i] = (uint8_t)(noise() * 128 + 128);
     for (int64_t i = 0; i < blocks * n; i++)
-        x->file_scales[i] = 0.5f + noise() * 0.25f;
-    x->source = (nb_source){ x->file, turned ? 1 : n, turned ? k : 1, is_signed };
-    x->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
+        weights->file_scales[i] = 0.5f + noise() * 0.25f;
+    weights->source = (nb_source){ weights->file, turned ? 1 : n, turned ? k : 1, is_signed };
+    weights->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
-            const int64_t at = i / x->shape.block * n + j;
+            const int64_t at = i / weights->shape.block * n + j;
             const double zero = zeros ? nb_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
 
-            x->w[i * n + j] = (nb_element(x->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
-                              (double)x->file_scales[at];
+            weights->w[i * n + j] =
+                (nb_element(weights->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
+                (double)weights->file_scales[at];
         }
-    nb_pack_weights(&x->shape, &x->source, 0, x->shape.panels, x->packed);
-    nb_pack_floats(&x->shape, &(nb_source){ x->file_scales, n, 1, false }, x->scales);
+    nb_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
+    nb_pack_floats(&weights->shape, &(nb_source){ weights->file_scales, n, 1, false }, weights->scales);
     if (zeros)
-        nb_pack_zeros(&x->shape, &(nb_source){ file_zeros, n, 1, is_signed }, bits, 0, x->zeros);
+        nb_pack_zeros(&weights->shape, &(nb_source){ file_zeros, n, 1, is_signed }, bits, 0, weights->zeros);
     free(file_zeros);
 }
 
-static void drop_weights(struct weights *x)
+static void drop_weights(struct weights *weights)
 {
-    free(x->file);
-    free(x->w);
-    free(x->packed);
-    free(x->scales);
-    free(x->zeros);
-    free(x->file_scales);
+    free(weights->file);
+    free(weights->w);
+    free(weights->packed);
+    free(weights->scales);
+    free(weights->zeros);
+    free(weights->file_scales);
 }
 
 /* Activations with each block padded by zeros. */
-static float *spread_rows(const nb_shape *s, const float *a, int64_t rows)
+static float *spread_rows(const nb_shape *shape, const float *a, int64_t rows)
 {
-    const int64_t depth = nb_depth(s);
+    const int64_t depth = nb_depth(shape);
     float *out = calloc((size_t)(rows * depth), sizeof *out);
 
     assert_non_null(out);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < s->k; k++)
-            out[r * depth + k / s->block * s->padded + k % s->block] = a[r * s->k + k];
+        for (int64_t k = 0; k < shape->k; k++)
+            out[r * depth + k / shape->block * shape->padded + k % shape->block] = a[r * shape->k + k];
     return out;
 }
 
 enum { GUARD = 8 };
 
 /* Panels side by side, a few parts after the other. */
-static void multiply_block(const struct level *l, const nb_tile *t, nb_mode mode, const int32_t *starts)
+static void multiply_block(const struct level *level, const nb_tile *tile, nb_mode mode, const int32_t *starts)
 {
-    const nb_shape *s = t->shape;
-    void *w = malloc((size_t)nb_block_bytes(mode));
+    const nb_shape *shape = tile->shape;
+    void *weights = malloc((size_t)nb_block_bytes(mode));
     int32_t *w_starts = malloc(NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof *w_starts);
 
-    assert_true(w && w_starts);
-    for (int64_t first = 0; first < nb_parts(s); first += NB_PARTS) {
-        const int64_t left = nb_parts(s) - first;
-        nb_block b = { *t, starts, w, w_starts, first, left < NB_PARTS ? left : NB_PARTS };
+    assert_true(weights && w_starts);
+    for (int64_t first = 0; first < nb_parts(shape); first += NB_PARTS) {
+        const int64_t left = nb_parts(shape) - first;
+        nb_block block = { *tile, starts, weights, w_starts, first, left < NB_PARTS ? left : NB_PARTS };
 
         for (int i = 0; i < NB_BESIDE; i++) {
-            nb_tile panel = *t;
+            nb_tile panel = *tile;
 
-            panel.w += i * NB_COLUMNS < t->columns ? nb_weight_bytes(s) / s->panels * i : 0;
-            l->kernel->spread(&panel, mode, b.first, b.parts, i, w, w_starts);
+            panel.w += i * NB_COLUMNS < tile->columns ? nb_weight_bytes(shape) / shape->panels * i : 0;
+            level->kernel->spread(&panel, mode, block.first, block.parts, i, weights, w_starts);
         }
-        l->kernel->block(&b, mode);
+        level->kernel->block(&block, mode);
     }
-    free(w);
+    free(weights);
     free(w_starts);
 }
 
-static void multiply(const struct level *l, const struct weights *x, nb_mode mode, bool blocks, const float *a,
-                     int64_t rows, float *c)
+static void multiply(const struct level *level, const struct weights *weights, nb_mode mode, bool blocks,
+                     const float *a, int64_t rows, float *c)
 {
-    const nb_shape *s = &x->shape;
-    const int64_t beside = blocks ? NB_BESIDE : 1, limbs_row = nb_depth(&x->shape) * (blocks ? (int64_t)mode : 2);
-    const int64_t depth = nb_depth(s), parts = nb_parts(s);
-    float *spread = spread_rows(s, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
+    const nb_shape *shape = &weights->shape;
+    const int64_t beside = blocks ? NB_BESIDE : 1, limbs_row = nb_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
+    const int64_t depth = nb_depth(shape), parts = nb_parts(shape);
+    float *spread = spread_rows(shape, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
     int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums),
             *starts = malloc((size_t)(rows * parts) * sizeof *starts);
     int8_t *limbs = malloc((size_t)(rows * limbs_row));
 
     assert_true(factors && sums && starts && limbs);
-    for (int64_t r = 0; mode != NB_EXACT && l->kernel->has_limbs && r < rows; r++)
-        assert_true(l->kernel->prepare(s, mode, x->zeros == NULL ? &x->zero : NULL, spread + r * depth,
-                                       &(nb_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
-                                                  sums + r * parts, blocks ? starts + r * parts : NULL }));
-    for (int64_t p = 0; p < s->panels; p += beside) {
-        const int64_t left = s->n - p * NB_COLUMNS;
-        nb_tile t = { .shape = s,
-                      .w = x->packed + nb_weight_bytes(s) / s->panels * p,
-                      .scales = x->scales + nb_scale_count(s) / s->panels * p,
-                      .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p,
-                      .zero = x->zero,
-                      .rows = rows,
-                      .a = spread,
-                      .a_row = depth,
-                      .limbs = limbs,
-                      .limbs_row = limbs_row,
-                      .limbs_part = limbs_row / parts,
-                      .factors = factors,
-                      .sums = sums,
-                      .c = c + p * NB_COLUMNS,
-                      .c_row = s->n + GUARD,
-                      .columns = left < beside * NB_COLUMNS ? left : beside * NB_COLUMNS };
+    for (int64_t r = 0; mode != NB_EXACT && level->kernel->has_limbs && r < rows; r++)
+        assert_true(level->kernel->prepare(shape, mode, weights->zeros == NULL ? &weights->zero : NULL,
+                                           spread + r * depth,
+                                           &(nb_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
+                                                      sums + r * parts, blocks ? starts + r * parts : NULL }));
+    for (int64_t p = 0; p < shape->panels; p += beside) {
+        const int64_t left = shape->n - p * NB_COLUMNS;
+        nb_tile tile = { .shape = shape,
+                         .w = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
+                         .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
+                         .zeros =
+                             weights->zeros == NULL ? NULL : weights->zeros + nb_scale_count(shape) / shape->panels * p,
+                         .zero = weights->zero,
+                         .rows = rows,
+                         .a = spread,
+                         .a_row = depth,
+                         .limbs = limbs,
+                         .limbs_row = limbs_row,
+                         .limbs_part = limbs_row / parts,
+                         .factors = factors,
+                         .sums = sums,
+                         .c = c + p * NB_COLUMNS,
+                         .c_row = shape->n + GUARD,
+                         .columns = left < beside * NB_COLUMNS ? left : beside * NB_COLUMNS };
 
         if (blocks)
-            multiply_block(l, &t, mode, starts);
+            multiply_block(level, &tile, mode, starts);
         else
-            l->kernel->tile[mode](&t);
+            level->kernel->tile[mode](&tile);
     }
     free(spread);
     free(factors);
@@ -177,86 +181,92 @@ static void multiply(const struct level *l, const struct weights *x, nb_mode mod
 }
 
 /* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
-static void check(const struct level *l, const struct weights *x, nb_mode mode, bool blocks, int64_t rows)
+static void check(const struct level *level, const struct weights *weights, nb_mode mode, bool blocks, int64_t rows)
 {
-    const nb_shape *s = &x->shape;
-    float *a = malloc((size_t)(rows * s->k) * sizeof *a), *c = malloc((size_t)(rows * (s->n + GUARD)) * sizeof *c);
+    const nb_shape *shape = &weights->shape;
+    float *a = malloc((size_t)(rows * shape->k) * sizeof *a),
+          *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c);
 
     assert_true(a && c);
-    for (int64_t i = 0; i < rows * s->k; i++)
+    for (int64_t i = 0; i < rows * shape->k; i++)
         a[i] = noise();
-    a[s->k / 2] = 100; /* spoils its own part alone */
-    for (int64_t i = 0; i < rows * (s->n + GUARD); i++)
+    a[shape->k / 2] = 100; /* spoils its own part alone */
+    for (int64_t i = 0; i < rows * (shape->n + GUARD); i++)
         c[i] = 123;
-    multiply(l, x, mode, blocks, a, rows, c);
+    multiply(level, weights, mode, blocks, a, rows, c);
     for (int64_t r = 0; r < rows; r++) {
-        for (int64_t j = 0; j < s->n; j++) {
+        for (int64_t j = 0; j < shape->n; j++) {
             double want = 0, size = 0, lost = 0;
 
-            for (int64_t k = 0; k < s->k; k++) {
-                const int64_t block = k / s->block, in = k % s->block / s->part;
+            for (int64_t k = 0; k < shape->k; k++) {
+                const int64_t block = k / shape->block, in = k % shape->block / shape->part;
                 float top = 0;
 
-                for (int64_t i = block * s->block + in * s->part;
-                     i < (block + 1) * s->block && i < s->k && i < block * s->block + (in + 1) * s->part; i++)
-                    top = fmaxf(top, fabsf(a[r * s->k + i]));
-                want += (double)a[r * s->k + k] * x->w[k * s->n + j];
-                size += fabs((double)a[r * s->k + k] * x->w[k * s->n + j]);
-                lost += top * fabs(x->w[k * s->n + j]);
+                for (int64_t i = block * shape->block + in * shape->part;
+                     i < (block + 1) * shape->block && i < shape->k &&
+                     i < block * shape->block + (in + 1) * shape->part;
+                     i++)
+                    top = fmaxf(top, fabsf(a[r * shape->k + i]));
+                want += (double)a[r * shape->k + k] * weights->w[k * shape->n + j];
+                size += fabs((double)a[r * shape->k + k] * weights->w[k * shape->n + j]);
+                lost += top * fabs(weights->w[k * shape->n + j]);
             }
             const double steps = mode == NB_FINE ? 0.5001 / 32639 : mode == NB_BYTE ? 0.5001 / 127 : 0;
-            const double got = c[r * (s->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
+            const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
 
             if (!(fabs(got - want) <= bound))
                 fail_msg(
                     "%s, %u bits, k %lld n %lld block %lld, mode %d, row %lld of %lld, column %lld: %.9g, not %.9g",
-                    l->kernel->isa, s->bits, (long long)s->k, (long long)s->n, (long long)s->block, (int)mode,
-                    (long long)r, (long long)rows, (long long)j, got, want);
+                    level->kernel->isa, shape->bits, (long long)shape->k, (long long)shape->n, (long long)shape->block,
+                    (int)mode, (long long)r, (long long)rows, (long long)j, got, want);
         }
-        for (int64_t j = s->n; j < s->n + GUARD; j++)
-            assert_true(c[r * (s->n + GUARD) + j] == 123);
+        for (int64_t j = shape->n; j < shape->n + GUARD; j++)
+            assert_true(c[r * (shape->n + GUARD) + j] == 123);
     }
     free(a);
     free(c);
 }
 
 /* A row has the same bits whatever tile or block it is in. */
-static void check_rows(const struct level *l, const struct weights *x, nb_mode mode)
+static void check_rows(const struct level *level, const struct weights *weights, nb_mode mode)
 {
-    const int64_t row = x->shape.n + GUARD;
-    float *a = malloc((size_t)(NB_ROWS * x->shape.k) * sizeof *a), *c = malloc((size_t)(3 * NB_ROWS * row) * sizeof *c);
+    const int64_t row = weights->shape.n + GUARD;
+    float *a = malloc((size_t)(NB_ROWS * weights->shape.k) * sizeof *a),
+          *c = malloc((size_t)(3 * NB_ROWS * row) * sizeof *c);
 
     assert_true(a && c);
-    for (int64_t i = 0; i < NB_ROWS * x->shape.k; i++)
+    for (int64_t i = 0; i < NB_ROWS * weights->shape.k; i++)
         a[i] = noise();
     memset(c, 0, (size_t)(3 * NB_ROWS * row) * sizeof *c);
-    multiply(l, x, mode, true, a, NB_ROWS, c);
-    multiply(l, x, mode, false, a, NB_ROWS, c + NB_ROWS * row);
+    multiply(level, weights, mode, true, a, NB_ROWS, c);
+    multiply(level, weights, mode, false, a, NB_ROWS, c + NB_ROWS * row);
     for (int64_t r = 0; r < NB_ROWS; r++)
-        multiply(l, x, mode, false, a + r * x->shape.k, 1, c + (2 * NB_ROWS + r) * row);
+        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, c + (2 * NB_ROWS + r) * row);
     assert_memory_equal(c, c + NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
     assert_memory_equal(c, c + 2 * NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
     free(a);
     free(c);
 }
 
-static void check_unfold(const struct level *l, const struct weights *x)
+static void check_unfold(const struct level *level, const struct weights *weights)
 {
-    const nb_shape *s = &x->shape;
-    float *out = malloc((size_t)(s->k * NB_COLUMNS) * sizeof *out);
+    const nb_shape *shape = &weights->shape;
+    float *out = malloc((size_t)(shape->k * NB_COLUMNS) * sizeof *out);
 
     assert_non_null(out);
-    for (int64_t p = 0; p < s->panels; p++) {
-        const nb_tile t = { .shape = s,
-                            .w = x->packed + nb_weight_bytes(s) / s->panels * p,
-                            .scales = x->scales + nb_scale_count(s) / s->panels * p,
-                            .zeros = x->zeros == NULL ? NULL : x->zeros + nb_scale_count(s) / s->panels * p,
-                            .zero = x->zero };
+    for (int64_t p = 0; p < shape->panels; p++) {
+        const nb_tile tile = { .shape = shape,
+                               .w = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
+                               .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
+                               .zeros = weights->zeros == NULL
+                                            ? NULL
+                                            : weights->zeros + nb_scale_count(shape) / shape->panels * p,
+                               .zero = weights->zero };
 
-        l->kernel->unfold(&t, out, NB_COLUMNS);
-        for (int64_t k = 0; k < s->k; k++)
-            for (int64_t j = 0; j < NB_COLUMNS && p * NB_COLUMNS + j < s->n; j++)
-                assert_true(out[k * NB_COLUMNS + j] == (float)x->w[k * s->n + p * NB_COLUMNS + j]);
+        level->kernel->unfold(&tile, out, NB_COLUMNS);
+        for (int64_t k = 0; k < shape->k; k++)
+            for (int64_t j = 0; j < NB_COLUMNS && p * NB_COLUMNS + j < shape->n; j++)
+                assert_true(out[k * NB_COLUMNS + j] == (float)weights->w[k * shape->n + p * NB_COLUMNS + j]);
     }
     free(out);
 }
@@ -273,27 +283,27 @@ static void products(void **state)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
             for (int kind = 0; kind < 8; kind++) {
                 const bool is_long = sizes[z].k > 4000;
-                struct weights x;
+                struct weights weights;
 
                 if (is_long && kind != 0 && kind != 7)
                     continue;
-                make_weights(&x, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind & 4);
+                make_weights(&weights, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind & 4);
                 for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-                    const struct level *l = &levels[i];
+                    const struct level *level = &levels[i];
 
-                    if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()))
+                    if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
-                    check_unfold(l, &x);
+                    check_unfold(level, &weights);
                     for (int64_t rows = 1; rows <= NB_ROWS; rows += is_long ? NB_ROWS - 1 : 1)
                         for (int mode = NB_EXACT; mode <= NB_FINE; mode++) {
-                            check(l, &x, (nb_mode)mode, false, rows);
-                            if (l->kernel->many > 0 && mode != NB_EXACT)
-                                check(l, &x, (nb_mode)mode, true, rows);
+                            check(level, &weights, (nb_mode)mode, false, rows);
+                            if (level->kernel->many > 0 && mode != NB_EXACT)
+                                check(level, &weights, (nb_mode)mode, true, rows);
                         }
-                    for (int mode = NB_BYTE; l->kernel->many > 0 && mode <= NB_FINE; mode++)
-                        check_rows(l, &x, (nb_mode)mode);
+                    for (int mode = NB_BYTE; level->kernel->many > 0 && mode <= NB_FINE; mode++)
+                        check_rows(level, &weights, (nb_mode)mode);
                 }
-                drop_weights(&x);
+                drop_weights(&weights);
             }
 }
 
@@ -304,35 +314,35 @@ static void refusals(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        const struct level *l = &levels[i];
-        nb_shape s;
+        const struct level *level = &levels[i];
+        nb_shape shape;
         float a[64], factors[2];
         int8_t limbs[128];
         int32_t sums[2];
         const nb_row row = { limbs, 64, factors, sums, NULL };
 
-        if (!cpu_has(l->needs) || (l->vnni && !cpu_has_vnni()) || !l->kernel->has_limbs)
+        if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
             continue;
-        assert_true(nb_shape_init(&s, 4, 64, 16, 32));
+        assert_true(nb_shape_init(&shape, 4, 64, 16, 32));
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
             for (int at = 0; at < 64; at += 21) {
                 memset(a, 0, sizeof a);
-                assert_true(l->kernel->prepare(&s, NB_FINE, NULL, a, &row));
+                assert_true(level->kernel->prepare(&shape, NB_FINE, NULL, a, &row));
                 a[at] = bad[b];
-                assert_false(l->kernel->prepare(&s, NB_FINE, NULL, a, &row));
+                assert_false(level->kernel->prepare(&shape, NB_FINE, NULL, a, &row));
             }
     }
 }
 
 static void sizes(void **state)
 {
-    nb_shape s;
+    nb_shape shape;
 
     (void)state;
-    assert_false(nb_shape_init(&s, 3, 16, 16, 0));
-    assert_false(nb_shape_init(&s, 4, 0, 16, 0));
-    assert_false(nb_shape_init(&s, 4, INT64_MAX, 16, 0));
-    assert_false(nb_shape_init(&s, 8, INT32_MAX, INT32_MAX, 1));
+    assert_false(nb_shape_init(&shape, 3, 16, 16, 0));
+    assert_false(nb_shape_init(&shape, 4, 0, 16, 0));
+    assert_false(nb_shape_init(&shape, 4, INT64_MAX, 16, 0));
+    assert_false(nb_shape_init(&shape, 8, INT32_MAX, INT32_MAX, 1));
 }
 
 int main(void)

@@ -38,27 +38,27 @@ static double ulps(float y, double exact)
 
 static void check(row_fn fn, double (*exact)(double), float from, float to, double most)
 {
-    float *x = malloc(LENGTH * sizeof *x), *y = malloc(LENGTH * sizeof *y);
+    float *input = malloc(LENGTH * sizeof *input), *output = malloc(LENGTH * sizeof *output);
     double worst = 0;
 
-    assert_non_null(x);
-    assert_non_null(y);
+    assert_non_null(input);
+    assert_non_null(output);
     for (int i = 0; i < LENGTH; i++)
-        x[i] = from + (to - from) * (float)i / LENGTH;
-    fn(x, y, LENGTH);
+        input[i] = from + (to - from) * (float)i / LENGTH;
+    fn(input, output, LENGTH);
     for (int i = 0; i < LENGTH; i++) {
-        const double want = exact((double)x[i]);
+        const double want = exact((double)input[i]);
 
         if (fabs(want) > 1e-37 && fabs(want) < 3e38)
-            worst = fmax(worst, ulps(y[i], want));
+            worst = fmax(worst, ulps(output[i], want));
     }
-    fn(x, x, LENGTH); /* in place */
-    assert_memory_equal(x, y, LENGTH * sizeof *x);
+    fn(input, input, LENGTH); /* in place */
+    assert_memory_equal(input, output, LENGTH * sizeof *input);
     if (worst > most)
         print_error("%g units\n", worst);
     assert_true(worst <= most);
-    free(x);
-    free(y);
+    free(input);
+    free(output);
 }
 
 static void test_functions(void **state)

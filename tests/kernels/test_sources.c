@@ -14,10 +14,10 @@ static const inlay_kernel_source *source_of(const char *name)
     const inlay_ext_sources *all = kernel_sources();
 
     for (uint32_t i = 0; i < all->source_count; i++) {
-        const inlay_kernel_source *s = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
+        const inlay_kernel_source *source = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
 
-        if (strcmp(s->name, name) == 0)
-            return s;
+        if (strcmp(source->name, name) == 0)
+            return source;
     }
     return NULL;
 }
@@ -25,14 +25,14 @@ static const inlay_kernel_source *source_of(const char *name)
 /* Does the file name its symbols by the level? */
 static bool has_instances(const char *path)
 {
-    FILE *f = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     bool found = false;
     char line[512];
 
-    assert_non_null(f);
-    while (!found && fgets(line, sizeof line, f) != NULL)
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof line, file) != NULL)
         found = strstr(line, "KERNEL(") != NULL;
-    (void)fclose(f);
+    (void)fclose(file);
     return found;
 }
 
@@ -49,7 +49,7 @@ static uint32_t check_folder(const char *name)
     assert_non_null(dir);
     while ((entry = readdir(dir)) != NULL) {
         const size_t bytes = strlen(entry->d_name);
-        const inlay_kernel_source *s;
+        const inlay_kernel_source *source;
         char path[4096 + 256], file[4096], stem[256];
 
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
@@ -61,11 +61,11 @@ static uint32_t check_folder(const char *name)
             continue;
 #endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
-        s = source_of(stem);
-        if (s == NULL)
+        source = source_of(stem);
+        if (source == NULL)
             fail_msg("%s is not in the list: %s", path, "is it in kernel_instances()?");
         else
-            assert_string_equal(s->file, file);
+            assert_string_equal(source->file, file);
         found++;
     }
     (void)closedir(dir);
@@ -93,10 +93,10 @@ static void every_source_is_listed(void **state)
     uint32_t found = 0;
 
     (void)state;
-    for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+    for (size_t folder = 0; folder < sizeof folders / sizeof *folders; folder++) {
         const uint32_t before = found;
 
-        found += check_folder(folders[f]);
+        found += check_folder(folders[folder]);
         assert_true(found > before);
     }
     assert_int_equal(kernel_sources()->source_count, found);
@@ -109,16 +109,16 @@ static void one_is_chosen(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < all->source_count; i++) {
-        const inlay_kernel_source *s = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
+        const inlay_kernel_source *source = INLAY_AT(inlay_kernel_source, all->sources, all->source_stride, i);
         char list[128], name[64];
 
-        if (s->chosen == NULL)
+        if (source->chosen == NULL)
             continue;
-        (void)snprintf(list, sizeof list, "|%s|", s->instances);
-        (void)snprintf(name, sizeof name, "|%s|", s->chosen);
+        (void)snprintf(list, sizeof list, "|%s|", source->instances);
+        (void)snprintf(name, sizeof name, "|%s|", source->chosen);
         assert_non_null(strstr(list, name));
-        assert_true(cpu_has(CPU_AVX512) || strstr(s->chosen, "avx512") == NULL);
-        assert_true(cpu_has(CPU_AVX2) || strstr(s->chosen, "avx") == NULL);
+        assert_true(cpu_has(CPU_AVX512) || strstr(source->chosen, "avx512") == NULL);
+        assert_true(cpu_has(CPU_AVX2) || strstr(source->chosen, "avx") == NULL);
     }
 }
 

@@ -16,22 +16,22 @@ static float dice(void)
 /* [k, n], of whose blocks of 1 x wide so many in ten are zero. */
 static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
 {
-    float *w = malloc((size_t)(k * n) * sizeof *w);
+    float *weights = malloc((size_t)(k * n) * sizeof *weights);
 
     for (int64_t p = 0; p < k; p++)
         for (int64_t j = 0; j < n; j += wide) {
             const bool is_zero = (dice() + 1) * 5 < (float)zeros;
 
             for (int64_t i = j; i < n && i < j + wide; i++)
-                w[p * n + i] = is_zero ? 0 : dice();
+                weights[p * n + i] = is_zero ? 0 : dice();
         }
-    return w;
+    return weights;
 }
 
 /* [k, n]: none to two of each four k. */
 static float *matrix_of_fours(int64_t k, int64_t n)
 {
-    float *w = calloc((size_t)(k * n), sizeof *w);
+    float *weights = calloc((size_t)(k * n), sizeof *weights);
 
     for (int64_t p = 0; p < k; p += FR_K)
         for (int64_t j = 0; j < n; j++)
@@ -39,22 +39,22 @@ static float *matrix_of_fours(int64_t k, int64_t n)
                 const int64_t at = p + (int64_t)((dice() + 1) * FR_K / 2);
 
                 if (at < k && dice() > -0.8F)
-                    w[at * n + j] = dice();
+                    weights[at * n + j] = dice();
             }
-    return w;
+    return weights;
 }
 
 typedef enum form { BLOCKS, FOURS } form;
 
 /* The pack of which the job is told. */
-static float *pack_of(form f, const sp_weights *w, sg_job *job)
+static float *pack_of(form f, const sp_weights *weights, sg_job *job)
 {
-    const int64_t count = sparse_count(w, 1);
-    const int64_t floats = f == FOURS ? fours_pack_floats(w->k, w->n) : sparse_pack_floats(w, count);
+    const int64_t count = sparse_count(weights, 1);
+    const int64_t floats = f == FOURS ? fours_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
     float *pack = aligned_alloc(64, ((size_t)floats * sizeof *pack + 63) / 64 * 64);
 
-    assert_true(count >= 0 && count <= w->k * ((w->n + SP_WIDTH - 1) / SP_WIDTH));
-    assert_true(f == FOURS ? fours_are(w) && fours_pack(w, pack) : sparse_pack(w, count, pack));
+    assert_true(count >= 0 && count <= weights->k * ((weights->n + SP_WIDTH - 1) / SP_WIDTH));
+    assert_true(f == FOURS ? fours_are(weights) && fours_pack(weights, pack) : sparse_pack(weights, count, pack));
     job->width = f == FOURS ? FR_WIDTH : SP_WIDTH;
     job->b = pack;
     return pack;
@@ -124,24 +124,24 @@ static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool t
 }
 
 /* Values and their places in the rows one after the other; the caller frees both. */
-static sp_entries entries_of(const float *w, int64_t k, int64_t n, bool upright)
+static sp_entries entries_of(const float *weights, int64_t k, int64_t n, bool upright)
 {
     float *values = malloc((size_t)(k * n) * sizeof *values);
     int64_t *places = malloc((size_t)(k * n) * sizeof *places);
-    sp_entries e = { values, places, 0, k, n, upright };
+    sp_entries entries = { values, places, 0, k, n, upright };
 
     for (int64_t i = 0; i < k * n; i++)
-        if (w[i] != 0) {
-            values[e.count] = w[i];
-            places[e.count++] = i;
+        if (weights[i] != 0) {
+            values[entries.count] = weights[i];
+            places[entries.count++] = i;
         }
-    return e;
+    return entries;
 }
 
-static void free_entries(const sp_entries *e)
+static void free_entries(const sp_entries *entries)
 {
-    free((void *)(uintptr_t)e->values);
-    free((void *)(uintptr_t)e->places);
+    free((void *)(uintptr_t)entries->values);
+    free((void *)(uintptr_t)entries->places);
 }
 
 static void packs_of_entries_are_those_of_matrices(void **state)
@@ -156,28 +156,28 @@ static void packs_of_entries_are_those_of_matrices(void **state)
         const sp_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
         float *pack, *other;
         int64_t count;
-        sp_entries e;
+        sp_entries entries;
 
         for (int64_t p = 0; p < k; p++)
             for (int64_t j = 0; j < n; j++)
                 w[upright ? p * n + j : j * k + p] = lying[p * n + j];
-        e = entries_of(w, k, n, upright);
+        entries = entries_of(w, k, n, upright);
         count = sparse_count(&weights, 1);
-        assert_int_equal(count, sparse_entries_count(&e, 1));
-        assert_int_equal(sparse_entries_count(&e, 0.01), -1);
-        assert_true(sparse_share(&weights) == sparse_entries_share(&e));
+        assert_int_equal(count, sparse_entries_count(&entries, 1));
+        assert_int_equal(sparse_entries_count(&entries, 0.01), -1);
+        assert_true(sparse_share(&weights) == sparse_entries_share(&entries));
         pack = calloc((size_t)sparse_pack_floats(&weights, count), sizeof *pack);
         other = calloc((size_t)sparse_pack_floats(&weights, count), sizeof *other);
         back = malloc((size_t)(k * n) * sizeof *back);
         assert_true(sparse_pack(&weights, count, pack));
-        assert_true(sparse_entries_pack(&e, count, other));
+        assert_true(sparse_entries_pack(&entries, count, other));
         assert_memory_equal(pack, other, (size_t)sparse_pack_floats(&weights, count) * sizeof *pack);
         free(other);
         other = calloc((size_t)sparse_pack_floats(&weights, count + 1), sizeof *other);
-        assert_false(sparse_entries_pack(&e, count + 1, other));
-        assert_true(sparse_entries_expand(&e, back));
+        assert_false(sparse_entries_pack(&entries, count + 1, other));
+        assert_true(sparse_entries_expand(&entries, back));
         assert_memory_equal(w, back, (size_t)(k * n) * sizeof *w);
-        free_entries(&e);
+        free_entries(&entries);
         free(pack);
         free(other);
         free(back);
@@ -189,29 +189,29 @@ static void packs_of_entries_are_those_of_matrices(void **state)
 static void entries_out_of_order_or_place_are_refused(void **state)
 {
     enum { K = 64, N = 256 };
-    float *w = matrix(K, N, SP_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
+    float *weights = matrix(K, N, SP_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
 
     (void)state;
     for (int i = 0; i < 6; i++) {
-        sp_entries e = entries_of(w, K, N, i % 2 == 0);
-        int64_t *places = (void *)(uintptr_t)e.places;
-        const int64_t count = sparse_entries_count(&e, 1);
+        sp_entries entries = entries_of(weights, K, N, i % 2 == 0);
+        int64_t *places = (void *)(uintptr_t)entries.places;
+        const int64_t count = sparse_entries_count(&entries, 1);
 
         if (i / 2 == 0)
-            places[e.count - 1] = K * N;
+            places[entries.count - 1] = K * N;
         else if (i / 2 == 1)
             places[0] = -1;
         else
-            places[e.count / 2] = places[e.count / 2 - 1];
+            places[entries.count / 2] = places[entries.count / 2 - 1];
         assert_true(count > 0);
-        assert_int_equal(sparse_entries_count(&e, 1), -1);
-        assert_false(sparse_entries_pack(&e, count, target));
-        assert_false(sparse_entries_expand(&e, target));
-        (void)sparse_entries_share(&e);
-        free_entries(&e);
+        assert_int_equal(sparse_entries_count(&entries, 1), -1);
+        assert_false(sparse_entries_pack(&entries, count, target));
+        assert_false(sparse_entries_expand(&entries, target));
+        (void)sparse_entries_share(&entries);
+        free_entries(&entries);
     }
     free(target);
-    free(w);
+    free(weights);
 }
 
 static void products_of_every_size(void **state)
@@ -254,26 +254,26 @@ static void two_of_four_are_found(void **state)
         float *pack = malloc(bytes), *other = malloc(bytes);
 
         for (int third = 0; third < (k > 2 ? 2 : 1); third++) {
-            sp_entries e;
+            sp_entries entries;
 
             for (int64_t p = last >= 0 && k - last < 3 ? last - FR_K : last; third && p < k; p++)
                 lying[p * n + n - 1] = 1;
             for (int64_t p = 0; p < k; p++)
                 for (int64_t j = 0; j < n; j++)
                     w[upright ? p * n + j : j * k + p] = lying[p * n + j];
-            e = entries_of(w, k, n, upright);
+            entries = entries_of(w, k, n, upright);
             assert_int_equal(fours_are(&weights), !third);
-            assert_int_equal(fours_entries_are(&e), !third);
+            assert_int_equal(fours_entries_are(&entries), !third);
             assert_int_equal(fours_pack(&weights, pack), !third);
-            assert_int_equal(fours_entries_pack(&e, other), !third);
+            assert_int_equal(fours_entries_pack(&entries, other), !third);
             if (!third)
                 assert_memory_equal(pack, other, bytes);
-            if (e.count > 1) { /* one at two places */
-                ((int64_t *)(void *)(uintptr_t)e.places)[1] = ((const int64_t *)e.places)[0];
-                assert_false(fours_entries_are(&e));
-                assert_false(fours_entries_pack(&e, other));
+            if (entries.count > 1) { /* one at two places */
+                ((int64_t *)(void *)(uintptr_t)entries.places)[1] = ((const int64_t *)entries.places)[0];
+                assert_false(fours_entries_are(&entries));
+                assert_false(fours_entries_pack(&entries, other));
             }
-            free_entries(&e);
+            free_entries(&entries);
         }
         free(pack);
         free(other);

@@ -59,15 +59,15 @@ static void compare(const graph_model *a, const graph_model *b, const char *path
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
     struct arena scratch = { 0 };
-    inlay_graph s, t;
+    inlay_graph graph, t;
 
     if (strcmp(x, y) != 0)
         fail_msg("%s: another graph after saving:\n%s\n%s", path, x, y);
     free(x);
     free(y);
-    assert_int_equal(graph_snapshot(a->main, &scratch, &s, NULL), INLAY_OK);
+    assert_int_equal(graph_snapshot(a->main, &scratch, &graph, NULL), INLAY_OK);
     assert_int_equal(graph_snapshot(b->main, &scratch, &t, NULL), INLAY_OK);
-    if (s.content_hash != t.content_hash)
+    if (graph.content_hash != t.content_hash)
         fail_msg("%s: another hash after saving", path);
     arena_deinit(&scratch);
 }
@@ -108,7 +108,7 @@ static void values_load(void **state)
         skip();
     for (size_t i = 0; i < model_count; i++) {
         graph_model *model = load(models[i]);
-        struct arena a = { 0 };
+        struct arena arena = { 0 };
         char path[4096];
         inlay_diag diag = INLAY_DIAG_INIT;
         model_datum datum;
@@ -120,7 +120,7 @@ static void values_load(void **state)
                            (int)(strrchr(models[i], '/') - models[i]), models[i], k);
             if (access(path, R_OK) != 0)
                 continue;
-            if (model_datum_load(path, info->kind, &a, &datum, &diag) != INLAY_OK)
+            if (model_datum_load(path, info->kind, &arena, &datum, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
             /* Some bfloat16 inputs of ONNX's stand there as uint16: the same bits. */
             if (info->kind == INLAY_VALUE_TENSOR &&
@@ -128,7 +128,7 @@ static void values_load(void **state)
                 fail_msg("%s: type %d, but the model says %d", path, datum.tensor.dtype, info->dtype);
             loaded++;
         }
-        arena_deinit(&a);
+        arena_deinit(&arena);
         graph_model_destroy(model);
     }
     assert_true(loaded > 0);
@@ -176,11 +176,11 @@ static size_t mutate(uint8_t *bytes, size_t count)
 
 static size_t read_small(const char *path, uint8_t *bytes)
 {
-    FILE *f = fopen(path, "rb");
-    size_t n = f == NULL ? 0 : fread(bytes, 1, SMALL + 1, f);
+    FILE *file = fopen(path, "rb");
+    size_t n = file == NULL ? 0 : fread(bytes, 1, SMALL + 1, file);
 
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     return n <= SMALL ? n : 0;
 }
 

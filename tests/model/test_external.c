@@ -20,29 +20,29 @@ static const char *in_top(const char *name)
 
 static void write_file(const char *name, const void *data, size_t bytes)
 {
-    FILE *f = fopen(in_top(name), "wb");
+    FILE *file = fopen(in_top(name), "wb");
 
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
 }
 
-/* float w[4] at location; NULL leaves an entry out. */
-static void write_model(const char *location, const char *offset, const char *length, struct wire *w)
+/* float wire[4] at location; NULL leaves an entry out. */
+static void write_model(const char *location, const char *offset, const char *length, struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), t = wire_begin(w, MW_INITIALIZER);
+    wire_mark g = mw_begin(wire, 8, 17), mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, "w", INLAY_FLOAT, 1, (int64_t[]){ 4 });
+    mw_tensor_head(wire, "w", INLAY_FLOAT, 1, (int64_t[]){ 4 });
     if (location != NULL)
-        mw_entry(w, 13, "location", location);
+        mw_entry(wire, 13, "location", location);
     if (offset != NULL)
-        mw_entry(w, 13, "offset", offset);
+        mw_entry(wire, 13, "offset", offset);
     if (length != NULL)
-        mw_entry(w, 13, "length", length);
-    mw_entry(w, 13, "checksum", "whatever");
-    wire_int(w, 14, 1);
-    wire_end(w, t);
-    wire_end(w, g);
+        mw_entry(wire, 13, "length", length);
+    mw_entry(wire, 13, "checksum", "whatever");
+    wire_int(wire, 14, 1);
+    wire_end(wire, mark);
+    wire_end(wire, g);
 }
 
 static int set_up(void **state)
@@ -109,12 +109,12 @@ static void locations(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
-        write_model(rows[i].location, rows[i].offset, rows[i].length, &w);
-        write_file("model/model.onnx", w.bytes, w.count);
+        write_model(rows[i].location, rows[i].offset, rows[i].length, &wire);
+        write_file("model/model.onnx", wire.bytes, wire.count);
         if (model_load_path(in_top("model/model.onnx"), NULL, &model, &diag) != rows[i].status)
             fail_msg("row %zu: %s", i, diag.text);
         if (rows[i].text == NULL)
@@ -122,37 +122,37 @@ static void locations(void **state)
         else if (strstr(diag.text, rows[i].text) == NULL || strstr(diag.text, "tensor 'w'") == NULL)
             fail_msg("row %zu: %s", i, diag.text);
         graph_model_destroy(model);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
 static void models_from_memory(void **state)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     model_load_options options = { .external_dir = in_top("model") };
 
     (void)state;
-    write_model("w.bin", NULL, NULL, &w);
-    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_INVALID_ARGUMENT);
+    write_model("w.bin", NULL, NULL, &wire);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "set external_dir"));
-    assert_int_equal(model_load_bytes(w.bytes, w.count, &options, &model, &diag), INLAY_OK);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, &options, &model, &diag), INLAY_OK);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* The mapping outlives the files and their descriptors. */
 static void saved_and_loaded_again(void **state)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_save_options options = { .external_file = "data.bin", .external_bytes = 16 };
     graph_model *model, *again;
 
     (void)state;
-    write_model("w.bin", "16", NULL, &w);
-    write_file("model/model.onnx", w.bytes, w.count);
+    write_model("w.bin", "16", NULL, &wire);
+    write_file("model/model.onnx", wire.bytes, wire.count);
     assert_int_equal(model_load_path(in_top("model/model.onnx"), NULL, &model, &diag), INLAY_OK);
     assert_int_equal(model_save(model, in_top("model2/model.onnx"), &options, &diag), INLAY_OK);
     assert_int_equal(model_save(model, in_top("model2/inline.onnx"), NULL, &diag), INLAY_OK);
@@ -168,7 +168,7 @@ static void saved_and_loaded_again(void **state)
         graph_model_destroy(again);
     }
     assert_int_equal(model_load_path(in_top("model2/model.onnx"), NULL, &again, &diag), INLAY_NOT_FOUND);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void save_refuses_paths(void **state)
@@ -191,8 +191,8 @@ static void save_refuses_paths(void **state)
 static void tensors_above_2_gib(void **state)
 {
     const int64_t bytes = (INT64_C(2) << 30) + 4096;
-    struct wire head = { 0 }, w = { 0 };
-    wire_mark g, t;
+    struct wire head = { 0 }, wire = { 0 };
+    wire_mark mark, t;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     char length[24];
@@ -213,11 +213,11 @@ static void tensors_above_2_gib(void **state)
     outer[outer_bytes++] = 0x3a; /* graph */
     for (uint64_t n = inner_bytes + head.count + (uint64_t)bytes; n > 0; n >>= 7)
         outer[outer_bytes++] = (uint8_t)((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    wire_raw(&w, outer, outer_bytes);
-    wire_raw(&w, inner, inner_bytes);
-    wire_raw(&w, head.bytes, head.count);
-    write_file("model/model.onnx", w.bytes, w.count);
-    assert_int_equal(truncate(in_top("model/model.onnx"), (off_t)w.count + bytes), 0);
+    wire_raw(&wire, outer, outer_bytes);
+    wire_raw(&wire, inner, inner_bytes);
+    wire_raw(&wire, head.bytes, head.count);
+    write_file("model/model.onnx", wire.bytes, wire.count);
+    assert_int_equal(truncate(in_top("model/model.onnx"), (off_t)wire.count + bytes), 0);
     if (model_load_path(in_top("model/model.onnx"), NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(model->main->values[0].info.data_bytes, bytes);
@@ -225,47 +225,47 @@ static void tensors_above_2_gib(void **state)
     assert_non_null(strstr(diag.text, "put the weights into an external file"));
     graph_model_destroy(model);
     wire_deinit(&head);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 
-    g = mw_begin(&w, 8, 17);
-    t = wire_begin(&w, MW_INITIALIZER);
-    mw_tensor_head(&w, "w", INLAY_UINT8, 1, &bytes);
-    mw_entry(&w, 13, "location", "hole.bin");
+    mark = mw_begin(&wire, 8, 17);
+    t = wire_begin(&wire, MW_INITIALIZER);
+    mw_tensor_head(&wire, "w", INLAY_UINT8, 1, &bytes);
+    mw_entry(&wire, 13, "location", "hole.bin");
     (void)snprintf(length, sizeof length, "%lld", (long long)bytes);
-    mw_entry(&w, 13, "length", length);
-    wire_int(&w, 14, 1);
-    wire_end(&w, t);
-    wire_end(&w, g);
-    write_file("model/model.onnx", w.bytes, w.count);
+    mw_entry(&wire, 13, "length", length);
+    wire_int(&wire, 14, 1);
+    wire_end(&wire, t);
+    wire_end(&wire, mark);
+    write_file("model/model.onnx", wire.bytes, wire.count);
     write_file("model/hole.bin", "", 0);
     assert_int_equal(truncate(in_top("model/hole.bin"), bytes), 0);
     if (model_load_path(in_top("model/model.onnx"), NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(model->main->values[0].info.data_bytes, bytes);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* What cannot be mapped is read. */
 static void models_from_pipes(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     int ends[2];
 
     (void)state;
-    mw_ones(&w, "w", 3);
-    wire_end(&w, g);
+    mw_ones(&wire, "w", 3);
+    wire_end(&wire, mark);
     assert_int_equal(pipe(ends), 0);
-    assert_true(wire_write(&w, ends[1]));
+    assert_true(wire_write(&wire, ends[1]));
     (void)close(ends[1]);
     assert_int_equal(model_load_fd(ends[0], NULL, &model, &diag), INLAY_OK);
     (void)close(ends[0]);
     assert_memory_equal(model->main->values[0].info.data, (&(float[]){ 1, 1, 1 }), 12);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 int main(void)

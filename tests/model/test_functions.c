@@ -6,87 +6,88 @@
 #include <stdlib.h>
 
 /* FunctionProto, open; nodes are written with fn_node. */
-static wire_mark fn_begin(struct wire *w, const char *name, const char *inputs, const char *outputs, const char *attrs)
+static wire_mark fn_begin(struct wire *wire, const char *name, const char *inputs, const char *outputs,
+                          const char *attrs)
 {
-    wire_mark f = wire_begin(w, 25);
+    wire_mark mark = wire_begin(wire, 25);
 
-    wire_text(w, 1, name);
-    mw_list(w, 4, inputs);
-    mw_list(w, 5, outputs);
-    mw_list(w, 6, attrs);
-    mw_opset(w, 9, "", 17);
-    mw_opset(w, 9, "my", 1);
-    wire_text(w, 10, "my");
-    return f;
+    wire_text(wire, 1, name);
+    mw_list(wire, 4, inputs);
+    mw_list(wire, 5, outputs);
+    mw_list(wire, 6, attrs);
+    mw_opset(wire, 9, "", 17);
+    mw_opset(wire, 9, "my", 1);
+    wire_text(wire, 10, "my");
+    return mark;
 }
 
-static wire_mark fn_node_begin(struct wire *w, const char *domain, const char *op, const char *inputs,
+static wire_mark fn_node_begin(struct wire *wire, const char *domain, const char *op, const char *inputs,
                                const char *outputs)
 {
-    wire_mark node = wire_begin(w, 7);
+    wire_mark node = wire_begin(wire, 7);
 
-    mw_list(w, 1, inputs);
-    mw_list(w, 2, outputs);
-    wire_text(w, 4, op);
-    wire_text(w, 7, domain);
+    mw_list(wire, 1, inputs);
+    mw_list(wire, 2, outputs);
+    wire_text(wire, 4, op);
+    wire_text(wire, 7, domain);
     return node;
 }
 
-static void fn_node(struct wire *w, const char *domain, const char *op, const char *inputs, const char *outputs)
+static void fn_node(struct wire *wire, const char *domain, const char *op, const char *inputs, const char *outputs)
 {
-    wire_end(w, fn_node_begin(w, domain, op, inputs, outputs));
+    wire_end(wire, fn_node_begin(wire, domain, op, inputs, outputs));
 }
 
-static void int_attr(struct wire *w, uint32_t field, const char *name, int64_t value)
+static void int_attr(struct wire *wire, uint32_t field, const char *name, int64_t value)
 {
-    wire_mark a = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
 
-    wire_text(w, 1, name);
-    wire_int(w, 3, value);
-    wire_int(w, 20, INLAY_ATTR_INT);
-    wire_end(w, a);
+    wire_text(wire, 1, name);
+    wire_int(wire, 3, value);
+    wire_int(wire, 20, INLAY_ATTR_INT);
+    wire_end(wire, mark);
 }
 
-static void ref_attr(struct wire *w, const char *name, const char *from, int kind)
+static void ref_attr(struct wire *wire, const char *name, const char *from, int kind)
 {
-    wire_mark a = wire_begin(w, 5);
+    wire_mark mark = wire_begin(wire, 5);
 
-    wire_text(w, 1, name);
-    wire_int(w, 20, kind);
-    wire_text(w, 21, from);
-    wire_end(w, a);
+    wire_text(wire, 1, name);
+    wire_int(wire, 20, kind);
+    wire_text(wire, 21, from);
+    wire_end(wire, mark);
 }
 
-static wire_mark call_begin(struct wire *w, const char *function, const char *name, const char *inputs,
+static wire_mark call_begin(struct wire *wire, const char *function, const char *name, const char *inputs,
                             const char *outputs)
 {
-    wire_mark node = mw_node_begin(w, function, inputs, outputs);
+    wire_mark node = mw_node_begin(wire, function, inputs, outputs);
 
-    wire_text(w, 3, name);
-    wire_text(w, 7, "my");
+    wire_text(wire, 3, name);
+    wire_text(wire, 7, "my");
     return node;
 }
 
-static wire_mark begin(struct wire *w)
+static wire_mark begin(struct wire *wire)
 {
-    wire_mark g;
+    wire_mark mark;
 
-    mw_opset(w, 8, "my", 1);
-    g = mw_begin(w, 10, 17);
-    mw_value(w, MW_INPUT, "x", 1, "N");
-    mw_value(w, MW_INPUT, "b", 9, "");
-    mw_value(w, MW_OUTPUT, "y", 1, NULL);
-    return g;
+    mw_opset(wire, 8, "my", 1);
+    mark = mw_begin(wire, 10, 17);
+    mw_value(wire, MW_INPUT, "x", 1, "N");
+    mw_value(wire, MW_INPUT, "b", 9, "");
+    mw_value(wire, MW_OUTPUT, "y", 1, NULL);
+    return mark;
 }
 
 /* Loads, inlines, and compares: either the status and a piece of the message, or the nodes in the dump. */
-static void check(const struct wire *w, inlay_status status, const char *expected)
+static void check(const struct wire *wire, inlay_status status, const char *expected)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     char *text;
 
-    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK)
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     if (graph_inline_functions(model, &diag) != status)
         fail_msg("status %d: %s", diag.code, diag.text);
@@ -118,108 +119,108 @@ static void attributes_come_from_the_call(void **state)
 
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        struct wire w = { 0 };
-        wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y");
+        struct wire wire = { 0 };
+        wire_mark mark = begin(&wire), m = call_begin(&wire, "F", "c", "x", "y");
 
         if (rows[i].given)
-            int_attr(&w, 5, "ax", 7);
-        wire_end(&w, m);
-        wire_end(&w, g);
-        m = fn_begin(&w, "F", "a", "r", rows[i].defaulted ? "" : "ax");
+            int_attr(&wire, 5, "ax", 7);
+        wire_end(&wire, m);
+        wire_end(&wire, mark);
+        m = fn_begin(&wire, "F", "a", "r", rows[i].defaulted ? "" : "ax");
         if (rows[i].defaulted)
-            int_attr(&w, 11, "ax", 3);
-        wire_mark n = fn_node_begin(&w, "", "Softmax", "a", "r");
-        ref_attr(&w, "axis", "ax", INLAY_ATTR_INT);
-        wire_end(&w, n);
-        wire_end(&w, m);
-        check(&w, INLAY_OK, rows[i].expected);
-        wire_deinit(&w);
+            int_attr(&wire, 11, "ax", 3);
+        wire_mark n = fn_node_begin(&wire, "", "Softmax", "a", "r");
+        ref_attr(&wire, "axis", "ax", INLAY_ATTR_INT);
+        wire_end(&wire, n);
+        wire_end(&wire, m);
+        check(&wire, INLAY_OK, rows[i].expected);
+        wire_deinit(&wire);
     }
 }
 
 /* G calls F twice, passing its own attribute on; names stay apart. */
 static void functions_call_functions(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m = call_begin(&w, "G", "c", "x", "y"), n;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m = call_begin(&wire, "G", "c", "x", "y"), n;
 
     (void)state;
-    int_attr(&w, 5, "outer", 5);
-    wire_end(&w, m);
-    wire_end(&w, g);
-    m = fn_begin(&w, "G", "a", "r", "outer");
+    int_attr(&wire, 5, "outer", 5);
+    wire_end(&wire, m);
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "G", "a", "r", "outer");
     for (int i = 0; i < 2; i++) {
-        n = fn_node_begin(&w, "my", "F", i == 0 ? "a" : "t", i == 0 ? "t" : "r");
-        ref_attr(&w, "inner", "outer", INLAY_ATTR_INT);
-        wire_end(&w, n);
+        n = fn_node_begin(&wire, "my", "F", i == 0 ? "a" : "t", i == 0 ? "t" : "r");
+        ref_attr(&wire, "inner", "outer", INLAY_ATTR_INT);
+        wire_end(&wire, n);
     }
-    wire_end(&w, m);
-    m = fn_begin(&w, "F", "a", "r", "inner");
-    n = fn_node_begin(&w, "", "Softmax", "a", "t");
-    ref_attr(&w, "axis", "inner", INLAY_ATTR_INT);
-    wire_end(&w, n);
-    fn_node(&w, "", "Relu", "t", "r");
-    wire_end(&w, m);
-    check(&w, INLAY_OK,
+    wire_end(&wire, m);
+    m = fn_begin(&wire, "F", "a", "r", "inner");
+    n = fn_node_begin(&wire, "", "Softmax", "a", "t");
+    ref_attr(&wire, "axis", "inner", INLAY_ATTR_INT);
+    wire_end(&wire, n);
+    fn_node(&wire, "", "Relu", "t", "r");
+    wire_end(&wire, m);
+    check(&wire, INLAY_OK,
           "  c/F#0/t = Softmax(x) axis=5  # c/F#0/Softmax#0: undefined[...]\n"
           "  c/t = Relu(c/F#0/t)  # c/F#0/Relu#1: undefined[...]\n"
           "  c/F#1/t = Softmax(c/t) axis=5  # c/F#1/Softmax#0: undefined[...]\n"
           "  y = Relu(c/F#1/t)  # c/F#1/Relu#1: undefined[...]\n");
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void omitted_inputs_and_outputs(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m;
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x", "_,y"));
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a,opt", "p,q", "");
-    fn_node(&w, "", "Clip", "a,opt", "p");
-    fn_node(&w, "", "Relu", "p", "q");
-    wire_end(&w, m);
-    check(&w, INLAY_OK, "  c/p = Clip(x, _)  # c/Clip#0: undefined[...]\n  y = Relu(c/p)  # c/Relu#1");
-    wire_deinit(&w);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x", "_,y"));
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a,opt", "p,q", "");
+    fn_node(&wire, "", "Clip", "a,opt", "p");
+    fn_node(&wire, "", "Relu", "p", "q");
+    wire_end(&wire, m);
+    check(&wire, INLAY_OK, "  c/p = Clip(x, _)  # c/Clip#0: undefined[...]\n  y = Relu(c/p)  # c/Relu#1");
+    wire_deinit(&wire);
 }
 
 static void outputs_that_are_inputs(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m;
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x", "y,z"));
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a", "a,a", "");
-    wire_end(&w, m);
-    check(&w, INLAY_OK, "  y = Identity(x)  # Identity#0: undefined[...]\n  z = Identity(x)  # Identity#1");
-    wire_deinit(&w);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x", "y,z"));
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a", "a,a", "");
+    wire_end(&wire, m);
+    check(&wire, INLAY_OK, "  y = Identity(x)  # Identity#0: undefined[...]\n  z = Identity(x)  # Identity#1");
+    wire_deinit(&wire);
 }
 
 /* A body inside the function captures a formal input, a value made in the function and an omitted input. */
 static void bodies_in_functions(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m, n;
-    mw_body b;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m, n;
+    mw_body body;
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x,b", "y"));
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a,cond,opt", "r", "");
-    fn_node(&w, "", "Abs", "a", "t");
-    n = fn_node_begin(&w, "", "If", "cond", "r");
+    wire_end(&wire, call_begin(&wire, "F", "c", "x,b", "y"));
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a,cond,opt", "r", "");
+    fn_node(&wire, "", "Abs", "a", "t");
+    n = fn_node_begin(&wire, "", "If", "cond", "r");
     for (int i = 0; i < 2; i++) {
-        b = mw_body_begin(&w, i == 0 ? "then_branch" : "else_branch", "inner");
-        mw_node(&w, i == 0 ? "Add" : "Clip", i == 0 ? "a,t" : "a,opt", "o");
-        mw_value(&w, MW_OUTPUT, "o", 1, NULL);
-        mw_body_end(&w, b);
+        body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "inner");
+        mw_node(&wire, i == 0 ? "Add" : "Clip", i == 0 ? "a,t" : "a,opt", "o");
+        mw_value(&wire, MW_OUTPUT, "o", 1, NULL);
+        mw_body_end(&wire, body);
     }
-    wire_end(&w, n);
-    wire_end(&w, m);
-    check(&w, INLAY_OK,
+    wire_end(&wire, n);
+    wire_end(&wire, m);
+    check(&wire, INLAY_OK,
           "  c/t = Abs(x)  # c/Abs#0: undefined[...]\n"
           "  y = If(b)  # c/If#1: undefined[...]\n"
           "    then_branch uses (x, c/t):\n"
@@ -229,63 +230,63 @@ static void bodies_in_functions(void **state)
           "    else_branch uses (x):\n"
           "      graph 'inner'\n"
           "        o = Clip(a, _)  # Clip#0: undefined[...]\n");
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void calls_in_bodies(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m, n = mw_node_begin(&w, "If", "b", "y");
-    mw_body b = mw_body_begin(&w, "then_branch", "inner");
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m, n = mw_node_begin(&wire, "If", "b", "y");
+    mw_body body = mw_body_begin(&wire, "then_branch", "inner");
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x", "o"));
-    mw_value(&w, MW_OUTPUT, "o", 1, NULL);
-    mw_body_end(&w, b);
-    wire_end(&w, n);
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a", "r", "");
-    fn_node(&w, "", "Relu", "a", "r");
-    wire_end(&w, m);
-    check(&w, INLAY_OK, "        o = Relu(x)  # c/Relu#0");
-    wire_deinit(&w);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x", "o"));
+    mw_value(&wire, MW_OUTPUT, "o", 1, NULL);
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a", "r", "");
+    fn_node(&wire, "", "Relu", "a", "r");
+    wire_end(&wire, m);
+    check(&wire, INLAY_OK, "        o = Relu(x)  # c/Relu#0");
+    wire_deinit(&wire);
 }
 
 static void overloads(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y");
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m = call_begin(&wire, "F", "c", "x", "y");
 
     (void)state;
-    wire_text(&w, 8, "second");
-    wire_end(&w, m);
-    wire_end(&w, g);
+    wire_text(&wire, 8, "second");
+    wire_end(&wire, m);
+    wire_end(&wire, mark);
     for (int i = 0; i < 2; i++) {
-        m = fn_begin(&w, "F", "a", "r", "");
-        fn_node(&w, "", i == 0 ? "Relu" : "Abs", "a", "r");
-        wire_text(&w, 13, i == 0 ? "first" : "second");
-        wire_end(&w, m);
+        m = fn_begin(&wire, "F", "a", "r", "");
+        fn_node(&wire, "", i == 0 ? "Relu" : "Abs", "a", "r");
+        wire_text(&wire, 13, i == 0 ? "first" : "second");
+        wire_end(&wire, m);
     }
-    check(&w, INLAY_OK, "y = Abs(x)");
-    wire_deinit(&w);
+    check(&wire, INLAY_OK, "y = Abs(x)");
+    wire_deinit(&wire);
 }
 
 static void recursion_is_refused(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m;
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x", "y"));
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a", "r", "");
-    fn_node(&w, "my", "G", "a", "r");
-    wire_end(&w, m);
-    m = fn_begin(&w, "G", "a", "r", "");
-    fn_node(&w, "my", "F", "a", "r");
-    wire_end(&w, m);
-    check(&w, INLAY_INVALID_MODEL, "function 'F' calls itself");
-    wire_deinit(&w);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x", "y"));
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a", "r", "");
+    fn_node(&wire, "my", "G", "a", "r");
+    wire_end(&wire, m);
+    m = fn_begin(&wire, "G", "a", "r", "");
+    fn_node(&wire, "my", "F", "a", "r");
+    wire_end(&wire, m);
+    check(&wire, INLAY_INVALID_MODEL, "function 'F' calls itself");
+    wire_deinit(&wire);
 }
 
 /* f0 calls f1 twice, f1 calls f2 twice ...: a few lines that would be 2^24 nodes; and a ladder of 200 calls. */
@@ -298,42 +299,43 @@ static void explosions_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        struct wire w = { 0 };
-        wire_mark g = begin(&w), m;
+        struct wire wire = { 0 };
+        wire_mark mark = begin(&wire), m;
         char name[16], callee[16];
 
-        wire_end(&w, call_begin(&w, "f0", "c", "x", "y"));
-        wire_end(&w, g);
+        wire_end(&wire, call_begin(&wire, "f0", "c", "x", "y"));
+        wire_end(&wire, mark);
         for (int level = 0; level <= rows[i].levels; level++) {
             (void)snprintf(name, sizeof name, "f%d", level);
             (void)snprintf(callee, sizeof callee, "f%d", level + 1);
-            m = fn_begin(&w, name, "a", "r", "");
+            m = fn_begin(&wire, name, "a", "r", "");
             if (level == rows[i].levels || rows[i].calls == 1) {
-                fn_node(&w, level == rows[i].levels ? "" : "my", level == rows[i].levels ? "Relu" : callee, "a", "r");
+                fn_node(&wire, level == rows[i].levels ? "" : "my", level == rows[i].levels ? "Relu" : callee, "a",
+                        "r");
             } else {
-                fn_node(&w, "my", callee, "a", "t");
-                fn_node(&w, "my", callee, "t", "r");
+                fn_node(&wire, "my", callee, "a", "t");
+                fn_node(&wire, "my", callee, "t", "r");
             }
-            wire_end(&w, m);
+            wire_end(&wire, m);
         }
-        check(&w, INLAY_LIMIT_EXCEEDED, rows[i].text);
-        wire_deinit(&w);
+        check(&wire, INLAY_LIMIT_EXCEEDED, rows[i].text);
+        wire_deinit(&wire);
     }
 }
 
 static void too_many_arguments(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m;
 
     (void)state;
-    wire_end(&w, call_begin(&w, "F", "c", "x,x", "y"));
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a", "r", "");
-    fn_node(&w, "", "Relu", "a", "r");
-    wire_end(&w, m);
-    check(&w, INLAY_INVALID_MODEL, "node 'c' (F): has 2 inputs and 1 outputs, but function 'F' takes 1 and gives 1");
-    wire_deinit(&w);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x,x", "y"));
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a", "r", "");
+    fn_node(&wire, "", "Relu", "a", "r");
+    wire_end(&wire, m);
+    check(&wire, INLAY_INVALID_MODEL, "node 'c' (F): has 2 inputs and 1 outputs, but function 'F' takes 1 and gives 1");
+    wire_deinit(&wire);
 }
 
 /* Functions survive saving: the model that comes back inlines to the same graph. */
@@ -341,26 +343,26 @@ static void functions_are_saved(void **state)
 {
     char path[] = "/tmp/inlay-functions-XXXXXX", *texts[2];
     int fd = mkstemp(path);
-    struct wire w = { 0 };
-    wire_mark g = begin(&w), m = call_begin(&w, "F", "c", "x", "y"), n;
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m = call_begin(&wire, "F", "c", "x", "y"), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again;
 
     (void)state;
     assert_true(fd >= 0);
-    int_attr(&w, 5, "ax", 7);
-    wire_end(&w, m);
-    wire_end(&w, g);
-    m = fn_begin(&w, "F", "a", "r", "other");
-    int_attr(&w, 11, "ax", 3);
-    mw_value(&w, 12, "t", 1, "N");
-    n = fn_node_begin(&w, "", "Softmax", "a", "t");
-    ref_attr(&w, "axis", "ax", INLAY_ATTR_INT);
-    wire_end(&w, n);
-    fn_node(&w, "", "Relu", "t", "r");
-    wire_text(&w, 8, "what it does");
-    wire_end(&w, m);
-    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_OK);
+    int_attr(&wire, 5, "ax", 7);
+    wire_end(&wire, m);
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a", "r", "other");
+    int_attr(&wire, 11, "ax", 3);
+    mw_value(&wire, 12, "t", 1, "N");
+    n = fn_node_begin(&wire, "", "Softmax", "a", "t");
+    ref_attr(&wire, "axis", "ax", INLAY_ATTR_INT);
+    wire_end(&wire, n);
+    fn_node(&wire, "", "Relu", "t", "r");
+    wire_text(&wire, 8, "what it does");
+    wire_end(&wire, m);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);
     assert_int_equal(model_save(model, path, NULL, &diag), INLAY_OK);
     assert_int_equal(model_load_fd(fd, NULL, &again, &diag), INLAY_INVALID_MODEL); /* the old, empty file */
     assert_int_equal(model_load_path(path, NULL, &again, &diag), INLAY_OK);
@@ -378,7 +380,7 @@ static void functions_are_saved(void **state)
     free(texts[1]);
     graph_model_destroy(model);
     graph_model_destroy(again);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     (void)remove(path);
     (void)fclose(fdopen(fd, "rb"));
 }

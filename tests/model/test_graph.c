@@ -4,14 +4,14 @@
 #include "graph_text.h"
 #include <stdlib.h>
 
-static uint32_t value(struct graph *g, const char *name)
+static uint32_t value(struct graph *graph, const char *name)
 {
-    return graph_add_value(g, name, strlen(name));
+    return graph_add_value(graph, name, strlen(name));
 }
 
-static graph_node *node(struct graph *g, const char *op, const char *name, uint32_t in, uint32_t out)
+static graph_node *node(struct graph *graph, const char *op, const char *name, uint32_t in, uint32_t out)
 {
-    graph_node *n = graph_add_node(g, op, "", name, 1, 1);
+    graph_node *n = graph_add_node(graph, op, "", name, 1, 1);
 
     assert_non_null(n);
     ((uint32_t *)(uintptr_t)n->info.inputs)[0] = in;
@@ -19,9 +19,9 @@ static graph_node *node(struct graph *g, const char *op, const char *name, uint3
     return n;
 }
 
-static void set_list(struct graph *g, uint32_t **list, uint32_t *count, uint32_t v)
+static void set_list(struct graph *graph, uint32_t **list, uint32_t *count, uint32_t v)
 {
-    *list = arena_copy(&g->model->arena, &v, sizeof v);
+    *list = arena_copy(&graph->model->arena, &v, sizeof v);
     *count = 1;
 }
 
@@ -31,28 +31,28 @@ enum { CHAIN = 100000 };
 static void long_chains_backwards(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t first = value(g, "v");
+    uint32_t first = value(graph, "v");
 
     (void)state;
     for (uint32_t i = 0; i < CHAIN; i++)
-        (void)graph_add_value(g, NULL, 0);
+        (void)graph_add_value(graph, NULL, 0);
     for (uint32_t i = CHAIN; i > 0; i--)
-        node(g, "Relu", "", first + i - 1, first + i);
-    set_list(g, &g->inputs, &g->input_count, first);
-    set_list(g, &g->outputs, &g->output_count, first + CHAIN);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
+        node(graph, "Relu", "", first + i - 1, first + i);
+    set_list(graph, &graph->inputs, &graph->input_count, first);
+    set_list(graph, &graph->outputs, &graph->output_count, first + CHAIN);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
     for (uint32_t i = 0; i < CHAIN; i++) {
-        assert_int_equal(g->nodes[i]->info.inputs[0], first + i);
-        assert_int_equal(g->values[first + i + 1].info.producer, i);
+        assert_int_equal(graph->nodes[i]->info.inputs[0], first + i);
+        assert_int_equal(graph->values[first + i + 1].info.producer, i);
     }
-    assert_int_equal(g->values[first].info.flags, INLAY_VALUE_GRAPH_INPUT);
-    assert_int_equal(g->values[first + CHAIN].info.flags, INLAY_VALUE_GRAPH_OUTPUT);
+    assert_int_equal(graph->values[first].info.flags, INLAY_VALUE_GRAPH_INPUT);
+    assert_int_equal(graph->values[first + CHAIN].info.flags, INLAY_VALUE_GRAPH_OUTPUT);
 
     /* Closing the chain makes a cycle of all of them. */
-    ((uint32_t *)(uintptr_t)g->nodes[0]->info.inputs)[0] = first + CHAIN;
-    assert_int_equal(graph_finish(g, &diag), INLAY_INVALID_MODEL);
+    ((uint32_t *)(uintptr_t)graph->nodes[0]->info.inputs)[0] = first + CHAIN;
+    assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, "cycle of 100000"));
     graph_model_destroy(model);
 }
@@ -60,21 +60,22 @@ static void long_chains_backwards(void **state)
 static void file_order_is_kept(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t x = value(g, "x"), a = value(g, "a"), b = value(g, "b"), c = value(g, "c"), d = value(g, "d");
+    uint32_t x = value(graph, "x"), a = value(graph, "a"), b = value(graph, "b"), c = value(graph, "c"),
+             d = value(graph, "d");
 
     (void)state;
-    node(g, "Relu", "needs_c", c, d);
-    node(g, "Relu", "free_a", x, a);
-    node(g, "Relu", "free_b", x, b);
-    node(g, "Relu", "makes_c", b, c);
-    set_list(g, &g->inputs, &g->input_count, x);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
-    assert_string_equal(g->nodes[0]->info.name.data, "free_b");
-    assert_string_equal(g->nodes[1]->info.name.data, "makes_c");
-    assert_string_equal(g->nodes[2]->info.name.data, "needs_c");
-    assert_string_equal(g->nodes[3]->info.name.data, "free_a");
+    node(graph, "Relu", "needs_c", c, d);
+    node(graph, "Relu", "free_a", x, a);
+    node(graph, "Relu", "free_b", x, b);
+    node(graph, "Relu", "makes_c", b, c);
+    set_list(graph, &graph->inputs, &graph->input_count, x);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
+    assert_string_equal(graph->nodes[0]->info.name.data, "free_b");
+    assert_string_equal(graph->nodes[1]->info.name.data, "makes_c");
+    assert_string_equal(graph->nodes[2]->info.name.data, "needs_c");
+    assert_string_equal(graph->nodes[3]->info.name.data, "free_a");
     graph_model_destroy(model);
 }
 
@@ -82,22 +83,22 @@ static void node_names_become_unique(void **state)
 {
     static const char *const given[] = { "", "a", "a", "", "Relu#3", "a" };
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t x = value(g, "x");
+    uint32_t x = value(graph, "x");
 
     (void)state;
     for (int i = 0; i < 6; i++)
-        node(g, "Relu", given[i], x, graph_add_value(g, NULL, 0));
-    set_list(g, &g->inputs, &g->input_count, x);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
+        node(graph, "Relu", given[i], x, graph_add_value(graph, NULL, 0));
+    set_list(graph, &graph->inputs, &graph->input_count, x);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_true(g->nodes[i]->info.name.bytes > 0);
+        assert_true(graph->nodes[i]->info.name.bytes > 0);
         for (uint32_t k = 0; k < i; k++)
-            assert_string_not_equal(g->nodes[i]->info.name.data, g->nodes[k]->info.name.data);
+            assert_string_not_equal(graph->nodes[i]->info.name.data, graph->nodes[k]->info.name.data);
     }
-    assert_string_equal(g->nodes[1]->info.name.data, "a");
-    assert_string_equal(g->nodes[4]->info.name.data, "Relu#3");
+    assert_string_equal(graph->nodes[1]->info.name.data, "a");
+    assert_string_equal(graph->nodes[4]->info.name.data, "Relu#3");
     graph_model_destroy(model);
 }
 
@@ -105,14 +106,14 @@ static void node_names_become_unique(void **state)
 static void made_up_names_are_new(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
-    uint32_t v;
+    struct graph *graph = model->main;
+    uint32_t value_index;
 
     (void)state;
-    (void)value(g, "inlay:7");
+    (void)value(graph, "inlay:7");
     for (int i = 0; i < 10; i++) {
-        v = graph_add_value(g, NULL, 0);
-        assert_int_equal(graph_find_value(g, g->values[v].info.name.data), v);
+        value_index = graph_add_value(graph, NULL, 0);
+        assert_int_equal(graph_find_value(graph, graph->values[value_index].info.name.data), value_index);
     }
     graph_model_destroy(model);
 }
@@ -120,47 +121,47 @@ static void made_up_names_are_new(void **state)
 static void producers_must_be_one(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t x = value(g, "x"), y = value(g, "y"), w = value(g, "w");
+    uint32_t x = value(graph, "x"), y = value(graph, "y"), w = value(graph, "w");
 
     (void)state;
-    node(g, "Relu", "one", x, y);
-    node(g, "Abs", "two", x, y);
-    set_list(g, &g->inputs, &g->input_count, x);
-    assert_int_equal(graph_finish(g, &diag), INLAY_INVALID_MODEL);
+    node(graph, "Relu", "one", x, y);
+    node(graph, "Abs", "two", x, y);
+    set_list(graph, &graph->inputs, &graph->input_count, x);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_string_equal(diag.text,
                         "graph 'main', node 'two' (Abs): output 0 'y' is already made by node 'one'; rename one "
                         "of the two");
     assert_string_equal(diag.node, "two");
     assert_string_equal(diag.tensor, "y");
-    ((uint32_t *)(uintptr_t)g->nodes[1]->info.outputs)[0] = x;
-    assert_int_equal(graph_finish(g, &diag), INLAY_INVALID_MODEL);
+    ((uint32_t *)(uintptr_t)graph->nodes[1]->info.outputs)[0] = x;
+    assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, "output 0 'x' is also an input of the graph"));
-    ((uint32_t *)(uintptr_t)g->nodes[1]->info.outputs)[0] = INLAY_NONE;
-    ((uint32_t *)(uintptr_t)g->nodes[1]->info.inputs)[0] = w;
-    assert_int_equal(graph_finish(g, &diag), INLAY_INVALID_MODEL);
+    ((uint32_t *)(uintptr_t)graph->nodes[1]->info.outputs)[0] = INLAY_NONE;
+    ((uint32_t *)(uintptr_t)graph->nodes[1]->info.inputs)[0] = w;
+    assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, "(Abs): nothing makes input 0 'w'"));
-    assert_int_equal(graph_set_constant(g, w, INLAY_FLOAT, 0, NULL, &(float){ 1 }, 4), INLAY_OK);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, w, INLAY_FLOAT, 0, NULL, &(float){ 1 }, 4), INLAY_OK);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
     graph_model_destroy(model);
 }
 
 static void attributes_are_replaced(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
-    graph_node *n = node(g, "Conv", "n", value(g, "x"), value(g, "y"));
+    struct graph *graph = model->main;
+    graph_node *n = node(graph, "Conv", "n", value(graph, "x"), value(graph, "y"));
     static const inlay_attr_info defaults[2] = { { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = 1 },
                                                  { .name = { "auto_pad", 8 }, .kind = INLAY_ATTR_STRING } };
 
     (void)state;
     n->info.attrs = defaults; /* as bind fills them in: shared, and not the node's own */
     n->info.attr_count = 2;
-    assert_int_equal(graph_set_attr_ints(g, n, "pads", (int64_t[]){ 1, 2 }, 2), INLAY_OK);
-    assert_int_equal(graph_set_attr_string(g, n, "auto_pad", "VALID"), INLAY_OK);
-    assert_int_equal(graph_set_attr_float(g, n, "alpha", 0.5), INLAY_OK);
-    assert_int_equal(graph_set_attr_int(g, n, "alpha", 3), INLAY_OK);
+    assert_int_equal(graph_set_attr_ints(graph, n, "pads", (int64_t[]){ 1, 2 }, 2), INLAY_OK);
+    assert_int_equal(graph_set_attr_string(graph, n, "auto_pad", "VALID"), INLAY_OK);
+    assert_int_equal(graph_set_attr_float(graph, n, "alpha", 0.5), INLAY_OK);
+    assert_int_equal(graph_set_attr_int(graph, n, "alpha", 3), INLAY_OK);
     assert_int_equal(n->info.attr_count, 4);
     assert_int_equal(n->own_attr_count, 3);
     assert_string_equal(n->info.attrs[3].name.data, "group");
@@ -192,35 +193,35 @@ static void symbols_are_interned(void **state)
 static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, float constant, int64_t attr)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_graph snapshot;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     char name[32];
-    uint32_t x, y, w;
+    uint32_t input, y, w;
     graph_node *n;
     uint64_t hash;
 
     (void)snprintf(name, sizeof name, "%sx", prefix);
-    x = value(g, name);
+    input = value(graph, name);
     (void)snprintf(name, sizeof name, "%sy", prefix);
-    y = value(g, name);
-    w = value(g, "w");
-    g->values[x].info.dtype = dtype;
-    n = node(g, op, prefix, x, y);
-    assert_int_equal(graph_set_attr_int(g, n, "axis", attr), INLAY_OK);
-    assert_int_equal(graph_set_constant(g, w, INLAY_FLOAT, 0, NULL, &constant, 4), INLAY_OK);
-    set_list(g, &g->inputs, &g->input_count, x);
-    set_list(g, &g->outputs, &g->output_count, y);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
-    assert_int_equal(graph_snapshot(g, &a, &snapshot, &diag), INLAY_OK);
+    y = value(graph, name);
+    w = value(graph, "w");
+    graph->values[input].info.dtype = dtype;
+    n = node(graph, op, prefix, input, y);
+    assert_int_equal(graph_set_attr_int(graph, n, "axis", attr), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, w, INLAY_FLOAT, 0, NULL, &constant, 4), INLAY_OK);
+    set_list(graph, &graph->inputs, &graph->input_count, input);
+    set_list(graph, &graph->outputs, &graph->output_count, y);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
+    assert_int_equal(graph_snapshot(graph, &arena, &snapshot, &diag), INLAY_OK);
     assert_int_equal(snapshot.node_count, 1);
     assert_string_equal(inlay_graph_node(&snapshot, 0)->op_type.data, op);
     assert_memory_equal(inlay_graph_value(&snapshot, w)->data, &constant, 4);
     assert_int_not_equal(inlay_graph_value(&snapshot, w)->content_hash, 0);
     assert_int_equal(inlay_graph_value(&snapshot, y)->producer, 0);
     hash = snapshot.content_hash;
-    arena_deinit(&a);
+    arena_deinit(&arena);
     graph_model_destroy(model);
     return hash;
 }
@@ -242,25 +243,26 @@ static void hashes_tell_graphs_apart(void **state)
 static uint64_t hash_of_dims(uint32_t a_symbol, uint32_t b_symbol)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
+    struct graph *graph = model->main;
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t x = value(g, "x"), y = value(g, "y"), names[2] = { graph_symbol(model, "n"), graph_symbol(model, "m") };
+    uint32_t input = value(graph, "x"), y = value(graph, "y"),
+             names[2] = { graph_symbol(model, "n"), graph_symbol(model, "m") };
     const inlay_dim dims[] = { { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[a_symbol] },
                                { .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = names[b_symbol] } };
     inlay_graph snapshot;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     uint64_t hash;
 
-    g->values[x].info.dtype = INLAY_FLOAT;
-    g->values[x].info.rank = 2;
-    g->values[x].info.dims = dims;
-    (void)node(g, "Relu", "n", x, y);
-    set_list(g, &g->inputs, &g->input_count, x);
-    set_list(g, &g->outputs, &g->output_count, y);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
-    assert_int_equal(graph_snapshot(g, &a, &snapshot, &diag), INLAY_OK);
+    graph->values[input].info.dtype = INLAY_FLOAT;
+    graph->values[input].info.rank = 2;
+    graph->values[input].info.dims = dims;
+    (void)node(graph, "Relu", "n", input, y);
+    set_list(graph, &graph->inputs, &graph->input_count, input);
+    set_list(graph, &graph->outputs, &graph->output_count, y);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
+    assert_int_equal(graph_snapshot(graph, &arena, &snapshot, &diag), INLAY_OK);
     hash = snapshot.content_hash;
-    arena_deinit(&a);
+    arena_deinit(&arena);
     graph_model_destroy(model);
     return hash;
 }
@@ -277,17 +279,17 @@ static void hashes_tell_symbols_apart(void **state)
 static void dumps_stay_on_their_lines(void **state)
 {
     graph_model *model = graph_model_create();
-    struct graph *g = model->main;
-    uint32_t x = value(g, "x"), y = value(g, "y");
-    graph_node *n = node(g, "Relu", "n", x, y);
+    struct graph *graph = model->main;
+    uint32_t x = value(graph, "x"), y = value(graph, "y");
+    graph_node *n = node(graph, "Relu", "n", x, y);
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text;
 
     (void)state;
-    set_list(g, &g->inputs, &g->input_count, x);
-    assert_int_equal(graph_set_attr_string(g, n, "mode", "two\nlines'"), INLAY_OK);
-    assert_int_equal(graph_finish(g, &diag), INLAY_OK);
-    text = graph_to_text(g);
+    set_list(graph, &graph->inputs, &graph->input_count, x);
+    assert_int_equal(graph_set_attr_string(graph, n, "mode", "two\nlines'"), INLAY_OK);
+    assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
+    text = graph_to_text(graph);
     assert_string_equal(text, "graph 'main'\n"
                               "  input x: undefined[...]\n"
                               "  y = Relu(x) mode='two\\x0alines\\x27'  # n: undefined[...]\n");

@@ -4,325 +4,325 @@
 #include "model_writer.h"
 #include <stdlib.h>
 
-static void nested(struct wire *w, int depth)
+static void nested(struct wire *wire, int depth)
 {
     wire_mark node;
-    mw_body b;
+    mw_body body;
 
-    mw_value(w, MW_OUTPUT, "y", 1, NULL);
+    mw_value(wire, MW_OUTPUT, "y", 1, NULL);
     if (depth == 0) {
-        mw_node(w, "Relu", "x", "y");
+        mw_node(wire, "Relu", "x", "y");
         return;
     }
-    node = mw_node_begin(w, "If", "c", "y");
-    b = mw_body_begin(w, "then_branch", "b");
-    nested(w, depth - 1);
-    mw_body_end(w, b);
-    wire_end(w, node);
+    node = mw_node_begin(wire, "If", "c", "y");
+    body = mw_body_begin(wire, "then_branch", "b");
+    nested(wire, depth - 1);
+    mw_body_end(wire, body);
+    wire_end(wire, node);
 }
 
-static void subgraphs_3000(struct wire *w)
+static void subgraphs_3000(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_value(w, MW_INPUT, "c", 9, NULL);
-    nested(w, 3000);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_value(wire, MW_INPUT, "c", 9, NULL);
+    nested(wire, 3000);
+    wire_end(wire, mark);
 }
 
-static void subgraphs_33(struct wire *w)
+static void subgraphs_33(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_value(w, MW_INPUT, "c", 9, NULL);
-    nested(w, 32);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_value(wire, MW_INPUT, "c", 9, NULL);
+    nested(wire, 32);
+    wire_end(wire, mark);
 }
 
 /* seq(seq(...)) as deep as one likes: Type messages within each other. */
-static void types_500(struct wire *w)
+static void types_500(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[1000];
+    wire_mark mark = mw_begin(wire, 8, 17), v = wire_begin(wire, MW_INPUT), marks[1000];
     int open = 0;
 
-    wire_text(w, 1, "x");
-    marks[open++] = wire_begin(w, 2);
+    wire_text(wire, 1, "x");
+    marks[open++] = wire_begin(wire, 2);
     for (int i = 0; i < 400; i++) {
-        marks[open++] = wire_begin(w, 4);
-        marks[open++] = wire_begin(w, 1);
+        marks[open++] = wire_begin(wire, 4);
+        marks[open++] = wire_begin(wire, 1);
     }
     while (open > 0)
-        wire_end(w, marks[--open]);
-    wire_end(w, v);
-    wire_end(w, g);
+        wire_end(wire, marks[--open]);
+    wire_end(wire, v);
+    wire_end(wire, mark);
 }
 
-static void types_3(struct wire *w)
+static void types_3(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), v = wire_begin(w, MW_INPUT), marks[8];
+    wire_mark mark = mw_begin(wire, 8, 17), v = wire_begin(wire, MW_INPUT), marks[8];
     int open = 0;
 
-    wire_text(w, 1, "x");
-    marks[open++] = wire_begin(w, 2);
+    wire_text(wire, 1, "x");
+    marks[open++] = wire_begin(wire, 2);
     for (int i = 0; i < 3; i++) {
-        marks[open++] = wire_begin(w, 4);
-        marks[open++] = wire_begin(w, 1);
+        marks[open++] = wire_begin(wire, 4);
+        marks[open++] = wire_begin(wire, 1);
     }
-    marks[open++] = wire_begin(w, 1);
-    mw_tensor_type(w, 1, NULL);
+    marks[open++] = wire_begin(wire, 1);
+    mw_tensor_type(wire, 1, NULL);
     while (open > 0)
-        wire_end(w, marks[--open]);
-    wire_end(w, v);
-    wire_end(w, g);
+        wire_end(wire, marks[--open]);
+    wire_end(wire, v);
+    wire_end(wire, mark);
 }
 
-static void cycle(struct wire *w)
+static void cycle(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_node(w, "Add", "x,c", "a");
-    mw_node(w, "Relu", "a", "b");
-    mw_node(w, "Relu", "b", "c");
-    mw_value(w, MW_OUTPUT, "c", 1, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_node(wire, "Add", "x,c", "a");
+    mw_node(wire, "Relu", "a", "b");
+    mw_node(wire, "Relu", "b", "c");
+    mw_value(wire, MW_OUTPUT, "c", 1, NULL);
+    wire_end(wire, mark);
 }
 
-static void self_cycle(struct wire *w)
+static void self_cycle(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_node(w, "Relu", "a", "a");
-    wire_end(w, g);
+    mw_node(wire, "Relu", "a", "a");
+    wire_end(wire, mark);
 }
 
-static void two_producers(struct wire *w)
+static void two_producers(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_node(w, "Relu", "x", "y");
-    mw_node(w, "Abs", "x", "y");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_node(wire, "Relu", "x", "y");
+    mw_node(wire, "Abs", "x", "y");
+    wire_end(wire, mark);
 }
 
-static void two_inputs(struct wire *w)
+static void two_inputs(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    wire_end(wire, mark);
 }
 
-static void two_initializers(struct wire *w)
+static void two_initializers(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_ones(w, "w", 2);
-    mw_ones(w, "w", 2);
-    wire_end(w, g);
+    mw_ones(wire, "w", 2);
+    mw_ones(wire, "w", 2);
+    wire_end(wire, mark);
 }
 
-static void output_is_input(struct wire *w)
+static void output_is_input(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_node(w, "Relu", "x", "x");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_node(wire, "Relu", "x", "x");
+    wire_end(wire, mark);
 }
 
-static void missing_input(struct wire *w)
+static void missing_input(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, NULL);
-    mw_node(w, "Add", "x,nowhere", "y");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, NULL);
+    mw_node(wire, "Add", "x,nowhere", "y");
+    wire_end(wire, mark);
 }
 
-static void missing_input_of_body(struct wire *w)
+static void missing_input_of_body(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node;
-    mw_body b;
+    wire_mark mark = mw_begin(wire, 8, 17), node;
+    mw_body body;
 
-    mw_value(w, MW_INPUT, "c", 9, NULL);
-    node = mw_node_begin(w, "If", "c", "y");
-    b = mw_body_begin(w, "then_branch", "inner");
-    mw_node(w, "Relu", "nowhere", "z");
-    mw_value(w, MW_OUTPUT, "z", 1, NULL);
-    mw_body_end(w, b);
-    wire_end(w, node);
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "c", 9, NULL);
+    node = mw_node_begin(wire, "If", "c", "y");
+    body = mw_body_begin(wire, "then_branch", "inner");
+    mw_node(wire, "Relu", "nowhere", "z");
+    mw_value(wire, MW_OUTPUT, "z", 1, NULL);
+    mw_body_end(wire, body);
+    wire_end(wire, node);
+    wire_end(wire, mark);
 }
 
-static void missing_output(struct wire *w)
+static void missing_output(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_OUTPUT, "y", 1, NULL);
-    wire_end(w, g);
+    mw_value(wire, MW_OUTPUT, "y", 1, NULL);
+    wire_end(wire, mark);
 }
 
-static void cycle_through_body(struct wire *w)
+static void cycle_through_body(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node;
-    mw_body b;
+    wire_mark mark = mw_begin(wire, 8, 17), node;
+    mw_body body;
 
-    mw_value(w, MW_INPUT, "c", 9, NULL);
-    node = mw_node_begin(w, "If", "c", "y");
-    b = mw_body_begin(w, "then_branch", "inner");
-    mw_node(w, "Relu", "z", "o");
-    mw_value(w, MW_OUTPUT, "o", 1, NULL);
-    mw_body_end(w, b);
-    wire_end(w, node);
-    mw_node(w, "Relu", "y", "z");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "c", 9, NULL);
+    node = mw_node_begin(wire, "If", "c", "y");
+    body = mw_body_begin(wire, "then_branch", "inner");
+    mw_node(wire, "Relu", "z", "o");
+    mw_value(wire, MW_OUTPUT, "o", 1, NULL);
+    mw_body_end(wire, body);
+    wire_end(wire, node);
+    mw_node(wire, "Relu", "y", "z");
+    wire_end(wire, mark);
 }
 
-static void no_graph(struct wire *w)
+static void no_graph(struct wire *wire)
 {
-    wire_int(w, 1, 8);
+    wire_int(wire, 1, 8);
 }
 
-static void ir_2(struct wire *w)
+static void ir_2(struct wire *wire)
 {
-    wire_end(w, mw_begin(w, 2, 1));
+    wire_end(wire, mw_begin(wire, 2, 1));
 }
 
-static void ir_15(struct wire *w)
+static void ir_15(struct wire *wire)
 {
-    wire_end(w, mw_begin(w, 15, 30));
+    wire_end(wire, mw_begin(wire, 15, 30));
 }
 
-static void two_opsets(struct wire *w)
+static void two_opsets(struct wire *wire)
 {
-    mw_opset(w, 8, "ai.onnx", 13);
-    wire_end(w, mw_begin(w, 8, 17));
+    mw_opset(wire, 8, "ai.onnx", 13);
+    wire_end(wire, mw_begin(wire, 8, 17));
 }
 
-static void two_graphs(struct wire *w)
+static void two_graphs(struct wire *wire)
 {
-    wire_end(w, mw_begin(w, 8, 17));
-    wire_end(w, wire_begin(w, 7));
+    wire_end(wire, mw_begin(wire, 8, 17));
+    wire_end(wire, wire_begin(wire, 7));
 }
 
-static void nul_in_name(struct wire *w)
+static void nul_in_name(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node = wire_begin(w, MW_NODE);
+    wire_mark mark = mw_begin(wire, 8, 17), node = wire_begin(wire, MW_NODE);
 
-    wire_bytes(w, 3, "a\0b", 3);
-    wire_end(w, node);
-    wire_end(w, g);
+    wire_bytes(wire, 3, "a\0b", 3);
+    wire_end(wire, node);
+    wire_end(wire, mark);
 }
 
-static void lying_length(struct wire *w)
+static void lying_length(struct wire *wire)
 {
-    wire_end(w, mw_begin(w, 8, 17));
-    wire_raw(w, "\x3a\xff\xff\xff\xff\x07", 6); /* graph of 2 GiB */
+    wire_end(wire, mw_begin(wire, 8, 17));
+    wire_raw(wire, "\x3a\xff\xff\xff\xff\x07", 6); /* graph of 2 GiB */
 }
 
-static void length_past_message(struct wire *w)
+static void length_past_message(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    wire_raw(w, "\x0a\x05\x0a\x64", 4); /* a node of five bytes ... */
-    wire_raw(w, "abc", 3);              /* ... with an input of a hundred */
-    wire_end(w, g);
+    wire_raw(wire, "\x0a\x05\x0a\x64", 4); /* a node of five bytes ... */
+    wire_raw(wire, "abc", 3);              /* ... with an input of a hundred */
+    wire_end(wire, mark);
 }
 
-static void huge_varint(struct wire *w)
+static void huge_varint(struct wire *wire)
 {
-    wire_raw(w, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
+    wire_raw(wire, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
 }
 
-static void field_zero(struct wire *w)
+static void field_zero(struct wire *wire)
 {
-    wire_raw(w, "\x00\x01", 2);
+    wire_raw(wire, "\x00\x01", 2);
 }
 
-static void wire_type_3(struct wire *w)
+static void wire_type_3(struct wire *wire)
 {
-    wire_raw(w, "\x0b\x0c", 2);
+    wire_raw(wire, "\x0b\x0c", 2);
 }
 
-static void wrong_wire_type(struct wire *w)
+static void wrong_wire_type(struct wire *wire)
 {
-    wire_text(w, 1, "eight");
+    wire_text(wire, 1, "eight");
 }
 
-static void half_a_float(struct wire *w)
+static void half_a_float(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y"), attr = wire_begin(w, 5);
+    wire_mark mark = mw_begin(wire, 8, 17), node = mw_node_begin(wire, "A", "", "y"), attr = wire_begin(wire, 5);
 
-    wire_bytes(w, 7, "abcdef", 6);
-    wire_end(w, attr);
-    wire_end(w, node);
-    wire_end(w, g);
+    wire_bytes(wire, 7, "abcdef", 6);
+    wire_end(wire, attr);
+    wire_end(wire, node);
+    wire_end(wire, mark);
 }
 
-static void rank_17(struct wire *w)
+static void rank_17(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 1, "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 1, "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
+    wire_end(wire, mark);
 }
 
-static void input_type_99(struct wire *w)
+static void input_type_99(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", 99, "1");
-    wire_end(w, g);
+    mw_value(wire, MW_INPUT, "x", 99, "1");
+    wire_end(wire, mark);
 }
 
-static void attribute_twice(struct wire *w)
+static void attribute_twice(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "A", "", "y");
+    wire_mark mark = mw_begin(wire, 8, 17), node = mw_node_begin(wire, "A", "", "y");
 
     for (int i = 0; i < 2; i++) {
-        wire_mark attr = wire_begin(w, 5);
+        wire_mark attr = wire_begin(wire, 5);
 
-        wire_text(w, 1, "axis");
-        wire_int(w, 3, 1);
-        wire_int(w, 20, 2);
-        wire_end(w, attr);
+        wire_text(wire, 1, "axis");
+        wire_int(wire, 3, 1);
+        wire_int(wire, 20, 2);
+        wire_end(wire, attr);
     }
-    wire_end(w, node);
-    wire_end(w, g);
+    wire_end(wire, node);
+    wire_end(wire, mark);
 }
 
-static void attribute_without_tensor(struct wire *w)
+static void attribute_without_tensor(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node = mw_node_begin(w, "Constant", "", "y"), attr = wire_begin(w, 5);
+    wire_mark mark = mw_begin(wire, 8, 17), node = mw_node_begin(wire, "Constant", "", "y"), attr = wire_begin(wire, 5);
 
-    wire_text(w, 1, "value");
-    wire_int(w, 20, 4);
-    wire_end(w, attr);
-    wire_end(w, node);
-    wire_end(w, g);
+    wire_text(wire, 1, "value");
+    wire_int(wire, 20, 4);
+    wire_end(wire, attr);
+    wire_end(wire, node);
+    wire_end(wire, mark);
 }
 
-static void newline_in_name(struct wire *w)
+static void newline_in_name(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_node(w, "Relu", "no\nwhere\x1b", "y");
-    wire_end(w, g);
+    mw_node(wire, "Relu", "no\nwhere\x1b", "y");
+    wire_end(wire, mark);
 }
 
-static void lfs_pointer(struct wire *w)
+static void lfs_pointer(struct wire *wire)
 {
-    wire_raw(w, "version https://git-lfs.github.com/spec/v1\n", 43);
+    wire_raw(wire, "version https://git-lfs.github.com/spec/v1\n", 43);
 }
 
-static void nothing(struct wire *w)
+static void nothing(struct wire *wire)
 {
-    wire_raw(w, "", 0);
+    wire_raw(wire, "", 0);
 }
 
 static const struct {
@@ -375,47 +375,47 @@ static void broken_files(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const model_load_options strict = { .strict = true };
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
-        rows[i].write(&w);
-        assert_false(w.failed);
-        if (model_load_bytes(w.bytes, w.count, &strict, &model, &diag) != rows[i].status || model != NULL)
+        rows[i].write(&wire);
+        assert_false(wire.failed);
+        if (model_load_bytes(wire.bytes, wire.count, &strict, &model, &diag) != rows[i].status || model != NULL)
             fail_msg("%s: status %d, %s", rows[i].what, diag.code, diag.text);
         if (strstr(diag.text, rows[i].text) == NULL || strchr(diag.text, '\n') != NULL)
             fail_msg("%s: %s", rows[i].what, diag.text);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
 /* Every beginning of a file is refused or, where it happens to end between two fields, is a whole model. */
 static void cut_off_everywhere(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", 1, "N,3");
-    mw_value(&w, MW_INPUT, "c", 9, "");
-    mw_ones(&w, "w", 3);
-    nested(&w, 2);
-    wire_end(&w, g);
-    for (size_t n = 0; n <= w.count; n++) {
+    mw_value(&wire, MW_INPUT, "x", 1, "N,3");
+    mw_value(&wire, MW_INPUT, "c", 9, "");
+    mw_ones(&wire, "w", 3);
+    nested(&wire, 2);
+    wire_end(&wire, mark);
+    for (size_t n = 0; n <= wire.count; n++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
         uint8_t *copy = malloc(n == 0 ? 1 : n);
 
         assert_non_null(copy);
-        memcpy(copy, w.bytes, n);
+        memcpy(copy, wire.bytes, n);
         if (model_load_bytes(copy, n, NULL, &model, &diag) == INLAY_OK)
-            assert_int_equal(n, w.count);
+            assert_int_equal(n, wire.count);
         else
             assert_true(diag.text[0] != '\0');
         graph_model_destroy(model);
         free(copy);
     }
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void limits_are_options(void **state)
@@ -431,25 +431,26 @@ static void limits_are_options(void **state)
         { { .limits = { .max_tensor_bytes = 8 } }, "max_tensor_bytes (8)" },
         { { .limits = { .max_parsed_bytes = 100 } }, "max_parsed_bytes (100)" },
     };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     graph_model *model;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", 1, "N,3");
-    mw_value(&w, MW_INPUT, "c", 9, "");
-    mw_ones(&w, "w", 3);
-    nested(&w, 3);
-    wire_end(&w, g);
-    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_OK);
+    mw_value(&wire, MW_INPUT, "x", 1, "N,3");
+    mw_value(&wire, MW_INPUT, "c", 9, "");
+    mw_ones(&wire, "w", 3);
+    nested(&wire, 3);
+    wire_end(&wire, mark);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);
     graph_model_destroy(model);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(model_load_bytes(w.bytes, w.count, &cases[i].options, &model, &diag), INLAY_LIMIT_EXCEEDED);
+        assert_int_equal(model_load_bytes(wire.bytes, wire.count, &cases[i].options, &model, &diag),
+                         INLAY_LIMIT_EXCEEDED);
         if (strstr(diag.text, cases[i].text) == NULL)
             fail_msg("%s", diag.text);
     }
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void no_such_file(void **state)

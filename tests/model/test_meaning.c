@@ -7,41 +7,41 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static graph_model *load(const struct wire *w)
+static graph_model *load(const struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
 
-    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK)
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return model;
 }
 
-static const graph_value *value(const struct graph *g, const char *name)
+static const graph_value *value(const struct graph *graph, const char *name)
 {
-    uint32_t v = graph_find_value(g, name);
+    uint32_t value_index = graph_find_value(graph, name);
 
-    if (v == INLAY_NONE)
+    if (value_index == INLAY_NONE)
         fail_msg("no value '%s'", name);
-    return &g->values[v];
+    return &graph->values[value_index];
 }
 
 static void initializers_that_are_inputs(void **state)
 {
     (void)state;
     for (int64_t ir = 3; ir <= 14; ir++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, ir, 9);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, ir, 9);
         graph_model *model;
         const graph_value *v;
 
-        mw_value(&w, MW_INPUT, "w", 1, "2");
-        mw_value(&w, MW_INPUT, "x", 1, "2");
-        mw_ones(&w, "w", 2);
-        mw_node(&w, "Add", "x,w", "y");
-        mw_value(&w, MW_OUTPUT, "y", 1, "2");
-        wire_end(&w, g);
-        model = load(&w);
+        mw_value(&wire, MW_INPUT, "w", 1, "2");
+        mw_value(&wire, MW_INPUT, "x", 1, "2");
+        mw_ones(&wire, "w", 2);
+        mw_node(&wire, "Add", "x,w", "y");
+        mw_value(&wire, MW_OUTPUT, "y", 1, "2");
+        wire_end(&wire, mark);
+        model = load(&wire);
         v = value(model->main, "w");
         assert_true(v->has_default);
         if (ir >= 4) {
@@ -56,61 +56,61 @@ static void initializers_that_are_inputs(void **state)
         assert_int_equal(v->info.flags, INLAY_VALUE_CONSTANT);
         assert_memory_equal(v->info.data, (&(float[]){ 1, 1 }), 8);
         graph_model_destroy(model);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
 static void dims_that_are_not_known(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     graph_model *model;
-    const inlay_dim *d;
+    const inlay_dim *dim;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", 1, "N,3,-1,?,N,floor(N/2),0");
-    mw_value(&w, MW_INPUT, "scalar", 1, "");
-    mw_value(&w, MW_INPUT, "any", 1, NULL);
-    mw_value(&w, MW_INPUT, "untyped", 0, NULL);
-    mw_node(&w, "Relu", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", 1, "N,-7"); /* a wrong rank: inference decides */
-    wire_end(&w, g);
-    model = load(&w);
-    d = value(model->main, "x")->info.dims;
+    mw_value(&wire, MW_INPUT, "x", 1, "N,3,-1,?,N,floor(N/2),0");
+    mw_value(&wire, MW_INPUT, "scalar", 1, "");
+    mw_value(&wire, MW_INPUT, "any", 1, NULL);
+    mw_value(&wire, MW_INPUT, "untyped", 0, NULL);
+    mw_node(&wire, "Relu", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", 1, "N,-7"); /* a wrong rank: inference decides */
+    wire_end(&wire, mark);
+    model = load(&wire);
+    dim = value(model->main, "x")->info.dims;
     assert_int_equal(value(model->main, "x")->info.rank, 7);
-    assert_int_equal(d[0].kind, INLAY_DIM_SYMBOLIC);
-    assert_string_equal(model->symbols[d[0].symbol].name.data, "N");
-    assert_int_equal(d[1].value, 3);
-    assert_int_equal(d[2].kind, INLAY_DIM_SYMBOLIC);
-    assert_string_equal(model->symbols[d[2].symbol].name.data, "x[2]");
-    assert_string_equal(model->symbols[d[3].symbol].name.data, "x[3]");
-    assert_int_equal(d[4].symbol, d[0].symbol);
-    assert_string_equal(model->symbols[d[5].symbol].name.data, "floor(N/2)");
-    assert_int_equal(d[6].kind, INLAY_DIM_FIXED);
-    assert_int_equal(d[6].value, 0);
+    assert_int_equal(dim[0].kind, INLAY_DIM_SYMBOLIC);
+    assert_string_equal(model->symbols[dim[0].symbol].name.data, "N");
+    assert_int_equal(dim[1].value, 3);
+    assert_int_equal(dim[2].kind, INLAY_DIM_SYMBOLIC);
+    assert_string_equal(model->symbols[dim[2].symbol].name.data, "x[2]");
+    assert_string_equal(model->symbols[dim[3].symbol].name.data, "x[3]");
+    assert_int_equal(dim[4].symbol, dim[0].symbol);
+    assert_string_equal(model->symbols[dim[5].symbol].name.data, "floor(N/2)");
+    assert_int_equal(dim[6].kind, INLAY_DIM_FIXED);
+    assert_int_equal(dim[6].value, 0);
     assert_int_equal(value(model->main, "x")->declared_dims[2].kind, INLAY_DIM_UNKNOWN);
     assert_int_equal(value(model->main, "scalar")->info.rank, 0);
     assert_int_equal(value(model->main, "any")->info.rank, INLAY_RANK_UNKNOWN);
     assert_int_equal(value(model->main, "untyped")->info.dtype, INLAY_UNDEFINED);
     assert_int_equal(value(model->main, "y")->info.rank, INLAY_RANK_UNKNOWN);
     assert_int_equal(value(model->main, "y")->declared_rank, 2);
-    assert_int_equal(value(model->main, "y")->declared_dims[0].symbol, d[0].symbol);
+    assert_int_equal(value(model->main, "y")->declared_dims[0].symbol, dim[0].symbol);
     assert_int_equal(value(model->main, "y")->declared_dims[1].kind, INLAY_DIM_UNKNOWN);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* Opens the messages for a type at field `field` of the message at hand. */
-static int open_types(struct wire *w, const char *levels, wire_mark *marks)
+static int open_types(struct wire *wire, const char *levels, wire_mark *marks)
 {
     int open = 0;
 
     for (; *levels != '\0'; levels++) {
-        marks[open++] = wire_begin(w, *levels == 's' ? 4 : *levels == 'o' ? 9 : *levels == 'm' ? 5 : 8);
+        marks[open++] = wire_begin(wire, *levels == 's' ? 4 : *levels == 'o' ? 9 : *levels == 'm' ? 5 : 8);
         if (*levels == 'm')
-            wire_int(w, 1, INLAY_STRING);
+            wire_int(wire, 1, INLAY_STRING);
         if (*levels != 'p')
-            marks[open++] = wire_begin(w, *levels == 'm' ? 2 : 1);
+            marks[open++] = wire_begin(wire, *levels == 'm' ? 2 : 1);
     }
     return open;
 }
@@ -133,25 +133,25 @@ static void types_beyond_tensors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), v = wire_begin(&w, MW_INPUT), type, marks[8];
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), v = wire_begin(&wire, MW_INPUT), type, marks[8];
         bool sparse = strcmp(rows[i].levels, "p") == 0;
         graph_model *model;
         const graph_value *x;
         int open;
 
-        wire_text(&w, 1, "x");
-        type = wire_begin(&w, 2);
-        open = open_types(&w, rows[i].levels, marks);
+        wire_text(&wire, 1, "x");
+        type = wire_begin(&wire, 2);
+        open = open_types(&wire, rows[i].levels, marks);
         if (!sparse)
-            marks[open++] = wire_begin(&w, 1);
-        mw_tensor_type(&w, INLAY_FLOAT, "2");
+            marks[open++] = wire_begin(&wire, 1);
+        mw_tensor_type(&wire, INLAY_FLOAT, "2");
         while (open > 0)
-            wire_end(&w, marks[--open]);
-        wire_end(&w, type);
-        wire_end(&w, v);
-        wire_end(&w, g);
-        model = load(&w);
+            wire_end(&wire, marks[--open]);
+        wire_end(&wire, type);
+        wire_end(&wire, v);
+        wire_end(&wire, mark);
+        model = load(&wire);
         x = value(model->main, "x");
         assert_int_equal(x->info.kind, rows[i].kind);
         assert_int_equal(x->inner_kind, rows[i].inner);
@@ -159,199 +159,200 @@ static void types_beyond_tensors(void **state)
         assert_int_equal(x->info.dtype, INLAY_FLOAT);
         assert_int_equal(x->info.rank, 1);
         graph_model_destroy(model);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
 /* main: x, s; If { then { uses x; If { then { uses x, s and shadows t } } } } where t is made after the If. */
 static void scopes(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), outer, inner;
-    mw_body b, c;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), outer, inner;
+    mw_body body, c;
     graph_model *model;
-    const graph_node *n, *m;
+    const graph_node *node, *m;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "c", 9, "");
-    mw_value(&w, MW_INPUT, "x", 1, "2");
-    outer = mw_node_begin(&w, "If", "c", "y");
-    b = mw_body_begin(&w, "then_branch", "one");
-    inner = mw_node_begin(&w, "If", "c", "z");
-    c = mw_body_begin(&w, "then_branch", "two");
-    mw_node(&w, "Add", "x,t", "q");
-    mw_node(&w, "Add", "q,u", "x2");
-    mw_ones(&w, "u", 2);
-    mw_value(&w, MW_OUTPUT, "x2", 1, NULL);
-    mw_body_end(&w, c);
-    wire_end(&w, inner);
-    mw_value(&w, MW_OUTPUT, "z", 1, NULL);
-    mw_value(&w, MW_OUTPUT, "x", 1, NULL); /* an outer value as an output of the body */
-    mw_body_end(&w, b);
-    wire_end(&w, outer);
-    mw_node(&w, "Relu", "x", "t");
-    mw_ones(&w, "u", 3);
-    mw_value(&w, MW_OUTPUT, "y", 1, NULL);
-    wire_end(&w, g);
-    model = load(&w);
+    mw_value(&wire, MW_INPUT, "c", 9, "");
+    mw_value(&wire, MW_INPUT, "x", 1, "2");
+    outer = mw_node_begin(&wire, "If", "c", "y");
+    body = mw_body_begin(&wire, "then_branch", "one");
+    inner = mw_node_begin(&wire, "If", "c", "z");
+    c = mw_body_begin(&wire, "then_branch", "two");
+    mw_node(&wire, "Add", "x,t", "q");
+    mw_node(&wire, "Add", "q,u", "x2");
+    mw_ones(&wire, "u", 2);
+    mw_value(&wire, MW_OUTPUT, "x2", 1, NULL);
+    mw_body_end(&wire, c);
+    wire_end(&wire, inner);
+    mw_value(&wire, MW_OUTPUT, "z", 1, NULL);
+    mw_value(&wire, MW_OUTPUT, "x", 1, NULL); /* an outer value as an output of the body */
+    mw_body_end(&wire, body);
+    wire_end(&wire, outer);
+    mw_node(&wire, "Relu", "x", "t");
+    mw_ones(&wire, "u", 3);
+    mw_value(&wire, MW_OUTPUT, "y", 1, NULL);
+    wire_end(&wire, mark);
+    model = load(&wire);
     assert_string_equal(model->main->nodes[0]->info.op_type.data, "Relu"); /* t comes first now */
-    n = model->main->nodes[1];
-    assert_int_equal(n->body_count, 1);
-    assert_int_equal(n->capture_count, 3);
+    node = model->main->nodes[1];
+    assert_int_equal(node->body_count, 1);
+    assert_int_equal(node->capture_count, 3);
     for (uint32_t i = 0; i < 3; i++)
-        assert_non_null(strchr("cxt", model->main->values[n->captures[i]].info.name.data[0]));
-    m = n->bodies[0].graph->nodes[0];
+        assert_non_null(strchr("cxt", model->main->values[node->captures[i]].info.name.data[0]));
+    m = node->bodies[0].graph->nodes[0];
     assert_int_equal(m->capture_count, 2); /* x and t; u is the body's own */
     assert_int_equal(m->bodies[0].graph->captured_count, 2);
     assert_int_equal(value(m->bodies[0].graph, "u")->info.dims[0].value, 2);
-    assert_true(n->bodies[0].graph->parent == model->main);
+    assert_true(node->bodies[0].graph->parent == model->main);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 static void sparse_constants_become_dense(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 11, 17), n = mw_node_begin(&w, "Constant", "", "y"), a = wire_begin(&w, 5), s, t;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 11, 17), n = mw_node_begin(&wire, "Constant", "", "y"), a = wire_begin(&wire, 5),
+              s, t;
     graph_model *model;
     const inlay_attr_info *attr;
 
     (void)state;
-    wire_text(&w, 1, "sparse_value");
-    wire_int(&w, 20, 11);
-    s = wire_begin(&w, 22);
-    t = wire_begin(&w, 1);
-    mw_tensor_head(&w, NULL, INLAY_FLOAT, 1, (int64_t[]){ 1 });
-    wire_float(&w, 4, 5.0f);
-    wire_end(&w, t);
-    t = wire_begin(&w, 2);
-    mw_tensor_head(&w, NULL, INLAY_INT64, 1, (int64_t[]){ 1 });
-    wire_ints(&w, 7, (int64_t[]){ 2 }, 1);
-    wire_end(&w, t);
-    wire_ints(&w, 3, (int64_t[]){ 4 }, 1);
-    wire_end(&w, s);
-    wire_end(&w, a);
-    wire_end(&w, n);
-    wire_end(&w, g);
-    model = load(&w);
+    wire_text(&wire, 1, "sparse_value");
+    wire_int(&wire, 20, 11);
+    s = wire_begin(&wire, 22);
+    t = wire_begin(&wire, 1);
+    mw_tensor_head(&wire, NULL, INLAY_FLOAT, 1, (int64_t[]){ 1 });
+    wire_float(&wire, 4, 5.0f);
+    wire_end(&wire, t);
+    t = wire_begin(&wire, 2);
+    mw_tensor_head(&wire, NULL, INLAY_INT64, 1, (int64_t[]){ 1 });
+    wire_ints(&wire, 7, (int64_t[]){ 2 }, 1);
+    wire_end(&wire, t);
+    wire_ints(&wire, 3, (int64_t[]){ 4 }, 1);
+    wire_end(&wire, s);
+    wire_end(&wire, a);
+    wire_end(&wire, n);
+    wire_end(&wire, mark);
+    model = load(&wire);
     attr = graph_attr(model->main->nodes[0], "value");
     assert_non_null(attr);
     assert_int_equal(attr->kind, INLAY_ATTR_TENSOR);
     assert_memory_equal(attr->tensor->data, (&(float[]){ 0, 0, 5, 0 }), 16);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* Everything that a model can say, once; what comes back from a file that was saved must say the same. */
-static void write_rich(struct wire *w)
+static void write_rich(struct wire *wire)
 {
     wire_mark g, n, a, v;
-    mw_body b;
+    mw_body body;
 
-    wire_text(w, 2, "a test");
-    wire_text(w, 3, "1.5");
-    wire_text(w, 4, "org.example");
-    wire_int(w, 5, -3);
-    wire_text(w, 6, "two\nlines");
-    mw_opset(w, 8, "never.used", 4);
-    mw_opset(w, 8, "ai.onnx.ml", 3);
-    mw_entry(w, 14, "key", "value");
-    mw_entry(w, 14, "empty", "");
-    g = mw_begin(w, 12, 17);
-    wire_text(w, 10, "about the graph");
-    mw_entry(w, 16, "graph", "property"); /* metadata_props of the graph: not interpreted */
-    mw_value(w, MW_INPUT, "x", 1, "N,?,3");
-    mw_value(w, MW_INPUT, "c", 9, "");
-    mw_value(w, MW_INPUT, "w", 1, "300");
-    mw_ones(w, "w", 300);
-    mw_ones(w, "k", 2);
-    n = mw_node_begin(w, "Custom", "x,_,w", "a,_,b");
-    wire_text(w, 3, "n1");
-    wire_text(w, 6, "what it does");
-    wire_text(w, 7, "ai.onnx.ml");
-    mw_entry(w, 9, "node", "property");
+    wire_text(wire, 2, "a test");
+    wire_text(wire, 3, "1.5");
+    wire_text(wire, 4, "org.example");
+    wire_int(wire, 5, -3);
+    wire_text(wire, 6, "two\nlines");
+    mw_opset(wire, 8, "never.used", 4);
+    mw_opset(wire, 8, "ai.onnx.ml", 3);
+    mw_entry(wire, 14, "key", "value");
+    mw_entry(wire, 14, "empty", "");
+    g = mw_begin(wire, 12, 17);
+    wire_text(wire, 10, "about the graph");
+    mw_entry(wire, 16, "graph", "property"); /* metadata_props of the graph: not interpreted */
+    mw_value(wire, MW_INPUT, "x", 1, "N,?,3");
+    mw_value(wire, MW_INPUT, "c", 9, "");
+    mw_value(wire, MW_INPUT, "w", 1, "300");
+    mw_ones(wire, "w", 300);
+    mw_ones(wire, "k", 2);
+    n = mw_node_begin(wire, "Custom", "x,_,w", "a,_,b");
+    wire_text(wire, 3, "n1");
+    wire_text(wire, 6, "what it does");
+    wire_text(wire, 7, "ai.onnx.ml");
+    mw_entry(wire, 9, "node", "property");
     for (int kind = 1; kind <= 8; kind++) {
-        a = wire_begin(w, 5);
-        wire_text(w, 1, (const char *[]){ "", "f", "i", "s", "t", "", "fs", "is", "ss" }[kind]);
-        wire_int(w, 20, kind);
+        a = wire_begin(wire, 5);
+        wire_text(wire, 1, (const char *[]){ "", "f", "i", "s", "t", "", "fs", "is", "ss" }[kind]);
+        wire_int(wire, 20, kind);
         if (kind == 1)
-            wire_float(w, 2, 0.25f);
+            wire_float(wire, 2, 0.25f);
         else if (kind == 2)
-            wire_int(w, 3, INT64_MIN);
+            wire_int(wire, 3, INT64_MIN);
         else if (kind == 3)
-            wire_bytes(w, 4, "a\0b", 3);
+            wire_bytes(wire, 4, "a\0b", 3);
         else if (kind == 4) {
-            v = wire_begin(w, 5);
-            mw_tensor_head(w, NULL, INLAY_INT64, 1, (int64_t[]){ 2 });
-            wire_ints(w, 7, (int64_t[]){ -1, 300 }, 2);
-            wire_end(w, v);
+            v = wire_begin(wire, 5);
+            mw_tensor_head(wire, NULL, INLAY_INT64, 1, (int64_t[]){ 2 });
+            wire_ints(wire, 7, (int64_t[]){ -1, 300 }, 2);
+            wire_end(wire, v);
         } else if (kind == 5) {
-            wire_text(w, 1, "g");
-            v = wire_begin(w, 6);
-            mw_value(w, MW_INPUT, "in", 1, "2");
-            mw_node(w, "Add", "in,k", "out");
-            mw_value(w, MW_OUTPUT, "out", 1, "2");
-            wire_end(w, v);
+            wire_text(wire, 1, "g");
+            v = wire_begin(wire, 6);
+            mw_value(wire, MW_INPUT, "in", 1, "2");
+            mw_node(wire, "Add", "in,k", "out");
+            mw_value(wire, MW_OUTPUT, "out", 1, "2");
+            wire_end(wire, v);
         } else if (kind == 6)
-            wire_floats(w, 7, (float[]){ 1, 2.5f }, 2);
+            wire_floats(wire, 7, (float[]){ 1, 2.5f }, 2);
         else if (kind == 7)
-            wire_ints(w, 8, (int64_t[]){ 1, -2, 3 }, 3);
+            wire_ints(wire, 8, (int64_t[]){ 1, -2, 3 }, 3);
         else
-            wire_text(w, 9, "one");
-        wire_end(w, a);
+            wire_text(wire, 9, "one");
+        wire_end(wire, a);
     }
-    a = wire_begin(w, 5);
-    wire_text(w, 1, "few");
-    wire_int(w, 20, 11);
-    v = wire_begin(w, 22);
-    wire_mark few = wire_begin(w, 1);
-    mw_tensor_head(w, NULL, INLAY_FLOAT, 1, (int64_t[]){ 2 });
-    wire_float(w, 4, 5.0f);
-    wire_float(w, 4, -7.0f);
-    wire_end(w, few);
-    few = wire_begin(w, 2);
-    mw_tensor_head(w, NULL, INLAY_INT64, 2, (int64_t[]){ 2, 2 });
-    wire_ints(w, 7, (int64_t[]){ 0, 2, 1, 0 }, 4);
-    wire_end(w, few);
-    wire_ints(w, 3, (int64_t[]){ 2, 3 }, 2);
-    wire_end(w, v);
-    wire_end(w, a);
-    a = wire_begin(w, 5);
-    wire_text(w, 1, "type");
-    wire_int(w, 20, 13);
-    v = wire_begin(w, 14);
-    wire_mark t = wire_begin(w, 1);
-    mw_tensor_type(w, INLAY_INT8, "2,M");
-    wire_end(w, t);
-    wire_end(w, v);
-    wire_end(w, a);
-    wire_end(w, n);
-    n = mw_node_begin(w, "If", "c", "y");
+    a = wire_begin(wire, 5);
+    wire_text(wire, 1, "few");
+    wire_int(wire, 20, 11);
+    v = wire_begin(wire, 22);
+    wire_mark few = wire_begin(wire, 1);
+    mw_tensor_head(wire, NULL, INLAY_FLOAT, 1, (int64_t[]){ 2 });
+    wire_float(wire, 4, 5.0f);
+    wire_float(wire, 4, -7.0f);
+    wire_end(wire, few);
+    few = wire_begin(wire, 2);
+    mw_tensor_head(wire, NULL, INLAY_INT64, 2, (int64_t[]){ 2, 2 });
+    wire_ints(wire, 7, (int64_t[]){ 0, 2, 1, 0 }, 4);
+    wire_end(wire, few);
+    wire_ints(wire, 3, (int64_t[]){ 2, 3 }, 2);
+    wire_end(wire, v);
+    wire_end(wire, a);
+    a = wire_begin(wire, 5);
+    wire_text(wire, 1, "type");
+    wire_int(wire, 20, 13);
+    v = wire_begin(wire, 14);
+    wire_mark mark = wire_begin(wire, 1);
+    mw_tensor_type(wire, INLAY_INT8, "2,M");
+    wire_end(wire, mark);
+    wire_end(wire, v);
+    wire_end(wire, a);
+    wire_end(wire, n);
+    n = mw_node_begin(wire, "If", "c", "y");
     for (int i = 0; i < 2; i++) {
-        b = mw_body_begin(w, i == 0 ? "then_branch" : "else_branch", "branch");
-        mw_node(w, i == 0 ? "Relu" : "Abs", "a", "out");
-        mw_value(w, MW_OUTPUT, "out", 1, NULL);
-        mw_body_end(w, b);
+        body = mw_body_begin(wire, i == 0 ? "then_branch" : "else_branch", "branch");
+        mw_node(wire, i == 0 ? "Relu" : "Abs", "a", "out");
+        mw_value(wire, MW_OUTPUT, "out", 1, NULL);
+        mw_body_end(wire, body);
     }
-    wire_end(w, n);
-    mw_value(w, MW_VALUE_INFO, "a", 1, "N,4");
-    mw_value(w, MW_VALUE_INFO, "left_over", 1, "N,4");
-    mw_value(w, MW_OUTPUT, "y", 1, "N,4");
-    wire_end(w, g);
+    wire_end(wire, n);
+    mw_value(wire, MW_VALUE_INFO, "a", 1, "N,4");
+    mw_value(wire, MW_VALUE_INFO, "left_over", 1, "N,4");
+    mw_value(wire, MW_OUTPUT, "y", 1, "N,4");
+    wire_end(wire, g);
 }
 
 static void compare(const graph_model *a, const graph_model *b)
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
     struct arena scratch = { 0 };
-    inlay_graph s, t;
+    inlay_graph graph, t;
 
     assert_string_equal(x, y);
     free(x);
     free(y);
-    assert_int_equal(graph_snapshot(a->main, &scratch, &s, NULL), INLAY_OK);
+    assert_int_equal(graph_snapshot(a->main, &scratch, &graph, NULL), INLAY_OK);
     assert_int_equal(graph_snapshot(b->main, &scratch, &t, NULL), INLAY_OK);
-    assert_true(s.content_hash == t.content_hash);
+    assert_true(graph.content_hash == t.content_hash);
     arena_deinit(&scratch);
     assert_int_equal(a->ir_version, b->ir_version);
     assert_int_equal(a->model_version, b->model_version);
@@ -368,13 +369,13 @@ static void what_is_saved_comes_back(void **state)
     int fd = mkstemp(path);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again = NULL;
-    struct wire w = { 0 };
-    const graph_node *n;
+    struct wire wire = { 0 };
+    const graph_node *node;
 
     (void)state;
     assert_true(fd >= 0);
-    write_rich(&w);
-    model = load(&w);
+    write_rich(&wire);
+    model = load(&wire);
     if (model_save(model, path, NULL, &diag) != INLAY_OK || model_load_path(path, NULL, &again, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     compare(model, again);
@@ -382,28 +383,28 @@ static void what_is_saved_comes_back(void **state)
     assert_int_equal(again->model_version, -3);
     assert_string_equal(again->main->doc, "about the graph");
     assert_non_null(memmem(again->main->extra.data, again->main->extra.bytes, "property", 8));
-    n = again->main->nodes[0];
-    assert_string_equal(n->info.name.data, "n1");
-    assert_string_equal(n->doc, "what it does");
-    assert_non_null(memmem(n->extra.data, n->extra.bytes, "property", 8));
-    assert_int_equal(n->type_attr->declared_dtype, INLAY_INT8);
-    assert_int_equal(n->type_attr->declared_dims[0].value, 2);
-    assert_int_equal(graph_attr(n, "s")->s.bytes, 3);
-    assert_true(graph_attr(n, "i")->i == INT64_MIN);
+    node = again->main->nodes[0];
+    assert_string_equal(node->info.name.data, "n1");
+    assert_string_equal(node->doc, "what it does");
+    assert_non_null(memmem(node->extra.data, node->extra.bytes, "property", 8));
+    assert_int_equal(node->type_attr->declared_dtype, INLAY_INT8);
+    assert_int_equal(node->type_attr->declared_dims[0].value, 2);
+    assert_int_equal(graph_attr(node, "s")->s.bytes, 3);
+    assert_true(graph_attr(node, "i")->i == INT64_MIN);
     assert_int_equal(value(again->main, "a")->declared_rank, 2);
     graph_model_destroy(model);
     graph_model_destroy(again);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     (void)remove(path);
     (void)fclose(fdopen(fd, "rb"));
 }
 
-static void write_tensor(const char *path, const inlay_tensor_view *t)
+static void write_tensor(const char *path, const inlay_tensor_view *view)
 {
     onnx_bytes file = { .count = 0 };
     FILE *to = fopen(path, "w");
 
-    onnx_tensor(&file, "t", t->dtype, t->rank, t->dims, t->data, (size_t)t->bytes);
+    onnx_tensor(&file, "t", view->dtype, view->rank, view->dims, view->data, (size_t)view->bytes);
     assert_non_null(to);
     assert_int_equal(fwrite(file.data, 1, file.count, to), file.count);
     assert_int_equal(fclose(to), 0);
@@ -416,25 +417,29 @@ static void single_values(void **state)
     int64_t dims[2] = { 2, 3 };
     float numbers[6] = { 1, 2, 3, 4, 5, 6 };
     inlay_str texts[2] = { { "a\0b", 3 }, { "", 0 } };
-    inlay_tensor_view t = { .data = numbers, .bytes = sizeof numbers, .dims = dims, .rank = 2, .dtype = INLAY_FLOAT };
-    inlay_tensor_view s = { .data = texts, .bytes = sizeof texts, .dims = dims, .rank = 1, .dtype = INLAY_STRING };
+    inlay_tensor_view view = {
+        .data = numbers, .bytes = sizeof numbers, .dims = dims, .rank = 2, .dtype = INLAY_FLOAT
+    };
+    inlay_tensor_view tensor_view = {
+        .data = texts, .bytes = sizeof texts, .dims = dims, .rank = 1, .dtype = INLAY_STRING
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
 
     (void)state;
     assert_true(fd >= 0);
-    write_tensor(path, &t);
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &a, &datum, &diag), INLAY_OK);
+    write_tensor(path, &view);
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &arena, &datum, &diag), INLAY_OK);
     assert_string_equal(datum.name, "t");
     assert_int_equal(datum.tensor.rank, 2);
     assert_int_equal((uintptr_t)datum.tensor.data % 16, 0);
     assert_memory_equal(datum.tensor.data, numbers, sizeof numbers);
-    write_tensor(path, &s);
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &a, &datum, &diag), INLAY_OK);
+    write_tensor(path, &tensor_view);
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_TENSOR, &arena, &datum, &diag), INLAY_OK);
     assert_memory_equal(((const inlay_str *)datum.tensor.data)[0].data, "a\0b", 3);
-    assert_int_equal(model_datum_load(path, 9, &a, &datum, &diag), INLAY_INVALID_ARGUMENT);
-    arena_deinit(&a);
+    assert_int_equal(model_datum_load(path, 9, &arena, &datum, &diag), INLAY_INVALID_ARGUMENT);
+    arena_deinit(&arena);
     (void)remove(path);
     (void)fclose(fdopen(fd, "rb"));
 }
@@ -443,57 +448,57 @@ static void nested_values(void **state)
 {
     char path[] = "/tmp/inlay-value-XXXXXX";
     int fd = mkstemp(path);
-    struct wire w = { 0 };
-    wire_mark outer, t;
+    struct wire wire = { 0 };
+    wire_mark outer, mark;
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
 
     (void)state;
     assert_true(fd >= 0);
     /* optional(seq(tensor)) */
-    wire_text(&w, 1, "o");
-    wire_int(&w, 2, 3);
-    outer = wire_begin(&w, 5);
+    wire_text(&wire, 1, "o");
+    wire_int(&wire, 2, 3);
+    outer = wire_begin(&wire, 5);
     for (int i = 0; i < 2; i++) {
-        t = wire_begin(&w, 3);
-        mw_tensor_head(&w, NULL, INLAY_INT64, 0, NULL);
-        wire_ints(&w, 7, (int64_t[]){ 40 + i }, 1);
-        wire_end(&w, t);
+        mark = wire_begin(&wire, 3);
+        mw_tensor_head(&wire, NULL, INLAY_INT64, 0, NULL);
+        wire_ints(&wire, 7, (int64_t[]){ 40 + i }, 1);
+        wire_end(&wire, mark);
     }
-    wire_end(&w, outer);
-    assert_true(wire_write(&w, fd));
-    wire_deinit(&w);
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_OPTIONAL, &a, &datum, &diag), INLAY_OK);
+    wire_end(&wire, outer);
+    assert_true(wire_write(&wire, fd));
+    wire_deinit(&wire);
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_OPTIONAL, &arena, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.item_count, 1);
     assert_int_equal(datum.items[0].item_count, 2);
     assert_int_equal(*(const int64_t *)datum.items[0].items[1].tensor.data, 41);
     /* An optional that holds nothing is an empty file. */
     assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_OPTIONAL, &a, &datum, &diag), INLAY_OK);
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_OPTIONAL, &arena, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.item_count, 0);
     /* map(string, tensor) with a value missing, then complete */
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    wire_int(&w, 2, INLAY_STRING);
-    wire_text(&w, 4, "key");
-    assert_true(wire_write(&w, fd));
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_MAP, &a, &datum, &diag), INLAY_INVALID_MODEL);
+    wire_int(&wire, 2, INLAY_STRING);
+    wire_text(&wire, 4, "key");
+    assert_true(wire_write(&wire, fd));
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_MAP, &arena, &datum, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, "a map has 1 keys and 0 values"));
-    outer = wire_begin(&w, 5);
-    t = wire_begin(&w, 3);
-    mw_tensor_head(&w, NULL, INLAY_FLOAT, 0, NULL);
-    wire_bytes(&w, 9, &(float){ 2 }, 4);
-    wire_end(&w, t);
-    wire_end(&w, outer);
+    outer = wire_begin(&wire, 5);
+    mark = wire_begin(&wire, 3);
+    mw_tensor_head(&wire, NULL, INLAY_FLOAT, 0, NULL);
+    wire_bytes(&wire, 9, &(float){ 2 }, 4);
+    wire_end(&wire, mark);
+    wire_end(&wire, outer);
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    assert_true(wire_write(&w, fd));
-    wire_deinit(&w);
-    assert_int_equal(model_datum_load(path, INLAY_VALUE_MAP, &a, &datum, &diag), INLAY_OK);
+    assert_true(wire_write(&wire, fd));
+    wire_deinit(&wire);
+    assert_int_equal(model_datum_load(path, INLAY_VALUE_MAP, &arena, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.items[0].tensor.dtype, INLAY_STRING);
     assert_int_equal(datum.items[1].kind, INLAY_VALUE_TENSOR); /* values are one tensor */
     assert_int_equal(datum.items[1].dims[0], 1);
     assert_true(*(const float *)datum.items[1].tensor.data == 2);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     (void)remove(path);
     (void)close(fd);
 }
@@ -505,28 +510,28 @@ static void sparse_value(void **state)
     const int64_t two = 2, places[2] = { 5, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     model_datum datum;
-    struct wire w = { 0 };
-    struct arena a = { 0 };
-    wire_mark t;
+    struct wire wire = { 0 };
+    struct arena arena = { 0 };
+    wire_mark mark;
 
     (void)state;
     assert_true(fd >= 0);
-    t = wire_begin(&w, 1);
-    mw_tensor_head(&w, NULL, INLAY_FLOAT, 1, &two);
-    wire_bytes(&w, 9, (const float[]){ 7, 8 }, 8);
-    wire_end(&w, t);
-    t = wire_begin(&w, 2);
-    mw_tensor_head(&w, NULL, INLAY_INT64, 1, &two);
-    wire_ints(&w, 7, places, 2);
-    wire_end(&w, t);
-    wire_ints(&w, 3, (const int64_t[]){ 2, 3 }, 2);
-    assert_true(wire_write(&w, fd));
-    wire_deinit(&w);
-    assert_int_equal(model_datum_load(path, MODEL_DATUM_SPARSE, &a, &datum, &diag), INLAY_OK);
+    mark = wire_begin(&wire, 1);
+    mw_tensor_head(&wire, NULL, INLAY_FLOAT, 1, &two);
+    wire_bytes(&wire, 9, (const float[]){ 7, 8 }, 8);
+    wire_end(&wire, mark);
+    mark = wire_begin(&wire, 2);
+    mw_tensor_head(&wire, NULL, INLAY_INT64, 1, &two);
+    wire_ints(&wire, 7, places, 2);
+    wire_end(&wire, mark);
+    wire_ints(&wire, 3, (const int64_t[]){ 2, 3 }, 2);
+    assert_true(wire_write(&wire, fd));
+    wire_deinit(&wire);
+    assert_int_equal(model_datum_load(path, MODEL_DATUM_SPARSE, &arena, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.kind, INLAY_VALUE_TENSOR);
     assert_int_equal(datum.tensor.rank, 2);
     assert_memory_equal(datum.tensor.data, ((const float[]){ 8, 0, 0, 0, 0, 7 }), 24);
-    arena_deinit(&a);
+    arena_deinit(&arena);
     (void)remove(path);
     (void)close(fd);
 }
@@ -535,8 +540,8 @@ static void inferred_shapes_on_request(void **state)
 {
     char path[] = "/tmp/inlay-meaning-XXXXXX";
     int fd = mkstemp(path);
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     model_save_options options = { .with_inferred_shapes = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again;
@@ -544,12 +549,12 @@ static void inferred_shapes_on_request(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    mw_value(&w, MW_INPUT, "x", 1, "2");
-    mw_node(&w, "Relu", "x", "t");
-    mw_node(&w, "Relu", "t", "y");
-    mw_value(&w, MW_OUTPUT, "y", 1, NULL);
-    wire_end(&w, g);
-    model = load(&w);
+    mw_value(&wire, MW_INPUT, "x", 1, "2");
+    mw_node(&wire, "Relu", "x", "t");
+    mw_node(&wire, "Relu", "t", "y");
+    mw_value(&wire, MW_OUTPUT, "y", 1, NULL);
+    wire_end(&wire, mark);
+    model = load(&wire);
     v = &model->main->values[graph_find_value(model->main, "t")];
     v->info.dtype = INLAY_FLOAT; /* as inference would have it */
     v->info.rank = 1;
@@ -561,7 +566,7 @@ static void inferred_shapes_on_request(void **state)
         graph_model_destroy(again);
     }
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     (void)remove(path);
     (void)close(fd);
 }

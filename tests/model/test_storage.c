@@ -36,34 +36,34 @@ static size_t pattern(uint8_t *bytes, inlay_dtype dtype)
     return count;
 }
 
-static void put_entry(struct wire *w, uint32_t row, const uint8_t *entry, bool sign_extend)
+static void put_entry(struct wire *wire, uint32_t row, const uint8_t *entry, bool sign_extend)
 {
     uint64_t value = 0;
     uint32_t bits = rows[row].entry_bytes * 8;
 
     memcpy(&value, entry, rows[row].entry_bytes);
     if (!rows[row].varint) {
-        wire_raw(w, entry, rows[row].entry_bytes);
+        wire_raw(wire, entry, rows[row].entry_bytes);
         return;
     }
     if (sign_extend && bits < 64 && value >> (bits - 1))
         value |= ~UINT64_C(0) << bits;
     for (; value > 0x7f; value >>= 7)
-        wire_raw(w, &(uint8_t){ (uint8_t)(value | 0x80) }, 1);
-    wire_raw(w, &(uint8_t){ (uint8_t)value }, 1);
+        wire_raw(wire, &(uint8_t){ (uint8_t)(value | 0x80) }, 1);
+    wire_raw(wire, &(uint8_t){ (uint8_t)value }, 1);
 }
 
 /* Entries [from, to) as one packed field. */
-static void put_packed(struct wire *w, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
+static void put_packed(struct wire *wire, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
 {
-    wire_mark mark = wire_begin(w, rows[row].field);
+    wire_mark mark = wire_begin(wire, rows[row].field);
 
     for (size_t i = from; i < to; i++)
-        put_entry(w, row, bytes + i * rows[row].entry_bytes, sign_extend);
-    wire_end(w, mark);
+        put_entry(wire, row, bytes + i * rows[row].entry_bytes, sign_extend);
+    wire_end(wire, mark);
 }
 
-static void put_elements(struct wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+static void put_elements(struct wire *wire, uint32_t row, int form, const uint8_t *bytes, size_t count)
 {
     size_t entries = count / rows[row].entry_bytes, half = entries / 3;
     uint32_t tag = rows[row].field << 3 | (rows[row].varint ? 0u : rows[row].entry_bytes == 8 ? 1u : 5u);
@@ -72,35 +72,35 @@ static void put_elements(struct wire *w, uint32_t row, int form, const uint8_t *
     case RAW:
     case SPARSE:
     case SPARSE_2D:
-        wire_bytes(w, 9, bytes, count);
+        wire_bytes(wire, 9, bytes, count);
         break;
     case PACKED:
     case SIGNED:
-        put_packed(w, row, bytes, 0, entries, form == SIGNED);
+        put_packed(wire, row, bytes, 0, entries, form == SIGNED);
         break;
     case SINGLE:
         for (size_t i = 0; i < entries; i++) {
-            wire_raw(w, &(uint8_t){ (uint8_t)tag }, 1);
-            put_entry(w, row, bytes + i * rows[row].entry_bytes, false);
+            wire_raw(wire, &(uint8_t){ (uint8_t)tag }, 1);
+            put_entry(wire, row, bytes + i * rows[row].entry_bytes, false);
         }
         break;
     default:
-        put_packed(w, row, bytes, 0, half, false);
-        put_packed(w, row, bytes, half, entries, false);
+        put_packed(wire, row, bytes, 0, half, false);
+        put_packed(wire, row, bytes, half, entries, false);
         break;
     }
 }
 
 /* All elements are listed, in reverse order when the indices are linear. */
-static void put_sparse(struct wire *w, uint32_t row, int form, const uint8_t *bytes, size_t count)
+static void put_sparse(struct wire *wire, uint32_t row, int form, const uint8_t *bytes, size_t count)
 {
-    wire_mark sparse = wire_begin(w, MW_SPARSE), part;
+    wire_mark sparse = wire_begin(wire, MW_SPARSE), part;
     int64_t indices[2 * COUNT], dims[2] = { COUNT, 2 };
 
-    part = wire_begin(w, 1);
-    mw_tensor_head(w, "c", rows[row].dtype, 1, dims);
-    put_elements(w, row, form, bytes, count);
-    wire_end(w, part);
+    part = wire_begin(wire, 1);
+    mw_tensor_head(wire, "c", rows[row].dtype, 1, dims);
+    put_elements(wire, row, form, bytes, count);
+    wire_end(wire, part);
     for (int64_t i = 0; i < COUNT; i++) {
         if (form == SPARSE) {
             indices[i] = i;
@@ -109,12 +109,12 @@ static void put_sparse(struct wire *w, uint32_t row, int form, const uint8_t *by
             indices[2 * i + 1] = i % 4;
         }
     }
-    part = wire_begin(w, 2);
-    mw_tensor_head(w, NULL, INLAY_INT64, form == SPARSE ? 1 : 2, dims);
-    wire_ints(w, 7, indices, form == SPARSE ? COUNT : 2 * COUNT);
-    wire_end(w, part);
-    wire_ints(w, 3, (int64_t[]){ 3, 4 }, 2);
-    wire_end(w, sparse);
+    part = wire_begin(wire, 2);
+    mw_tensor_head(wire, NULL, INLAY_INT64, form == SPARSE ? 1 : 2, dims);
+    wire_ints(wire, 7, indices, form == SPARSE ? COUNT : 2 * COUNT);
+    wire_end(wire, part);
+    wire_ints(wire, 3, (int64_t[]){ 3, 4 }, 2);
+    wire_end(wire, sparse);
 }
 
 static void every_form_of_every_type(void **state)
@@ -122,24 +122,24 @@ static void every_form_of_every_type(void **state)
     (void)state;
     for (uint32_t row = 0; row < ROW_COUNT; row++) {
         for (int form = 0; form < FORM_COUNT; form++) {
-            struct wire w = { 0 };
-            wire_mark g = mw_begin(&w, 13, 21), t;
+            struct wire wire = { 0 };
+            wire_mark mark = mw_begin(&wire, 13, 21), t;
             uint8_t bytes[COUNT * 16];
             size_t count = pattern(bytes, rows[row].dtype);
             inlay_diag diag = INLAY_DIAG_INIT;
             graph_model *model;
 
             if (form == SPARSE || form == SPARSE_2D) {
-                put_sparse(&w, row, form, bytes, count);
+                put_sparse(&wire, row, form, bytes, count);
             } else {
-                t = wire_begin(&w, MW_INITIALIZER);
-                mw_tensor_head(&w, "c", rows[row].dtype, 2, (int64_t[]){ 3, 4 });
-                put_elements(&w, row, form, bytes, count);
-                wire_end(&w, t);
+                t = wire_begin(&wire, MW_INITIALIZER);
+                mw_tensor_head(&wire, "c", rows[row].dtype, 2, (int64_t[]){ 3, 4 });
+                put_elements(&wire, row, form, bytes, count);
+                wire_end(&wire, t);
             }
-            mw_value(&w, MW_OUTPUT, "c", rows[row].dtype, "3,4");
-            wire_end(&w, g);
-            if (model_load_bytes(w.bytes, w.count, NULL, &model, &diag) != INLAY_OK)
+            mw_value(&wire, MW_OUTPUT, "c", rows[row].dtype, "3,4");
+            wire_end(&wire, mark);
+            if (model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag) != INLAY_OK)
                 fail_msg("%s, form %d: %s", inlay_dtype_name(rows[row].dtype), form, diag.text);
             const inlay_value_info *info = &model->main->values[model->main->outputs[0]].info;
             assert_int_equal(info->dtype, rows[row].dtype);
@@ -150,7 +150,7 @@ static void every_form_of_every_type(void **state)
                 fail_msg("%s, form %d: other elements", inlay_dtype_name(rows[row].dtype), form);
             assert_true(info->flags & INLAY_VALUE_CONSTANT);
             graph_model_destroy(model);
-            wire_deinit(&w);
+            wire_deinit(&wire);
         }
     }
 }
@@ -165,96 +165,96 @@ static void all_types_have_a_row(void **state)
     assert_int_equal(seen, (1u << INLAY_DTYPE_COUNT) - 2);
 }
 
-static graph_model *load_one(void (*fill)(struct wire *), struct wire *w)
+static graph_model *load_one(void (*fill)(struct wire *), struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = mw_begin(wire, 8, 17), t = wire_begin(wire, MW_INITIALIZER);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
 
-    fill(w);
-    wire_end(w, t);
-    wire_end(w, g);
-    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK)
+    fill(wire);
+    wire_end(wire, t);
+    wire_end(wire, mark);
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return model;
 }
 
-static void fill_strings(struct wire *w)
+static void fill_strings(struct wire *wire)
 {
-    mw_tensor_head(w, "s", INLAY_STRING, 1, (int64_t[]){ 3 });
-    wire_text(w, 6, "one");
-    wire_text(w, 6, "");
-    wire_bytes(w, 6, "a\0b", 3);
+    mw_tensor_head(wire, "s", INLAY_STRING, 1, (int64_t[]){ 3 });
+    wire_text(wire, 6, "one");
+    wire_text(wire, 6, "");
+    wire_bytes(wire, 6, "a\0b", 3);
 }
 
 static void strings(void **state)
 {
-    struct wire w = { 0 };
-    graph_model *model = load_one(fill_strings, &w);
-    const inlay_str *s = model->main->values[0].info.data;
+    struct wire wire = { 0 };
+    graph_model *model = load_one(fill_strings, &wire);
+    const inlay_str *string = model->main->values[0].info.data;
 
     (void)state;
-    assert_int_equal(model->main->values[0].info.data_bytes, 3 * sizeof *s);
-    assert_int_equal(s[0].bytes, 3);
-    assert_memory_equal(s[0].data, "one", 3);
-    assert_int_equal(s[1].bytes, 0);
-    assert_non_null(s[1].data);
-    assert_int_equal(s[2].bytes, 3);
-    assert_memory_equal(s[2].data, "a\0b", 3);
+    assert_int_equal(model->main->values[0].info.data_bytes, 3 * sizeof *string);
+    assert_int_equal(string[0].bytes, 3);
+    assert_memory_equal(string[0].data, "one", 3);
+    assert_int_equal(string[1].bytes, 0);
+    assert_non_null(string[1].data);
+    assert_int_equal(string[2].bytes, 3);
+    assert_memory_equal(string[2].data, "a\0b", 3);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
-static void fill_scalar(struct wire *w)
+static void fill_scalar(struct wire *wire)
 {
-    mw_tensor_head(w, "s", INLAY_FLOAT, 0, NULL);
-    wire_bytes(w, 9, &(float){ 2.5f }, 4);
+    mw_tensor_head(wire, "s", INLAY_FLOAT, 0, NULL);
+    wire_bytes(wire, 9, &(float){ 2.5f }, 4);
 }
 
-static void fill_empty(struct wire *w)
+static void fill_empty(struct wire *wire)
 {
-    mw_tensor_head(w, "s", INLAY_INT64, 2, (int64_t[]){ 3, 0 });
+    mw_tensor_head(wire, "s", INLAY_INT64, 2, (int64_t[]){ 3, 0 });
 }
 
 static void scalars_and_empty_tensors(void **state)
 {
-    struct wire w = { 0 };
-    graph_model *model = load_one(fill_scalar, &w);
+    struct wire wire = { 0 };
+    graph_model *model = load_one(fill_scalar, &wire);
 
     (void)state;
     assert_int_equal(model->main->values[0].info.rank, 0);
     assert_memory_equal(model->main->values[0].info.data, &(float){ 2.5f }, 4);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 
-    model = load_one(fill_empty, &w);
+    model = load_one(fill_empty, &wire);
     assert_int_equal(model->main->values[0].info.data_bytes, 0);
     assert_non_null(model->main->values[0].info.data);
     assert_int_equal(model->main->values[0].info.dims[1].value, 0);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
-static void fill_raw(struct wire *w)
+static void fill_raw(struct wire *wire)
 {
     float values[300];
 
     for (int i = 0; i < 300; i++)
         values[i] = (float)i;
-    mw_tensor_head(w, "s", INLAY_FLOAT, 1, (int64_t[]){ 300 });
-    wire_bytes(w, 9, values, sizeof values);
+    mw_tensor_head(wire, "s", INLAY_FLOAT, 1, (int64_t[]){ 300 });
+    wire_bytes(wire, 9, values, sizeof values);
 }
 
 static void raw_data_is_not_copied(void **state)
 {
-    struct wire w = { 0 };
-    graph_model *model = load_one(fill_raw, &w);
+    struct wire wire = { 0 };
+    graph_model *model = load_one(fill_raw, &wire);
     const uint8_t *data = model->main->values[0].info.data;
 
     (void)state;
-    assert_true(data > w.bytes && data < w.bytes + w.count);
+    assert_true(data > wire.bytes && data < wire.bytes + wire.count);
     graph_model_destroy(model);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* What tensors may not be, and what is said about it. */
@@ -305,44 +305,44 @@ static void wrong_tensors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), t = wire_begin(&wire, MW_INITIALIZER);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
-        mw_tensor_head(&w, "t", wrong[i].dtype, wrong[i].rank, wrong[i].dims);
+        mw_tensor_head(&wire, "t", wrong[i].dtype, wrong[i].rank, wrong[i].dims);
         if (wrong[i].field != 0)
-            wire_bytes(&w, wrong[i].field, zeros, wrong[i].bytes);
-        wire_end(&w, t);
-        wire_end(&w, g);
-        if (model_load_bytes(w.bytes, w.count, NULL, &model, &diag) != wrong[i].status)
+            wire_bytes(&wire, wrong[i].field, zeros, wrong[i].bytes);
+        wire_end(&wire, t);
+        wire_end(&wire, mark);
+        if (model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag) != wrong[i].status)
             fail_msg("%s: status %d, %s", wrong[i].what, diag.code, diag.text);
         if (strstr(diag.text, wrong[i].text) == NULL || strchr(diag.text, '\n') != NULL)
             fail_msg("%s: %s", wrong[i].what, diag.text);
         assert_string_equal(diag.tensor, "t");
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
-static void fill_wide_int(struct wire *w)
+static void fill_wide_int(struct wire *wire)
 {
-    mw_tensor_head(w, "t", INLAY_UINT8, 1, (int64_t[]){ 2 });
-    wire_ints(w, 5, (int64_t[]){ 255, 256 }, 2);
+    mw_tensor_head(wire, "t", INLAY_UINT8, 1, (int64_t[]){ 2 });
+    wire_ints(wire, 5, (int64_t[]){ 255, 256 }, 2);
 }
 
-static void fill_two_payloads(struct wire *w)
+static void fill_two_payloads(struct wire *wire)
 {
-    mw_tensor_head(w, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
-    wire_ints(w, 5, (int64_t[]){ 1 }, 1);
-    wire_bytes(w, 9, "abcd", 4);
+    mw_tensor_head(wire, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
+    wire_ints(wire, 5, (int64_t[]){ 1 }, 1);
+    wire_bytes(wire, 9, "abcd", 4);
 }
 
-static void fill_forged_place(struct wire *w)
+static void fill_forged_place(struct wire *wire)
 {
     uint64_t place[3] = { 9, 1u << 30, 4 };
 
-    mw_tensor_head(w, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
-    wire_bytes(w, 1000, place, sizeof place);
+    mw_tensor_head(wire, "t", INLAY_INT32, 1, (int64_t[]){ 1 });
+    wire_bytes(wire, 1000, place, sizeof place);
 }
 
 static void wrong_payloads(void **state)
@@ -358,37 +358,37 @@ static void wrong_payloads(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), t = wire_begin(&wire, MW_INITIALIZER);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model;
 
-        cases[i].fill(&w);
-        wire_end(&w, t);
-        wire_end(&w, g);
-        assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_INVALID_MODEL);
+        cases[i].fill(&wire);
+        wire_end(&wire, t);
+        wire_end(&wire, mark);
+        assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_INVALID_MODEL);
         if (strstr(diag.text, cases[i].text) == NULL)
             fail_msg("%s", diag.text);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 
 static void sparse_limits(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), sparse = wire_begin(&wire, MW_SPARSE), t = wire_begin(&wire, 1);
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
 
     (void)state;
-    mw_tensor_head(&w, "t", INLAY_FLOAT, 1, (int64_t[]){ 0 });
-    wire_end(&w, t);
-    wire_ints(&w, 3, (int64_t[]){ 1 << 20, 1 << 10 }, 2);
-    wire_end(&w, sparse);
-    wire_end(&w, g);
-    assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_LIMIT_EXCEEDED);
+    mw_tensor_head(&wire, "t", INLAY_FLOAT, 1, (int64_t[]){ 0 });
+    wire_end(&wire, t);
+    wire_ints(&wire, 3, (int64_t[]){ 1 << 20, 1 << 10 }, 2);
+    wire_end(&wire, sparse);
+    wire_end(&wire, mark);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_LIMIT_EXCEEDED);
     assert_non_null(strstr(diag.text, "max_densified_bytes"));
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* An index that is out of range along its own axis is refused, even where the sum of all axes falls into the tensor. */
@@ -404,29 +404,29 @@ static void sparse_indices_by_axis(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 13, 21), sparse = wire_begin(&w, MW_SPARSE), t = wire_begin(&w, 1);
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 13, 21), sparse = wire_begin(&wire, MW_SPARSE), t = wire_begin(&wire, 1);
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model = NULL;
         inlay_status status;
 
-        mw_tensor_head(&w, "c", INLAY_FLOAT, 1, (int64_t[]){ 1 });
-        wire_float(&w, 4, 7);
-        wire_end(&w, t);
-        t = wire_begin(&w, 2);
-        mw_tensor_head(&w, NULL, INLAY_INT64, 2, (int64_t[]){ 1, 2 });
-        wire_ints(&w, 7, rows_of[i].index, 2);
-        wire_end(&w, t);
-        wire_ints(&w, 3, (int64_t[]){ 3, 4 }, 2);
-        wire_end(&w, sparse);
-        mw_value(&w, MW_OUTPUT, "c", INLAY_FLOAT, "3,4");
-        wire_end(&w, g);
-        status = model_load_bytes(w.bytes, w.count, NULL, &model, &diag);
+        mw_tensor_head(&wire, "c", INLAY_FLOAT, 1, (int64_t[]){ 1 });
+        wire_float(&wire, 4, 7);
+        wire_end(&wire, t);
+        t = wire_begin(&wire, 2);
+        mw_tensor_head(&wire, NULL, INLAY_INT64, 2, (int64_t[]){ 1, 2 });
+        wire_ints(&wire, 7, rows_of[i].index, 2);
+        wire_end(&wire, t);
+        wire_ints(&wire, 3, (int64_t[]){ 3, 4 }, 2);
+        wire_end(&wire, sparse);
+        mw_value(&wire, MW_OUTPUT, "c", INLAY_FLOAT, "3,4");
+        wire_end(&wire, mark);
+        status = model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag);
         assert_int_equal(status, rows_of[i].good ? INLAY_OK : INLAY_INVALID_MODEL);
         if (!rows_of[i].good)
             assert_non_null(strstr(diag.text, "index 0 of a sparse tensor is out of range"));
         graph_model_destroy(model);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 

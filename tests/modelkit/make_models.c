@@ -16,41 +16,41 @@ static void write_file(const char *folder, const char *name, const void *data, s
 }
 
 /* A model that outgrew the writer's buffer of payloads is none. */
-static void write_model(const char *folder, const char *stem, struct wire *w)
+static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
     char name[64];
 
-    assert_int_equal(w->splice_count, 0);
+    assert_int_equal(wire->splice_count, 0);
     (void)snprintf(name, sizeof name, "%s.onnx", stem);
-    write_file(folder, name, w->bytes, w->count);
-    wire_deinit(w);
+    write_file(folder, name, wire->bytes, wire->count);
+    wire_deinit(wire);
 }
 
 /* y = twice(x), a function of the model's own, and weights that nobody reads. */
 static void write_function(const char *folder)
 {
-    struct wire w = { 0 };
-    wire_mark g = plant_begin(&w, "2,16", 17), n, f;
+    struct wire wire = { 0 };
+    wire_mark g = plant_begin(&wire, "2,16", 17), mark, f;
 
-    plant_floats(&w, "old", "32,64", 0.05F);
-    n = mw_node_begin(&w, "twice", "x", "y");
-    wire_text(&w, 7, "my");
-    wire_end(&w, n);
-    plant_end(&w, g, "2,16");
-    mw_opset(&w, 8, "my", 1);
-    f = wire_begin(&w, 25);
-    wire_text(&w, 1, "twice");
-    wire_text(&w, 4, "p");
-    wire_text(&w, 5, "q");
-    n = wire_begin(&w, 7);
-    mw_list(&w, 1, "p,p");
-    mw_list(&w, 2, "q");
-    wire_text(&w, 4, "Add");
-    wire_end(&w, n);
-    mw_opset(&w, 9, "", 17);
-    wire_text(&w, 10, "my");
-    wire_end(&w, f);
-    write_model(folder, "function", &w);
+    plant_floats(&wire, "old", "32,64", 0.05F);
+    mark = mw_node_begin(&wire, "twice", "x", "y");
+    wire_text(&wire, 7, "my");
+    wire_end(&wire, mark);
+    plant_end(&wire, g, "2,16");
+    mw_opset(&wire, 8, "my", 1);
+    f = wire_begin(&wire, 25);
+    wire_text(&wire, 1, "twice");
+    wire_text(&wire, 4, "p");
+    wire_text(&wire, 5, "q");
+    mark = wire_begin(&wire, 7);
+    mw_list(&wire, 1, "p,p");
+    mw_list(&wire, 2, "q");
+    wire_text(&wire, 4, "Add");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 9, "", 17);
+    wire_text(&wire, 10, "my");
+    wire_end(&wire, f);
+    write_model(folder, "function", &wire);
 }
 
 int main(int argc, char **argv)
@@ -70,17 +70,17 @@ int main(int argc, char **argv)
     script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
     write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
-        planted_models[i].write(&w);
-        write_model(argv[1], planted_models[i].file, &w);
+        planted_models[i].write(&wire);
+        write_model(argv[1], planted_models[i].file, &wire);
     }
     for (int i = 0; i < CLEAN_COUNT; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
 
         (void)snprintf(stem, sizeof stem, "clean%d", i);
-        script_model(&w, clean_models[i], 17);
-        write_model(argv[1], stem, &w);
+        script_model(&wire, clean_models[i], 17);
+        write_model(argv[1], stem, &wire);
     }
     return 0;
 }

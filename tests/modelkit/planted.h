@@ -5,20 +5,20 @@
 #include <math.h>
 
 /* An initializer with these bytes as raw_data. */
-static inline void plant_raw(struct wire *w, uint32_t field, const char *name, int dtype, const char *dims,
+static inline void plant_raw(struct wire *wire, uint32_t field, const char *name, int dtype, const char *dims,
                              const void *data, size_t bytes)
 {
-    wire_mark t = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
     int64_t sizes[INLAY_MAX_RANK];
     const uint32_t rank = rig_dims(dims, sizes);
 
-    mw_tensor_head(w, name, dtype, rank, sizes);
-    wire_bytes(w, 9, data, bytes);
-    wire_end(w, t);
+    mw_tensor_head(wire, name, dtype, rank, sizes);
+    wire_bytes(wire, 9, data, bytes);
+    wire_end(wire, mark);
 }
 
 /* Floats that repeat no channel: i % 13 - 6.5, times `scale`. */
-static inline void plant_floats(struct wire *w, const char *name, const char *dims, float scale)
+static inline void plant_floats(struct wire *wire, const char *name, const char *dims, float scale)
 {
     static float data[1 << 16];
     int64_t sizes[INLAY_MAX_RANK], count = 1;
@@ -28,232 +28,232 @@ static inline void plant_floats(struct wire *w, const char *name, const char *di
         count *= sizes[i];
     for (int64_t i = 0; i < count; i++)
         data[i] = ((float)(i % 13) - 6.5F) * scale;
-    plant_raw(w, MW_INITIALIZER, name, INLAY_FLOAT, dims, data, (size_t)count * sizeof *data);
+    plant_raw(wire, MW_INITIALIZER, name, INLAY_FLOAT, dims, data, (size_t)count * sizeof *data);
 }
 
-static inline wire_mark plant_begin(struct wire *w, const char *in, int64_t opset)
+static inline wire_mark plant_begin(struct wire *wire, const char *in, int64_t opset)
 {
-    const wire_mark g = mw_begin(w, 8, opset);
+    const wire_mark mark = mw_begin(wire, 8, opset);
 
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, in);
-    return g;
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, in);
+    return mark;
 }
 
-static inline void plant_end(struct wire *w, wire_mark g, const char *out)
+static inline void plant_end(struct wire *wire, wire_mark mark, const char *out)
 {
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, out);
-    wire_end(w, g);
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, out);
+    wire_end(wire, mark);
 }
 
 /* ------------------------------------------------------------------ nodes */
 
-static inline void plant_dropout(struct wire *w)
+static inline void plant_dropout(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,8", 13);
+    const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_scalar(w, "ratio", INLAY_FLOAT, 0.5);
-    rig_scalar(w, "train", INLAY_BOOL, 1);
-    mw_node(w, "Dropout", "x,ratio,train", "y");
-    plant_end(w, g, "2,8");
+    rig_scalar(wire, "ratio", INLAY_FLOAT, 0.5);
+    rig_scalar(wire, "train", INLAY_BOOL, 1);
+    mw_node(wire, "Dropout", "x,ratio,train", "y");
+    plant_end(wire, mark, "2,8");
 }
 
-static inline void plant_batch_norm(struct wire *w)
+static inline void plant_batch_norm(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,8,3", 15);
+    const wire_mark mark = plant_begin(wire, "2,8,3", 15);
     wire_mark n;
 
     for (int i = 0; i < 4; i++)
-        mw_ones(w, (const char *const[]){ "scale", "bias", "mean", "var" }[i], 8);
-    n = mw_node_begin(w, "BatchNormalization", "x,scale,bias,mean,var", "y,new_mean,new_var");
-    rig_attr_int(w, "training_mode", 1);
-    wire_end(w, n);
-    plant_end(w, g, "2,8,3");
+        mw_ones(wire, (const char *const[]){ "scale", "bias", "mean", "var" }[i], 8);
+    n = mw_node_begin(wire, "BatchNormalization", "x,scale,bias,mean,var", "y,new_mean,new_var");
+    rig_attr_int(wire, "training_mode", 1);
+    wire_end(wire, n);
+    plant_end(wire, mark, "2,8,3");
 }
 
-static inline void plant_casts(struct wire *w)
+static inline void plant_casts(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,8", 13);
+    const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_node_int(w, "Cast", "x", "wide", "to", INLAY_DOUBLE);
-    rig_node_int(w, "Cast", "wide", "back", "to", INLAY_FLOAT);
-    mw_node(w, "Relu", "back", "y");
-    plant_end(w, g, "2,8");
+    rig_node_int(wire, "Cast", "x", "wide", "to", INLAY_DOUBLE);
+    rig_node_int(wire, "Cast", "wide", "back", "to", INLAY_FLOAT);
+    mw_node(wire, "Relu", "back", "y");
+    plant_end(wire, mark, "2,8");
 }
 
-static inline void plant_needless(struct wire *w)
+static inline void plant_needless(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,8", 13);
+    const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_node_int(w, "Cast", "x", "a", "to", INLAY_FLOAT);
-    rig_node_int(w, "Cast", "a", "b", "to", INLAY_FLOAT);
-    mw_node(w, "Relu", "b", "y");
-    plant_end(w, g, "2,8");
+    rig_node_int(wire, "Cast", "x", "a", "to", INLAY_FLOAT);
+    rig_node_int(wire, "Cast", "a", "b", "to", INLAY_FLOAT);
+    mw_node(wire, "Relu", "b", "y");
+    plant_end(wire, mark, "2,8");
 }
 
-static inline void plant_float64(struct wire *w)
+static inline void plant_float64(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "32,32", 13);
+    const wire_mark mark = plant_begin(wire, "32,32", 13);
 
-    rig_node_int(w, "Cast", "x", "wide", "to", INLAY_DOUBLE);
-    mw_node(w, "Exp", "wide", "e");
-    mw_node(w, "Tanh", "e", "t");
-    rig_node_int(w, "Cast", "t", "y", "to", INLAY_FLOAT);
-    plant_end(w, g, "32,32");
+    rig_node_int(wire, "Cast", "x", "wide", "to", INLAY_DOUBLE);
+    mw_node(wire, "Exp", "wide", "e");
+    mw_node(wire, "Tanh", "e", "t");
+    rig_node_int(wire, "Cast", "t", "y", "to", INLAY_FLOAT);
+    plant_end(wire, mark, "32,32");
 }
 
-static inline void plant_constant_node(struct wire *w)
+static inline void plant_constant_node(struct wire *wire)
 {
     static float data[160 * 160];
-    const wire_mark g = plant_begin(w, "2,160", 13);
-    const wire_mark n = mw_node_begin(w, "Constant", "", "c");
-    const wire_mark a = rig_attr_begin(w, "value", 4);
+    const wire_mark mark = plant_begin(wire, "2,160", 13);
+    const wire_mark n = mw_node_begin(wire, "Constant", "", "c");
+    const wire_mark a = rig_attr_begin(wire, "value", 4);
 
     for (int i = 0; i < 160 * 160; i++)
         data[i] = (float)(i % 17) * 0.01F - 0.08F;
-    plant_raw(w, 5, "c", INLAY_FLOAT, "160,160", data, sizeof data);
-    wire_end(w, a);
-    wire_end(w, n);
-    mw_node(w, "MatMul", "x,c", "y");
-    plant_end(w, g, "2,160");
+    plant_raw(wire, 5, "c", INLAY_FLOAT, "160,160", data, sizeof data);
+    wire_end(wire, a);
+    wire_end(wire, n);
+    mw_node(wire, "MatMul", "x,c", "y");
+    plant_end(wire, mark, "2,160");
 }
 
-static inline void plant_loop(struct wire *w)
+static inline void plant_loop(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,8", 13);
+    const wire_mark mark = plant_begin(wire, "2,8", 13);
     wire_mark n;
-    mw_body b;
+    mw_body body;
 
-    rig_scalar(w, "trips", INLAY_INT64, 4);
-    rig_scalar(w, "go", INLAY_BOOL, 1);
-    n = mw_node_begin(w, "Loop", "trips,go,x", "y");
-    b = mw_body_begin(w, "body", "b");
-    mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(w, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(w, MW_INPUT, "h", INLAY_FLOAT, "2,8");
-    mw_node(w, "Identity", "on", "on2");
-    mw_node(w, "Tanh", "h", "h2");
-    mw_value(w, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(w, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_body_end(w, b);
-    wire_end(w, n);
-    plant_end(w, g, "2,8");
+    rig_scalar(wire, "trips", INLAY_INT64, 4);
+    rig_scalar(wire, "go", INLAY_BOOL, 1);
+    n = mw_node_begin(wire, "Loop", "trips,go,x", "y");
+    body = mw_body_begin(wire, "body", "b");
+    mw_value(wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(wire, MW_INPUT, "on", INLAY_BOOL, "");
+    mw_value(wire, MW_INPUT, "h", INLAY_FLOAT, "2,8");
+    mw_node(wire, "Identity", "on", "on2");
+    mw_node(wire, "Tanh", "h", "h2");
+    mw_value(wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
+    mw_value(wire, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
+    mw_body_end(wire, body);
+    wire_end(wire, n);
+    plant_end(wire, mark, "2,8");
 }
 
 /* ------------------------------------------------------------------ axes */
 
-static inline void plant_open_axis(struct wire *w)
+static inline void plant_open_axis(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "N,6", 13);
+    const wire_mark mark = plant_begin(wire, "N,6", 13);
 
-    rig_ints(w, "shape", 1, 3, (int64_t[]){ 2, 2, 3 });
-    mw_node(w, "Reshape", "x,shape", "y");
-    plant_end(w, g, "2,2,3");
+    rig_ints(wire, "shape", 1, 3, (int64_t[]){ 2, 2, 3 });
+    mw_node(wire, "Reshape", "x,shape", "y");
+    plant_end(wire, mark, "2,2,3");
 }
 
-static inline void plant_open_output(struct wire *w)
+static inline void plant_open_output(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,6", 13);
+    const wire_mark mark = plant_begin(wire, "2,6", 13);
 
-    mw_node(w, "Relu", "x", "y");
-    plant_end(w, g, "batch,6");
+    mw_node(wire, "Relu", "x", "y");
+    plant_end(wire, mark, "batch,6");
 }
 
-static inline void plant_traced(struct wire *w)
+static inline void plant_traced(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "N,4,6", 13);
+    const wire_mark mark = plant_begin(wire, "N,4,6", 13);
 
-    rig_ints(w, "shape", 1, 2, (int64_t[]){ 1, -1 });
-    mw_node(w, "Reshape", "x,shape", "y");
-    plant_end(w, g, NULL);
+    rig_ints(wire, "shape", 1, 2, (int64_t[]){ 1, -1 });
+    mw_node(wire, "Reshape", "x,shape", "y");
+    plant_end(wire, mark, NULL);
 }
 
 /* ------------------------------------------------------------------ weights */
 
-static inline void plant_indexes(struct wire *w)
+static inline void plant_indexes(struct wire *wire)
 {
     static int64_t data[16384];
-    const wire_mark g = plant_begin(w, "32,4", 13);
+    const wire_mark mark = plant_begin(wire, "32,4", 13);
 
     for (int i = 0; i < 16384; i++)
         data[i] = i * 7 % 32;
-    plant_raw(w, MW_INITIALIZER, "indexes", INLAY_INT64, "16384", data, sizeof data);
-    mw_node(w, "Gather", "x,indexes", "y");
-    plant_end(w, g, "16384,4");
+    plant_raw(wire, MW_INITIALIZER, "indexes", INLAY_INT64, "16384", data, sizeof data);
+    mw_node(wire, "Gather", "x,indexes", "y");
+    plant_end(wire, mark, "16384,4");
 }
 
-static inline void plant_two(struct wire *w, float other)
+static inline void plant_two(struct wire *wire, float other)
 {
-    const wire_mark g = plant_begin(w, "2,32", 13);
+    const wire_mark mark = plant_begin(wire, "2,32", 13);
 
-    plant_floats(w, "w1", "32,64", 0.05F);
-    plant_floats(w, "w2", "32,64", other);
-    mw_node(w, "MatMul", "x,w1", "a");
-    mw_node(w, "MatMul", "x,w2", "b");
-    mw_node(w, "Mul", "a,b", "y");
-    plant_end(w, g, "2,64");
+    plant_floats(wire, "w1", "32,64", 0.05F);
+    plant_floats(wire, "w2", "32,64", other);
+    mw_node(wire, "MatMul", "x,w1", "a");
+    mw_node(wire, "MatMul", "x,w2", "b");
+    mw_node(wire, "Mul", "a,b", "y");
+    plant_end(wire, mark, "2,64");
 }
 
-static inline void plant_twice(struct wire *w)
+static inline void plant_twice(struct wire *wire)
 {
-    plant_two(w, 0.05F);
+    plant_two(wire, 0.05F);
 }
 
-static inline void plant_unused(struct wire *w)
+static inline void plant_unused(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,32", 13);
+    const wire_mark mark = plant_begin(wire, "2,32", 13);
 
-    plant_floats(w, "old", "32,64", 0.05F);
-    mw_node(w, "Relu", "x", "y");
-    plant_end(w, g, "2,32");
+    plant_floats(wire, "old", "32,64", 0.05F);
+    mw_node(wire, "Relu", "x", "y");
+    plant_end(wire, mark, "2,32");
 }
 
-static inline void plant_inputs(struct wire *w)
+static inline void plant_inputs(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,32", 13);
+    const wire_mark mark = plant_begin(wire, "2,32", 13);
 
-    mw_value(w, MW_INPUT, "w", INLAY_FLOAT, "32,64");
-    plant_floats(w, "w", "32,64", 0.05F);
-    mw_node(w, "MatMul", "x,w", "y");
-    plant_end(w, g, "2,64");
+    mw_value(wire, MW_INPUT, "w", INLAY_FLOAT, "32,64");
+    plant_floats(wire, "w", "32,64", 0.05F);
+    mw_node(wire, "MatMul", "x,w", "y");
+    plant_end(wire, mark, "2,64");
 }
 
-static inline void plant_nan(struct wire *w)
+static inline void plant_nan(struct wire *wire)
 {
-    const wire_mark g = plant_begin(w, "2,4", 13);
+    const wire_mark mark = plant_begin(wire, "2,4", 13);
     float data[16] = { 1, 2, 3, 4, 5, NAN, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
 
-    plant_raw(w, MW_INITIALIZER, "w", INLAY_FLOAT, "4,4", data, sizeof data);
-    mw_node(w, "MatMul", "x,w", "y");
-    plant_end(w, g, "2,4");
+    plant_raw(wire, MW_INITIALIZER, "w", INLAY_FLOAT, "4,4", data, sizeof data);
+    mw_node(wire, "MatMul", "x,w", "y");
+    plant_end(wire, mark, "2,4");
 }
 
-static inline void plant_dead(struct wire *w)
+static inline void plant_dead(struct wire *wire)
 {
     static float data[8 * 3 * 3 * 3];
-    const wire_mark g = plant_begin(w, "1,3,9,9", 13);
+    const wire_mark mark = plant_begin(wire, "1,3,9,9", 13);
 
     for (int i = 0; i < 8 * 27; i++)
         data[i] = i / 27 == 5 ? 0 : (float)(i % 11) * 0.1F - 0.4F;
-    plant_raw(w, MW_INITIALIZER, "w", INLAY_FLOAT, "8,3,3,3", data, sizeof data);
-    mw_node(w, "Conv", "x,w", "y");
-    plant_end(w, g, "1,8,7,7");
+    plant_raw(wire, MW_INITIALIZER, "w", INLAY_FLOAT, "8,3,3,3", data, sizeof data);
+    mw_node(wire, "Conv", "x,w", "y");
+    plant_end(wire, mark, "1,8,7,7");
 }
 
 /* ------------------------------------------------------------------ quantized weights */
 
 /* y = x * dequantized q [16, 16]; code(i) gives its elements. */
-static inline void plant_quantized(struct wire *w, float scale, int (*code)(int i))
+static inline void plant_quantized(struct wire *wire, float scale, int (*code)(int i))
 {
-    const wire_mark g = plant_begin(w, "2,16", 13);
+    const wire_mark mark = plant_begin(wire, "2,16", 13);
     int8_t data[256];
 
     for (int i = 0; i < 256; i++)
         data[i] = (int8_t)code(i);
-    plant_raw(w, MW_INITIALIZER, "q", INLAY_INT8, "16,16", data, sizeof data);
-    rig_scalar(w, "s", INLAY_FLOAT, scale);
-    mw_node(w, "DequantizeLinear", "q,s", "w");
-    mw_node(w, "MatMul", "x,w", "y");
-    plant_end(w, g, "2,16");
+    plant_raw(wire, MW_INITIALIZER, "q", INLAY_INT8, "16,16", data, sizeof data);
+    rig_scalar(wire, "s", INLAY_FLOAT, scale);
+    mw_node(wire, "DequantizeLinear", "q,s", "w");
+    mw_node(wire, "MatMul", "x,w", "y");
+    plant_end(wire, mark, "2,16");
 }
 
 static inline int code_good(int i)
@@ -273,29 +273,29 @@ static inline int code_channels(int i)
     return i % 16 < 6 ? i % 5 - 2 : code_good(i);
 }
 
-static inline void plant_scale(struct wire *w)
+static inline void plant_scale(struct wire *wire)
 {
-    plant_quantized(w, 0, code_good);
+    plant_quantized(wire, 0, code_good);
 }
-static inline void plant_saturated(struct wire *w)
+static inline void plant_saturated(struct wire *wire)
 {
-    plant_quantized(w, 0.01F, code_ends);
+    plant_quantized(wire, 0.01F, code_ends);
 }
-static inline void plant_narrow(struct wire *w)
+static inline void plant_narrow(struct wire *wire)
 {
-    plant_quantized(w, 0.01F, code_narrow);
+    plant_quantized(wire, 0.01F, code_narrow);
 }
-static inline void plant_channels(struct wire *w)
+static inline void plant_channels(struct wire *wire)
 {
-    plant_quantized(w, 0.01F, code_channels);
+    plant_quantized(wire, 0.01F, code_channels);
 }
 
 /* ------------------------------------------------------------------ what a session finds */
 
 /* LayerNormalization in parts, in an opset that lacks it. */
-static inline void plant_old_opset(struct wire *w)
+static inline void plant_old_opset(struct wire *wire)
 {
-    script_model(w,
+    script_model(wire,
                  "x : 4,32\n two = [] 2.0\n eps = [] 0.00001\n g = [32]\n b = [32]\n"
                  "m = ReduceMean(x) axes=-1,\n d = Sub(x, m)\n q = Pow(d, two)\n v = ReduceMean(q) axes=-1,\n"
                  "e = Add(v, eps)\n s = Sqrt(e)\n n = Div(d, s)\n k = Mul(n, g)\n y = Add(k, b)\n -> y",
@@ -305,7 +305,7 @@ static inline void plant_old_opset(struct wire *w)
 struct planted {
     const char *file, *code;
     bool can_fix, in_session; /* found by a session alone */
-    void (*write)(struct wire *w);
+    void (*write)(struct wire *wire);
 };
 
 static const struct planted planted_models[] = {

@@ -6,51 +6,51 @@
 #include <unistd.h>
 
 /* Bound and inferred, as the doctor wants a model. bytes must outlive it. */
-static graph_model *load(const struct wire *w)
+static graph_model *load(const struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    graph_model *m = NULL;
+    graph_model *model = NULL;
 
-    assert_int_equal(w->splice_count, 0);
-    if (model_load_bytes(w->bytes, w->count, NULL, &m, &diag) != INLAY_OK ||
-        graph_inline_functions(m, &diag) != INLAY_OK || graph_bind(m, NULL, &diag) != INLAY_OK ||
-        graph_infer(m, &diag) != INLAY_OK)
+    assert_int_equal(wire->splice_count, 0);
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK ||
+        graph_inline_functions(model, &diag) != INLAY_OK || graph_bind(model, NULL, &diag) != INLAY_OK ||
+        graph_infer(model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return m;
+    return model;
 }
 
-static struct doctor examine(graph_model *m)
+static struct doctor examine(graph_model *model)
 {
-    struct doctor d = { .model = m };
+    struct doctor doctor = { .model = model };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (doctor_examine(&d, &diag) != INLAY_OK)
+    if (doctor_examine(&doctor, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return d;
+    return doctor;
 }
 
 static void test_planted(void **state)
 {
     (void)state;
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        const struct planted *p = &planted_models[i];
-        struct wire w = { 0 };
-        graph_model *m;
-        struct doctor d;
+        const struct planted *planted = &planted_models[i];
+        struct wire wire = { 0 };
+        graph_model *model;
+        struct doctor doctor;
 
-        p->write(&w);
-        m = load(&w);
-        d = examine(m);
-        if (d.count != (p->in_session ? 0 : 1))
-            fail_msg("%s: %u findings, the first %s", p->file, d.count,
-                     d.first != NULL ? doctor_code(d.first->kind) : "none");
-        if (!p->in_session) {
-            assert_string_equal(doctor_code(d.first->kind), p->code);
-            assert_int_equal(d.first->can_fix, p->can_fix);
-            assert_true(d.first->text[0] != '\0' && strchr(d.first->text, '\n') == NULL);
+        planted->write(&wire);
+        model = load(&wire);
+        doctor = examine(model);
+        if (doctor.count != (planted->in_session ? 0 : 1))
+            fail_msg("%s: %u findings, the first %s", planted->file, doctor.count,
+                     doctor.first != NULL ? doctor_code(doctor.first->kind) : "none");
+        if (!planted->in_session) {
+            assert_string_equal(doctor_code(doctor.first->kind), planted->code);
+            assert_int_equal(doctor.first->can_fix, planted->can_fix);
+            assert_true(doctor.first->text[0] != '\0' && strchr(doctor.first->text, '\n') == NULL);
         }
-        graph_model_destroy(m);
-        wire_deinit(&w);
+        graph_model_destroy(model);
+        wire_deinit(&wire);
     }
 }
 
@@ -58,17 +58,17 @@ static void test_clean(void **state)
 {
     (void)state;
     for (int i = 0; i < CLEAN_COUNT; i++) {
-        struct wire w = { 0 };
-        graph_model *m;
-        struct doctor d;
+        struct wire wire = { 0 };
+        graph_model *model;
+        struct doctor doctor;
 
-        script_model(&w, clean_models[i], 17);
-        m = load(&w);
-        d = examine(m);
-        if (d.count != 0)
-            fail_msg("clean model %d: %s: %s", i, doctor_code(d.first->kind), d.first->text);
-        graph_model_destroy(m);
-        wire_deinit(&w);
+        script_model(&wire, clean_models[i], 17);
+        model = load(&wire);
+        doctor = examine(model);
+        if (doctor.count != 0)
+            fail_msg("clean model %d: %s: %s", i, doctor_code(doctor.first->kind), doctor.first->text);
+        graph_model_destroy(model);
+        wire_deinit(&wire);
     }
 }
 
@@ -83,27 +83,27 @@ static void test_fixed(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     for (int i = 0; i < PLANTED_COUNT; i++) {
-        const struct planted *p = &planted_models[i];
-        graph_model *m, *again = NULL;
-        struct wire w = { 0 };
-        struct doctor d;
+        const struct planted *planted = &planted_models[i];
+        graph_model *model, *again = NULL;
+        struct wire wire = { 0 };
+        struct doctor doctor;
 
-        if (!p->can_fix)
+        if (!planted->can_fix)
             continue;
-        p->write(&w);
-        m = load(&w);
-        d = examine(m);
-        if (doctor_fix(&d, &diag) != INLAY_OK || model_save(m, path, NULL, &diag) != INLAY_OK)
-            fail_msg("%s: %s", p->file, diag.text);
-        assert_true(d.first->fixed);
-        graph_model_destroy(m);
-        wire_deinit(&w);
+        planted->write(&wire);
+        model = load(&wire);
+        doctor = examine(model);
+        if (doctor_fix(&doctor, &diag) != INLAY_OK || model_save(model, path, NULL, &diag) != INLAY_OK)
+            fail_msg("%s: %s", planted->file, diag.text);
+        assert_true(doctor.first->fixed);
+        graph_model_destroy(model);
+        wire_deinit(&wire);
         if (model_load_path(path, NULL, &again, &diag) != INLAY_OK || graph_bind(again, NULL, &diag) != INLAY_OK ||
             graph_infer(again, &diag) != INLAY_OK)
-            fail_msg("%s: %s", p->file, diag.text);
-        d = examine(again);
-        if (d.count != 0)
-            fail_msg("%s: still %s: %s", p->file, doctor_code(d.first->kind), d.first->text);
+            fail_msg("%s: %s", planted->file, diag.text);
+        doctor = examine(again);
+        if (doctor.count != 0)
+            fail_msg("%s: still %s: %s", planted->file, doctor_code(doctor.first->kind), doctor.first->text);
         graph_model_destroy(again);
     }
     (void)unlink(path);
@@ -112,23 +112,23 @@ static void test_fixed(void **state)
 /* A cast that loses digits on its way is told, and left alone. */
 static void test_lossy_cast(void **state)
 {
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "2,8", 13);
-    graph_model *m;
-    struct doctor d;
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "2,8", 13);
+    graph_model *model;
+    struct doctor doctor;
 
     (void)state;
-    rig_node_int(&w, "Cast", "x", "half", "to", INLAY_FLOAT16);
-    rig_node_int(&w, "Cast", "half", "y", "to", INLAY_FLOAT);
-    plant_end(&w, g, "2,8");
-    m = load(&w);
-    d = examine(m);
-    assert_int_equal(d.count, 1);
-    assert_string_equal(doctor_code(d.first->kind), "cast-chain");
-    assert_false(d.first->can_fix);
-    assert_non_null(strstr(d.first->text, "loses digits"));
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    rig_node_int(&wire, "Cast", "x", "half", "to", INLAY_FLOAT16);
+    rig_node_int(&wire, "Cast", "half", "y", "to", INLAY_FLOAT);
+    plant_end(&wire, mark, "2,8");
+    model = load(&wire);
+    doctor = examine(model);
+    assert_int_equal(doctor.count, 1);
+    assert_string_equal(doctor_code(doctor.first->kind), "cast-chain");
+    assert_false(doctor.first->can_fix);
+    assert_non_null(strstr(doctor.first->text, "loses digits"));
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 static int stop(void *user, double fraction, const char *what)
@@ -141,15 +141,15 @@ static int stop(void *user, double fraction, const char *what)
 static void test_cancelled(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct doctor d;
+    struct wire wire = { 0 };
+    struct doctor doctor;
 
     (void)state;
-    plant_twice(&w);
-    d = (struct doctor){ .model = load(&w), .progress = stop };
-    assert_int_equal(doctor_examine(&d, &diag), INLAY_CANCELLED);
-    graph_model_destroy(d.model);
-    wire_deinit(&w);
+    plant_twice(&wire);
+    doctor = (struct doctor){ .model = load(&wire), .progress = stop };
+    assert_int_equal(doctor_examine(&doctor, &diag), INLAY_CANCELLED);
+    graph_model_destroy(doctor.model);
+    wire_deinit(&wire);
 }
 
 int main(void)

@@ -6,21 +6,21 @@
 #include "modelkit/reduce.h"
 #include "modelkit/sparsity.h"
 
-static graph_model *load(const struct wire *w)
+static graph_model *load(const struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    graph_model *m = NULL;
+    graph_model *model = NULL;
 
-    if (model_load_bytes(w->bytes, w->count, NULL, &m, &diag) != INLAY_OK)
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return m;
+    return model;
 }
 
-static graph_model *load_script(struct wire *w, const char *script)
+static graph_model *load_script(struct wire *wire, const char *script)
 {
-    *w = (struct wire){ 0 };
-    script_model(w, script, 17);
-    return load(w);
+    *wire = (struct wire){ 0 };
+    script_model(wire, script, 17);
+    return load(wire);
 }
 
 static const char mlp[] = "x : N,16\n w = [16,8]\n b = [8]\n h = MatMul(x, w)\n s = Add(h, b)\n y = Relu(s)\n -> y";
@@ -29,87 +29,87 @@ static const char loops[] = "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims
 
 /* ------------------------------------------------------------------ changes */
 
-static const char *metadata_of(const graph_model *m, const char *key)
+static const char *metadata_of(const graph_model *model, const char *key)
 {
-    for (uint32_t i = 0; i < m->metadata_count; i++)
-        if (strcmp(m->metadata[i].key, key) == 0)
-            return m->metadata[i].value;
+    for (uint32_t i = 0; i < model->metadata_count; i++)
+        if (strcmp(model->metadata[i].key, key) == 0)
+            return model->metadata[i].value;
     return NULL;
 }
 
 static void test_metadata(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w;
-    graph_model *m = load_script(&w, mlp);
+    struct wire wire;
+    graph_model *model = load_script(&wire, mlp);
 
     (void)state;
-    assert_int_equal(change_metadata(m, "author", "me", &diag), INLAY_OK);
-    assert_int_equal(change_metadata(m, "license", "MIT", &diag), INLAY_OK);
-    assert_int_equal(change_metadata(m, "author", "you", &diag), INLAY_OK);
-    assert_int_equal(m->metadata_count, 2);
-    assert_string_equal(metadata_of(m, "author"), "you");
-    assert_int_equal(change_metadata(m, "author", NULL, &diag), INLAY_OK);
-    assert_null(metadata_of(m, "author"));
-    assert_string_equal(metadata_of(m, "license"), "MIT");
-    assert_int_equal(change_metadata(m, "author", NULL, &diag), INLAY_INVALID_ARGUMENT);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    assert_int_equal(change_metadata(model, "author", "me", &diag), INLAY_OK);
+    assert_int_equal(change_metadata(model, "license", "MIT", &diag), INLAY_OK);
+    assert_int_equal(change_metadata(model, "author", "you", &diag), INLAY_OK);
+    assert_int_equal(model->metadata_count, 2);
+    assert_string_equal(metadata_of(model, "author"), "you");
+    assert_int_equal(change_metadata(model, "author", NULL, &diag), INLAY_OK);
+    assert_null(metadata_of(model, "author"));
+    assert_string_equal(metadata_of(model, "license"), "MIT");
+    assert_int_equal(change_metadata(model, "author", NULL, &diag), INLAY_INVALID_ARGUMENT);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 static void test_names(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w;
-    graph_model *m = load_script(&w, loops);
+    struct wire wire;
+    graph_model *model = load_script(&wire, loops);
 
     (void)state;
-    assert_int_equal(change_input_name(m, "x", "image", &diag), INLAY_OK);
-    assert_int_equal(change_output_name(m, "y", "scores", &diag), INLAY_OK);
-    assert_string_equal(m->main->values[m->main->inputs[0]].info.name.data, "image");
-    assert_string_equal(m->main->values[m->main->outputs[0]].info.name.data, "scores");
-    assert_int_equal(change_input_name(m, "x", "z", &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(change_input_name(m, "imag", "z", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(change_input_name(model, "x", "image", &diag), INLAY_OK);
+    assert_int_equal(change_output_name(model, "y", "scores", &diag), INLAY_OK);
+    assert_string_equal(model->main->values[model->main->inputs[0]].info.name.data, "image");
+    assert_string_equal(model->main->values[model->main->outputs[0]].info.name.data, "scores");
+    assert_int_equal(change_input_name(model, "x", "z", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(change_input_name(model, "imag", "z", &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'image'"));
-    assert_int_equal(change_input_name(m, "image", "s", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(change_input_name(model, "image", "s", &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "another value"));
-    assert_int_equal(change_input_name(m, "image", "", &diag), INLAY_INVALID_ARGUMENT);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    assert_int_equal(change_input_name(model, "image", "", &diag), INLAY_INVALID_ARGUMENT);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 static void test_dims(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w;
-    graph_model *m = load_script(&w, mlp);
-    const graph_value *x = &m->main->values[m->main->inputs[0]];
+    struct wire wire;
+    graph_model *model = load_script(&wire, mlp);
+    const graph_value *value = &model->main->values[model->main->inputs[0]];
 
     (void)state;
-    assert_int_equal(change_dim(m, "M", 4, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(change_dim(m, "x:2", 4, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(change_dim(m, "x:-2", 4, &diag), INLAY_OK);
-    assert_int_equal(x->declared_dims[0].kind, INLAY_DIM_FIXED);
-    assert_int_equal(x->declared_dims[0].value, 4);
-    assert_int_equal(change_dim(m, "N", 4, &diag), INLAY_INVALID_ARGUMENT);
-    graph_model_destroy(m);
-    wire_deinit(&w);
-    m = load_script(&w, mlp);
-    assert_int_equal(change_dim(m, "N", 7, &diag), INLAY_OK);
-    assert_int_equal(m->main->values[m->main->inputs[0]].declared_dims[0].value, 7);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    assert_int_equal(change_dim(model, "M", 4, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(change_dim(model, "x:2", 4, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(change_dim(model, "x:-2", 4, &diag), INLAY_OK);
+    assert_int_equal(value->declared_dims[0].kind, INLAY_DIM_FIXED);
+    assert_int_equal(value->declared_dims[0].value, 4);
+    assert_int_equal(change_dim(model, "N", 4, &diag), INLAY_INVALID_ARGUMENT);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
+    model = load_script(&wire, mlp);
+    assert_int_equal(change_dim(model, "N", 7, &diag), INLAY_OK);
+    assert_int_equal(model->main->values[model->main->inputs[0]].declared_dims[0].value, 7);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 /* ------------------------------------------------------------------ differences */
 
-static uint32_t count_side(const struct diff *d, diff_side side, const char *text)
+static uint32_t count_side(const struct diff *diff, diff_side side, const char *text)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < d->part_count; i++)
-        for (uint32_t k = 0; k < d->parts[i].count; k++)
-            count += d->parts[i].lines[k].side == side && strstr(d->parts[i].lines[k].text, text) != NULL;
+    for (uint32_t i = 0; i < diff->part_count; i++)
+        for (uint32_t k = 0; k < diff->parts[i].count; k++)
+            count += diff->parts[i].lines[k].side == side && strstr(diff->parts[i].lines[k].text, text) != NULL;
     return count;
 }
 
@@ -118,7 +118,7 @@ static struct diff compare(const char *left, const char *right)
     inlay_diag diag = INLAY_DIAG_INIT;
     static struct wire wires[2];
     static graph_model *models[2];
-    struct diff d;
+    struct diff diff;
 
     for (int i = 0; i < 2; i++) { /* the differences borrow nothing, but live no longer than the next call */
         graph_model_destroy(models[i]);
@@ -127,74 +127,74 @@ static struct diff compare(const char *left, const char *right)
     }
     if (left == NULL)
         return (struct diff){ .part_count = 0 };
-    assert_int_equal(diff_models(models[0], models[1], &d, &diag), INLAY_OK);
-    return d;
+    assert_int_equal(diff_models(models[0], models[1], &diff, &diag), INLAY_OK);
+    return diff;
 }
 
 static void test_diff(void **state)
 {
-    struct diff d = compare(mlp, mlp);
+    struct diff diff = compare(mlp, mlp);
 
     (void)state;
-    assert_int_equal(d.changed, 0);
-    assert_int_equal(d.weight_count, 0);
-    diff_deinit(&d);
+    assert_int_equal(diff.changed, 0);
+    assert_int_equal(diff.weight_count, 0);
+    diff_deinit(&diff);
     /* A node more in the middle: its line, and that of its reader. */
-    d = compare(
+    diff = compare(
         mlp, "x : N,16\n w = [16,8]\n b = [8]\n h = MatMul(x, w)\n s = Add(h, b)\n t = Tanh(s)\n y = Relu(t)\n -> y");
-    assert_int_equal(count_side(&d, DIFF_B, "Tanh(s)"), 1);
-    assert_int_equal(count_side(&d, DIFF_A, "Relu(s)"), 1);
-    assert_int_equal(count_side(&d, DIFF_B, "Relu(t)"), 1);
-    assert_int_equal(d.changed, 3);
-    diff_deinit(&d);
+    assert_int_equal(count_side(&diff, DIFF_B, "Tanh(s)"), 1);
+    assert_int_equal(count_side(&diff, DIFF_A, "Relu(s)"), 1);
+    assert_int_equal(count_side(&diff, DIFF_B, "Relu(t)"), 1);
+    assert_int_equal(diff.changed, 3);
+    diff_deinit(&diff);
     /* An attribute, a shape, a weight. */
-    d = compare("x : 2,3,4\n y = Transpose(x) perm=0,2,1\n -> y", "x : 2,3,4\n y = Transpose(x) perm=1,0,2\n -> y");
-    assert_int_equal(count_side(&d, DIFF_A, "perm=[0, 2, 1]"), 1);
-    assert_int_equal(count_side(&d, DIFF_B, "perm=[1, 0, 2]"), 1);
-    diff_deinit(&d);
-    d = compare("x : 4\n w = [12] @3 1.25\n y = Relu(x)\n -> y", "x : 4\n w = [12] @3 3.25\n y = Relu(x)\n -> y");
-    assert_int_equal(d.weight_count, 1);
-    assert_string_equal(d.weights[0].name, "w");
-    assert_int_equal(d.weights[0].elements, 12);
-    assert_int_equal(d.weights[0].differing, 1);
-    assert_float_equal(d.weights[0].largest, 2.0, 1e-9);
-    assert_int_equal(d.changed, 2);
-    diff_deinit(&d);
+    diff = compare("x : 2,3,4\n y = Transpose(x) perm=0,2,1\n -> y", "x : 2,3,4\n y = Transpose(x) perm=1,0,2\n -> y");
+    assert_int_equal(count_side(&diff, DIFF_A, "perm=[0, 2, 1]"), 1);
+    assert_int_equal(count_side(&diff, DIFF_B, "perm=[1, 0, 2]"), 1);
+    diff_deinit(&diff);
+    diff = compare("x : 4\n w = [12] @3 1.25\n y = Relu(x)\n -> y", "x : 4\n w = [12] @3 3.25\n y = Relu(x)\n -> y");
+    assert_int_equal(diff.weight_count, 1);
+    assert_string_equal(diff.weights[0].name, "w");
+    assert_int_equal(diff.weights[0].elements, 12);
+    assert_int_equal(diff.weights[0].differing, 1);
+    assert_float_equal(diff.weights[0].largest, 2.0, 1e-9);
+    assert_int_equal(diff.changed, 2);
+    diff_deinit(&diff);
     /* Inside of bodies. */
-    d = compare(loops, "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
-                       "y = If(t) then:Abs(x) else:Relu(x)\n -> y");
-    assert_int_equal(count_side(&d, DIFF_A, "Neg("), 1);
-    assert_int_equal(count_side(&d, DIFF_B, "Abs("), 1);
-    assert_int_equal(d.changed, 2);
-    diff_deinit(&d);
+    diff = compare(loops, "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
+                          "y = If(t) then:Abs(x) else:Relu(x)\n -> y");
+    assert_int_equal(count_side(&diff, DIFF_A, "Neg("), 1);
+    assert_int_equal(count_side(&diff, DIFF_B, "Abs("), 1);
+    assert_int_equal(diff.changed, 2);
+    diff_deinit(&diff);
     (void)compare(NULL, NULL);
 }
 
 /* Lines of both sides, in order, are the two models: nothing is lost and nothing is made up. */
 static void test_diff_is_whole(void **state)
 {
-    struct diff d = compare(mlp, loops);
+    struct diff diff = compare(mlp, loops);
 
     (void)state;
-    for (uint32_t i = 0; i < d.part_count; i++) {
-        const diff_part *p = &d.parts[i];
+    for (uint32_t i = 0; i < diff.part_count; i++) {
+        const diff_part *part = &diff.parts[i];
 
         for (int side = 0; side < 2; side++) {
             uint32_t at = 0;
 
-            for (uint32_t t = 0; t < d.text[side].count; t++) {
-                const lines_part *of = &d.text[side].parts[t];
+            for (uint32_t t = 0; t < diff.text[side].count; t++) {
+                const lines_part *of = &diff.text[side].parts[t];
 
-                if (strcmp(of->title, p->title) != 0)
+                if (strcmp(of->title, part->title) != 0)
                     continue;
-                for (uint32_t k = 0; k < p->count; k++)
-                    if (p->lines[k].side != (side == 0 ? DIFF_B : DIFF_A))
-                        assert_string_equal(p->lines[k].text, of->lines[at++]);
+                for (uint32_t k = 0; k < part->count; k++)
+                    if (part->lines[k].side != (side == 0 ? DIFF_B : DIFF_A))
+                        assert_string_equal(part->lines[k].text, of->lines[at++]);
                 assert_int_equal(at, of->count);
             }
         }
     }
-    diff_deinit(&d);
+    diff_deinit(&diff);
     (void)compare(NULL, NULL);
 }
 
@@ -217,18 +217,18 @@ static bool has(const uint32_t *list, uint32_t count, uint32_t v)
 
 static reduce_answer ask(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status, inlay_diag *diag)
 {
-    struct oracle *o = ctx;
+    struct oracle *oracle = ctx;
 
-    if (++o->calls == o->stop_after) {
+    if (++oracle->calls == oracle->stop_after) {
         *status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
         return REDUCE_STOP;
     }
     for (uint32_t i = 1; i < count; i++)
         assert_true(list[i] > list[i - 1]);
-    if (o->together[1] > 0 && has(list, count, o->together[0]) != has(list, count, o->together[1]))
+    if (oracle->together[1] > 0 && has(list, count, oracle->together[0]) != has(list, count, oracle->together[1]))
         return REDUCE_PASSES;
-    for (uint32_t i = 0; i < o->need_count; i++)
-        if (!has(list, count, o->needed[i]))
+    for (uint32_t i = 0; i < oracle->need_count; i++)
+        if (!has(list, count, oracle->needed[i]))
             return REDUCE_PASSES;
     return REDUCE_FAILS;
 }
@@ -244,34 +244,34 @@ static void test_reduce(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t list[1000];
-    struct reduction r = all_of(list, 1000);
+    struct reduction reduction = all_of(list, 1000);
     struct oracle one = { .needed = { 617 }, .need_count = 1 }, three = { .needed = { 3, 500, 999 }, .need_count = 3 };
     struct oracle pair = { .needed = { 40 }, .need_count = 1, .together = { 40, 700 } }, stopped = { .stop_after = 3 };
 
     (void)state;
-    assert_int_equal(reduce_nodes(&r, ask, &one, &diag), INLAY_OK);
-    assert_int_equal(r.count, 1);
+    assert_int_equal(reduce_nodes(&reduction, ask, &one, &diag), INLAY_OK);
+    assert_int_equal(reduction.count, 1);
     assert_int_equal(list[0], 617);
     assert_true(one.calls < 40);
-    r = all_of(list, 1000);
-    assert_int_equal(reduce_nodes(&r, ask, &three, &diag), INLAY_OK);
-    assert_int_equal(r.count, 3);
+    reduction = all_of(list, 1000);
+    assert_int_equal(reduce_nodes(&reduction, ask, &three, &diag), INLAY_OK);
+    assert_int_equal(reduction.count, 3);
     assert_true(list[0] == 3 && list[1] == 500 && list[2] == 999);
-    r = all_of(list, 1000);
-    assert_int_equal(reduce_nodes(&r, ask, &pair, &diag), INLAY_OK);
-    assert_int_equal(r.count, 2);
+    reduction = all_of(list, 1000);
+    assert_int_equal(reduce_nodes(&reduction, ask, &pair, &diag), INLAY_OK);
+    assert_int_equal(reduction.count, 2);
     assert_true(list[0] == 40 && list[1] == 700);
     /* Stopped: what was found so far. */
-    r = all_of(list, 1000);
-    assert_int_equal(reduce_nodes(&r, ask, &stopped, &diag), INLAY_CANCELLED);
-    assert_int_equal(r.count, 250);
+    reduction = all_of(list, 1000);
+    assert_int_equal(reduce_nodes(&reduction, ask, &stopped, &diag), INLAY_CANCELLED);
+    assert_int_equal(reduction.count, 250);
     /* Out of tries. */
     three.calls = 0;
-    r = all_of(list, 1000);
-    r.most = 5;
-    assert_int_equal(reduce_nodes(&r, ask, &three, &diag), INLAY_OK);
+    reduction = all_of(list, 1000);
+    reduction.most = 5;
+    assert_int_equal(reduce_nodes(&reduction, ask, &three, &diag), INLAY_OK);
     assert_int_equal(three.calls, 5);
-    assert_true(r.count >= 3);
+    assert_true(reduction.count >= 3);
 }
 
 /* ------------------------------------------------------------------ sparsity */
@@ -280,32 +280,32 @@ static void test_sparsity(void **state)
 {
     static float data[8 * 16];
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct sparsities s = { .least = 64 };
-    struct wire w = { 0 };
-    const wire_mark g = plant_begin(&w, "2,8", 13);
-    graph_model *m;
+    struct sparsities sparsities = { .least = 64 };
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, "2,8", 13);
+    graph_model *model;
 
     (void)state;
     for (int i = 0; i < 8 * 16; i++) /* rows 4 to 7 of zeros; above, every second element and the last column */
         data[i] = i / 16 >= 4 || i % 2 == 1 ? 0 : 1 + (float)(i % 5);
-    plant_raw(&w, MW_INITIALIZER, "w", INLAY_FLOAT, "8,16", data, sizeof data);
-    plant_floats(&w, "few", "4,4", 1);
-    mw_node(&w, "MatMul", "x,w", "y");
-    plant_end(&w, g, "2,16");
-    m = load(&w);
-    assert_int_equal(sparsity_find(m, &s, &diag), INLAY_OK);
-    assert_int_equal(s.count, 1);
-    assert_int_equal(s.list[0].elements, 128);
-    assert_int_equal(s.list[0].zeros, 96);
-    assert_int_equal(s.list[0].zero_rows, 4);
-    assert_int_equal(s.list[0].zero_columns, 8);
-    assert_int_equal(s.list[0].groups, 32);
-    assert_int_equal(s.list[0].groups_2_4, 32);
-    assert_int_equal(s.list[0].blocks, 8);
-    assert_int_equal(s.list[0].zero_blocks, 4);
-    arena_deinit(&s.a);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    plant_raw(&wire, MW_INITIALIZER, "w", INLAY_FLOAT, "8,16", data, sizeof data);
+    plant_floats(&wire, "few", "4,4", 1);
+    mw_node(&wire, "MatMul", "x,w", "y");
+    plant_end(&wire, mark, "2,16");
+    model = load(&wire);
+    assert_int_equal(sparsity_find(model, &sparsities, &diag), INLAY_OK);
+    assert_int_equal(sparsities.count, 1);
+    assert_int_equal(sparsities.list[0].elements, 128);
+    assert_int_equal(sparsities.list[0].zeros, 96);
+    assert_int_equal(sparsities.list[0].zero_rows, 4);
+    assert_int_equal(sparsities.list[0].zero_columns, 8);
+    assert_int_equal(sparsities.list[0].groups, 32);
+    assert_int_equal(sparsities.list[0].groups_2_4, 32);
+    assert_int_equal(sparsities.list[0].blocks, 8);
+    assert_int_equal(sparsities.list[0].zero_blocks, 4);
+    arena_deinit(&sparsities.a);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ static char root[] = "/tmp/inlay-sys.XXXXXX";
 static void put(const char *name, const char *text)
 {
     char path[512];
-    FILE *f;
+    FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s", root, name);
     for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
@@ -23,10 +23,10 @@ static void put(const char *name, const char *text)
         (void)mkdir(path, 0777);
         *slash = '/';
     }
-    f = fopen(path, "w");
-    assert_non_null(f);
-    (void)fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs(text, file);
+    assert_int_equal(fclose(file), 0);
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
@@ -52,18 +52,18 @@ static int drop_root(void **state)
 
 static void test_nothing(void **state)
 {
-    struct energy e;
+    struct energy energy;
 
     (void)state;
-    assert_false(energy_open(&e, root, NULL));
-    assert_non_null(strstr(e.why, "powercap"));
-    assert_true(energy_read(&e) < 0);
+    assert_false(energy_open(&energy, root, NULL));
+    assert_non_null(strstr(energy.why, "powercap"));
+    assert_true(energy_read(&energy) < 0);
 }
 
 /* Two packages, of which one begins again; parts of packages do not count twice. */
 static void test_powercap(void **state)
 {
-    struct energy e;
+    struct energy energy;
 
     (void)state;
     put("powercap/intel-rapl:0/energy_uj", "1000000\n");
@@ -71,45 +71,45 @@ static void test_powercap(void **state)
     put("powercap/intel-rapl:1/energy_uj", "4000000\n");
     put("powercap/intel-rapl:1/max_energy_range_uj", "5000000\n");
     put("powercap/intel-rapl:0:0/energy_uj", "0\n");
-    assert_true(energy_open(&e, root, NULL));
-    assert_string_equal(e.source, "powercap");
-    assert_int_equal(e.count, 2);
+    assert_true(energy_open(&energy, root, NULL));
+    assert_string_equal(energy.source, "powercap");
+    assert_int_equal(energy.count, 2);
     put("powercap/intel-rapl:0/energy_uj", "2500000\n");
     put("powercap/intel-rapl:1/energy_uj", "500000\n");
     put("powercap/intel-rapl:0:0/energy_uj", "900000\n");
-    assert_float_equal(energy_read(&e), 1.5 + 1.5, 1e-9);
+    assert_float_equal(energy_read(&energy), 1.5 + 1.5, 1e-9);
     put("powercap/intel-rapl:0/energy_uj", "2600000\n");
-    assert_float_equal(energy_read(&e), 3.1, 1e-9);
+    assert_float_equal(energy_read(&energy), 3.1, 1e-9);
     put("powercap/intel-rapl:0/energy_uj", "");
-    assert_true(energy_read(&e) < 0);
-    assert_non_null(strstr(e.why, "intel-rapl:0"));
+    assert_true(energy_read(&energy) < 0);
+    assert_non_null(strstr(energy.why, "intel-rapl:0"));
 }
 
 static void test_hwmon(void **state)
 {
-    struct energy e;
+    struct energy energy;
 
     (void)state;
     put("hwmon/hwmon2/energy1_input", "70\n");
-    assert_true(energy_open(&e, root, NULL));
-    assert_string_equal(e.source, "hwmon");
+    assert_true(energy_open(&energy, root, NULL));
+    assert_string_equal(energy.source, "hwmon");
     put("hwmon/hwmon2/energy1_input", "2000070\n");
-    assert_float_equal(energy_read(&e), 2, 1e-9);
+    assert_float_equal(energy_read(&energy), 2, 1e-9);
 }
 
 static void test_command(void **state)
 {
     char command[600];
-    struct energy e;
+    struct energy energy;
 
     (void)state;
     put("meter", "12.5\n");
     (void)snprintf(command, sizeof command, "cat %s/meter", root);
-    assert_true(energy_open(&e, "/nowhere", command));
+    assert_true(energy_open(&energy, "/nowhere", command));
     put("meter", "20\n");
-    assert_float_equal(energy_read(&e), 7.5, 1e-9);
-    assert_false(energy_open(&e, "/nowhere", "echo no number"));
-    assert_non_null(strstr(e.why, "did not print"));
+    assert_float_equal(energy_read(&energy), 7.5, 1e-9);
+    assert_false(energy_open(&energy, "/nowhere", "echo no number"));
+    assert_non_null(strstr(energy.why, "did not print"));
 }
 
 /* The interval holds another mean of as many slices: of 2000 such pairs about 95 %. */
@@ -120,7 +120,7 @@ static void test_interval(void **state)
 
     (void)state;
     for (int repeat = 0; repeat < 2000; repeat++) {
-        sweep_point p[2] = { { .slices = SWEEP_SLICES }, { .slices = SWEEP_SLICES } };
+        sweep_point point[2] = { { .slices = SWEEP_SLICES }, { .slices = SWEEP_SLICES } };
 
         for (int k = 0; k < 2; k++) {
             for (int i = 0; i < SWEEP_SLICES; i++) {
@@ -130,11 +130,11 @@ static void test_interval(void **state)
                     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
                     sum += (double)(seed >> 40) / (double)(1 << 24);
                 }
-                p[k].rates[i] = 100 + 5 * (sum - 6);
+                point[k].rates[i] = 100 + 5 * (sum - 6);
             }
-            sweep_settle(&p[k]);
+            sweep_settle(&point[k]);
         }
-        held += p[1].rate >= p[0].low && p[1].rate <= p[0].high;
+        held += point[1].rate >= point[0].low && point[1].rate <= point[0].high;
     }
     assert_in_range(held, 1860, 1940);
 }
@@ -142,11 +142,11 @@ static void test_interval(void **state)
 /* Six slices that agree by chance: another process may differ all the same. */
 static void test_interval_is_never_a_point(void **state)
 {
-    sweep_point p = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };
+    sweep_point point = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };
 
     (void)state;
-    sweep_settle(&p);
-    assert_true(p.low <= 98.5 && p.high >= 101.5 && !p.noisy);
+    sweep_settle(&point);
+    assert_true(point.low <= 98.5 && point.high >= 101.5 && !point.noisy);
 }
 
 static void test_noise(void **state)

@@ -38,73 +38,73 @@ struct sum {
     int64_t count;
 };
 
-static void add_term(struct sum *s, float a, float b)
+static void add_term(struct sum *sum, float a, float b)
 {
     const double term = (double)a * (double)b;
 
-    s->exact += term;
-    s->size += fabs(term);
-    s->chain = (float)((double)s->chain + term);
-    if (++s->count % CHAIN == 0) {
-        s->plain += s->chain;
-        s->chain = 0;
+    sum->exact += term;
+    sum->size += fabs(term);
+    sum->chain = (float)((double)sum->chain + term);
+    if (++sum->count % CHAIN == 0) {
+        sum->plain += sum->chain;
+        sum->chain = 0;
     }
 }
 
-static void finish(nm_case *c, int64_t at, int64_t channel, struct sum *s)
+static void finish(nm_case *c, int64_t at, int64_t channel, struct sum *sum)
 {
-    float plain = s->plain + s->chain;
+    float plain = sum->plain + sum->chain;
     double error;
 
     if (c->bias != NULL) {
-        s->exact += (double)c->bias[channel];
-        s->size += fabs((double)c->bias[channel]);
+        sum->exact += (double)c->bias[channel];
+        sum->size += fabs((double)c->bias[channel]);
         plain += c->bias[channel];
     }
     if (c->other != NULL) {
-        s->exact += (double)c->other[at];
-        s->size += fabs((double)c->other[at]);
+        sum->exact += (double)c->other[at];
+        sum->size += fabs((double)c->other[at]);
         plain += c->other[at];
     }
     if (c->layer->ending != NM_NONE) {
-        s->exact = fmax(s->exact, 0);
+        sum->exact = fmax(sum->exact, 0);
         plain = fmaxf(plain, 0);
     }
-    c->exact[at] = s->exact;
-    c->sizes[at] = s->size;
-    error = fabs((double)plain - s->exact);
+    c->exact[at] = sum->exact;
+    c->sizes[at] = sum->size;
+    error = fabs((double)plain - sum->exact);
     if (error > 0)
-        c->plain = fmax(c->plain, error / s->size);
+        c->plain = fmax(c->plain, error / sum->size);
 }
 
 static void sum_product(nm_case *c)
 {
-    const nm_layer *l = c->layer;
+    const nm_layer *layer = c->layer;
 
-    for (int64_t r = 0; r < l->images * l->height; r++)
-        for (int64_t j = 0; j < l->out; j++) {
-            const float *w = c->w + (l->computed ? r / l->height * l->in * l->out : 0) + j;
-            struct sum s = { .exact = 0 };
+    for (int64_t r = 0; r < layer->images * layer->height; r++)
+        for (int64_t j = 0; j < layer->out; j++) {
+            const float *weights = c->w + (layer->computed ? r / layer->height * layer->in * layer->out : 0) + j;
+            struct sum sum = { .exact = 0 };
 
-            for (int64_t k = 0; k < l->in; k++)
-                add_term(&s, c->x[r * l->in + k], w[k * l->out]);
-            finish(c, r * l->out + j, j, &s);
+            for (int64_t k = 0; k < layer->in; k++)
+                add_term(&sum, c->x[r * layer->in + k], weights[k * layer->out]);
+            finish(c, r * layer->out + j, j, &sum);
         }
 }
 
-static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *s)
+static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *sum)
 {
-    const nm_layer *l = c->layer;
-    const int64_t in = l->in / l->group, first = o / (l->out / l->group) * in;
+    const nm_layer *layer = c->layer;
+    const int64_t in = layer->in / layer->group, first = o / (layer->out / layer->group) * in;
 
     for (int64_t i = 0; i < in; i++)
-        for (int64_t t = 0; t < l->kernel * l->kernel; t++) {
-            const int64_t y = row * l->stride + t / l->kernel * l->dilation - l->pad;
-            const int64_t x = column * l->stride + t % l->kernel * l->dilation - l->pad;
+        for (int64_t t = 0; t < layer->kernel * layer->kernel; t++) {
+            const int64_t y = row * layer->stride + t / layer->kernel * layer->dilation - layer->pad;
+            const int64_t x = column * layer->stride + t % layer->kernel * layer->dilation - layer->pad;
 
-            if (y >= 0 && y < l->height && x >= 0 && x < l->width)
-                add_term(s, c->x[((image * l->in + first + i) * l->height + y) * l->width + x],
-                         c->w[(o * in + i) * l->kernel * l->kernel + t]);
+            if (y >= 0 && y < layer->height && x >= 0 && x < layer->width)
+                add_term(sum, c->x[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
+                         c->w[(o * in + i) * layer->kernel * layer->kernel + t]);
         }
 }
 
@@ -114,47 +114,47 @@ static void sum_windows(nm_case *c)
 
     for (int64_t at = 0; at < c->y_count; at++) {
         const int64_t o = at / pixels % c->layer->out;
-        struct sum s = { .exact = 0 };
+        struct sum sum = { .exact = 0 };
 
-        sum_window(c, at / pixels / c->layer->out, o, at % pixels / c->y_width, at % c->y_width, &s);
-        finish(c, at, o, &s);
+        sum_window(c, at / pixels / c->layer->out, o, at % pixels / c->y_width, at % c->y_width, &sum);
+        finish(c, at, o, &sum);
     }
 }
 
 /* ------------------------------------------------------------------ a case */
 
-void nm_case_init(nm_case *c, const nm_layer *l, const nm_kind *kind)
+void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind)
 {
-    const int64_t taps = l->kernel * l->kernel;
+    const int64_t taps = layer->kernel * layer->kernel;
     double (*const add)(nm_place) = kind->integers ? whole : nm_noise;
 
-    *c = (nm_case){ .layer = l, .kind = kind };
-    if (l->product) {
-        c->terms = l->in;
-        c->x_count = l->images * l->height * l->in;
-        c->w_count = (l->computed ? l->images : 1) * l->in * l->out;
-        c->y_count = l->images * l->height * l->out;
-        c->x = draw_tensor(11, l->images * l->height, l->in, 1, l->in, kind->x);
-        c->w = draw_tensor(12, c->w_count / l->in / l->out, l->in, l->out, l->in, kind->w);
+    *c = (nm_case){ .layer = layer, .kind = kind };
+    if (layer->product) {
+        c->terms = layer->in;
+        c->x_count = layer->images * layer->height * layer->in;
+        c->w_count = (layer->computed ? layer->images : 1) * layer->in * layer->out;
+        c->y_count = layer->images * layer->height * layer->out;
+        c->x = draw_tensor(11, layer->images * layer->height, layer->in, 1, layer->in, kind->x);
+        c->w = draw_tensor(12, c->w_count / layer->in / layer->out, layer->in, layer->out, layer->in, kind->w);
     } else {
-        const int64_t reach = (l->kernel - 1) * l->dilation + 1, in = l->in / l->group;
+        const int64_t reach = (layer->kernel - 1) * layer->dilation + 1, in = layer->in / layer->group;
 
-        c->y_height = (l->height + 2 * l->pad - reach) / l->stride + 1;
-        c->y_width = (l->width + 2 * l->pad - reach) / l->stride + 1;
+        c->y_height = (layer->height + 2 * layer->pad - reach) / layer->stride + 1;
+        c->y_width = (layer->width + 2 * layer->pad - reach) / layer->stride + 1;
         c->terms = in * taps;
-        c->x_count = l->images * l->in * l->height * l->width;
-        c->w_count = l->out * in * taps;
-        c->y_count = l->images * l->out * c->y_height * c->y_width;
-        c->x = draw_tensor(11, l->images, l->in, l->height * l->width, in, kind->x);
-        c->w = draw_tensor(12, l->out, in, taps, in, kind->w);
+        c->x_count = layer->images * layer->in * layer->height * layer->width;
+        c->w_count = layer->out * in * taps;
+        c->y_count = layer->images * layer->out * c->y_height * c->y_width;
+        c->x = draw_tensor(11, layer->images, layer->in, layer->height * layer->width, in, kind->x);
+        c->w = draw_tensor(12, layer->out, in, taps, in, kind->w);
     }
-    if (l->ending == NM_BIAS_RELU)
-        c->bias = draw_tensor(13, 1, l->out, 1, l->out, add);
-    if (l->ending == NM_RESIDUAL)
+    if (layer->ending == NM_BIAS_RELU)
+        c->bias = draw_tensor(13, 1, layer->out, 1, layer->out, add);
+    if (layer->ending == NM_RESIDUAL)
         c->other = draw_tensor(14, 1, 1, c->y_count, 1, add);
     c->exact = take(c->y_count, sizeof *c->exact);
     c->sizes = take(c->y_count, sizeof *c->sizes);
-    (l->product ? sum_product : sum_windows)(c);
+    (layer->product ? sum_product : sum_windows)(c);
 }
 
 void nm_case_deinit(nm_case *c)
@@ -168,14 +168,14 @@ void nm_case_deinit(nm_case *c)
     *c = (nm_case){ 0 };
 }
 
-double nm_case_error(const nm_case *c, const float *y, double factor)
+double nm_case_error(const nm_case *c, const float *output, double factor)
 {
     const double eps = FLT_EPSILON / 2.0, least = (double)c->terms * FLT_TRUE_MIN / 2;
     const double allowed = fmax(factor * eps * sqrt((double)c->terms), 4 * c->plain);
     double worst = 0;
 
     for (int64_t i = 0; i < c->y_count; i++) {
-        const double off = fabs((double)y[i] - c->exact[i]);
+        const double off = fabs((double)output[i] - c->exact[i]);
 
         if (c->kind->integers && off > 0)
             return INFINITY;
@@ -187,134 +187,136 @@ double nm_case_error(const nm_case *c, const float *y, double factor)
 
 /* ------------------------------------------------------------------ the model */
 
-static void write_tensor(struct wire *w, const char *name, uint32_t rank, const int64_t *dims, const float *data,
+static void write_tensor(struct wire *wire, const char *name, uint32_t rank, const int64_t *dims, const float *data,
                          int64_t step)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     int64_t count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    mw_tensor_head(w, name, INLAY_FLOAT, rank, dims);
+    mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++) /* step > 1: a matrix [step of it][rest], turned */
-        wire_float(w, 4, data[step > 1 ? i % (count / step) * step + i / (count / step) : i]);
-    wire_end(w, t);
+        wire_float(wire, 4, data[step > 1 ? i % (count / step) * step + i / (count / step) : i]);
+    wire_end(wire, mark);
 }
 
-static void x_shape(const nm_layer *l, char *text, size_t bytes)
+static void x_shape(const nm_layer *layer, char *text, size_t bytes)
 {
-    if (!l->product)
-        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)l->images, (int)l->in, (int)l->height, (int)l->width);
-    else if (l->turned)
-        (void)snprintf(text, bytes, "%d,%d", (int)(l->images * l->height), (int)l->in);
+    if (!layer->product)
+        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->height,
+                       (int)layer->width);
+    else if (layer->turned)
+        (void)snprintf(text, bytes, "%d,%d", (int)(layer->images * layer->height), (int)layer->in);
     else
-        (void)snprintf(text, bytes, "%d,%d,%d", (int)l->images, (int)l->height, (int)l->in);
+        (void)snprintf(text, bytes, "%d,%d,%d", (int)layer->images, (int)layer->height, (int)layer->in);
 }
 
 static void y_shape(const nm_case *c, char *text, size_t bytes)
 {
-    const nm_layer *l = c->layer;
+    const nm_layer *layer = c->layer;
 
-    if (!l->product)
-        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)l->images, (int)l->out, (int)c->y_height, (int)c->y_width);
-    else if (l->turned)
-        (void)snprintf(text, bytes, "%d,%d", (int)(l->images * l->height), (int)l->out);
+    if (!layer->product)
+        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)layer->images, (int)layer->out, (int)c->y_height,
+                       (int)c->y_width);
+    else if (layer->turned)
+        (void)snprintf(text, bytes, "%d,%d", (int)(layer->images * layer->height), (int)layer->out);
     else
-        (void)snprintf(text, bytes, "%d,%d,%d", (int)l->images, (int)l->height, (int)l->out);
+        (void)snprintf(text, bytes, "%d,%d,%d", (int)layer->images, (int)layer->height, (int)layer->out);
 }
 
 /* q: a copy of x. */
-static void write_copy(const nm_layer *l, struct wire *w)
+static void write_copy(const nm_layer *layer, struct wire *wire)
 {
-    const int64_t in = l->in / l->copies, dims[] = { l->in, in, 3, 3 }, ones[] = { 1, 1, 1, 1 };
-    float *weights = take(l->in * in * 9, sizeof *weights);
-    wire_mark n = mw_node_begin(w, "Conv", "x,v", "q");
+    const int64_t in = layer->in / layer->copies, dims[] = { layer->in, in, 3, 3 }, ones[] = { 1, 1, 1, 1 };
+    float *weights = take(layer->in * in * 9, sizeof *weights);
+    wire_mark mark = mw_node_begin(wire, "Conv", "x,v", "q");
 
-    rig_attr_ints(w, "pads", 4, ones);
-    rig_attr_int(w, "group", l->copies);
-    wire_end(w, n);
-    for (int64_t o = 0; o < l->in; o++)
+    rig_attr_ints(wire, "pads", 4, ones);
+    rig_attr_int(wire, "group", layer->copies);
+    wire_end(wire, mark);
+    for (int64_t o = 0; o < layer->in; o++)
         weights[(o * in + o % in) * 9 + 4] = 1;
-    write_tensor(w, "v", 4, dims, weights, 1);
+    write_tensor(wire, "v", 4, dims, weights, 1);
     free(weights);
 }
 
-static void write_conv(const nm_case *c, struct wire *w, const char *result)
+static void write_conv(const nm_case *c, struct wire *wire, const char *result)
 {
-    const nm_layer *l = c->layer;
-    const int64_t dims[] = { l->out, l->in / l->group, l->kernel, l->kernel },
-                  pads[] = { l->pad, l->pad, l->pad, l->pad };
-    const int64_t strides[] = { l->stride, l->stride }, dilations[] = { l->dilation, l->dilation };
+    const nm_layer *layer = c->layer;
+    const int64_t dims[] = { layer->out, layer->in / layer->group, layer->kernel, layer->kernel },
+                  pads[] = { layer->pad, layer->pad, layer->pad, layer->pad };
+    const int64_t strides[] = { layer->stride, layer->stride }, dilations[] = { layer->dilation, layer->dilation };
     char inputs[8];
-    wire_mark n;
+    wire_mark mark;
 
-    if (l->copies > 0)
-        write_copy(l, w);
-    (void)snprintf(inputs, sizeof inputs, "%s,w%s", l->copies > 0 ? "q" : "x", c->bias != NULL ? ",b" : "");
-    n = mw_node_begin(w, "Conv", inputs, result);
-    rig_attr_ints(w, "strides", 2, strides);
-    rig_attr_ints(w, "dilations", 2, dilations);
-    rig_attr_ints(w, "pads", 4, pads);
-    rig_attr_int(w, "group", l->group);
-    wire_end(w, n);
-    write_tensor(w, "w", 4, dims, c->w, 1);
+    if (layer->copies > 0)
+        write_copy(layer, wire);
+    (void)snprintf(inputs, sizeof inputs, "%s,w%s", layer->copies > 0 ? "q" : "x", c->bias != NULL ? ",b" : "");
+    mark = mw_node_begin(wire, "Conv", inputs, result);
+    rig_attr_ints(wire, "strides", 2, strides);
+    rig_attr_ints(wire, "dilations", 2, dilations);
+    rig_attr_ints(wire, "pads", 4, pads);
+    rig_attr_int(wire, "group", layer->group);
+    wire_end(wire, mark);
+    write_tensor(wire, "w", 4, dims, c->w, 1);
 }
 
-static void write_product(const nm_case *c, struct wire *w, const char *result)
+static void write_product(const nm_case *c, struct wire *wire, const char *result)
 {
-    const nm_layer *l = c->layer;
-    const int64_t dims[] = { l->in, l->out }, turned[] = { l->out, l->in };
+    const nm_layer *layer = c->layer;
+    const int64_t dims[] = { layer->in, layer->out }, turned[] = { layer->out, layer->in };
 
-    if (l->turned)
-        rig_node_int(w, "Gemm", c->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
+    if (layer->turned)
+        rig_node_int(wire, "Gemm", c->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
     else if (c->bias != NULL) {
-        mw_node(w, "MatMul", "x,w", "p");
-        mw_node(w, "Add", "p,b", result);
+        mw_node(wire, "MatMul", "x,w", "p");
+        mw_node(wire, "Add", "p,b", result);
     } else
-        mw_node(w, "MatMul", "x,w", result);
-    if (!l->computed)
-        write_tensor(w, "w", 2, l->turned ? turned : dims, c->w, l->turned ? l->out : 1);
+        mw_node(wire, "MatMul", "x,w", result);
+    if (!layer->computed)
+        write_tensor(wire, "w", 2, layer->turned ? turned : dims, c->w, layer->turned ? layer->out : 1);
 }
 
-void nm_case_model(const nm_case *c, struct wire *w)
+void nm_case_model(const nm_case *c, struct wire *wire)
 {
-    const nm_layer *l = c->layer;
-    wire_mark g = mw_begin(w, 8, 17);
+    const nm_layer *layer = c->layer;
+    wire_mark mark = mw_begin(wire, 8, 17);
     char shape[64];
 
-    x_shape(l, shape, sizeof shape);
-    mw_value(w, MW_INPUT, "x", RIG_FLOAT, shape);
-    if (l->computed) {
-        (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)l->images, (int)l->in, (int)l->out);
-        mw_value(w, MW_INPUT, "w", RIG_FLOAT, shape);
+    x_shape(layer, shape, sizeof shape);
+    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, shape);
+    if (layer->computed) {
+        (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->out);
+        mw_value(wire, MW_INPUT, "w", RIG_FLOAT, shape);
     }
-    (l->product ? write_product : write_conv)(c, w, l->ending == NM_NONE ? "y" : "k");
+    (layer->product ? write_product : write_conv)(c, wire, layer->ending == NM_NONE ? "y" : "k");
     if (c->bias != NULL)
-        write_tensor(w, "b", 1, &l->out, c->bias, 1);
+        write_tensor(wire, "b", 1, &layer->out, c->bias, 1);
     y_shape(c, shape, sizeof shape);
     if (c->other != NULL) {
-        mw_value(w, MW_INPUT, "r", RIG_FLOAT, shape);
-        mw_node(w, "Add", "k,r", "a");
+        mw_value(wire, MW_INPUT, "r", RIG_FLOAT, shape);
+        mw_node(wire, "Add", "k,r", "a");
     }
-    if (l->ending != NM_NONE)
-        mw_node(w, "Relu", c->other != NULL ? "a" : "k", "y");
-    mw_value(w, MW_OUTPUT, "y", RIG_FLOAT, shape);
-    wire_end(w, g);
+    if (layer->ending != NM_NONE)
+        mw_node(wire, "Relu", c->other != NULL ? "a" : "k", "y");
+    mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, shape);
+    wire_end(wire, mark);
 }
 
-void nm_case_feed(const nm_case *c, struct rig *r)
+void nm_case_feed(const nm_case *c, struct rig *rig)
 {
-    const nm_layer *l = c->layer;
+    const nm_layer *layer = c->layer;
     uint32_t input = 0;
     char shape[64];
 
-    x_shape(l, shape, sizeof shape);
-    rig_floats(r, input++, shape, c->x);
-    if (l->computed) {
-        (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)l->images, (int)l->in, (int)l->out);
-        rig_floats(r, input++, shape, c->w);
+    x_shape(layer, shape, sizeof shape);
+    rig_floats(rig, input++, shape, c->x);
+    if (layer->computed) {
+        (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->out);
+        rig_floats(rig, input++, shape, c->w);
     }
     y_shape(c, shape, sizeof shape);
     if (c->other != NULL)
-        rig_floats(r, input, shape, c->other);
+        rig_floats(rig, input, shape, c->other);
 }

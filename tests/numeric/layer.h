@@ -34,11 +34,11 @@ typedef struct nm_case {
 void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind);
 void nm_case_deinit(nm_case *c);
 
-/* The model, with inputs x, w if computed, other if there is one. */
-void nm_case_model(const nm_case *c, struct wire *w);
-void nm_case_feed(const nm_case *c, struct rig *r);
+/* The model, with inputs x, wire if computed, other if there is one. */
+void nm_case_model(const nm_case *c, struct wire *wire);
+void nm_case_feed(const nm_case *c, struct rig *rig);
 
-/* The worst error of results y, beside what `factor` * eps * sqrt(terms) or four times a plain sum's allow: at most 1
- * where they are right. Integers that are not exact are infinitely wrong. */
-double nm_case_error(const nm_case *c, const float *y, double factor);
+/* The worst error of results output, beside what `factor` * eps * sqrt(terms) or four times a plain sum's allow: at
+ * most 1 where they are right. Integers that are not exact are infinitely wrong. */
+double nm_case_error(const nm_case *c, const float *output, double factor);
 #endif

@@ -56,7 +56,7 @@ static int drop_cases(void **state)
 }
 
 /* The kernel that a layer runs by; KN_COUNT: it has no choice. */
-static uint32_t kernel_of(const struct rig *r)
+static uint32_t kernel_of(const struct rig *rig)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     static const char before[] = "\"kernel\": {\"name\": \"";
@@ -64,15 +64,15 @@ static uint32_t kernel_of(const struct rig *r)
     uint32_t kernel = KN_COUNT;
     char name[32] = "";
     const char *at;
-    struct told t = { 0 };
+    struct told told = { 0 };
 
-    if (inlay_session_explain_ex(r->session, &how, told_keep, &t, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig->session, &how, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    for (at = t.data; (at = strstr(at, before)) != NULL;) { /* the last is the layer's */
+    for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last is the layer's */
         at += sizeof before - 1;
         kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kn_find(name) : KN_COUNT;
     }
-    told_free(&t);
+    told_free(&told);
     return kernel;
 }
 
@@ -80,22 +80,23 @@ static uint32_t kernel_of(const struct rig *r)
 static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_count, const char *precision,
                        double bound)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     uint32_t ran;
     double error;
-    struct rig r;
+    struct rig rig;
 
-    nm_case_model(c, &w);
-    r = rig_open(&w, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
-                                            thread_count, "precision", precision, REGION ".kernel", kernel, NULL });
-    ran = kernel_of(&r);
-    nm_case_feed(c, &r);
-    rig_run(&r);
-    error = nm_case_error(c, inlay_value_data(inlay_context_output(r.context, 0)), bound);
+    nm_case_model(c, &wire);
+    rig =
+        rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
+                                               thread_count, "precision", precision, REGION ".kernel", kernel, NULL });
+    ran = kernel_of(&rig);
+    nm_case_feed(c, &rig);
+    rig_run(&rig);
+    error = nm_case_error(c, inlay_value_data(inlay_context_output(rig.context, 0)), bound);
     if (!(error <= 1))
         fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", c->layer->name,
                  c->kind->name, precision, ran < KN_COUNT ? kn_kernels[ran].name : "-", thread_count, error);
-    rig_close(&r);
+    rig_close(&rig);
     return ran;
 }
 

@@ -71,8 +71,8 @@ static void test_layouts(void **state)
 
     (void)state;
     for (int round = 0; round < 300; round++) {
-        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-            const uint32_t rank = rows[r].rank;
+        for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+            const uint32_t rank = rows[row].rank;
             dnnl_dims_t dims = { 0 };
             their_layout theirs;
             rg_md ours, last;
@@ -82,8 +82,8 @@ static void test_layouts(void **state)
                 dims[d] = draw(&seed);
                 empty |= dims[d] == 0;
             }
-            assert_true(their_tag(rows[r].tag, rank, dims, &theirs));
-            assert_true(rg_md_blocks(&ours, rank, dims, rows[r].text));
+            assert_true(their_tag(rows[row].tag, rank, dims, &theirs));
+            assert_true(rg_md_blocks(&ours, rank, dims, rows[row].text));
             if (empty) {
                 assert_true(rg_md_bytes(&ours) == 0 && theirs.bytes == 0);
                 continue;
@@ -111,17 +111,17 @@ static void test_descriptors(void **state)
     dn_in_use = &dn_onednn;
     assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 300; round++) {
-        const size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
+        const size_t row = (size_t)round % (sizeof rows / sizeof rows[0]);
         dn_description pd = NULL;
         dnnl_dims_t dims = { 0 };
         rg_md plain, md, back;
 
-        for (uint32_t d = 0; d < rows[r].rank; d++)
+        for (uint32_t d = 0; d < rows[row].rank; d++)
             do
                 dims[d] = draw(&seed);
             while (dims[d] == 0);
-        rg_md_plain(&plain, rows[r].rank, dims);
-        assert_true(rg_md_blocks(&md, rows[r].rank, dims, rows[r].text));
+        rg_md_plain(&plain, rows[row].rank, dims);
+        assert_true(rg_md_blocks(&md, rows[row].rank, dims, rows[row].text));
         assert_int_equal(dn_describe_reorder(engine, &plain, &md, &pd), DN_SUCCESS);
         assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_SRC, &back), &plain));
         assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_DST, &back), &md));
@@ -142,18 +142,18 @@ static void test_copies(void **state)
     dn_in_use = &dn_onednn;
     assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
     for (int round = 0; round < 150; round++) {
-        size_t r = (size_t)round % (sizeof rows / sizeof rows[0]);
+        size_t row = (size_t)round % (sizeof rows / sizeof rows[0]);
         dnnl_dims_t dims = { 0 };
         size_t plain_bytes, bytes;
         char *source, *ours, *theirs;
         rg_md plain, md;
 
-        for (uint32_t d = 0; d < rows[r].rank; d++)
+        for (uint32_t d = 0; d < rows[row].rank; d++)
             do
                 dims[d] = draw(&seed);
-            while (dims[d] == 0 || (rows[r].rank > 3 && dims[d] > 17));
-        rg_md_plain(&plain, rows[r].rank, dims);
-        assert_true(rg_md_blocks(&md, rows[r].rank, dims, rows[r].text));
+            while (dims[d] == 0 || (rows[row].rank > 3 && dims[d] > 17));
+        rg_md_plain(&plain, rows[row].rank, dims);
+        assert_true(rg_md_blocks(&md, rows[row].rank, dims, rows[row].text));
         plain_bytes = rg_md_bytes(&plain);
         bytes = rg_md_bytes(&md);
         source = malloc(plain_bytes + 1);

@@ -2,31 +2,31 @@
 #include "region_models.h"
 #include <math.h>
 
-static struct rig open_with(const struct wire *w, const char *providers, const char *precision)
+static struct rig open_with(const struct wire *wire, const char *providers, const char *precision)
 {
-    return model_open(w, (const char *const[]){ "providers", providers, "precision", precision, NULL });
+    return model_open(wire, (const char *const[]){ "providers", providers, "precision", precision, NULL });
 }
 
 /* The root of the mean square of the error, in units of that of the result. */
 static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, const int64_t *dims, uint64_t seed)
 {
     const inlay_value *a, *b;
-    struct dice d = { seed };
-    inlay_value *x = NULL;
+    struct dice dice = { seed };
+    inlay_value *value = NULL;
     double error = 0, size = 0;
 
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &x, NULL), INLAY_OK);
-    for (int64_t i = 0; i < inlay_value_count(x); i++)
-        ((float *)inlay_value_data(x))[i] = roll_float(&d);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        ((float *)inlay_value_data(value))[i] = roll_float(&dice);
     for (int i = 0; i < 2; i++) {
-        struct rig *r = i == 0 ? ours : theirs;
+        struct rig *rig = i == 0 ? ours : theirs;
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
-        if (inlay_context_run(r->context, NULL, &diag) != INLAY_OK)
+        assert_int_equal(inlay_context_set_input(rig->context, 0, value, &diag), INLAY_OK);
+        if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
     }
-    inlay_value_unref(x);
+    inlay_value_unref(value);
     a = inlay_context_output(ours->context, 0);
     b = inlay_context_output(theirs->context, 0);
     assert_int_equal(inlay_value_count(a), inlay_value_count(b));
@@ -39,31 +39,32 @@ static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, cons
     return sqrt(error / (size + 1e-6));
 }
 
-static void check(region_model *m, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims,
+static void check(region_model *model, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims,
                   double most)
 {
     struct rig ours, theirs;
     double d;
 
-    assert_false(m->w.failed);
-    ours = open_with(&m->w, "onednn,reference", precision);
-    theirs = open_with(&m->w, "reference", "f32");
+    assert_false(model->w.failed);
+    ours = open_with(&model->w, "onednn,reference", precision);
+    theirs = open_with(&model->w, "reference", "f32");
     d = distance(&ours, &theirs, rank, dims, seed);
     if (!(d <= most))
         fail_msg("model %llu, %s: off by %g", (unsigned long long)seed, precision, d);
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&m->w);
+    wire_deinit(&model->w);
 }
 
 static void sequences(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        region_model m;
+        region_model model;
 
-        write_sequence_model(&m, seed, 1 + seed % 5);
-        check(&m, seed, seed % 4 ? "reduced" : "strict", 3, (const int64_t[]){ 2, 19, WIDTH }, seed % 4 ? 2e-2 : 1e-6);
+        write_sequence_model(&model, seed, 1 + seed % 5);
+        check(&model, seed, seed % 4 ? "reduced" : "strict", 3, (const int64_t[]){ 2, 19, WIDTH },
+              seed % 4 ? 2e-2 : 1e-6);
     }
 }
 
@@ -71,11 +72,11 @@ static void images(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        region_model m;
+        region_model model;
         int64_t channels;
 
-        write_image_model(&m, seed, 2 + seed % 5, &channels);
-        check(&m, seed, seed % 4 ? "reduced" : "strict", 4, (const int64_t[]){ 2, channels, 13, 9 },
+        write_image_model(&model, seed, 2 + seed % 5, &channels);
+        check(&model, seed, seed % 4 ? "reduced" : "strict", 4, (const int64_t[]){ 2, channels, 13, 9 },
               seed % 4 ? 3e-2 : 1e-6);
     }
 }
@@ -84,13 +85,13 @@ static void images(void **state)
 static void names(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
+    inlay_options *options = NULL;
 
     (void)state;
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "precision", "half", &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "precision", "half", &diag), INLAY_INVALID_ARGUMENT);
     assert_string_equal(diag.text, "option precision: 'half' is none of strict, f32, fast, reduced");
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
 }
 
 int main(void)

@@ -5,45 +5,47 @@ struct convolution {
     int64_t channels, kernel, side, group;
 };
 
-static void write_convolution(region_model *m, const struct convolution *c)
+static void write_convolution(region_model *model, const struct convolution *convolution)
 {
-    const int64_t weights[] = { c->channels, c->channels / c->group, c->kernel, c->kernel };
-    const int64_t pads[] = { c->kernel / 2, c->kernel / 2, c->kernel / 2, c->kernel / 2 };
-    wire_mark g = mw_begin(&m->w, 8, 17), n;
+    const int64_t weights[] = { convolution->channels, convolution->channels / convolution->group, convolution->kernel,
+                                convolution->kernel };
+    const int64_t pads[] = { convolution->kernel / 2, convolution->kernel / 2, convolution->kernel / 2,
+                             convolution->kernel / 2 };
+    wire_mark mark = mw_begin(&model->w, 8, 17), n;
     char inputs[48], shape[48];
 
-    (void)snprintf(shape, sizeof shape, "1,%lld,%lld,%lld", (long long)c->channels, (long long)c->side,
-                   (long long)c->side);
-    mw_value(&m->w, MW_INPUT, "x", RIG_FLOAT, shape);
-    (void)snprintf(inputs, sizeof inputs, "x,%s", model_constant(m, 4, weights, 0.1f, 0));
-    n = mw_node_begin(&m->w, "Conv", inputs, "y");
-    rig_attr_ints(&m->w, "pads", 4, pads);
-    rig_attr_int(&m->w, "group", c->group);
-    wire_end(&m->w, n);
-    mw_value(&m->w, MW_OUTPUT, "y", RIG_FLOAT, shape);
-    wire_end(&m->w, g);
+    (void)snprintf(shape, sizeof shape, "1,%lld,%lld,%lld", (long long)convolution->channels,
+                   (long long)convolution->side, (long long)convolution->side);
+    mw_value(&model->w, MW_INPUT, "x", RIG_FLOAT, shape);
+    (void)snprintf(inputs, sizeof inputs, "x,%s", model_constant(model, 4, weights, 0.1f, 0));
+    n = mw_node_begin(&model->w, "Conv", inputs, "y");
+    rig_attr_ints(&model->w, "pads", 4, pads);
+    rig_attr_int(&model->w, "group", convolution->group);
+    wire_end(&model->w, n);
+    mw_value(&model->w, MW_OUTPUT, "y", RIG_FLOAT, shape);
+    wire_end(&model->w, mark);
 }
 
 /* The time that the provider predicts for a run on one thread, by its own model: nothing has been measured. */
-static double price(const struct convolution *c, const char *providers)
+static double price(const struct convolution *convolution, const char *providers)
 {
-    const int64_t dims[] = { 1, c->channels, c->side, c->side };
+    const int64_t dims[] = { 1, convolution->channels, convolution->side, convolution->side };
     inlay_plan_info plan = { .struct_size = sizeof plan };
-    region_model m = { .d = { 1 } };
+    region_model model = { .d = { 1 } };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *x = NULL;
-    struct rig r;
+    inlay_value *value = NULL;
+    struct rig rig;
 
-    write_convolution(&m, c);
-    r = model_open(&m.w, (const char *const[]){ "providers", providers, "intra_threads", "1", NULL });
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, dims, &x, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(r.context, 0, x, &diag), INLAY_OK);
-    if (inlay_context_run(r.context, NULL, &diag) != INLAY_OK)
+    write_convolution(&model, convolution);
+    rig = model_open(&model.w, (const char *const[]){ "providers", providers, "intra_threads", "1", NULL });
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, dims, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, value, &diag), INLAY_OK);
+    if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    inlay_value_unref(x);
-    assert_int_equal(inlay_context_plan(r.context, &plan), INLAY_OK);
-    rig_close(&r);
-    wire_deinit(&m.w);
+    inlay_value_unref(value);
+    assert_int_equal(inlay_context_plan(rig.context, &plan), INLAY_OK);
+    rig_close(&rig);
+    wire_deinit(&model.w);
     return plan.predicted_ns;
 }
 

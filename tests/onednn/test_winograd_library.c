@@ -12,10 +12,10 @@ struct row {
 };
 
 /* The layout that oneDNN wants for such a convolution; false: no Winograd for it on this CPU. */
-static bool wanted(const rg_state *state, const struct row *r, rg_md *out)
+static bool wanted(const rg_state *state, const struct row *row, rg_md *out)
 {
-    const int64_t x_dims[] = { 1, r->in, r->side, r->side }, y_dims[] = { 1, r->out, r->side, r->side };
-    const int64_t w_dims[] = { r->out, r->in, 3, 3 };
+    const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
+    const int64_t w_dims[] = { row->out, row->in, 3, 3 };
     dn_op desc = { .kind = DN_CONVOLUTION,
                    .alg = DN_CONVOLUTION_WINOGRAD,
                    .strides = { 1, 1 },
@@ -34,9 +34,9 @@ static bool wanted(const rg_state *state, const struct row *r, rg_md *out)
     return there && out->kind == RG_OPAQUE;
 }
 
-static void compare(const rg_state *state, const struct row *r, const rg_md *md)
+static void compare(const rg_state *state, const struct row *row, const rg_md *md)
 {
-    const int64_t dims[] = { r->out, r->in, 3, 3 };
+    const int64_t dims[] = { row->out, row->in, 3, 3 };
     size_t bytes = rg_md_bytes(md), worst_at = 0;
     float *theirs = NULL, *ours = NULL, *source, worst = 0;
     char *odd;
@@ -62,7 +62,7 @@ static void compare(const rg_state *state, const struct row *r, const rg_md *md)
         }
     }
     if (!(worst <= 1e-6f))
-        fail_msg("%lldx%lld: element %zu is %g, not %g", (long long)r->out, (long long)r->in, worst_at,
+        fail_msg("%lldx%lld: element %zu is %g, not %g", (long long)row->out, (long long)row->in, worst_at,
                  (double)ours[worst_at], (double)theirs[worst_at]);
     free(source);
     free(odd);

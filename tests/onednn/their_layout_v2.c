@@ -5,15 +5,15 @@
 
 static bool read(dnnl_status_t code, const dnnl_memory_desc_t *desc, their_layout *out)
 {
-    const dnnl_blocking_desc_t *b = &desc->format_desc.blocking;
+    const dnnl_blocking_desc_t *desc_t = &desc->format_desc.blocking;
 
     if (code != dnnl_success)
         return false;
-    memcpy(out->strides, b->strides, sizeof out->strides);
+    memcpy(out->strides, desc_t->strides, sizeof out->strides);
     memcpy(out->padded_dims, desc->padded_dims, sizeof out->padded_dims);
-    memcpy(out->inner_blks, b->inner_blks, sizeof out->inner_blks);
-    memcpy(out->inner_idxs, b->inner_idxs, sizeof out->inner_idxs);
-    out->inner_nblks = b->inner_nblks;
+    memcpy(out->inner_blks, desc_t->inner_blks, sizeof out->inner_blks);
+    memcpy(out->inner_idxs, desc_t->inner_idxs, sizeof out->inner_idxs);
+    out->inner_nblks = desc_t->inner_nblks;
     out->bytes = dnnl_memory_desc_get_size(desc);
     return true;
 }

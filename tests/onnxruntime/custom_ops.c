@@ -28,16 +28,17 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context)
     int64_t dims[8];
     size_t rank, count;
     void *from, *to;
-    OrtStatus *s;
+    OrtStatus *status;
 
-    if ((s = api->KernelContext_GetInput(context, 0, &in)) != NULL ||
-        (s = api->GetTensorTypeAndShape(in, &info)) != NULL || (s = api->GetDimensionsCount(info, &rank)) != NULL ||
-        (s = api->GetDimensions(info, dims, rank)) != NULL ||
-        (s = api->GetTensorShapeElementCount(info, &count)) != NULL ||
-        (s = api->KernelContext_GetOutput(context, 0, dims, rank, &out)) != NULL ||
-        (s = api->GetTensorMutableData((OrtValue *)(uintptr_t)in, &from)) != NULL ||
-        (s = api->GetTensorMutableData(out, &to)) != NULL)
-        return s;
+    if ((status = api->KernelContext_GetInput(context, 0, &in)) != NULL ||
+        (status = api->GetTensorTypeAndShape(in, &info)) != NULL ||
+        (status = api->GetDimensionsCount(info, &rank)) != NULL ||
+        (status = api->GetDimensions(info, dims, rank)) != NULL ||
+        (status = api->GetTensorShapeElementCount(info, &count)) != NULL ||
+        (status = api->KernelContext_GetOutput(context, 0, dims, rank, &out)) != NULL ||
+        (status = api->GetTensorMutableData((OrtValue *)(uintptr_t)in, &from)) != NULL ||
+        (status = api->GetTensorMutableData(out, &to)) != NULL)
+        return status;
     api->ReleaseTensorTypeAndShapeInfo(info);
     for (size_t i = 0; i < count; i++)
         ((float *)to)[i] = ((float *)from)[i] * *(float *)kernel;
@@ -104,13 +105,13 @@ __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOp
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
 {
     static OrtCustomOpDomain *domain;
-    OrtStatus *s = NULL;
+    OrtStatus *status = NULL;
 
     api = base->GetApi(16);
     if (domain == NULL) { /* one for all sessions, which the library keeps */
-        s = api->CreateCustomOpDomain("test.library", &domain);
-        if (s == NULL)
-            s = api->CustomOpDomain_Add(domain, &scale);
+        status = api->CreateCustomOpDomain("test.library", &domain);
+        if (status == NULL)
+            status = api->CustomOpDomain_Add(domain, &scale);
     }
-    return s != NULL ? s : api->AddCustomOpDomain(options, domain);
+    return status != NULL ? status : api->AddCustomOpDomain(options, domain);
 }

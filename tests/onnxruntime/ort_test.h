@@ -98,11 +98,11 @@ static inline OrtValue *tensor(int type, const int64_t *dims, size_t rank, void 
     return value;
 }
 
-static inline OrtSession *session_of(const struct wire *w, const OrtSessionOptions *options)
+static inline OrtSession *session_of(const struct wire *wire, const OrtSessionOptions *options)
 {
     OrtSession *session = NULL;
 
-    ok(api->CreateSessionFromArray(env, w->bytes, w->count, options, &session));
+    ok(api->CreateSessionFromArray(env, wire->bytes, wire->count, options, &session));
     return session;
 }
 

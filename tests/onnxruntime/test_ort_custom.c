@@ -90,9 +90,9 @@ static void destroy(void *kernel)
     kernels--;
 }
 
-static void finish_op(test_op *o)
+static void finish_op(test_op *op)
 {
-    o->op = (OrtCustomOp){
+    op->op = (OrtCustomOp){
         .version = 18,
         .GetName = op_name,
         .GetExecutionProviderType = op_provider,
@@ -115,26 +115,26 @@ static void finish_op(test_op *o)
     };
 }
 
-static OrtSessionOptions *options_with(test_op *o, const char *domain_name, OrtCustomOpDomain **domain)
+static OrtSessionOptions *options_with(test_op *op, const char *domain_name, OrtCustomOpDomain **domain)
 {
     OrtSessionOptions *options;
 
-    finish_op(o);
+    finish_op(op);
     ok(api->CreateCustomOpDomain(domain_name, domain));
-    ok(api->CustomOpDomain_Add(*domain, &o->op));
+    ok(api->CustomOpDomain_Add(*domain, &op->op));
     ok(api->CreateSessionOptions(&options));
     ok(api->AddCustomOpDomain(options, *domain));
     return options;
 }
 
 /* A node of a custom operator, open for attributes. */
-static wire_mark custom_begin(struct wire *w, const char *domain, const char *op, const char *inputs,
+static wire_mark custom_begin(struct wire *wire, const char *domain, const char *op, const char *inputs,
                               const char *outputs)
 {
-    wire_mark node = mw_node_begin(w, op, inputs, outputs);
+    wire_mark node = mw_node_begin(wire, op, inputs, outputs);
 
-    wire_text(w, 3, "a node");
-    wire_text(w, 7, domain);
+    wire_text(wire, 3, "a node");
+    wire_text(wire, 7, domain);
     return node;
 }
 
@@ -252,41 +252,41 @@ static OrtStatus *look_sum(const OrtKernelInfo *info)
     return NULL;
 }
 
-static void attr_head(struct wire *w, const char *name, int kind)
+static void attr_head(struct wire *wire, const char *name, int kind)
 {
-    wire_text(w, 1, name);
-    wire_int(w, 20, kind);
+    wire_text(wire, 1, name);
+    wire_int(wire, 20, kind);
 }
 
-static void write_sum(struct wire *w)
+static void write_sum(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17), node, attr;
+    wire_mark mark = mw_begin(wire, 8, 17), node, attr;
 
-    mw_value(w, MW_INPUT, "x", FLOAT, "3");
-    mw_ones(w, "one", 3);
-    node = custom_begin(w, "test.sum", "Sum2", "x,one", "y");
-    attr = wire_begin(w, 5);
-    attr_head(w, "weight", 1);
-    wire_float(w, 2, 0.5f);
-    wire_end(w, attr);
-    attr = wire_begin(w, 5);
-    attr_head(w, "count", 2);
-    wire_int(w, 3, 3);
-    wire_end(w, attr);
-    attr = wire_begin(w, 5);
-    attr_head(w, "mode", 3);
-    wire_text(w, 4, "fast");
-    wire_end(w, attr);
-    attr = wire_begin(w, 5);
-    attr_head(w, "axes", 7);
-    wire_int(w, 8, 1);
-    wire_int(w, 8, -1);
-    wire_end(w, attr);
-    wire_end(w, node);
-    mw_node(w, "Neg", "y", "z");
-    mw_value(w, MW_OUTPUT, "z", FLOAT, "3");
-    wire_end(w, g);
-    mw_opset(w, 8, "test.sum", 1);
+    mw_value(wire, MW_INPUT, "x", FLOAT, "3");
+    mw_ones(wire, "one", 3);
+    node = custom_begin(wire, "test.sum", "Sum2", "x,one", "y");
+    attr = wire_begin(wire, 5);
+    attr_head(wire, "weight", 1);
+    wire_float(wire, 2, 0.5f);
+    wire_end(wire, attr);
+    attr = wire_begin(wire, 5);
+    attr_head(wire, "count", 2);
+    wire_int(wire, 3, 3);
+    wire_end(wire, attr);
+    attr = wire_begin(wire, 5);
+    attr_head(wire, "mode", 3);
+    wire_text(wire, 4, "fast");
+    wire_end(wire, attr);
+    attr = wire_begin(wire, 5);
+    attr_head(wire, "axes", 7);
+    wire_int(wire, 8, 1);
+    wire_int(wire, 8, -1);
+    wire_end(wire, attr);
+    wire_end(wire, node);
+    mw_node(wire, "Neg", "y", "z");
+    mw_value(wire, MW_OUTPUT, "z", FLOAT, "3");
+    wire_end(wire, mark);
+    mw_opset(wire, 8, "test.sum", 1);
 }
 
 static void test_operator_of_the_program(void **state)
@@ -299,23 +299,23 @@ static void test_operator_of_the_program(void **state)
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&sum, "test.sum", &domain);
-    OrtSession *s, *without = NULL;
-    struct wire w = { 0 };
+    OrtSession *session, *without = NULL;
+    struct wire wire = { 0 };
     size_t n;
 
     (void)state;
-    write_sum(&w);
+    write_sum(&wire);
     for (int round = 0; round < 3; round++) { /* sessions one after another, and two at once */
         OrtSession *second;
 
-        s = session_of(&w, options);
-        second = session_of(&w, options);
+        session = session_of(&wire, options);
+        second = session_of(&wire, options);
         assert_int_equal(kernels, 2);
-        out = run1(s, "x", in, "z");
+        out = run1(session, "x", in, "z");
         data_of(out, &data, &n);
         assert_true(n == 3 && data[0] == -2 && data[2] == -4);
         api->ReleaseValue(out);
-        api->ReleaseSession(s);
+        api->ReleaseSession(session);
         out = run1(second, "x", in, "z");
         api->ReleaseValue(out);
         api->ReleaseSession(second);
@@ -324,18 +324,18 @@ static void test_operator_of_the_program(void **state)
     /* Also where the providers are listed. */
     if (ours()) {
         ok(api->AddSessionConfigEntry(options, "inlay.providers", "reference"));
-        s = session_of(&w, options);
-        out = run1(s, "x", in, "z");
+        session = session_of(&wire, options);
+        out = run1(session, "x", in, "z");
         api->ReleaseValue(out);
-        api->ReleaseSession(s);
+        api->ReleaseSession(session);
     }
     /* A session that does not register it does not have it. */
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, NULL, &without), ORT_FAIL, ours() ? "Sum2" : "");
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, NULL, &without), ORT_FAIL, ours() ? "Sum2" : "");
     assert_null(without);
     api->ReleaseValue(in);
     api->ReleaseSessionOptions(options);
     api->ReleaseCustomOpDomain(domain);
-    free(w.bytes);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ texts; sizes that only the run knows */
@@ -366,31 +366,31 @@ static void test_texts_and_new_shapes(void **state)
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&repeat, "test.text", &domain);
     OrtValue *in = NULL, *out;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    OrtSession *s;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
     char text[8];
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", STRING, "1");
-    wire_end(&w, custom_begin(&w, "test.text", "Repeat", "x", "y"));
-    mw_value(&w, MW_OUTPUT, "y", STRING, "n");
-    wire_end(&w, g);
-    mw_opset(&w, 8, "test.text", 1);
-    s = session_of(&w, options);
+    mw_value(&wire, MW_INPUT, "x", STRING, "1");
+    wire_end(&wire, custom_begin(&wire, "test.text", "Repeat", "x", "y"));
+    mw_value(&wire, MW_OUTPUT, "y", STRING, "n");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.text", 1);
+    session = session_of(&wire, options);
     ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &in));
     ok(api->FillStringTensor(in, texts, 1));
-    out = run1(s, "x", in, "y");
+    out = run1(session, "x", in, "y");
     ok(api->GetStringTensorElement(out, 4, 0, text));
     assert_memory_equal(text, "once", 4);
     ok(api->GetStringTensorElement(out, 5, 1, text));
     assert_memory_equal(text, "again", 5);
     api->ReleaseValue(out);
     api->ReleaseValue(in);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
     api->ReleaseCustomOpDomain(domain);
-    free(w.bytes);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ failures, and inferred shapes */
@@ -432,32 +432,33 @@ static void test_failing_kernel_and_inferred_shape(void **state)
     const OrtValue *fed = in;
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&fail, "test.fail", &domain);
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     OrtTypeInfo *type;
     int64_t got[1];
-    OrtSession *s;
+    OrtSession *session;
 
     (void)state;
     fail.op.InferOutputShapeFn = infer_double;
-    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
-    wire_end(&w, custom_begin(&w, "test.fail", "Fail", "x", "y"));
-    mw_value(&w, MW_OUTPUT, "y", FLOAT, NULL);
-    wire_end(&w, g);
-    mw_opset(&w, 8, "test.fail", 1);
-    s = session_of(&w, options);
-    ok(api->SessionGetOutputTypeInfo(s, 0, &type));
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&wire, custom_begin(&wire, "test.fail", "Fail", "x", "y"));
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.fail", 1);
+    session = session_of(&wire, options);
+    ok(api->SessionGetOutputTypeInfo(session, 0, &type));
     ok(api->CastTypeInfoToTensorInfo(type, &shape));
     ok(api->GetDimensions(shape, got, 1));
     assert_int_equal(got[0], 4);
     api->ReleaseTypeInfo(type);
-    fails(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT, "the kernel does not like it");
+    fails(api->Run(session, NULL, &x_name, &fed, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "the kernel does not like it");
     assert_null(out);
     api->ReleaseValue(in);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
     api->ReleaseCustomOpDomain(domain);
-    free(w.bytes);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ operators that a kernel calls */
@@ -471,12 +472,12 @@ static OrtStatus *make_calls(const OrtKernelInfo *info)
     const char *constraint = "T";
     const OrtOpAttr *attrs[1];
     OrtOp *nothing;
-    OrtOpAttr *a;
+    OrtOpAttr *attribute;
 
-    ok(api->CreateOpAttr("axis", &axis, 1, ORT_OP_ATTR_INT, &a));
-    attrs[0] = a;
+    ok(api->CreateOpAttr("axis", &axis, 1, ORT_OP_ATTR_INT, &attribute));
+    attrs[0] = attribute;
     ok(api->CreateOp(info, "Softmax", "", 13, &constraint, types, 1, attrs, 1, 1, 1, &softmax));
-    api->ReleaseOpAttr(a); /* the operator has its own */
+    api->ReleaseOpAttr(attribute); /* the operator has its own */
     ok(api->CreateOp(info, "Clip", "", 13, &constraint, types, 1, NULL, 0, 3, 1, &clip));
     if (ours()) { /* theirs says so here already */
         ok(api->CreateOp(info, "NoSuchOperator", "", 13, NULL, NULL, 0, NULL, 0, 1, 1, &unknown));
@@ -526,20 +527,20 @@ static void test_operators_called_by_a_kernel(void **state)
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
     OrtCustomOpDomain *domain;
     OrtSessionOptions *options = options_with(&caller, "test.calls", &domain);
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    OrtSession *s;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
     size_t n;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
-    wire_end(&w, custom_begin(&w, "test.calls", "Calls", "x", "y"));
-    mw_value(&w, MW_OUTPUT, "y", FLOAT, "2");
-    wire_end(&w, g);
-    mw_opset(&w, 8, "test.calls", 1);
-    s = session_of(&w, options);
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&wire, custom_begin(&wire, "test.calls", "Calls", "x", "y"));
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.calls", 1);
+    session = session_of(&wire, options);
     for (int round = 0; round < 3; round++) {
-        out = run1(s, "x", in, "y");
+        out = run1(session, "x", in, "y");
         data_of(out, &data, &n);
         assert_float_equal(data[0], 0.04742587, 1e-6);
         assert_float_equal(data[1], 0.6, 1e-6);
@@ -550,10 +551,10 @@ static void test_operators_called_by_a_kernel(void **state)
     if (ours())
         api->ReleaseOp(unknown);
     api->ReleaseValue(in);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
     api->ReleaseCustomOpDomain(domain);
-    free(w.bytes);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ a library */
@@ -563,43 +564,43 @@ static void test_library(void **state)
     static const int64_t dims[] = { 2 };
     float x[2] = { 1, 2 }, *data;
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *out;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), node, attr;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), node, attr;
     OrtSessionOptions *options;
-    OrtSession *s;
+    OrtSession *session;
     void *handle;
     size_t n;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", FLOAT, "N");
-    node = custom_begin(&w, "test.library", "Scale", "x", "y");
-    attr = wire_begin(&w, 5);
-    attr_head(&w, "by", 1);
-    wire_float(&w, 2, 3.0f);
-    wire_end(&w, attr);
-    wire_end(&w, node);
-    mw_value(&w, MW_OUTPUT, "y", FLOAT, "N");
-    wire_end(&w, g);
-    mw_opset(&w, 8, "test.library", 1);
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "N");
+    node = custom_begin(&wire, "test.library", "Scale", "x", "y");
+    attr = wire_begin(&wire, 5);
+    attr_head(&wire, "by", 1);
+    wire_float(&wire, 2, 3.0f);
+    wire_end(&wire, attr);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, "N");
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.library", 1);
     for (int round = 0; round < 2; round++) {
         ok(api->CreateSessionOptions(&options));
         if (round == 0)
             ok(api->RegisterCustomOpsLibrary(options, CUSTOM_OPS_LIBRARY, &handle));
         else
             ok(api->RegisterCustomOpsLibrary_V2(options, CUSTOM_OPS_LIBRARY));
-        s = session_of(&w, options);
-        out = run1(s, "x", in, "y");
+        session = session_of(&wire, options);
+        out = run1(session, "x", in, "y");
         data_of(out, &data, &n);
         assert_true(n == 2 && data[0] == 3 && data[1] == 6);
         api->ReleaseValue(out);
-        api->ReleaseSession(s);
+        api->ReleaseSession(session);
         api->ReleaseSessionOptions(options);
     }
     ok(api->CreateSessionOptions(&options));
     fails(api->RegisterCustomOpsLibrary(options, "/nowhere/ops.so", &handle), ORT_FAIL, "/nowhere/ops.so");
     api->ReleaseSessionOptions(options);
     api->ReleaseValue(in);
-    free(w.bytes);
+    free(wire.bytes);
 }
 
 int main(void)

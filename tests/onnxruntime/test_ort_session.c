@@ -7,52 +7,52 @@
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
 
 /* y = x + b, x [N,2], b a default that may be overridden; with texts about itself. */
-static void write_add(struct wire *w)
+static void write_add(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(w, MW_INPUT, "x", FLOAT, "N,2");
-    mw_value(w, MW_INPUT, "b", FLOAT, "2");
-    mw_ones(w, "b", 2);
-    mw_node(w, "Add", "x,b", "y");
-    mw_node(w, "Neg", "y", "z");
-    mw_value(w, MW_OUTPUT, "y", FLOAT, "N,2");
-    mw_value(w, MW_OUTPUT, "z", FLOAT, "N,2");
-    wire_end(w, g);
-    wire_text(w, 2, "a maker");
-    wire_text(w, 4, "com.example");
-    wire_int(w, 5, 42);
-    wire_text(w, 6, "adds");
-    mw_entry(w, 14, "author", "nobody");
-    mw_entry(w, 14, "licence", "none");
+    mw_value(wire, MW_INPUT, "x", FLOAT, "N,2");
+    mw_value(wire, MW_INPUT, "b", FLOAT, "2");
+    mw_ones(wire, "b", 2);
+    mw_node(wire, "Add", "x,b", "y");
+    mw_node(wire, "Neg", "y", "z");
+    mw_value(wire, MW_OUTPUT, "y", FLOAT, "N,2");
+    mw_value(wire, MW_OUTPUT, "z", FLOAT, "N,2");
+    wire_end(wire, mark);
+    wire_text(wire, 2, "a maker");
+    wire_text(wire, 4, "com.example");
+    wire_int(wire, 5, 42);
+    wire_text(wire, 6, "adds");
+    mw_entry(wire, 14, "author", "nobody");
+    mw_entry(wire, 14, "licence", "none");
 }
 
 static OrtSession *open_add(const OrtSessionOptions *options)
 {
-    struct wire w = { 0 };
-    OrtSession *s;
+    struct wire wire = { 0 };
+    OrtSession *session;
 
-    write_add(&w);
-    s = session_of(&w, options);
-    free(w.bytes);
-    return s;
+    write_add(&wire);
+    session = session_of(&wire, options);
+    free(wire.bytes);
+    return session;
 }
 
-static void check_sum(OrtSession *s, int64_t rows)
+static void check_sum(OrtSession *session, int64_t rows)
 {
     const int64_t dims[] = { rows, 2 };
     float *data = calloc((size_t)rows * 2, sizeof *data);
-    OrtValue *x, *y;
+    OrtValue *value, *y;
     void *p;
 
     for (int64_t i = 0; i < rows * 2; i++)
         data[i] = (float)i;
-    x = tensor(FLOAT, dims, 2, data, (size_t)rows * 2 * sizeof *data);
-    y = run1(s, "x", x, "y");
+    value = tensor(FLOAT, dims, 2, data, (size_t)rows * 2 * sizeof *data);
+    y = run1(session, "x", value, "y");
     ok(api->GetTensorMutableData(y, &p));
     for (int64_t i = 0; i < rows * 2; i++)
         assert_float_equal(((float *)p)[i], (float)i + 1, 0);
-    api->ReleaseValue(x);
+    api->ReleaseValue(value);
     api->ReleaseValue(y);
     free(data);
 }
@@ -65,29 +65,29 @@ static void test_names_and_types(void **state)
     const char *symbols[2];
     OrtTypeInfo *type;
     int64_t dims[2];
-    OrtSession *s = open_add(NULL);
+    OrtSession *session = open_add(NULL);
     char *name;
     size_t n;
     int t;
 
     (void)state;
-    ok(api->SessionGetInputCount(s, &n));
+    ok(api->SessionGetInputCount(session, &n));
     assert_int_equal(n, 1);
-    ok(api->SessionGetOutputCount(s, &n));
+    ok(api->SessionGetOutputCount(session, &n));
     assert_int_equal(n, 2);
-    ok(api->SessionGetOverridableInitializerCount(s, &n));
+    ok(api->SessionGetOverridableInitializerCount(session, &n));
     assert_int_equal(n, 1);
-    ok(api->SessionGetInputName(s, 0, allocator, &name));
+    ok(api->SessionGetInputName(session, 0, allocator, &name));
     assert_string_equal(name, "x");
     ok(api->AllocatorFree(allocator, name));
-    ok(api->SessionGetOutputName(s, 1, allocator, &name));
+    ok(api->SessionGetOutputName(session, 1, allocator, &name));
     assert_string_equal(name, "z");
     ok(api->AllocatorFree(allocator, name));
-    ok(api->SessionGetOverridableInitializerName(s, 0, allocator, &name));
+    ok(api->SessionGetOverridableInitializerName(session, 0, allocator, &name));
     assert_string_equal(name, "b");
     ok(api->AllocatorFree(allocator, name));
-    fails(api->SessionGetInputName(s, 1, allocator, &name), ORT_FAIL, "index out of range");
-    ok(api->SessionGetInputTypeInfo(s, 0, &type));
+    fails(api->SessionGetInputName(session, 1, allocator, &name), ORT_FAIL, "index out of range");
+    ok(api->SessionGetInputTypeInfo(session, 0, &type));
     ok(api->GetOnnxTypeFromTypeInfo(type, &t));
     assert_int_equal(t, ONNX_TYPE_TENSOR);
     ok(api->CastTypeInfoToTensorInfo(type, &info));
@@ -97,11 +97,11 @@ static void test_names_and_types(void **state)
     assert_string_equal(symbols[0], "N");
     assert_string_equal(symbols[1], "");
     api->ReleaseTypeInfo(type);
-    ok(api->SessionGetOutputTypeInfo(s, 0, &type));
+    ok(api->SessionGetOutputTypeInfo(session, 0, &type));
     api->ReleaseTypeInfo(type);
-    ok(api->SessionGetOverridableInitializerTypeInfo(s, 0, &type));
+    ok(api->SessionGetOverridableInitializerTypeInfo(session, 0, &type));
     api->ReleaseTypeInfo(type);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
 }
 
 static void expect_text(char *text, const char *want)
@@ -112,49 +112,49 @@ static void expect_text(char *text, const char *want)
 
 static void test_metadata(void **state)
 {
-    OrtSession *s = open_add(NULL);
-    OrtModelMetadata *m;
+    OrtSession *session = open_add(NULL);
+    OrtModelMetadata *metadata;
     int64_t version, count;
     char *text = NULL, **keys;
 
     (void)state;
-    ok(api->SessionGetModelMetadata(s, &m));
-    api->ReleaseSession(s); /* it outlives the session */
-    ok(api->ModelMetadataGetProducerName(m, allocator, &text));
+    ok(api->SessionGetModelMetadata(session, &metadata));
+    api->ReleaseSession(session); /* it outlives the session */
+    ok(api->ModelMetadataGetProducerName(metadata, allocator, &text));
     expect_text(text, "a maker");
-    ok(api->ModelMetadataGetGraphName(m, allocator, &text));
+    ok(api->ModelMetadataGetGraphName(metadata, allocator, &text));
     expect_text(text, "g");
-    ok(api->ModelMetadataGetDomain(m, allocator, &text));
+    ok(api->ModelMetadataGetDomain(metadata, allocator, &text));
     expect_text(text, "com.example");
-    ok(api->ModelMetadataGetDescription(m, allocator, &text));
+    ok(api->ModelMetadataGetDescription(metadata, allocator, &text));
     expect_text(text, "adds");
-    ok(api->ModelMetadataGetGraphDescription(m, allocator, &text));
+    ok(api->ModelMetadataGetGraphDescription(metadata, allocator, &text));
     expect_text(text, "");
-    ok(api->ModelMetadataLookupCustomMetadataMap(m, allocator, "author", &text));
+    ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "author", &text));
     expect_text(text, "nobody");
-    ok(api->ModelMetadataLookupCustomMetadataMap(m, allocator, "missing", &text));
+    ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "missing", &text));
     assert_null(text);
-    ok(api->ModelMetadataGetVersion(m, &version));
+    ok(api->ModelMetadataGetVersion(metadata, &version));
     assert_int_equal(version, 42);
-    ok(api->ModelMetadataGetCustomMetadataMapKeys(m, allocator, &keys, &count));
+    ok(api->ModelMetadataGetCustomMetadataMapKeys(metadata, allocator, &keys, &count));
     assert_int_equal(count, 2);
     for (int64_t i = 0; i < count; i++)
         ok(api->AllocatorFree(allocator, keys[i]));
     ok(api->AllocatorFree(allocator, keys));
-    api->ReleaseModelMetadata(m);
+    api->ReleaseModelMetadata(metadata);
 }
 
 /* ------------------------------------------------------------------ runs */
 
 static void test_run(void **state)
 {
-    OrtSession *s = open_add(NULL);
+    OrtSession *session = open_add(NULL);
 
     (void)state;
-    check_sum(s, 3);
-    check_sum(s, 1);
-    check_sum(s, 1000);
-    api->ReleaseSession(s);
+    check_sum(session, 3);
+    check_sum(session, 1);
+    check_sum(session, 1000);
+    api->ReleaseSession(session);
 }
 
 static void test_outputs_in_any_order_and_given(void **state)
@@ -164,11 +164,11 @@ static void test_outputs_in_any_order_and_given(void **state)
     float x[2] = { 1, 2 }, b[2] = { 10, 20 }, z[2] = { 0 }, more[4];
     const OrtValue *values[] = { tensor(FLOAT, two, 1, b, sizeof b), tensor(FLOAT, dims, 2, x, sizeof x) };
     OrtValue *made[2] = { tensor(FLOAT, dims, 2, z, sizeof z), NULL };
-    OrtSession *s = open_add(NULL);
+    OrtSession *session = open_add(NULL);
     void *p;
 
     (void)state;
-    ok(api->Run(s, NULL, inputs, values, 2, outputs, 2, made));
+    ok(api->Run(session, NULL, inputs, values, 2, outputs, 2, made));
     assert_true(z[0] == -11 && z[1] == -22); /* straight into the program's memory */
     ok(api->GetTensorMutableData(made[1], &p));
     assert_float_equal(((float *)p)[1], 22, 0);
@@ -176,13 +176,13 @@ static void test_outputs_in_any_order_and_given(void **state)
     api->ReleaseValue(made[1]);
     made[0] = tensor(FLOAT, wrong, 2, more, sizeof more);
     made[1] = NULL;
-    fails(api->Run(s, NULL, inputs, values, 2, outputs, 2, made), ORT_INVALID_ARGUMENT,
+    fails(api->Run(session, NULL, inputs, values, 2, outputs, 2, made), ORT_INVALID_ARGUMENT,
           "has shape {2,2} but the computed output shape for this run is {1,2}");
     assert_null(made[1]);
     api->ReleaseValue(made[0]);
     api->ReleaseValue((OrtValue *)(uintptr_t)values[0]);
     api->ReleaseValue((OrtValue *)(uintptr_t)values[1]);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
 }
 
 /* What a run made stays as it is while later runs go on. */
@@ -191,19 +191,19 @@ static void test_results_are_kept(void **state)
     static const int64_t dims[] = { 1, 2 };
     float x[2] = { 1, 2 };
     OrtValue *in = tensor(FLOAT, dims, 2, x, sizeof x), *kept, *later;
-    OrtSession *s = open_add(NULL);
+    OrtSession *session = open_add(NULL);
     void *p;
 
     (void)state;
-    kept = run1(s, "x", in, "y");
+    kept = run1(session, "x", in, "y");
     x[0] = 100;
-    later = run1(s, "x", in, "y");
+    later = run1(session, "x", in, "y");
     ok(api->GetTensorMutableData(kept, &p));
     assert_float_equal(((float *)p)[0], 2, 0);
     ok(api->GetTensorMutableData(later, &p));
     assert_float_equal(((float *)p)[0], 101, 0);
     api->ReleaseValue(later);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
     ok(api->GetTensorMutableData(kept, &p)); /* results outlive the session */
     assert_float_equal(((float *)p)[0], 2, 0);
     api->ReleaseValue(kept);
@@ -216,33 +216,35 @@ static void test_wrong_inputs(void **state)
     const char *x_name = "x", *bad_name = "nope", *y_name = "y";
     int64_t ints[2] = { 0 };
     float data[3] = { 0 };
-    OrtSession *s = open_add(NULL);
-    OrtValue *x = tensor(FLOAT, good, 2, data, 8), *wide = tensor(FLOAT, long_row, 2, data, 12),
+    OrtSession *session = open_add(NULL);
+    OrtValue *value = tensor(FLOAT, good, 2, data, 8), *wide = tensor(FLOAT, long_row, 2, data, 12),
              *row = tensor(FLOAT, flat, 1, data, 8), *wrong = tensor(INT64, good, 2, ints, 16), *out = NULL;
-    const OrtValue *in = x;
+    const OrtValue *in = value;
 
     (void)state;
-    fails(api->Run(s, NULL, &bad_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT, "Invalid input name: nope");
-    fails(api->Run(s, NULL, &x_name, &in, 1, &bad_name, 1, &out), ORT_INVALID_ARGUMENT, "Invalid output name: nope");
-    fails(api->Run(s, NULL, NULL, NULL, 0, &y_name, 1, &out), ORT_FAIL, "Missing Input: x");
-    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 0, &out), ORT_INVALID_ARGUMENT,
+    fails(api->Run(session, NULL, &bad_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "Invalid input name: nope");
+    fails(api->Run(session, NULL, &x_name, &in, 1, &bad_name, 1, &out), ORT_INVALID_ARGUMENT,
+          "Invalid output name: nope");
+    fails(api->Run(session, NULL, NULL, NULL, 0, &y_name, 1, &out), ORT_FAIL, "Missing Input: x");
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 0, &out), ORT_INVALID_ARGUMENT,
           "t least one output should be requested");
     in = row;
-    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
           "Invalid rank for input: x Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.");
     in = wide;
-    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
           "Got invalid dimensions for input: x for the following indices\n index: 1 Got: 3 Expected: 2\n");
     in = wrong;
-    fails(api->Run(s, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
+    fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
           "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))");
     assert_null(out);
-    check_sum(s, 2); /* the session is none the worse */
-    api->ReleaseValue(x);
+    check_sum(session, 2); /* the session is none the worse */
+    api->ReleaseValue(value);
     api->ReleaseValue(wide);
     api->ReleaseValue(row);
     api->ReleaseValue(wrong);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
 }
 
 /* Programs feed [1] where the model has a scalar. */
@@ -251,30 +253,31 @@ static void test_one_element_for_a_scalar(void **state)
     static const int64_t one[] = { 1 }, two[] = { 2 };
     const char *x_name = "x", *y_name = "y";
     float data[2] = { 5, 6 };
-    OrtValue *x = tensor(FLOAT, one, 1, data, 4), *pair = tensor(FLOAT, two, 1, data, 8), *y;
+    OrtValue *value = tensor(FLOAT, one, 1, data, 4), *pair = tensor(FLOAT, two, 1, data, 8), *y;
     const OrtValue *fed = pair;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    OrtSession *s;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
     void *p;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", FLOAT, "");
-    mw_node(&w, "Neg", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", FLOAT, NULL);
-    wire_end(&w, g);
-    s = session_of(&w, NULL);
-    y = run1(s, "x", x, "y");
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "");
+    mw_node(&wire, "Neg", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
+    y = run1(session, "x", value, "y");
     ok(api->GetTensorMutableData(y, &p));
     assert_float_equal(*(float *)p, -5, 0);
     api->ReleaseValue(y);
     y = NULL;
     if (ours())
-        fails(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &y), ORT_INVALID_ARGUMENT, "Invalid rank for input: x");
-    api->ReleaseValue(x);
+        fails(api->Run(session, NULL, &x_name, &fed, 1, &y_name, 1, &y), ORT_INVALID_ARGUMENT,
+              "Invalid rank for input: x");
+    api->ReleaseValue(value);
     api->ReleaseValue(pair);
-    api->ReleaseSession(s);
-    free(w.bytes);
+    api->ReleaseSession(session);
+    free(wire.bytes);
 }
 
 static void test_texts_through_a_model(void **state)
@@ -284,32 +287,32 @@ static void test_texts_through_a_model(void **state)
     OrtValue *in = NULL, *out, *given = NULL;
     const char *x_name = "x", *y_name = "y";
     const OrtValue *fed;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    OrtSession *s;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
     char text[8];
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", STRING, "N");
-    mw_node(&w, "Identity", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", STRING, "N");
-    wire_end(&w, g);
-    s = session_of(&w, NULL);
+    mw_value(&wire, MW_INPUT, "x", STRING, "N");
+    mw_node(&wire, "Identity", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", STRING, "N");
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
     ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &in));
     ok(api->FillStringTensor(in, texts, 2));
-    out = run1(s, "x", in, "y");
+    out = run1(session, "x", in, "y");
     ok(api->GetStringTensorElement(out, 5, 1, text));
     assert_memory_equal(text, "right", 5);
     api->ReleaseValue(out);
     ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &given));
     fed = in;
-    ok(api->Run(s, NULL, &x_name, &fed, 1, &y_name, 1, &given));
+    ok(api->Run(session, NULL, &x_name, &fed, 1, &y_name, 1, &given));
     ok(api->GetStringTensorElement(given, 4, 0, text));
     assert_memory_equal(text, "left", 4);
     api->ReleaseValue(given);
     api->ReleaseValue(in);
-    api->ReleaseSession(s);
-    free(w.bytes);
+    api->ReleaseSession(session);
+    free(wire.bytes);
 }
 
 static void test_sequence_made_by_a_model(void **state)
@@ -317,32 +320,32 @@ static void test_sequence_made_by_a_model(void **state)
     static const int64_t dims[] = { 3 };
     float x[3] = { 1, 2, 3 };
     OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *list, *item;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), value, type, sequence, inner, t;
-    OrtSession *s;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), value, type, sequence, inner, t;
+    OrtSession *session;
     size_t n;
     void *p;
     int kind;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", FLOAT, "3");
-    mw_node(&w, "Neg", "x", "y");
-    mw_node(&w, "SequenceConstruct", "x,y", "s");
-    value = wire_begin(&w, MW_OUTPUT);
-    wire_text(&w, 1, "s");
-    type = wire_begin(&w, 2);
-    sequence = wire_begin(&w, 4);
-    inner = wire_begin(&w, 1);
-    t = wire_begin(&w, 1);
-    mw_tensor_type(&w, FLOAT, NULL);
-    wire_end(&w, t);
-    wire_end(&w, inner);
-    wire_end(&w, sequence);
-    wire_end(&w, type);
-    wire_end(&w, value);
-    wire_end(&w, g);
-    s = session_of(&w, NULL);
-    list = run1(s, "x", in, "s");
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "3");
+    mw_node(&wire, "Neg", "x", "y");
+    mw_node(&wire, "SequenceConstruct", "x,y", "s");
+    value = wire_begin(&wire, MW_OUTPUT);
+    wire_text(&wire, 1, "s");
+    type = wire_begin(&wire, 2);
+    sequence = wire_begin(&wire, 4);
+    inner = wire_begin(&wire, 1);
+    t = wire_begin(&wire, 1);
+    mw_tensor_type(&wire, FLOAT, NULL);
+    wire_end(&wire, t);
+    wire_end(&wire, inner);
+    wire_end(&wire, sequence);
+    wire_end(&wire, type);
+    wire_end(&wire, value);
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
+    list = run1(session, "x", in, "s");
     ok(api->GetValueType(list, &kind));
     assert_int_equal(kind, ONNX_TYPE_SEQUENCE);
     ok(api->GetValueCount(list, &n));
@@ -353,130 +356,133 @@ static void test_sequence_made_by_a_model(void **state)
     assert_float_equal(((float *)p)[2], -3, 0);
     api->ReleaseValue(item);
     api->ReleaseValue(in);
-    api->ReleaseSession(s);
-    free(w.bytes);
+    api->ReleaseSession(session);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ files that are no models */
 
 static void test_models_that_cannot_be_opened(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
-    OrtSession *s = NULL;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session = NULL;
 
     (void)state;
-    fails(api->CreateSession(env, "/nowhere/model.onnx", NULL, &s), ORT_NO_SUCHFILE,
+    fails(api->CreateSession(env, "/nowhere/model.onnx", NULL, &session), ORT_NO_SUCHFILE,
           "Load model from /nowhere/model.onnx failed:Load model /nowhere/model.onnx failed. File doesn't exist");
-    fails(api->CreateSessionFromArray(env, "not a model at all", 18, NULL, &s), ORT_INVALID_PROTOBUF,
+    fails(api->CreateSessionFromArray(env, "not a model at all", 18, NULL, &session), ORT_INVALID_PROTOBUF,
           "protobuf parsing failed");
-    assert_null(s);
-    mw_value(&w, MW_INPUT, "x", FLOAT, "2");
-    mw_node(&w, "Relu", "nothing", "y");
-    mw_value(&w, MW_OUTPUT, "y", FLOAT, "2");
-    wire_end(&w, g);
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, NULL, &s),
+    assert_null(session);
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    mw_node(&wire, "Relu", "nothing", "y");
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&wire, mark);
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, NULL, &session),
           ours() ? ORT_INVALID_GRAPH : ORT_INVALID_ARGUMENT, "");
-    assert_null(s);
-    free(w.bytes);
+    assert_null(session);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ options */
 
 static void test_session_options(void **state)
 {
-    OrtSessionOptions *o, *copy;
+    OrtSessionOptions *options, *copy;
     OrtKeyValuePairs *entries;
     char text[32];
     size_t n = sizeof text;
-    OrtSession *s;
+    OrtSession *session;
     int value;
 
     (void)state;
-    ok(api->CreateSessionOptions(&o));
-    ok(api->SetIntraOpNumThreads(o, 1));
-    ok(api->SetInterOpNumThreads(o, 1));
-    ok(api->SetSessionGraphOptimizationLevel(o, 1));
-    fails(api->SetSessionGraphOptimizationLevel(o, 57), ORT_INVALID_ARGUMENT, "graph_optimization_level is not valid");
-    ok(api->SetSessionExecutionMode(o, 1));
-    ok(api->GetSessionExecutionMode(o, &value));
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SetIntraOpNumThreads(options, 1));
+    ok(api->SetInterOpNumThreads(options, 1));
+    ok(api->SetSessionGraphOptimizationLevel(options, 1));
+    fails(api->SetSessionGraphOptimizationLevel(options, 57), ORT_INVALID_ARGUMENT,
+          "graph_optimization_level is not valid");
+    ok(api->SetSessionExecutionMode(options, 1));
+    ok(api->GetSessionExecutionMode(options, &value));
     assert_int_equal(value, 1);
-    ok(api->DisableMemPattern(o));
-    ok(api->GetMemPatternEnabled(o, &value));
+    ok(api->DisableMemPattern(options));
+    ok(api->GetMemPatternEnabled(options, &value));
     assert_int_equal(value, 0);
-    ok(api->EnableMemPattern(o));
-    ok(api->DisableCpuMemArena(o));
-    ok(api->EnableCpuMemArena(o));
-    ok(api->SetSessionLogId(o, "mine"));
-    ok(api->SetSessionLogSeverityLevel(o, 3));
-    ok(api->SetSessionLogVerbosityLevel(o, 0));
-    ok(api->SetDeterministicCompute(o, true));
-    ok(api->AddFreeDimensionOverrideByName(o, "N", 2));
-    ok(api->AddFreeDimensionOverrideByName(o, "none", 3)); /* of another model of the program */
-    ok(api->AddSessionConfigEntry(o, "session.disable_prepacking", "1"));
-    ok(api->HasSessionConfigEntry(o, "session.disable_prepacking", &value));
+    ok(api->EnableMemPattern(options));
+    ok(api->DisableCpuMemArena(options));
+    ok(api->EnableCpuMemArena(options));
+    ok(api->SetSessionLogId(options, "mine"));
+    ok(api->SetSessionLogSeverityLevel(options, 3));
+    ok(api->SetSessionLogVerbosityLevel(options, 0));
+    ok(api->SetDeterministicCompute(options, true));
+    ok(api->AddFreeDimensionOverrideByName(options, "N", 2));
+    ok(api->AddFreeDimensionOverrideByName(options, "none", 3)); /* of another model of the program */
+    ok(api->AddSessionConfigEntry(options, "session.disable_prepacking", "1"));
+    ok(api->HasSessionConfigEntry(options, "session.disable_prepacking", &value));
     assert_int_equal(value, 1);
-    ok(api->GetSessionConfigEntry(o, "session.disable_prepacking", text, &n));
+    ok(api->GetSessionConfigEntry(options, "session.disable_prepacking", text, &n));
     assert_string_equal(text, "1");
     assert_int_equal(n, 2);
-    fails(api->GetSessionConfigEntry(o, "missing", text, &n), ORT_INVALID_ARGUMENT, "was not found");
-    ok(api->GetSessionOptionsConfigEntries(o, &entries));
+    fails(api->GetSessionConfigEntry(options, "missing", text, &n), ORT_INVALID_ARGUMENT, "was not found");
+    ok(api->GetSessionOptionsConfigEntries(options, &entries));
     assert_string_equal(api->GetKeyValue(entries, "session.disable_prepacking"), "1");
     api->ReleaseKeyValuePairs(entries);
-    ok(api->CloneSessionOptions(o, &copy));
-    api->ReleaseSessionOptions(o);
-    s = open_add(copy);
-    check_sum(s, 2);
-    api->ReleaseSession(s);
+    ok(api->CloneSessionOptions(options, &copy));
+    api->ReleaseSessionOptions(options);
+    session = open_add(copy);
+    check_sum(session, 2);
+    api->ReleaseSession(session);
     api->ReleaseSessionOptions(copy);
 }
 
 /* Entries named like options of inlay are these; a wrong value is refused with inlay's words. */
 static void test_options_of_inlay(void **state)
 {
-    OrtSession *s = NULL;
-    OrtSessionOptions *o;
-    struct wire w = { 0 };
+    OrtSession *session = NULL;
+    OrtSessionOptions *options;
+    struct wire wire = { 0 };
 
     (void)state;
     if (!ours())
         return;
-    write_add(&w);
-    ok(api->CreateSessionOptions(&o));
-    ok(api->AddSessionConfigEntry(o, "inlay.policy", "nonsense"));
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "policy");
-    ok(api->AddSessionConfigEntry(o, "inlay.policy", "priority"));
+    write_add(&wire);
+    ok(api->CreateSessionOptions(&options));
+    ok(api->AddSessionConfigEntry(options, "inlay.policy", "nonsense"));
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT, "policy");
+    ok(api->AddSessionConfigEntry(options, "inlay.policy", "priority"));
     (void)setenv("INLAY_INTRA_THREADS", "many", 1); /* the environment counts underneath */
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "INLAY_INTRA_THREADS");
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT,
+          "INLAY_INTRA_THREADS");
     (void)unsetenv("INLAY_INTRA_THREADS");
-    ok(api->SessionOptionsAppendExecutionProvider(o, "reference", NULL, NULL, 0));
-    ok(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s));
-    check_sum(s, 2);
-    api->ReleaseSession(s);
-    fails(api->SessionOptionsAppendExecutionProvider(o, "XNNPACK", NULL, NULL, 0), ORT_INVALID_ARGUMENT,
+    ok(api->SessionOptionsAppendExecutionProvider(options, "reference", NULL, NULL, 0));
+    ok(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session));
+    check_sum(session, 2);
+    api->ReleaseSession(session);
+    fails(api->SessionOptionsAppendExecutionProvider(options, "XNNPACK", NULL, NULL, 0), ORT_INVALID_ARGUMENT,
           "Unknown provider name");
-    ok(api->SessionOptionsAppendExecutionProvider(o, "no_such_provider", NULL, NULL, 0));
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_INVALID_ARGUMENT, "no_such_provider");
-    api->ReleaseSessionOptions(o);
-    free(w.bytes);
+    ok(api->SessionOptionsAppendExecutionProvider(options, "no_such_provider", NULL, NULL, 0));
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT,
+          "no_such_provider");
+    api->ReleaseSessionOptions(options);
+    free(wire.bytes);
 }
 
 static void test_creation_is_cancelled(void **state)
 {
-    OrtSession *s = NULL;
-    OrtSessionOptions *o;
-    struct wire w = { 0 };
+    OrtSession *session = NULL;
+    OrtSessionOptions *options;
+    struct wire wire = { 0 };
 
     (void)state;
-    write_add(&w);
-    ok(api->CreateSessionOptions(&o));
-    ok(api->SessionOptionsSetLoadCancellationFlag(o, true));
-    fails(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s), ORT_MODEL_LOAD_CANCELED, "");
-    ok(api->SessionOptionsSetLoadCancellationFlag(o, false));
-    ok(api->CreateSessionFromArray(env, w.bytes, w.count, o, &s));
-    api->ReleaseSession(s);
-    api->ReleaseSessionOptions(o);
-    free(w.bytes);
+    write_add(&wire);
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SessionOptionsSetLoadCancellationFlag(options, true));
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_MODEL_LOAD_CANCELED, "");
+    ok(api->SessionOptionsSetLoadCancellationFlag(options, false));
+    ok(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session));
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    free(wire.bytes);
 }
 
 static int lines;
@@ -491,20 +497,20 @@ static void hear(void *param, OrtLoggingLevel severity, const char *category, co
 
 static void test_log_of_a_session(void **state)
 {
-    OrtSessionOptions *o;
-    OrtSession *s;
+    OrtSessionOptions *options;
+    OrtSession *session;
 
     (void)state;
     lines = 0;
-    ok(api->CreateSessionOptions(&o));
-    ok(api->SetSessionLogId(o, "heard"));
-    ok(api->SetSessionLogSeverityLevel(o, ORT_LOGGING_LEVEL_VERBOSE));
-    ok(api->SetUserLoggingFunction(o, hear, &lines));
-    ok(api->AddSessionConfigEntry(o, "some.unknown.entry", "1"));
-    s = open_add(o);
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SetSessionLogId(options, "heard"));
+    ok(api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_VERBOSE));
+    ok(api->SetUserLoggingFunction(options, hear, &lines));
+    ok(api->AddSessionConfigEntry(options, "some.unknown.entry", "1"));
+    session = open_add(options);
     assert_true(lines > 0);
-    api->ReleaseSession(s);
-    api->ReleaseSessionOptions(o);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
 }
 
 /* ------------------------------------------------------------------ options of a run */
@@ -514,62 +520,63 @@ static void test_run_options(void **state)
     static const int64_t dims[] = { 1, 2 };
     const char *x_name = "x", *y_name = "y", *tag;
     float data[2] = { 0 };
-    OrtValue *x = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
-    const OrtValue *in = x;
-    OrtSession *s = open_add(NULL);
-    OrtRunOptions *o;
+    OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
+    const OrtValue *in = value;
+    OrtSession *session = open_add(NULL);
+    OrtRunOptions *options;
     int n;
 
     (void)state;
-    ok(api->CreateRunOptions(&o));
-    ok(api->RunOptionsSetRunTag(o, "tag"));
-    ok(api->RunOptionsGetRunTag(o, &tag));
+    ok(api->CreateRunOptions(&options));
+    ok(api->RunOptionsSetRunTag(options, "tag"));
+    ok(api->RunOptionsGetRunTag(options, &tag));
     assert_string_equal(tag, "tag");
-    ok(api->RunOptionsSetRunLogSeverityLevel(o, 3));
-    ok(api->RunOptionsGetRunLogSeverityLevel(o, &n));
+    ok(api->RunOptionsSetRunLogSeverityLevel(options, 3));
+    ok(api->RunOptionsGetRunLogSeverityLevel(options, &n));
     assert_int_equal(n, 3);
-    ok(api->RunOptionsSetRunLogVerbosityLevel(o, 1));
-    ok(api->RunOptionsGetRunLogVerbosityLevel(o, &n));
+    ok(api->RunOptionsSetRunLogVerbosityLevel(options, 1));
+    ok(api->RunOptionsGetRunLogVerbosityLevel(options, &n));
     assert_int_equal(n, 1);
-    ok(api->AddRunConfigEntry(o, "memory.enable_memory_arena_shrinkage", ""));
-    assert_non_null(api->GetRunConfigEntry(o, "memory.enable_memory_arena_shrinkage"));
-    assert_null(api->GetRunConfigEntry(o, "missing"));
-    ok(api->RunOptionsSetTerminate(o));
-    fails(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL, "Exiting due to terminate flag being set to true");
+    ok(api->AddRunConfigEntry(options, "memory.enable_memory_arena_shrinkage", ""));
+    assert_non_null(api->GetRunConfigEntry(options, "memory.enable_memory_arena_shrinkage"));
+    assert_null(api->GetRunConfigEntry(options, "missing"));
+    ok(api->RunOptionsSetTerminate(options));
+    fails(api->Run(session, options, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL,
+          "Exiting due to terminate flag being set to true");
     assert_null(y);
-    ok(api->RunOptionsUnsetTerminate(o));
-    ok(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y));
+    ok(api->RunOptionsUnsetTerminate(options));
+    ok(api->Run(session, options, &x_name, &in, 1, &y_name, 1, &y));
     api->ReleaseValue(y);
-    api->ReleaseRunOptions(o);
-    api->ReleaseValue(x);
-    api->ReleaseSession(s);
+    api->ReleaseRunOptions(options);
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
 }
 
 /* A loop of a billion rounds, which only termination ends. */
-static void write_endless(struct wire *w)
+static void write_endless(struct wire *wire)
 {
     static const int64_t rounds = INT64_C(1) << 40;
-    wire_mark g = mw_begin(w, 8, 17), t, node;
+    wire_mark mark = mw_begin(wire, 8, 17), t, node;
     mw_body body;
 
-    t = wire_begin(w, MW_INITIALIZER);
-    mw_tensor_head(w, "rounds", INT64, 0, NULL);
-    wire_bytes(w, 9, (const char *)&rounds, sizeof rounds);
-    wire_end(w, t);
-    mw_value(w, MW_INPUT, "x", FLOAT, "2");
-    node = mw_node_begin(w, "Loop", "rounds,_,x", "y");
-    body = mw_body_begin(w, "body", "body");
-    mw_value(w, MW_INPUT, "i", INT64, "");
-    mw_value(w, MW_INPUT, "go", 9, "");
-    mw_value(w, MW_INPUT, "v", FLOAT, "2");
-    mw_node(w, "Identity", "go", "go_on");
-    mw_node(w, "Neg", "v", "w");
-    mw_value(w, MW_OUTPUT, "go_on", 9, "");
-    mw_value(w, MW_OUTPUT, "w", FLOAT, "2");
-    mw_body_end(w, body);
-    wire_end(w, node);
-    mw_value(w, MW_OUTPUT, "y", FLOAT, "2");
-    wire_end(w, g);
+    t = wire_begin(wire, MW_INITIALIZER);
+    mw_tensor_head(wire, "rounds", INT64, 0, NULL);
+    wire_bytes(wire, 9, (const char *)&rounds, sizeof rounds);
+    wire_end(wire, t);
+    mw_value(wire, MW_INPUT, "x", FLOAT, "2");
+    node = mw_node_begin(wire, "Loop", "rounds,_,x", "y");
+    body = mw_body_begin(wire, "body", "body");
+    mw_value(wire, MW_INPUT, "i", INT64, "");
+    mw_value(wire, MW_INPUT, "go", 9, "");
+    mw_value(wire, MW_INPUT, "v", FLOAT, "2");
+    mw_node(wire, "Identity", "go", "go_on");
+    mw_node(wire, "Neg", "v", "w");
+    mw_value(wire, MW_OUTPUT, "go_on", 9, "");
+    mw_value(wire, MW_OUTPUT, "w", FLOAT, "2");
+    mw_body_end(wire, body);
+    wire_end(wire, node);
+    mw_value(wire, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(wire, mark);
 }
 
 static void *terminate_soon(void *user)
@@ -584,25 +591,26 @@ static void test_a_run_is_terminated(void **state)
     static const int64_t dims[] = { 2 };
     const char *x_name = "x", *y_name = "y";
     float data[2] = { 1, 2 };
-    OrtValue *x = tensor(FLOAT, dims, 1, data, sizeof data), *y = NULL;
-    const OrtValue *in = x;
-    OrtRunOptions *o;
+    OrtValue *value = tensor(FLOAT, dims, 1, data, sizeof data), *y = NULL;
+    const OrtValue *in = value;
+    OrtRunOptions *options;
     pthread_t thread;
-    struct wire w = { 0 };
-    OrtSession *s;
+    struct wire wire = { 0 };
+    OrtSession *session;
 
     (void)state;
-    write_endless(&w);
-    s = session_of(&w, NULL);
-    ok(api->CreateRunOptions(&o));
-    assert_int_equal(pthread_create(&thread, NULL, terminate_soon, o), 0);
-    fails(api->Run(s, o, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL, "Exiting due to terminate flag being set to true");
+    write_endless(&wire);
+    session = session_of(&wire, NULL);
+    ok(api->CreateRunOptions(&options));
+    assert_int_equal(pthread_create(&thread, NULL, terminate_soon, options), 0);
+    fails(api->Run(session, options, &x_name, &in, 1, &y_name, 1, &y), ORT_FAIL,
+          "Exiting due to terminate flag being set to true");
     (void)pthread_join(thread, NULL);
     assert_null(y);
-    api->ReleaseRunOptions(o);
-    api->ReleaseValue(x);
-    api->ReleaseSession(s);
-    free(w.bytes);
+    api->ReleaseRunOptions(options);
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+    free(wire.bytes);
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -616,16 +624,16 @@ static void *run_often(void *user)
 
 static void test_many_threads_run_one_session(void **state)
 {
-    OrtSession *s = open_add(NULL);
+    OrtSession *session = open_add(NULL);
     pthread_t threads[6];
 
     (void)state;
     (void)cpu(); /* made once, by one thread */
     for (int i = 0; i < 6; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_often, s), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_often, session), 0);
     for (int i = 0; i < 6; i++)
         (void)pthread_join(threads[i], NULL);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
 }
 
 static pthread_mutex_t called_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -646,26 +654,26 @@ static void test_run_async(void **state)
     static const int64_t dims[] = { 1, 2 };
     const char *x_name = "x", *y_name = "y";
     float data[2] = { 0 };
-    OrtValue *x = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
-    const OrtValue *in = x;
-    OrtSessionOptions *o;
-    OrtSession *s;
+    OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
+    const OrtValue *in = value;
+    OrtSessionOptions *options;
+    OrtSession *session;
 
     (void)state;
-    ok(api->CreateSessionOptions(&o));
-    ok(api->SetIntraOpNumThreads(o, 2)); /* theirs wants a thread besides the caller's */
-    s = open_add(o);
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SetIntraOpNumThreads(options, 2)); /* theirs wants a thread besides the caller's */
+    session = open_add(options);
     called = 0;
-    ok(api->RunAsync(s, NULL, &x_name, &in, 1, &y_name, 1, &y, when_done, &called));
+    ok(api->RunAsync(session, NULL, &x_name, &in, 1, &y_name, 1, &y, when_done, &called));
     (void)pthread_mutex_lock(&called_lock);
     while (called == 0)
         (void)pthread_cond_wait(&called_cond, &called_lock);
     (void)pthread_mutex_unlock(&called_lock);
     assert_int_equal(called, 1);
     api->ReleaseValue(y);
-    api->ReleaseValue(x);
-    api->ReleaseSession(s);
-    api->ReleaseSessionOptions(o);
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
 }
 
 /* ------------------------------------------------------------------ bindings */
@@ -675,42 +683,42 @@ static void test_binding(void **state)
     static const int64_t dims[] = { 1, 2 };
     float x[2] = { 1, 2 }, z[2] = { 0 };
     OrtValue *in = tensor(FLOAT, dims, 2, x, sizeof x), *out = tensor(FLOAT, dims, 2, z, sizeof z), **values;
-    OrtSession *s = open_add(NULL);
-    OrtIoBinding *b;
+    OrtSession *session = open_add(NULL);
+    OrtIoBinding *binding;
     size_t n, *lengths;
     char *names;
     void *p;
 
     (void)state;
-    ok(api->CreateIoBinding(s, &b));
-    ok(api->BindInput(b, "x", in));
-    ok(api->BindOutput(b, "z", out));
-    ok(api->BindOutputToDevice(b, "y", cpu()));
-    fails(api->BindInput(b, "nope", in), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "nope");
-    ok(api->SynchronizeBoundInputs(b));
-    ok(api->RunWithBinding(s, NULL, b));
-    ok(api->SynchronizeBoundOutputs(b));
+    ok(api->CreateIoBinding(session, &binding));
+    ok(api->BindInput(binding, "x", in));
+    ok(api->BindOutput(binding, "z", out));
+    ok(api->BindOutputToDevice(binding, "y", cpu()));
+    fails(api->BindInput(binding, "nope", in), ours() ? ORT_INVALID_ARGUMENT : ORT_FAIL, "nope");
+    ok(api->SynchronizeBoundInputs(binding));
+    ok(api->RunWithBinding(session, NULL, binding));
+    ok(api->SynchronizeBoundOutputs(binding));
     assert_true(z[0] == -2 && z[1] == -3);
-    ok(api->GetBoundOutputNames(b, allocator, &names, &lengths, &n));
+    ok(api->GetBoundOutputNames(binding, allocator, &names, &lengths, &n));
     assert_int_equal(n, 2);
     assert_memory_equal(names, "zy", 2);
     ok(api->AllocatorFree(allocator, names));
     ok(api->AllocatorFree(allocator, lengths));
-    ok(api->GetBoundOutputValues(b, allocator, &values, &n));
+    ok(api->GetBoundOutputValues(binding, allocator, &values, &n));
     ok(api->GetTensorMutableData(values[1], &p));
     assert_float_equal(((float *)p)[1], 3, 0);
     for (size_t i = 0; i < n; i++)
         api->ReleaseValue(values[i]);
     ok(api->AllocatorFree(allocator, values));
     x[0] = 5;
-    ok(api->RunWithBinding(s, NULL, b));
+    ok(api->RunWithBinding(session, NULL, binding));
     assert_float_equal(z[0], -6, 0);
-    api->ClearBoundInputs(b);
-    api->ClearBoundOutputs(b);
-    api->ReleaseIoBinding(b);
+    api->ClearBoundInputs(binding);
+    api->ClearBoundOutputs(binding);
+    api->ReleaseIoBinding(binding);
     api->ReleaseValue(in);
     api->ReleaseValue(out);
-    api->ReleaseSession(s);
+    api->ReleaseSession(session);
 }
 
 /* ------------------------------------------------------------------ profiles, and the optimised model */
@@ -718,14 +726,14 @@ static void test_binding(void **state)
 static bool is_trace(const char *path)
 {
     char text[4096];
-    FILE *f = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     size_t n;
 
-    if (f == NULL)
+    if (file == NULL)
         return false;
-    n = fread(text, 1, sizeof text - 1, f);
+    n = fread(text, 1, sizeof text - 1, file);
     text[n] = '\0';
-    (void)fclose(f);
+    (void)fclose(file);
     (void)unlink(path);
     return strstr(text, "\"ph\"") != NULL;
 }
@@ -733,65 +741,65 @@ static bool is_trace(const char *path)
 static void test_profile(void **state)
 {
     char prefix[] = "/tmp/ort_profile_XXXXXX", *path;
-    OrtSessionOptions *o;
-    OrtSession *s;
+    OrtSessionOptions *options;
+    OrtSession *session;
     uint64_t start;
     int fd = mkstemp(prefix);
 
     (void)state;
     (void)close(fd);
-    ok(api->CreateSessionOptions(&o));
-    ok(api->EnableProfiling(o, prefix));
-    s = open_add(o);
-    ok(api->SessionGetProfilingStartTimeNs(s, &start));
+    ok(api->CreateSessionOptions(&options));
+    ok(api->EnableProfiling(options, prefix));
+    session = open_add(options);
+    ok(api->SessionGetProfilingStartTimeNs(session, &start));
     assert_true(start > 0);
-    check_sum(s, 2);
-    ok(api->SessionEndProfiling(s, allocator, &path));
+    check_sum(session, 2);
+    ok(api->SessionEndProfiling(session, allocator, &path));
     assert_memory_equal(path, prefix, strlen(prefix));
     assert_true(is_trace(path));
     ok(api->AllocatorFree(allocator, path));
-    check_sum(s, 2);
-    api->ReleaseSession(s);
-    ok(api->DisableProfiling(o));
-    s = open_add(o);
-    api->ReleaseSession(s);
-    api->ReleaseSessionOptions(o);
+    check_sum(session, 2);
+    api->ReleaseSession(session);
+    ok(api->DisableProfiling(options));
+    session = open_add(options);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
     (void)unlink(prefix);
 }
 
 static void test_model_from_a_file_and_optimised(void **state)
 {
     char path[] = "/tmp/ort_model_XXXXXX", optimised[64];
-    OrtSessionOptions *o;
-    OrtSession *s = NULL;
-    struct wire w = { 0 };
+    OrtSessionOptions *options;
+    OrtSession *session = NULL;
+    struct wire wire = { 0 };
     int fd = mkstemp(path);
 
     (void)state;
-    write_add(&w);
-    assert_int_equal(write(fd, w.bytes, w.count), w.count);
+    write_add(&wire);
+    assert_int_equal(write(fd, wire.bytes, wire.count), wire.count);
     (void)close(fd);
-    free(w.bytes);
+    free(wire.bytes);
     (void)snprintf(optimised, sizeof optimised, "%s.optimised", path);
-    ok(api->CreateSessionOptions(&o));
-    ok(api->SetOptimizedModelFilePath(o, optimised));
-    ok(api->CreateSession(env, path, o, &s));
-    check_sum(s, 2);
-    api->ReleaseSession(s);
-    api->ReleaseSessionOptions(o);
-    ok(api->CreateSession(env, optimised, NULL, &s));
-    check_sum(s, 2);
-    api->ReleaseSession(s);
+    ok(api->CreateSessionOptions(&options));
+    ok(api->SetOptimizedModelFilePath(options, optimised));
+    ok(api->CreateSession(env, path, options, &session));
+    check_sum(session, 2);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    ok(api->CreateSession(env, optimised, NULL, &session));
+    check_sum(session, 2);
+    api->ReleaseSession(session);
     (void)unlink(optimised);
     for (int i = 0; ours() && i < 2; i++) { /* the format of ONNX Runtime's own is none of ours */
         (void)snprintf(optimised, sizeof optimised, "%s.%s", path, i == 0 ? "ort" : "onnx");
-        ok(api->CreateSessionOptions(&o));
-        ok(api->SetOptimizedModelFilePath(o, optimised));
+        ok(api->CreateSessionOptions(&options));
+        ok(api->SetOptimizedModelFilePath(options, optimised));
         if (i == 1)
-            ok(api->AddSessionConfigEntry(o, "session.save_model_format", "ORT"));
-        fails(api->CreateSession(env, path, o, &s), ORT_NOT_IMPLEMENTED, "ORT format");
+            ok(api->AddSessionConfigEntry(options, "session.save_model_format", "ORT"));
+        fails(api->CreateSession(env, path, options, &session), ORT_NOT_IMPLEMENTED, "ORT format");
         assert_int_not_equal(access(optimised, F_OK), 0);
-        api->ReleaseSessionOptions(o);
+        api->ReleaseSessionOptions(options);
     }
     (void)unlink(path);
 }
@@ -800,7 +808,7 @@ static void test_environments(void **state)
 {
     OrtThreadingOptions *threads;
     OrtEnv *other;
-    OrtSession *s;
+    OrtSession *session;
 
     (void)state;
     ok(api->CreateThreadingOptions(&threads));
@@ -809,9 +817,9 @@ static void test_environments(void **state)
     ok(api->SetGlobalSpinControl(threads, 0));
     if (ours()) { /* a process has one environment, and theirs has no pool yet */
         ok(api->CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "other", threads, &other));
-        s = open_add(NULL);
-        check_sum(s, 1);
-        api->ReleaseSession(s);
+        session = open_add(NULL);
+        check_sum(session, 1);
+        api->ReleaseSession(session);
         api->ReleaseEnv(other);
     }
     api->ReleaseThreadingOptions(threads);

@@ -128,11 +128,11 @@ static void test_inner_tables(void **state)
     const void *tables[] = { api->GetModelEditorApi(), api->GetCompileApi(), api->GetInteropApi(), api->GetEpApi() };
 
     (void)state;
-    for (size_t t = 0; t < 4 && ours(); t++)
+    for (size_t table = 0; table < 4 && ours(); table++)
         for (size_t i = 1; i < 128; i++) {
             OrtStatus *(*fn)(void);
 
-            memcpy(&fn, (const char *)tables[t] + i * sizeof fn, sizeof fn);
+            memcpy(&fn, (const char *)tables[table] + i * sizeof fn, sizeof fn);
             fails(fn(), ORT_NOT_IMPLEMENTED, "not implemented in inlay");
         }
 }
@@ -164,22 +164,22 @@ static void test_symbol_versions(void **state)
 static void test_readme(void **state)
 {
     static const char *const states[] = { "WORKS", "KEPT", "ACCEPTED", "NOTHING", "ABSENT" };
-    FILE *f = fopen(INLAY_SOURCE_DIR "/sdk/bindings/onnxruntime/README.md", "r");
+    FILE *file = fopen(INLAY_SOURCE_DIR "/sdk/bindings/onnxruntime/README.md", "r");
     char text[20000];
     size_t n;
 
     (void)state;
-    assert_non_null(f);
-    n = fread(text, 1, sizeof text - 1, f);
+    assert_non_null(file);
+    n = fread(text, 1, sizeof text - 1, file);
     text[n] = '\0';
-    (void)fclose(f);
-    for (size_t s = 0; s < sizeof states / sizeof states[0]; s++) {
+    (void)fclose(file);
+    for (size_t state_index = 0; state_index < sizeof states / sizeof states[0]; state_index++) {
         char row[64];
         int count = 0;
 
         for (size_t i = 0; i < COUNT; i++)
-            count += strcmp(rows[i].state, states[s]) == 0;
-        (void)snprintf(row, sizeof row, "| %s | %d |", states[s], count);
+            count += strcmp(rows[i].state, states[state_index]) == 0;
+        (void)snprintf(row, sizeof row, "| %s | %d |", states[state_index], count);
         if (strstr(text, row) == NULL)
             fail_msg("README.md lacks '%s'", row);
     }

@@ -5,12 +5,12 @@ enum { FLOAT = 1, INT32 = 6, INT64 = 7, STRING = 8, FLOAT16 = 10, DOUBLE = 11 };
 
 static void test_status(void **state)
 {
-    OrtStatus *s = api->CreateStatus(ORT_EP_FAIL, "why");
+    OrtStatus *status = api->CreateStatus(ORT_EP_FAIL, "why");
 
     (void)state;
-    assert_int_equal(api->GetErrorCode(s), ORT_EP_FAIL);
-    assert_string_equal(api->GetErrorMessage(s), "why");
-    api->ReleaseStatus(s);
+    assert_int_equal(api->GetErrorCode(status), ORT_EP_FAIL);
+    assert_string_equal(api->GetErrorMessage(status), "why");
+    api->ReleaseStatus(status);
 }
 
 static void check_shape(const OrtValue *value, int type, size_t rank, const int64_t *dims, size_t count)
@@ -38,7 +38,7 @@ static void test_tensor_over_the_programs_memory(void **state)
 {
     static const int64_t dims[] = { 2, 3 }, place[] = { 1, 2 }, beyond[] = { 2, 0 };
     float data[6] = { 0, 1, 2, 3, 4, 5 };
-    OrtValue *v = tensor(FLOAT, dims, 2, data, sizeof data);
+    OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data);
     const OrtMemoryInfo *where;
     const int64_t *shape;
     const char *name;
@@ -47,27 +47,27 @@ static void test_tensor_over_the_programs_memory(void **state)
     void *p;
 
     (void)state;
-    ok(api->IsTensor(v, &yes));
+    ok(api->IsTensor(value, &yes));
     assert_int_equal(yes, 1);
-    ok(api->HasValue(v, &yes));
+    ok(api->HasValue(value, &yes));
     assert_int_equal(yes, 1);
-    ok(api->GetTensorMutableData(v, &p));
+    ok(api->GetTensorMutableData(value, &p));
     assert_ptr_equal(p, data);
-    ok(api->GetTensorData(v, (const void **)&p));
+    ok(api->GetTensorData(value, (const void **)&p));
     assert_ptr_equal(p, data);
-    ok(api->TensorAt(v, place, 2, &p));
+    ok(api->TensorAt(value, place, 2, &p));
     assert_ptr_equal(p, data + 5);
-    fails(api->TensorAt(v, beyond, 2, &p), ORT_INVALID_ARGUMENT, "invalid location range");
-    fails(api->TensorAt(v, place, 1, &p), ORT_INVALID_ARGUMENT, "location dimensions do not match shape size");
-    ok(api->GetTensorSizeInBytes(v, &n));
+    fails(api->TensorAt(value, beyond, 2, &p), ORT_INVALID_ARGUMENT, "invalid location range");
+    fails(api->TensorAt(value, place, 1, &p), ORT_INVALID_ARGUMENT, "location dimensions do not match shape size");
+    ok(api->GetTensorSizeInBytes(value, &n));
     assert_int_equal(n, sizeof data);
-    ok(api->GetTensorElementTypeAndShapeDataReference(v, &yes, &shape, &n));
+    ok(api->GetTensorElementTypeAndShapeDataReference(value, &yes, &shape, &n));
     assert_true(yes == FLOAT && n == 2 && shape[1] == 3);
-    ok(api->GetTensorMemoryInfo(v, &where));
+    ok(api->GetTensorMemoryInfo(value, &where));
     ok(api->MemoryInfoGetName(where, &name));
     assert_string_equal(name, "Cpu");
-    check_shape(v, FLOAT, 2, dims, 6);
-    api->ReleaseValue(v);
+    check_shape(value, FLOAT, 2, dims, 6);
+    api->ReleaseValue(value);
     api->ReleaseValue(NULL);
 }
 
@@ -75,23 +75,25 @@ static void test_tensors_that_cannot_be(void **state)
 {
     static const int64_t dims[] = { 2, 3 }, negative[] = { 2, -3 }, huge[] = { INT64_MAX / 2, 8 };
     float data[6];
-    OrtValue *v = NULL;
+    OrtValue *value = NULL;
 
     (void)state;
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 20, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT,
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 20, dims, 2, FLOAT, &value), ORT_INVALID_ARGUMENT,
           "not enough space");
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, negative, 2, FLOAT, &v), ORT_INVALID_ARGUMENT,
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, negative, 2, FLOAT, &value), ORT_INVALID_ARGUMENT,
           "tried creating tensor with negative value in shape");
-    assert_null(v);
+    assert_null(value);
     if (!ours())
         return;
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, huge, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "more bytes");
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, 99, &v), ORT_INVALID_ARGUMENT,
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, huge, 2, FLOAT, &value), ORT_INVALID_ARGUMENT,
+          "more bytes");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, 99, &value), ORT_INVALID_ARGUMENT,
           "element type 99");
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), NULL, 24, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "NULL");
-    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, STRING, &v), ORT_INVALID_ARGUMENT, "strings");
-    fails(api->CreateTensorAsOrtValue(NULL, dims, 2, FLOAT, &v), ORT_INVALID_ARGUMENT, "allocator is NULL");
-    assert_null(v);
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), NULL, 24, dims, 2, FLOAT, &value), ORT_INVALID_ARGUMENT, "NULL");
+    fails(api->CreateTensorWithDataAsOrtValue(cpu(), data, 24, dims, 2, STRING, &value), ORT_INVALID_ARGUMENT,
+          "strings");
+    fails(api->CreateTensorAsOrtValue(NULL, dims, 2, FLOAT, &value), ORT_INVALID_ARGUMENT, "allocator is NULL");
+    assert_null(value);
 }
 
 /* Every element type that the interface numbers. */
@@ -101,14 +103,14 @@ static void test_element_types(void **state)
 
     (void)state;
     for (int type = 1; type < ORT_DTYPE_COUNT; type++) {
-        OrtValue *v = NULL;
+        OrtValue *value = NULL;
 
         if ((type == 14 || type == 15 || type > 23) && !ours())
             continue; /* complex numbers and the newest types are numbered there, and not much more */
 
-        ok(api->CreateTensorAsOrtValue(allocator, dims, 1, type, &v));
-        check_shape(v, type, 1, dims, 3);
-        api->ReleaseValue(v);
+        ok(api->CreateTensorAsOrtValue(allocator, dims, 1, type, &value));
+        check_shape(value, type, 1, dims, 3);
+        api->ReleaseValue(value);
     }
 }
 
@@ -137,23 +139,23 @@ static OrtAllocator own = { .version = 16, .Alloc = own_alloc, .Free = own_free,
 static void test_allocator_of_the_program(void **state)
 {
     static const int64_t dims[] = { 4, 2 };
-    OrtValue *v = NULL;
+    OrtValue *value = NULL;
     void *p, *q;
 
     (void)state;
-    ok(api->CreateTensorAsOrtValue(&own, dims, 2, FLOAT, &v));
+    ok(api->CreateTensorAsOrtValue(&own, dims, 2, FLOAT, &value));
     assert_int_equal(held, 1);
-    ok(api->GetTensorMutableData(v, &p));
+    ok(api->GetTensorMutableData(value, &p));
     memset(p, 0, 32);
-    api->ReleaseValue(v);
+    api->ReleaseValue(value);
     assert_int_equal(held, 0);
 
     q = own_alloc(&own, 32);
-    ok(api->CreateTensorWithDataAndDeleterAsOrtValue(&own, q, 32, dims, 2, FLOAT, &v));
-    ok(api->GetTensorMutableData(v, &p));
+    ok(api->CreateTensorWithDataAndDeleterAsOrtValue(&own, q, 32, dims, 2, FLOAT, &value));
+    ok(api->GetTensorMutableData(value, &p));
     assert_ptr_equal(p, q);
-    check_shape(v, FLOAT, 2, dims, 8);
-    api->ReleaseValue(v);
+    check_shape(value, FLOAT, 2, dims, 8);
+    api->ReleaseValue(value);
     assert_int_equal(held, 0);
 }
 
@@ -182,16 +184,16 @@ static void test_default_allocator(void **state)
 
 static void test_memory_info(void **state)
 {
-    OrtMemoryInfo *a, *b, *c;
+    OrtMemoryInfo *a, *b, *info;
     int n;
 
     (void)state;
     ok(api->CreateMemoryInfo("Cpu", ORT_ARENA_ALLOCATOR, 0, ORT_MEM_DEFAULT, &a));
     ok(api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEM_DEFAULT, &b));
-    ok(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEM_DEFAULT, &c));
+    ok(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEM_DEFAULT, &info));
     ok(api->CompareMemoryInfo(a, b, &n));
     assert_int_equal(n, 0);
-    ok(api->CompareMemoryInfo(a, c, &n));
+    ok(api->CompareMemoryInfo(a, info, &n));
     assert_int_not_equal(n, 0);
     api->MemoryInfoGetDeviceType(a, &n);
     assert_int_equal(n, 0);
@@ -199,7 +201,7 @@ static void test_memory_info(void **state)
     assert_int_equal(api->MemoryInfoGetVendorId(a), 0);
     api->ReleaseMemoryInfo(a);
     api->ReleaseMemoryInfo(b);
-    api->ReleaseMemoryInfo(c);
+    api->ReleaseMemoryInfo(info);
     fails(api->CreateMemoryInfo("Abacus", ORT_ARENA_ALLOCATOR, 0, ORT_MEM_DEFAULT, &a), ORT_INVALID_ARGUMENT,
           "Specified device is not supported");
     ok(api->CreateMemoryInfo_V2("Cpu", 0, 0, 0, 0, 0, ORT_DEVICE_ALLOCATOR, &a));
@@ -214,32 +216,32 @@ static void test_strings(void **state)
     static const char *const texts[] = { "one", "", "three" };
     size_t offsets[3], n;
     char all[16], *room;
-    OrtValue *v = NULL;
+    OrtValue *value = NULL;
 
     (void)state;
-    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &v));
-    ok(api->FillStringTensor(v, texts, 3));
-    ok(api->GetStringTensorDataLength(v, &n));
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &value));
+    ok(api->FillStringTensor(value, texts, 3));
+    ok(api->GetStringTensorDataLength(value, &n));
     assert_int_equal(n, 8);
-    ok(api->GetStringTensorContent(v, all, n, offsets, 3));
+    ok(api->GetStringTensorContent(value, all, n, offsets, 3));
     assert_memory_equal(all, "onethree", 8);
     assert_true(offsets[0] == 0 && offsets[1] == 3 && offsets[2] == 3);
-    fails(api->GetStringTensorContent(v, all, 7, offsets, 3), ORT_FAIL, "");
-    fails(api->GetStringTensorContent(v, all, 8, offsets, 2), ORT_FAIL, "");
-    ok(api->FillStringTensorElement(v, "two", 1));
-    ok(api->GetStringTensorElementLength(v, 1, &n));
+    fails(api->GetStringTensorContent(value, all, 7, offsets, 3), ORT_FAIL, "");
+    fails(api->GetStringTensorContent(value, all, 8, offsets, 2), ORT_FAIL, "");
+    ok(api->FillStringTensorElement(value, "two", 1));
+    ok(api->GetStringTensorElementLength(value, 1, &n));
     assert_int_equal(n, 3);
-    ok(api->GetStringTensorElement(v, 3, 1, all));
+    ok(api->GetStringTensorElement(value, 3, 1, all));
     assert_memory_equal(all, "two", 3);
-    ok(api->GetResizedStringTensorElementBuffer(v, 0, 4, &room));
+    ok(api->GetResizedStringTensorElementBuffer(value, 0, 4, &room));
     memcpy(room, "four", 4);
-    ok(api->GetStringTensorElement(v, 4, 0, all));
+    ok(api->GetStringTensorElement(value, 4, 0, all));
     assert_memory_equal(all, "four", 4);
-    fails(api->FillStringTensor(v, texts, 2), ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
-    fails(api->GetStringTensorElementLength(v, 3, &n), ORT_INVALID_ARGUMENT, "index is out of bounds");
-    fails(api->FillStringTensorElement(v, "x", 3), ORT_INVALID_ARGUMENT, "index is out of bounds");
-    fails(api->GetTensorSizeInBytes(v, &n), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
-    api->ReleaseValue(v);
+    fails(api->FillStringTensor(value, texts, 2), ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
+    fails(api->GetStringTensorElementLength(value, 3, &n), ORT_INVALID_ARGUMENT, "index is out of bounds");
+    fails(api->FillStringTensorElement(value, "x", 3), ORT_INVALID_ARGUMENT, "index is out of bounds");
+    fails(api->GetTensorSizeInBytes(value, &n), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
+    api->ReleaseValue(value);
 }
 
 /* ------------------------------------------------------------------ sequences and maps */
@@ -324,42 +326,42 @@ static void test_sparse(void **state)
     static const float values[] = { 1.5f, 2.5f };
     OrtTensorTypeAndShapeInfo *info;
     const void *p;
-    OrtValue *v;
+    OrtValue *value;
     size_t n;
     int t;
 
     (void)state;
-    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &v));
-    ok(api->IsSparseTensor(v, &t));
+    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &value));
+    ok(api->IsSparseTensor(value, &t));
     assert_int_equal(t, 1);
-    ok(api->IsTensor(v, &t));
+    ok(api->IsTensor(value, &t));
     assert_int_equal(t, 0);
-    ok(api->FillSparseTensorCoo(v, cpu(), values_dims, 1, values, coo, 2));
-    ok(api->GetSparseTensorFormat(v, &t));
+    ok(api->FillSparseTensorCoo(value, cpu(), values_dims, 1, values, coo, 2));
+    ok(api->GetSparseTensorFormat(value, &t));
     assert_int_equal(t, ORT_SPARSE_COO);
-    ok(api->GetSparseTensorValues(v, &p));
+    ok(api->GetSparseTensorValues(value, &p));
     assert_float_equal(((const float *)p)[1], 2.5f, 0);
-    ok(api->GetSparseTensorIndices(v, ORT_SPARSE_COO_INDICES, &n, &p));
+    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_COO_INDICES, &n, &p));
     assert_true(n == 2 && ((const int64_t *)p)[1] == 5);
-    ok(api->GetSparseTensorIndicesTypeShape(v, ORT_SPARSE_COO_INDICES, &info));
+    ok(api->GetSparseTensorIndicesTypeShape(value, ORT_SPARSE_COO_INDICES, &info));
     ok(api->GetTensorElementType(info, &t));
     assert_int_equal(t, INT64);
     api->ReleaseTensorTypeAndShapeInfo(info);
-    ok(api->GetSparseTensorValuesTypeAndShape(v, &info));
+    ok(api->GetSparseTensorValuesTypeAndShape(value, &info));
     ok(api->GetTensorShapeElementCount(info, &n));
     assert_int_equal(n, 2);
     api->ReleaseTensorTypeAndShapeInfo(info);
-    check_shape(v, FLOAT, 2, dims, 9);
-    api->ReleaseValue(v);
+    check_shape(value, FLOAT, 2, dims, 9);
+    api->ReleaseValue(value);
 
     ok(api->CreateSparseTensorWithValuesAsOrtValue(cpu(), (void *)(uintptr_t)values, dims, 2, values_dims, 1, FLOAT,
-                                                   &v));
-    ok(api->UseCsrIndices(v, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
-    ok(api->GetSparseTensorIndices(v, ORT_SPARSE_CSR_OUTER_INDICES, &n, &p));
+                                                   &value));
+    ok(api->UseCsrIndices(value, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
+    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_CSR_OUTER_INDICES, &n, &p));
     assert_true(n == 4 && p == outer);
-    ok(api->GetSparseTensorValues(v, &p));
+    ok(api->GetSparseTensorValues(value, &p));
     assert_ptr_equal(p, values);
-    api->ReleaseValue(v);
+    api->ReleaseValue(value);
 }
 
 /* ------------------------------------------------------------------ types made by programs; pairs */
@@ -408,24 +410,24 @@ static void test_attributes_made_by_programs(void **state)
 {
     static const int64_t ints[] = { 3, -4 };
     static const char *const texts[] = { "a", "bc" };
-    OrtOpAttr *a;
+    OrtOpAttr *attribute;
     int64_t got[2];
     char text[8];
     size_t n;
     int t;
 
     (void)state;
-    ok(api->CreateOpAttr("axes", ints, 2, ORT_OP_ATTR_INTS, &a));
-    ok(api->ReadOpAttr(a, ORT_OP_ATTR_INTS, got, sizeof got, &n));
+    ok(api->CreateOpAttr("axes", ints, 2, ORT_OP_ATTR_INTS, &attribute));
+    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, sizeof got, &n));
     assert_true(n == sizeof got && got[1] == -4);
-    fails(api->ReadOpAttr(a, ORT_OP_ATTR_INTS, got, 8, &n), ORT_INVALID_ARGUMENT, "not large enough");
-    ok(api->OpAttr_GetType(a, &t));
+    fails(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, 8, &n), ORT_INVALID_ARGUMENT, "not large enough");
+    ok(api->OpAttr_GetType(attribute, &t));
     assert_int_equal(t, ORT_OP_ATTR_INTS);
-    api->ReleaseOpAttr(a);
-    ok(api->CreateOpAttr("names", texts, 2, ORT_OP_ATTR_STRINGS, &a));
-    ok(api->ReadOpAttr(a, ORT_OP_ATTR_STRINGS, text, sizeof text, &n));
+    api->ReleaseOpAttr(attribute);
+    ok(api->CreateOpAttr("names", texts, 2, ORT_OP_ATTR_STRINGS, &attribute));
+    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_STRINGS, text, sizeof text, &n));
     assert_true(n == 5 && memcmp(text, "a\0bc", 5) == 0);
-    api->ReleaseOpAttr(a);
+    api->ReleaseOpAttr(attribute);
 }
 
 static void test_copies_between_tensors(void **state)

@@ -66,8 +66,8 @@ static int thread_count(void)
     int count = 0;
 
     assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir)) != NULL;)
-        count += e->d_name[0] != '.';
+    for (struct dirent *dirent; (dirent = readdir(dir)) != NULL;)
+        count += dirent->d_name[0] != '.';
     (void)closedir(dir);
     return count;
 }
@@ -126,30 +126,31 @@ static void test_awaited(void **state)
     char **before = environ;
     const gemm_kernel *kernel;
     uint32_t packs;
-    blas_engine e;
+    blas_engine engine;
 
     (void)state;
     assert_false(library_is_at_rest("libno-such-blas.so.9"));
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &e, &diag), INLAY_OK);
-    assert_int_equal(e.library.handle == NULL, e.awaited != NULL);
-    kernel = e.engine.kernel(&e.engine, GEMM_F32);
+    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
+    assert_int_equal(engine.library.handle == NULL, engine.awaited != NULL);
+    kernel = engine.engine.kernel(&engine.engine, GEMM_F32);
     packs = kernel->packs;
-    assert_int_equal(blas_engine_need(&host, &e, &diag), INLAY_OK);
-    assert_non_null(e.library.handle);
-    assert_null(e.awaited);
+    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    assert_non_null(engine.library.handle);
+    assert_null(engine.awaited);
     assert_ptr_equal(environ, before);
     assert_int_equal(thread_count(), threads);
-    assert_non_null(e.library.sgemm);
+    assert_non_null(engine.library.sgemm);
     assert_int_equal(kernel->packs, packs);
-    assert_int_equal(e.library.small, packs != 0);
-    assert_int_equal(blas_engine_need(&host, &e, &diag), INLAY_OK);
-    blas_engine_close(&e);
+    assert_int_equal(engine.library.small, packs != 0);
+    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    blas_engine_close(&engine);
     /* What the user chose is opened at once, so that what is wrong with it is said at once. */
-    assert_int_equal(blas_engine_await(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &e, &diag), INLAY_UNSUPPORTED);
-    blas_engine_close(&e);
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &e, &diag), INLAY_OK);
-    assert_null(e.awaited);
-    blas_engine_close(&e);
+    assert_int_equal(blas_engine_await(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &engine, &diag),
+                     INLAY_UNSUPPORTED);
+    blas_engine_close(&engine);
+    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &engine, &diag), INLAY_OK);
+    assert_null(engine.awaited);
+    blas_engine_close(&engine);
 }
 
 /* ------------------------------------------------------------------ many callers */
@@ -189,17 +190,17 @@ static void test_many_callers(void **state)
     (void)state;
     assert_non_null(callers);
     assert_int_equal(open_library("libopenblas.so.0", "auto", &lib, &diag), INLAY_OK);
-    for (int t = 0; t < CALLERS; t++) {
-        callers[t].lib = &lib;
+    for (int thread = 0; thread < CALLERS; thread++) {
+        callers[thread].lib = &lib;
         for (int i = 0; i < SIZE * SIZE; i++) {
-            callers[t].a[i] = (float)((i + t) % 7 - 3);
-            callers[t].b[i] = (float)((3 * i + t) % 5 - 2);
+            callers[thread].a[i] = (float)((i + thread) % 7 - 3);
+            callers[thread].b[i] = (float)((3 * i + thread) % 5 - 2);
         }
-        assert_int_equal(pthread_create(&threads[t], NULL, multiply_often, &callers[t]), 0);
+        assert_int_equal(pthread_create(&threads[thread], NULL, multiply_often, &callers[thread]), 0);
     }
-    for (int t = 0; t < CALLERS; t++) {
-        (void)pthread_join(threads[t], NULL);
-        assert_int_equal(callers[t].wrong, 0);
+    for (int thread = 0; thread < CALLERS; thread++) {
+        (void)pthread_join(threads[thread], NULL);
+        assert_int_equal(callers[thread].wrong, 0);
     }
     assert_true(thread_count() <= before); /* none but ours */
     blas_library_close(&lib);

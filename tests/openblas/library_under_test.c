@@ -22,7 +22,7 @@ const blas_engine *library_under_test(void)
 
 const gemm_kernel *gemm_under_test(uint32_t type, uint32_t i)
 {
-    const blas_engine *e = library_under_test();
+    const blas_engine *engine = library_under_test();
 
-    return i == 0 ? e->engine.kernel(&e->engine, type) : NULL;
+    return i == 0 ? engine->engine.kernel(&engine->engine, type) : NULL;
 }

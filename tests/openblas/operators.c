@@ -39,28 +39,28 @@ struct trial {
 
 static struct trial *start(const char *op, uint32_t version, inlay_dtype dtype)
 {
-    static struct trial t;
+    static struct trial trial;
 
-    t = (struct trial){ .op = op, .dtype = dtype };
+    trial = (struct trial){ .op = op, .dtype = dtype };
     for (uint32_t e = 0; e < 2; e++)
-        t.by[e] = (kernel_case){ .op_type = op, .since_version = version };
-    t.by[0].provider = &blocked_engine;
-    t.by[1].provider = library_under_test();
-    return &t;
+        trial.by[e] = (kernel_case){ .op_type = op, .since_version = version };
+    trial.by[0].provider = &blocked_engine;
+    trial.by[1].provider = library_under_test();
+    return &trial;
 }
 
 static struct guard fill(inlay_dtype dtype, int64_t count)
 {
-    struct guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
+    struct guard guard = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
 
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(-999, 999) / 1000;
         if (dtype == INLAY_DOUBLE)
-            ((double *)g.data)[i] = v;
+            ((double *)guard.data)[i] = v;
         else
-            ((float *)g.data)[i] = (float)v;
+            ((float *)guard.data)[i] = (float)v;
     }
-    return g;
+    return guard;
 }
 
 static int64_t product(uint32_t rank, const int64_t *dims)
@@ -71,25 +71,25 @@ static int64_t product(uint32_t rank, const int64_t *dims)
     return n;
 }
 
-static void input(struct trial *t, uint32_t rank, const int64_t *dims, bool constant)
+static void input(struct trial *trial, uint32_t rank, const int64_t *dims, bool constant)
 {
-    t->inputs[t->in] = fill(t->dtype, product(rank, dims));
+    trial->inputs[trial->in] = fill(trial->dtype, product(rank, dims));
     for (uint32_t e = 0; e < 2; e++)
-        kernel_case_input(&t->by[e], t->dtype, rank, dims, t->inputs[t->in].data, constant);
-    t->in++;
+        kernel_case_input(&trial->by[e], trial->dtype, rank, dims, trial->inputs[trial->in].data, constant);
+    trial->in++;
 }
 
-static void output(struct trial *t, uint32_t rank, const int64_t *dims)
+static void output(struct trial *trial, uint32_t rank, const int64_t *dims)
 {
     int64_t count = product(rank, dims);
 
     for (uint32_t e = 0; e < 2; e++) {
-        struct guard *g = &t->outputs[e][t->out];
-        *g = guard_alloc((size_t)kit_bytes(t->dtype, count));
-        memset(g->data, 0xff, (size_t)kit_bytes(t->dtype, count)); /* NaN */
-        kernel_case_output(&t->by[e], t->dtype, rank, dims, g->data);
+        struct guard *guard = &trial->outputs[e][trial->out];
+        *guard = guard_alloc((size_t)kit_bytes(trial->dtype, count));
+        memset(guard->data, 0xff, (size_t)kit_bytes(trial->dtype, count)); /* NaN */
+        kernel_case_output(&trial->by[e], trial->dtype, rank, dims, guard->data);
     }
-    t->out_count[t->out++] = count;
+    trial->out_count[trial->out++] = count;
 }
 
 static double element(inlay_dtype dtype, const void *data, int64_t i)
@@ -97,53 +97,55 @@ static double element(inlay_dtype dtype, const void *data, int64_t i)
     return dtype == INLAY_DOUBLE ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static void compare(const struct trial *t, uint32_t o)
+static void compare(const struct trial *trial, uint32_t o)
 {
-    double tolerance = t->dtype == INLAY_DOUBLE ? 1e-11 : 2e-4;
+    double tolerance = trial->dtype == INLAY_DOUBLE ? 1e-11 : 2e-4;
 
-    for (int64_t i = 0; i < t->out_count[o]; i++) {
-        double want = element(t->dtype, t->outputs[0][o].data, i), got = element(t->dtype, t->outputs[1][o].data, i);
+    for (int64_t i = 0; i < trial->out_count[o]; i++) {
+        double want = element(trial->dtype, trial->outputs[0][o].data, i),
+               got = element(trial->dtype, trial->outputs[1][o].data, i);
         if (isnan(want) ? !isnan(got) : !(want == got || fabs(got - want) <= tolerance * (1 + fabs(want))))
-            fail_msg("%s %s %s: output %u element %lld is %g, not %g", t->op, inlay_dtype_name(t->dtype), t->what, o,
-                     (long long)i, got, want);
+            fail_msg("%s %s %s: output %u element %lld is %g, not %g", trial->op, inlay_dtype_name(trial->dtype),
+                     trial->what, o, (long long)i, got, want);
     }
 }
 
-static void finish(struct trial *t)
+static void finish(struct trial *trial)
 {
     for (uint32_t e = 0; e < 2; e++)
-        if (kernel_case_prepare(&t->by[e], &reference_products) != INLAY_OK || kernel_case_run(&t->by[e]) != INLAY_OK)
-            fail_msg("%s %s: %s", t->op, t->what, t->by[e].diag.text);
-    for (uint32_t o = 0; o < t->out; o++)
-        compare(t, o);
+        if (kernel_case_prepare(&trial->by[e], &reference_products) != INLAY_OK ||
+            kernel_case_run(&trial->by[e]) != INLAY_OK)
+            fail_msg("%s %s: %s", trial->op, trial->what, trial->by[e].diag.text);
+    for (uint32_t o = 0; o < trial->out; o++)
+        compare(trial, o);
     for (uint32_t e = 0; e < 2; e++) {
-        kernel_case_deinit(&t->by[e]);
-        for (uint32_t o = 0; o < t->out; o++)
-            guard_free(&t->outputs[e][o]);
+        kernel_case_deinit(&trial->by[e]);
+        for (uint32_t o = 0; o < trial->out; o++)
+            guard_free(&trial->outputs[e][o]);
     }
-    for (uint32_t i = 0; i < t->in; i++)
-        guard_free(&t->inputs[i]);
+    for (uint32_t i = 0; i < trial->in; i++)
+        guard_free(&trial->inputs[i]);
 }
 
-static void set_ints(struct trial *t, const char *name, uint32_t count, const int64_t *values)
+static void set_ints(struct trial *trial, const char *name, uint32_t count, const int64_t *values)
 {
     for (uint32_t e = 0; e < 2; e++)
-        kernel_case_ints(&t->by[e], name, count, values);
+        kernel_case_ints(&trial->by[e], name, count, values);
 }
-static void set_int(struct trial *t, const char *name, int64_t value)
+static void set_int(struct trial *trial, const char *name, int64_t value)
 {
     for (uint32_t e = 0; e < 2; e++)
-        kernel_case_int(&t->by[e], name, value);
+        kernel_case_int(&trial->by[e], name, value);
 }
-static void set_float(struct trial *t, const char *name, double value)
+static void set_float(struct trial *trial, const char *name, double value)
 {
     for (uint32_t e = 0; e < 2; e++)
-        kernel_case_float(&t->by[e], name, value);
+        kernel_case_float(&trial->by[e], name, value);
 }
-static void set_string(struct trial *t, const char *name, const char *value)
+static void set_string(struct trial *trial, const char *name, const char *value)
 {
     for (uint32_t e = 0; e < 2; e++)
-        kernel_case_string(&t->by[e], name, value);
+        kernel_case_string(&trial->by[e], name, value);
 }
 
 /* Sizes around what the engine's ways differ at; 0 now and then. */
@@ -159,7 +161,7 @@ static void test_mat_mul(void **state)
 {
     (void)state;
     for (int i = 0; i < 1500; i++) {
-        struct trial *t = start("MatMul", 13, pick_type());
+        struct trial *trial = start("MatMul", 13, pick_type());
         int64_t m = pick_size(), n = pick_size(), k = pick_size(), batch[2] = { pick(1, 3), pick(1, 3) };
         uint32_t a_rank = (uint32_t)pick(1, 4), b_rank = (uint32_t)pick(1, 4), rank, y = 0;
         int64_t a[4] = { batch[0], batch[1], m, k }, b[4] = { batch[0], batch[1], k, n }, dims[4];
@@ -181,11 +183,12 @@ static void test_mat_mul(void **state)
             dims[y++] = m;
         if (b_rank > 1)
             dims[y++] = n;
-        (void)snprintf(t->what, sizeof t->what, "ranks %u %u, m %d n %d k %d", a_rank, b_rank, (int)m, (int)n, (int)k);
-        input(t, a_rank, a + 4 - a_rank, pick(0, 4) == 0);
-        input(t, b_rank, b + 4 - b_rank, pick(0, 1) == 0);
-        output(t, y, dims);
-        finish(t);
+        (void)snprintf(trial->what, sizeof trial->what, "ranks %u %u, m %d n %d k %d", a_rank, b_rank, (int)m, (int)n,
+                       (int)k);
+        input(trial, a_rank, a + 4 - a_rank, pick(0, 4) == 0);
+        input(trial, b_rank, b + 4 - b_rank, pick(0, 1) == 0);
+        output(trial, y, dims);
+        finish(trial);
     }
 }
 
@@ -193,25 +196,25 @@ static void test_gemm(void **state)
 {
     (void)state;
     for (int i = 0; i < 1500; i++) {
-        struct trial *t = start("Gemm", 13, pick_type());
+        struct trial *trial = start("Gemm", 13, pick_type());
         int64_t m = pick_size(), n = pick_size(), k = pick_size(), ta = pick(0, 1), tb = pick(0, 1), kind = pick(0, 5);
         int64_t a[2] = { ta ? k : m, ta ? m : k }, b[2] = { tb ? n : k, tb ? k : n }, y[2] = { m, n };
         int64_t c[2] = { kind == 2 || kind == 3 ? 1 : m, kind == 3 || kind == 4 ? 1 : n };
 
-        (void)snprintf(t->what, sizeof t->what, "m %d n %d k %d, trans %d %d, C %d", (int)m, (int)n, (int)k, (int)ta,
-                       (int)tb, (int)kind);
-        input(t, 2, a, pick(0, 3) == 0);
-        input(t, 2, b, pick(0, 1) == 0);
+        (void)snprintf(trial->what, sizeof trial->what, "m %d n %d k %d, trans %d %d, C %d", (int)m, (int)n, (int)k,
+                       (int)ta, (int)tb, (int)kind);
+        input(trial, 2, a, pick(0, 3) == 0);
+        input(trial, 2, b, pick(0, 1) == 0);
         if (kind > 0)
-            input(t, 2, c, pick(0, 1) == 0);
-        output(t, 2, y);
-        set_int(t, "transA", ta);
-        set_int(t, "transB", tb);
+            input(trial, 2, c, pick(0, 1) == 0);
+        output(trial, 2, y);
+        set_int(trial, "transA", ta);
+        set_int(trial, "transB", tb);
         if (pick(0, 1) == 0)
-            set_float(t, "alpha", pick(0, 4) == 0 ? 0 : 0.75);
+            set_float(trial, "alpha", pick(0, 4) == 0 ? 0 : 0.75);
         if (pick(0, 1) == 0)
-            set_float(t, "beta", pick(0, 2) == 0 ? 0 : -1.5);
-        finish(t);
+            set_float(trial, "beta", pick(0, 2) == 0 ? 0 : -1.5);
+        finish(trial);
     }
 }
 
@@ -220,29 +223,29 @@ static void test_not_a_number(void **state)
 {
     (void)state;
     for (int i = 0; i < 200; i++) {
-        struct trial *t = start("Gemm", 13, pick_type());
+        struct trial *trial = start("Gemm", 13, pick_type());
         int64_t m = pick(1, 40), n = pick(1, 80), k = pick(1, 80), a[2] = { m, k }, b[2] = { k, n }, y[2] = { m, n };
         double alpha = pick(0, 3) == 0 ? 0 : 1, beta = pick(0, 1);
 
-        (void)snprintf(t->what, sizeof t->what, "NaN, m %d n %d k %d, alpha %g beta %g", (int)m, (int)n, (int)k, alpha,
-                       beta);
-        input(t, 2, a, false);
-        input(t, 2, b, false);
-        input(t, 2, y, false);
+        (void)snprintf(trial->what, sizeof trial->what, "NaN, m %d n %d k %d, alpha %g beta %g", (int)m, (int)n, (int)k,
+                       alpha, beta);
+        input(trial, 2, a, false);
+        input(trial, 2, b, false);
+        input(trial, 2, y, false);
         for (uint32_t j = 0; j < 3; j++) {
             int64_t at = pick(0, (j == 0 ? m * k : j == 1 ? k * n : m * n) - 1);
             double v = pick(0, 1) == 0 ? (double)NAN : (double)INFINITY;
             if (pick(0, 2) == 0)
                 continue;
-            if (t->dtype == INLAY_DOUBLE)
-                ((double *)t->inputs[j].data)[at] = v;
+            if (trial->dtype == INLAY_DOUBLE)
+                ((double *)trial->inputs[j].data)[at] = v;
             else
-                ((float *)t->inputs[j].data)[at] = (float)v;
+                ((float *)trial->inputs[j].data)[at] = (float)v;
         }
-        output(t, 2, y);
-        set_float(t, "alpha", alpha);
-        set_float(t, "beta", beta);
-        finish(t);
+        output(trial, 2, y);
+        set_float(trial, "alpha", alpha);
+        set_float(trial, "beta", beta);
+        finish(trial);
     }
 }
 
@@ -252,7 +255,7 @@ static void test_conv(void **state)
 
     (void)state;
     for (int i = 0; i < 2000; i++) {
-        struct trial *t = start("Conv", 22, pick_type());
+        struct trial *trial = start("Conv", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
         int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6);
         int64_t auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
@@ -274,21 +277,22 @@ static void test_conv(void **state)
             y[2 + d] = auto_pad == 0 || auto_pad == 1 ? (x[2 + d] + strides[d] - 1) / strides[d]
                                                       : (total - window) / strides[d] + 1;
         }
-        (void)snprintf(t->what, sizeof t->what, "%u dims, %d channels, %d filters, %d groups, image %d x %d, window %d",
-                       spatial, (int)x[1], (int)filters, (int)group, (int)x[2], (int)x[3], (int)w[2]);
-        input(t, spatial + 2, x, false);
-        input(t, spatial + 2, w, pick(0, 1) == 0);
+        (void)snprintf(trial->what, sizeof trial->what,
+                       "%u dims, %d channels, %d filters, %d groups, image %d x %d, window %d", spatial, (int)x[1],
+                       (int)filters, (int)group, (int)x[2], (int)x[3], (int)w[2]);
+        input(trial, spatial + 2, x, false);
+        input(trial, spatial + 2, w, pick(0, 1) == 0);
         if (pick(0, 1) == 0)
-            input(t, 1, &filters, true);
-        output(t, spatial + 2, y);
-        set_ints(t, "strides", spatial, strides);
-        set_ints(t, "dilations", spatial, dilations);
-        set_int(t, "group", group);
+            input(trial, 1, &filters, true);
+        output(trial, spatial + 2, y);
+        set_ints(trial, "strides", spatial, strides);
+        set_ints(trial, "dilations", spatial, dilations);
+        set_int(trial, "group", group);
         if (auto_pad >= 0)
-            set_string(t, "auto_pad", auto_pads[auto_pad]);
+            set_string(trial, "auto_pad", auto_pads[auto_pad]);
         else
-            set_ints(t, "pads", 2 * spatial, pads);
-        finish(t);
+            set_ints(trial, "pads", 2 * spatial, pads);
+        finish(trial);
     }
 }
 
@@ -296,7 +300,7 @@ static void test_conv_transpose(void **state)
 {
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        struct trial *t = start("ConvTranspose", 22, pick_type());
+        struct trial *trial = start("ConvTranspose", 22, pick_type());
         uint32_t spatial = (uint32_t)pick(1, 3);
         int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8);
         int64_t out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
@@ -314,19 +318,19 @@ static void test_conv_transpose(void **state)
             y[2 + d] = strides[d] * (x[2 + d] - 1) + extra[d] + (w[2 + d] - 1) * dilations[d] + 1 - pads[d] -
                        pads[d + spatial];
         }
-        (void)snprintf(t->what, sizeof t->what, "%u dims, %d channels, %d filters, %d groups", spatial, (int)x[1],
-                       (int)filters, (int)group);
-        input(t, spatial + 2, x, false);
-        input(t, spatial + 2, w, pick(0, 1) == 0);
+        (void)snprintf(trial->what, sizeof trial->what, "%u dims, %d channels, %d filters, %d groups", spatial,
+                       (int)x[1], (int)filters, (int)group);
+        input(trial, spatial + 2, x, false);
+        input(trial, spatial + 2, w, pick(0, 1) == 0);
         if (pick(0, 1) == 0)
-            input(t, 1, &filters, true);
-        output(t, spatial + 2, y);
-        set_ints(t, "strides", spatial, strides);
-        set_ints(t, "dilations", spatial, dilations);
-        set_ints(t, "pads", 2 * spatial, pads);
-        set_ints(t, "output_padding", spatial, extra);
-        set_int(t, "group", group);
-        finish(t);
+            input(trial, 1, &filters, true);
+        output(trial, spatial + 2, y);
+        set_ints(trial, "strides", spatial, strides);
+        set_ints(trial, "dilations", spatial, dilations);
+        set_ints(trial, "pads", 2 * spatial, pads);
+        set_ints(trial, "output_padding", spatial, extra);
+        set_int(trial, "group", group);
+        finish(trial);
     }
 }
 
@@ -339,7 +343,7 @@ static void test_einsum(void **state)
 
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        struct trial *t = start("Einsum", 12, pick_type());
+        struct trial *trial = start("Einsum", 12, pick_type());
         const char *equation = equations[pick(0, 13)], *p = equation;
         int64_t size[26], dims[8];
         uint32_t rank = 0;
@@ -354,15 +358,15 @@ static void test_einsum(void **state)
             }
             if (output_next)
                 break;
-            input(t, rank, dims, false);
+            input(trial, rank, dims, false);
             rank = 0;
             output_next = *p == '-';
             p += output_next;
         }
-        (void)snprintf(t->what, sizeof t->what, "%s", equation);
-        output(t, rank, dims);
-        set_string(t, "equation", equation);
-        finish(t);
+        (void)snprintf(trial->what, sizeof trial->what, "%s", equation);
+        output(trial, rank, dims);
+        set_string(trial, "equation", equation);
+        finish(trial);
     }
 }
 

@@ -20,44 +20,44 @@ static graph_model *new_model(void)
 }
 
 /* A value with up to three sizes; "" ends them, a name is a symbol, "?" unknown. */
-static uint32_t value(struct graph *g, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
+static uint32_t value(struct graph *graph, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
 {
     const char *const sizes[] = { a, b };
-    uint32_t v = graph_add_value(g, name, strlen(name));
-    inlay_dim *dims = arena_array(&g->model->arena, 4, sizeof *dims);
+    uint32_t value_index = graph_add_value(graph, name, strlen(name));
+    inlay_dim *dims = arena_array(&graph->model->arena, 4, sizeof *dims);
 
-    g->values[v].info.dtype = dtype;
+    graph->values[value_index].info.dtype = dtype;
     for (int d = 0; d < rank; d++) {
         if (sizes[d][0] >= '0' && sizes[d][0] <= '9')
             dims[d] = dim_fixed(atoll(sizes[d]));
         else if (sizes[d][0] == '?')
             dims[d] = dim_unknown();
         else
-            dims[d] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(g->model, sizes[d]) };
+            dims[d] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(graph->model, sizes[d]) };
     }
     if (rank >= 0) {
-        g->values[v].info.rank = (uint32_t)rank;
-        g->values[v].info.dims = dims;
+        graph->values[value_index].info.rank = (uint32_t)rank;
+        graph->values[value_index].info.dims = dims;
     }
-    return v;
+    return value_index;
 }
 
-static uint32_t plain(struct graph *g, const char *name)
+static uint32_t plain(struct graph *graph, const char *name)
 {
-    return value(g, name, INLAY_UNDEFINED, -1, "", "");
+    return value(graph, name, INLAY_UNDEFINED, -1, "", "");
 }
 
-static uint32_t constant(struct graph *g, const char *name, int64_t number)
+static uint32_t constant(struct graph *graph, const char *name, int64_t number)
 {
-    uint32_t v = graph_add_value(g, name, strlen(name));
-    int64_t *data = arena_copy(&g->model->arena, &number, sizeof number);
+    uint32_t v = graph_add_value(graph, name, strlen(name));
+    int64_t *data = arena_copy(&graph->model->arena, &number, sizeof number);
 
-    assert_int_equal(graph_set_constant(g, v, INLAY_INT64, 0, NULL, data, sizeof number), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, v, INLAY_INT64, 0, NULL, data, sizeof number), INLAY_OK);
     return v;
 }
 
 /* A node of ai.onnx; the lists end in INLAY_NONE. */
-static graph_node *node(struct graph *g, const char *op_type, const uint32_t *in, const uint32_t *out)
+static graph_node *node(struct graph *graph, const char *op_type, const uint32_t *in, const uint32_t *out)
 {
     uint32_t ins = 0, outs = 0;
     graph_node *n;
@@ -66,7 +66,7 @@ static graph_node *node(struct graph *g, const char *op_type, const uint32_t *in
         ins++;
     while (out[outs] != INLAY_NONE)
         outs++;
-    n = graph_add_node(g, op_type, "", "", ins, outs);
+    n = graph_add_node(graph, op_type, "", "", ins, outs);
     assert_non_null(n);
     memcpy((uint32_t *)(uintptr_t)n->info.inputs, in, ins * sizeof *in);
     memcpy((uint32_t *)(uintptr_t)n->info.outputs, out, outs * sizeof *out);
@@ -83,25 +83,25 @@ static graph_node *node(struct graph *g, const char *op_type, const uint32_t *in
         INLAY_NONE                                                                                                     \
     }
 
-static void formals(struct graph *g, const uint32_t *in, const uint32_t *out)
+static void formals(struct graph *graph, const uint32_t *in, const uint32_t *out)
 {
-    for (g->input_count = 0; in[g->input_count] != INLAY_NONE; g->input_count++)
+    for (graph->input_count = 0; in[graph->input_count] != INLAY_NONE; graph->input_count++)
         ;
-    for (g->output_count = 0; out[g->output_count] != INLAY_NONE; g->output_count++)
+    for (graph->output_count = 0; out[graph->output_count] != INLAY_NONE; graph->output_count++)
         ;
-    g->inputs = arena_copy(&g->model->arena, in, g->input_count * sizeof *in);
-    g->outputs = arena_copy(&g->model->arena, out, g->output_count * sizeof *out);
+    graph->inputs = arena_copy(&graph->model->arena, in, graph->input_count * sizeof *in);
+    graph->outputs = arena_copy(&graph->model->arena, out, graph->output_count * sizeof *out);
 }
 
 /* Hangs a body under a node; outer[i] of the node's graph is inner[i] of the body. */
-static void attach(graph_node *n, const char *attr, struct graph *body, const uint32_t *outer, const uint32_t *inner)
+static void attach(graph_node *node, const char *attr, struct graph *body, const uint32_t *outer, const uint32_t *inner)
 {
-    graph_body *bodies = arena_array(&body->model->arena, n->body_count + 1, sizeof *bodies);
-    graph_body *b = &bodies[n->body_count];
+    graph_body *bodies = arena_array(&body->model->arena, node->body_count + 1, sizeof *bodies);
+    graph_body *b = &bodies[node->body_count];
     uint32_t count = 0;
 
-    if (n->body_count > 0)
-        memcpy(bodies, n->bodies, n->body_count * sizeof *bodies);
+    if (node->body_count > 0)
+        memcpy(bodies, node->bodies, node->body_count * sizeof *bodies);
     while (outer[count] != INLAY_NONE)
         count++;
     b->attr = attr;
@@ -111,10 +111,10 @@ static void attach(graph_node *n, const char *attr, struct graph *body, const ui
     b->capture_inner = arena_copy(&body->model->arena, inner, count * sizeof *inner);
     body->captured = b->capture_inner;
     body->captured_count = count;
-    n->captures = b->capture_outer;
-    n->capture_count = count;
-    n->bodies = bodies;
-    n->body_count++;
+    node->captures = b->capture_outer;
+    node->capture_count = count;
+    node->bodies = bodies;
+    node->body_count++;
 }
 
 static void check(graph_model *model, const char *fails)
@@ -130,9 +130,9 @@ static void check(graph_model *model, const char *fails)
         fail_msg("%d %s", (int)status, diag.text);
 }
 
-static void expect(const struct graph *g, uint32_t v, const char *wanted)
+static void expect(const struct graph *graph, uint32_t value, const char *wanted)
 {
-    const inlay_value_info *info = &g->values[v].info;
+    const inlay_value_info *info = &graph->values[value].info;
     char got[256];
 
     snprintf(got, sizeof got, "%s%s", info->kind == INLAY_VALUE_SEQUENCE ? "seq " : "", inlay_dtype_name(info->dtype));
@@ -143,7 +143,7 @@ static void expect(const struct graph *g, uint32_t v, const char *wanted)
             snprintf(got + strlen(got), sizeof got - strlen(got), " %lld", (long long)dim.value);
         else
             snprintf(got + strlen(got), sizeof got - strlen(got), " %s",
-                     dim.kind == INLAY_DIM_SYMBOLIC ? g->model->symbols[dim.symbol].name.data : "?");
+                     dim.kind == INLAY_DIM_SYMBOLIC ? graph->model->symbols[dim.symbol].name.data : "?");
     }
     if (info->rank == INLAY_RANK_UNKNOWN)
         strcat(got, " unknown");
@@ -151,9 +151,9 @@ static void expect(const struct graph *g, uint32_t v, const char *wanted)
 }
 
 /* A branch that captures `outer` and puts it through an operator. */
-static void branch(struct graph *g, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
+static void branch(struct graph *graph, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
 {
-    struct graph *body = graph_create(g->model, g, attr);
+    struct graph *body = graph_create(graph->model, graph, attr);
     uint32_t x = plain(body, "captured"), y = plain(body, "result");
 
     node(body, op_type, LIST(x), LIST(y));
@@ -175,27 +175,27 @@ static void test_if(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         graph_model *model = new_model();
-        struct graph *g = model->main;
-        uint32_t c = value(g, "c", INLAY_BOOL, 0, "", ""), x = value(g, "x", INLAY_FLOAT, 2, "N", "4"),
-                 y = plain(g, "y");
-        graph_node *n = node(g, "If", LIST(c), LIST(y));
+        struct graph *graph = model->main;
+        uint32_t c = value(graph, "c", INLAY_BOOL, 0, "", ""), x = value(graph, "x", INLAY_FLOAT, 2, "N", "4"),
+                 y = plain(graph, "y");
+        graph_node *n = node(graph, "If", LIST(c), LIST(y));
 
-        branch(g, n, "then_branch", x, rows[i].then_op);
-        branch(g, n, "else_branch", x, rows[i].else_op);
+        branch(graph, n, "then_branch", x, rows[i].then_op);
+        branch(graph, n, "else_branch", x, rows[i].else_op);
         n->captures = n->bodies[0].capture_outer;
         n->capture_count = 1;
-        formals(g, LIST(c, x), LIST(y));
+        formals(graph, LIST(c, x), LIST(y));
         check(model, rows[i].fails);
         if (rows[i].gives != NULL)
-            expect(g, y, rows[i].gives);
+            expect(graph, y, rows[i].gives);
         graph_model_destroy(model);
     }
 }
 
 /* for _ in range(m): (a, b) = (a ++ b, b); also emits b */
-static struct graph *loop_body(struct graph *g)
+static struct graph *loop_body(struct graph *graph)
 {
-    struct graph *body = graph_create(g->model, g, "body");
+    struct graph *body = graph_create(graph->model, graph, "body");
     uint32_t i = plain(body, "i"), go = plain(body, "go"), a = plain(body, "a"), b = plain(body, "b");
     uint32_t go_on = plain(body, "go_on"), longer = plain(body, "longer"), same = plain(body, "same"),
              row = plain(body, "row");
@@ -211,19 +211,19 @@ static struct graph *loop_body(struct graph *g)
 static void test_loop(void **state)
 {
     graph_model *model = new_model();
-    struct graph *g = model->main;
-    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
-    uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), b = value(g, "b", INLAY_FLOAT, 2, "1", "N");
-    uint32_t out[] = { plain(g, "grown"), plain(g, "kept"), plain(g, "rows"), INLAY_NONE };
-    graph_node *n = node(g, "Loop", LIST(m, c, a, b), out);
+    struct graph *graph = model->main;
+    uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(graph, "a", INLAY_FLOAT, 2, "2", "N"), b = value(graph, "b", INLAY_FLOAT, 2, "1", "N");
+    uint32_t out[] = { plain(graph, "grown"), plain(graph, "kept"), plain(graph, "rows"), INLAY_NONE };
+    graph_node *n = node(graph, "Loop", LIST(m, c, a, b), out);
 
     (void)state;
-    attach(n, "body", loop_body(g), NOTHING, NOTHING);
-    formals(g, LIST(c, a, b), out);
+    attach(n, "body", loop_body(graph), NOTHING, NOTHING);
+    formals(graph, LIST(c, a, b), out);
     check(model, NULL);
-    expect(g, out[0], "float ? N");
-    expect(g, out[1], "float 1 N");
-    expect(g, out[2], "float ? 1 N");
+    expect(graph, out[0], "float ? N");
+    expect(graph, out[1], "float 1 N");
+    expect(graph, out[2], "float ? 1 N");
     graph_model_destroy(model);
 }
 
@@ -231,15 +231,15 @@ static void test_loop(void **state)
 static void test_nested_loops(void **state)
 {
     graph_model *model = new_model();
-    struct graph *g = model->main;
-    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
-    uint32_t a = value(g, "a", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
-    graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
+    struct graph *graph = model->main;
+    uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(graph, "a", INLAY_FLOAT, 1, "N", ""), y = plain(graph, "y");
+    graph_node *n = node(graph, "Loop", LIST(m, c, a), LIST(y));
 
     (void)state;
-    formals(g, LIST(c, a), LIST(y));
+    formals(graph, LIST(c, a), LIST(y));
     for (int depth = 0; depth < 24; depth++) {
-        struct graph *body = graph_create(model, g, "body");
+        struct graph *body = graph_create(model, graph, "body");
         uint32_t i = plain(body, "i"), go = plain(body, "go"), x = plain(body, "x"), z = plain(body, "z"),
                  w = plain(body, "w");
         uint32_t three = constant(body, "three", 3);
@@ -247,7 +247,7 @@ static void test_nested_loops(void **state)
         assert_int_equal(graph_set_attr_int(body, node(body, "Concat", LIST(x, x), LIST(z)), "axis", 0), INLAY_OK);
         formals(body, LIST(i, go, x), LIST(go, w));
         attach(n, "body", body, NOTHING, NOTHING);
-        g = body;
+        graph = body;
         n = depth == 23 ? node(body, "Relu", LIST(z), LIST(w)) : node(body, "Loop", LIST(three, go, z), LIST(w));
     }
     check(model, NULL);
@@ -258,14 +258,14 @@ static void test_nested_loops(void **state)
 static void test_loop_counts(void **state)
 {
     graph_model *model = new_model();
-    struct graph *g = model->main;
-    uint32_t m = constant(g, "m", 3), c = value(g, "c", INLAY_BOOL, 0, "", "");
-    uint32_t a = value(g, "a", INLAY_FLOAT, 2, "2", "N"), y = plain(g, "y");
-    graph_node *n = node(g, "Loop", LIST(m, c, a), LIST(y));
+    struct graph *graph = model->main;
+    uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
+    uint32_t a = value(graph, "a", INLAY_FLOAT, 2, "2", "N"), y = plain(graph, "y");
+    graph_node *n = node(graph, "Loop", LIST(m, c, a), LIST(y));
 
     (void)state;
-    attach(n, "body", loop_body(g), NOTHING, NOTHING);
-    formals(g, LIST(c, a), LIST(y));
+    attach(n, "body", loop_body(graph), NOTHING, NOTHING);
+    formals(graph, LIST(c, a), LIST(y));
     check(model, "its body must have 3 inputs and 2 outputs, but has 4 and 4");
     graph_model_destroy(model);
 }
@@ -283,30 +283,32 @@ static void test_scan(void **state)
     };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         graph_model *model = new_model();
-        struct graph *g = model->main, *body;
-        bool batched = rows[r].opset == 8;
-        uint32_t s, x, sum = plain(g, "sum"), steps = plain(g, "steps"), a, b, next, out;
+        struct graph *graph = model->main, *body;
+        bool batched = rows[row].opset == 8;
+        uint32_t s, input, sum = plain(graph, "sum"), steps = plain(graph, "steps"), a, b, next, out;
         graph_node *n;
 
-        model->opsets[0].version = rows[r].opset;
+        model->opsets[0].version = rows[row].opset;
         if (batched) {
-            s = value(g, "s", INLAY_FLOAT, 2, "B", "N");
-            x = value(g, "x", INLAY_FLOAT, 2, "B", "T");
-            g->values[x].info.rank = 3;
-            ((inlay_dim *)(uintptr_t)g->values[x].info.dims)[2] = g->values[s].info.dims[1];
+            s = value(graph, "s", INLAY_FLOAT, 2, "B", "N");
+            input = value(graph, "x", INLAY_FLOAT, 2, "B", "T");
+            graph->values[input].info.rank = 3;
+            ((inlay_dim *)(uintptr_t)graph->values[input].info.dims)[2] = graph->values[s].info.dims[1];
         } else {
-            s = value(g, "s", INLAY_FLOAT, 1, "N", "");
-            x = rows[r].axis == 0 ? value(g, "x", INLAY_FLOAT, 2, "T", "N") : value(g, "x", INLAY_FLOAT, 2, "N", "T");
+            s = value(graph, "s", INLAY_FLOAT, 1, "N", "");
+            input = rows[row].axis == 0 ? value(graph, "x", INLAY_FLOAT, 2, "T", "N")
+                                        : value(graph, "x", INLAY_FLOAT, 2, "N", "T");
         }
-        n = batched ? node(g, "Scan", LIST(s, s, x), LIST(sum, steps)) : node(g, "Scan", LIST(s, x), LIST(sum, steps));
+        n = batched ? node(graph, "Scan", LIST(s, s, input), LIST(sum, steps))
+                    : node(graph, "Scan", LIST(s, input), LIST(sum, steps));
         if (batched)
             ((uint32_t *)(uintptr_t)n->info.inputs)[0] = INLAY_NONE;
-        assert_int_equal(graph_set_attr_int(g, n, "num_scan_inputs", 1), INLAY_OK);
+        assert_int_equal(graph_set_attr_int(graph, n, "num_scan_inputs", 1), INLAY_OK);
         if (!batched)
-            assert_int_equal(graph_set_attr_ints(g, n, "scan_input_axes", &rows[r].axis, 1), INLAY_OK);
-        body = graph_create(model, g, "body");
+            assert_int_equal(graph_set_attr_ints(graph, n, "scan_input_axes", &rows[row].axis, 1), INLAY_OK);
+        body = graph_create(model, graph, "body");
         a = plain(body, "a");
         b = plain(body, "b");
         next = plain(body, "next");
@@ -315,10 +317,10 @@ static void test_scan(void **state)
         node(body, "Identity", LIST(next), LIST(out));
         formals(body, LIST(a, b), LIST(next, out));
         attach(n, "body", body, NOTHING, NOTHING);
-        formals(g, LIST(s, x), LIST(sum, steps));
+        formals(graph, LIST(s, input), LIST(sum, steps));
         check(model, NULL);
-        expect(g, sum, rows[r].sums);
-        expect(g, steps, rows[r].steps);
+        expect(graph, sum, rows[row].sums);
+        expect(graph, steps, rows[row].steps);
         graph_model_destroy(model);
     }
 }
@@ -326,19 +328,20 @@ static void test_scan(void **state)
 static void test_sequence_map(void **state)
 {
     graph_model *model = new_model();
-    struct graph *g = model->main, *body = graph_create(model, g, "body");
-    uint32_t s = value(g, "s", INLAY_FLOAT, 2, "?", "3"), y = plain(g, "y"), e = plain(body, "e"), f = plain(body, "f");
-    graph_node *n = node(g, "SequenceMap", LIST(s), LIST(y));
+    struct graph *graph = model->main, *body = graph_create(model, graph, "body");
+    uint32_t s = value(graph, "s", INLAY_FLOAT, 2, "?", "3"), y = plain(graph, "y"), e = plain(body, "e"),
+             f = plain(body, "f");
+    graph_node *n = node(graph, "SequenceMap", LIST(s), LIST(y));
 
     (void)state;
-    g->values[s].info.kind = INLAY_VALUE_SEQUENCE;
-    g->values[s].inner_kind = INLAY_VALUE_TENSOR;
+    graph->values[s].info.kind = INLAY_VALUE_SEQUENCE;
+    graph->values[s].inner_kind = INLAY_VALUE_TENSOR;
     node(body, "Shape", LIST(e), LIST(f));
     formals(body, LIST(e), LIST(f));
     attach(n, "body", body, NOTHING, NOTHING);
-    formals(g, LIST(s), LIST(y));
+    formals(graph, LIST(s), LIST(y));
     check(model, NULL); /* S is one type parameter for both sides in the schema, but the body decides */
-    expect(g, y, "seq int64 2");
+    expect(graph, y, "seq int64 2");
     graph_model_destroy(model);
 }
 
@@ -346,28 +349,29 @@ static void test_sequence_map(void **state)
 static void test_declared(void **state)
 {
     graph_model *model = new_model();
-    struct graph *g = model->main;
-    uint32_t x = value(g, "x", INLAY_FLOAT, 2, "N", "3"), y = plain(g, "y"), s = plain(g, "s"), z = plain(g, "z");
-    uint32_t last = plain(g, "last");
+    struct graph *graph = model->main;
+    uint32_t x = value(graph, "x", INLAY_FLOAT, 2, "N", "3"), y = plain(graph, "y"), s = plain(graph, "s"),
+             z = plain(graph, "z");
+    uint32_t last = plain(graph, "last");
     inlay_dim wrong[] = { dim_fixed(1), dim_fixed(2), dim_fixed(3) };
 
     (void)state;
-    node(g, "Relu", LIST(x), LIST(y));
-    value(g, "shape", INLAY_INT64, -1, "", "");
-    s = graph_find_value(g, "shape");
-    node(g, "Reshape", LIST(x, s), LIST(z));
-    node(g, "Reshape", LIST(x, s), LIST(last));
-    formals(g, LIST(x, s), LIST(y, last));
-    for (uint32_t v = y; v <= last; v++) {
-        g->values[v].declared = v != s;
-        g->values[v].declared_rank = 3;
-        g->values[v].declared_dims = wrong;
-        g->values[v].declared_dtype = INLAY_FLOAT;
+    node(graph, "Relu", LIST(x), LIST(y));
+    value(graph, "shape", INLAY_INT64, -1, "", "");
+    s = graph_find_value(graph, "shape");
+    node(graph, "Reshape", LIST(x, s), LIST(z));
+    node(graph, "Reshape", LIST(x, s), LIST(last));
+    formals(graph, LIST(x, s), LIST(y, last));
+    for (uint32_t value_index = y; value_index <= last; value_index++) {
+        graph->values[value_index].declared = value_index != s;
+        graph->values[value_index].declared_rank = 3;
+        graph->values[value_index].declared_dims = wrong;
+        graph->values[value_index].declared_dtype = INLAY_FLOAT;
     }
     check(model, NULL);
-    expect(g, y, "float N 3");
-    expect(g, z, "float 1 2 3");
-    expect(g, last, "float unknown"); /* an output of the model is what it is computed to be */
+    expect(graph, y, "float N 3");
+    expect(graph, z, "float 1 2 3");
+    expect(graph, last, "float unknown"); /* an output of the model is what it is computed to be */
     graph_model_destroy(model);
 }
 
@@ -384,16 +388,16 @@ struct wanted {
 
 static inlay_status custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
-    const struct wanted *w = ctx;
-    inlay_dim dims[2] = { w->dims[0], w->dims[1] };
+    const struct wanted *wanted = ctx;
+    inlay_dim dims[2] = { wanted->dims[0], wanted->dims[1] };
 
     assert_int_equal(infer->input_count, 1);
     assert_non_null(infer->inputs[0]);
-    if (w->says != NULL)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s", w->says);
-    if (w->symbol != NULL)
-        dims[0] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, infer->symbol(infer->ctx, w->symbol) };
-    return infer->set_output(infer->ctx, w->output, w->dtype, w->rank, dims);
+    if (wanted->says != NULL)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s", wanted->says);
+    if (wanted->symbol != NULL)
+        dims[0] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, infer->symbol(infer->ctx, wanted->symbol) };
+    return infer->set_output(infer->ctx, wanted->output, wanted->dtype, wanted->rank, dims);
 }
 
 static const inlay_operator *find_custom(void *ctx, const char *domain, const char *op_type, int64_t opset)
@@ -408,7 +412,7 @@ static void missing(void *ctx, const char *domain, const char *op_type, int64_t 
     (void)snprintf(text, bytes, "there is no %s.%s-%lld", domain, op_type, (long long)opset);
 }
 
-static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, struct wanted *w,
+static inlay_status run_custom(const char *op_type, const char *domain, const char *signature, struct wanted *wanted,
                                char *got, inlay_diag *diag)
 {
     inlay_operator op = { .struct_size = sizeof op,
@@ -416,30 +420,30 @@ static inlay_status run_custom(const char *op_type, const char *domain, const ch
                           .op_type = "Blur",
                           .signature = signature,
                           .since_version = 1,
-                          .ctx = w,
+                          .ctx = wanted,
                           .infer = custom_infer };
     graph_operators operators = { find_custom, missing, &op, "/opt/plugins" };
     graph_model *model = new_model();
     graph_opset both[] = { opset_17, { "com.example", 2 } };
-    struct graph *g = model->main;
-    uint32_t x = value(g, "x", INLAY_FLOAT, 1, "N", ""), y = plain(g, "y");
+    struct graph *graph = model->main;
+    uint32_t x = value(graph, "x", INLAY_FLOAT, 1, "N", ""), output = plain(graph, "y");
     graph_node *n;
     inlay_status status;
 
     model->opsets = both;
     model->opset_count = 2;
-    n = node(g, op_type, LIST(x), LIST(y));
+    n = node(graph, op_type, LIST(x), LIST(output));
     n->info.domain = (inlay_str){ domain, strlen(domain) };
     n->opset = 0;
-    formals(g, LIST(x), LIST(y));
+    formals(graph, LIST(x), LIST(output));
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    status = graph_finish(g, diag);
+    status = graph_finish(graph, diag);
     if (status == INLAY_OK)
         status = graph_bind(model, &operators, diag);
     if (status == INLAY_OK)
         status = graph_infer(model, diag);
     if (status == INLAY_OK) {
-        const inlay_value_info *info = &g->values[y].info;
+        const inlay_value_info *info = &graph->values[output].info;
 
         assert_int_equal(n->info.since_version, 1);
         assert_int_equal(n->info.attr_count, 1);

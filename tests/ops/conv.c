@@ -21,40 +21,41 @@ static int64_t pick(int64_t low, int64_t high)
 /* Fills with small integers, exact in every type. */
 static struct guard make(inlay_dtype dtype, int64_t count)
 {
-    struct guard g = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
+    struct guard guard = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(-3, 3);
-        convert_from_f64(dtype, g.data, i, 1, &v, 0);
+        convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
-    return g;
+    return guard;
 }
 
 struct window {
     int64_t in[3], kernel[3], stride[3], dilation[3], pads[6], out[3];
 };
 
-static double expected(const struct window *w, inlay_dtype dtype, const void *x, const void *k, const void *bias,
-                       int64_t image, int64_t filter, int64_t channels, int64_t filters, int64_t group,
-                       const int64_t *at)
+static double expected(const struct window *window, inlay_dtype dtype, const void *input, const void *k,
+                       const void *bias, int64_t image, int64_t filter, int64_t channels, int64_t filters,
+                       int64_t group, const int64_t *at)
 {
     int64_t per = channels / group, first = filter / (filters / group) * per;
     double sum = bias != NULL ? convert_get_f64(dtype, bias, filter) : 0;
 
     for (int64_t c = 0; c < per; c++)
-        for (int64_t a = 0; a < w->kernel[0]; a++)
-            for (int64_t b = 0; b < w->kernel[1]; b++)
-                for (int64_t d = 0; d < w->kernel[2]; d++) {
+        for (int64_t a = 0; a < window->kernel[0]; a++)
+            for (int64_t b = 0; b < window->kernel[1]; b++)
+                for (int64_t d = 0; d < window->kernel[2]; d++) {
                     int64_t tap[3] = { a, b, d }, from[3];
                     bool inside = true;
                     for (int i = 0; i < 3; i++) {
-                        from[i] = at[i] * w->stride[i] - w->pads[i] + tap[i] * w->dilation[i];
-                        inside &= from[i] >= 0 && from[i] < w->in[i];
+                        from[i] = at[i] * window->stride[i] - window->pads[i] + tap[i] * window->dilation[i];
+                        inside &= from[i] >= 0 && from[i] < window->in[i];
                     }
-                    int64_t row = (image * channels + first + c) * w->in[0] + from[0];
-                    int64_t weight = ((filter * per + c) * w->kernel[0] + a) * w->kernel[1] + b;
+                    int64_t row = (image * channels + first + c) * window->in[0] + from[0];
+                    int64_t weight = ((filter * per + c) * window->kernel[0] + a) * window->kernel[1] + b;
                     if (inside)
-                        sum += convert_get_f64(dtype, x, (row * w->in[1] + from[1]) * w->in[2] + from[2]) *
-                               convert_get_f64(dtype, k, weight * w->kernel[2] + d);
+                        sum +=
+                            convert_get_f64(dtype, input, (row * window->in[1] + from[1]) * window->in[2] + from[2]) *
+                            convert_get_f64(dtype, k, weight * window->kernel[2] + d);
                 }
     return sum;
 }
@@ -62,7 +63,7 @@ static double expected(const struct window *w, inlay_dtype dtype, const void *x,
 static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
 {
     uint32_t skip = 3 - spatial;
-    struct window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
+    struct window window = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
     int64_t group = pick(0, 2) == 0 ? pick(2, 4) : 1, per = pick(1, 5), images = pick(1, 3);
     int64_t channels = group * per, filters = group * pick(1, pick(0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5],
             y_dims[5];
@@ -71,21 +72,24 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     static kernel_case c;
 
     for (uint32_t i = skip; i < 3; i++) {
-        w.kernel[i] = pick(1, 4);
-        w.stride[i] = pick(1, 3);
-        w.dilation[i] = pick(1, 3);
-        w.pads[i] = pick(0, 3);
-        w.pads[i + 3] = pick(0, 3);
-        w.in[i] = pick(1, spatial == 3 ? 8 : 20) + (w.kernel[i] - 1) * w.dilation[i];
-        w.out[i] = (w.in[i] + w.pads[i] + w.pads[i + 3] - (w.kernel[i] - 1) * w.dilation[i] - 1) / w.stride[i] + 1;
-        attrs_pads[i - skip] = w.pads[i];
-        attrs_pads[i - skip + spatial] = w.pads[i + 3];
+        window.kernel[i] = pick(1, 4);
+        window.stride[i] = pick(1, 3);
+        window.dilation[i] = pick(1, 3);
+        window.pads[i] = pick(0, 3);
+        window.pads[i + 3] = pick(0, 3);
+        window.in[i] = pick(1, spatial == 3 ? 8 : 20) + (window.kernel[i] - 1) * window.dilation[i];
+        window.out[i] =
+            (window.in[i] + window.pads[i] + window.pads[i + 3] - (window.kernel[i] - 1) * window.dilation[i] - 1) /
+                window.stride[i] +
+            1;
+        attrs_pads[i - skip] = window.pads[i];
+        attrs_pads[i - skip + spatial] = window.pads[i + 3];
     }
     if (pick(0, 3) == 0) /* the direct path */
         for (uint32_t i = skip; i < 3; i++) {
-            w.kernel[i] = w.stride[i] = 1;
-            w.pads[i] = w.pads[i + 3] = attrs_pads[i - skip] = attrs_pads[i - skip + spatial] = 0;
-            w.out[i] = w.in[i];
+            window.kernel[i] = window.stride[i] = 1;
+            window.pads[i] = window.pads[i + 3] = attrs_pads[i - skip] = attrs_pads[i - skip + spatial] = 0;
+            window.out[i] = window.in[i];
         }
     x_dims[0] = images;
     x_dims[1] = channels;
@@ -94,17 +98,17 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     y_dims[0] = images;
     y_dims[1] = filters;
     for (uint32_t i = 0; i < spatial; i++) {
-        x_dims[2 + i] = w.in[skip + i];
-        w_dims[2 + i] = w.kernel[skip + i];
-        y_dims[2 + i] = w.out[skip + i];
-        w_count *= w.kernel[skip + i];
+        x_dims[2 + i] = window.in[skip + i];
+        w_dims[2 + i] = window.kernel[skip + i];
+        y_dims[2 + i] = window.out[skip + i];
+        w_count *= window.kernel[skip + i];
     }
-    x_count = images * channels * w.in[0] * w.in[1] * w.in[2];
-    y_count = images * filters * w.out[0] * w.out[1] * w.out[2];
-    struct guard x = make(dtype, x_count), k = make(dtype, w_count), b = make(dtype, filters);
+    x_count = images * channels * window.in[0] * window.in[1] * window.in[2];
+    y_count = images * filters * window.out[0] * window.out[1] * window.out[2];
+    struct guard guard = make(dtype, x_count), k = make(dtype, w_count), b = make(dtype, filters);
     struct guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)),
                  exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
-    memcpy(exact_x.data, x.data, (size_t)kit_bytes(dtype, x_count));
+    memcpy(exact_x.data, guard.data, (size_t)kit_bytes(dtype, x_count));
 
     c = (kernel_case){ .op_type = "Conv", .since_version = 22, .provider = &blocked_engine };
     kernel_case_input(&c, dtype, spatial + 2, x_dims, exact_x.data, false);
@@ -113,16 +117,17 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
         kernel_case_input(&c, dtype, 1, &filters, b.data, true);
     kernel_case_output(&c, dtype, spatial + 2, y_dims, y.data);
     kernel_case_ints(&c, "pads", 2 * spatial, attrs_pads);
-    kernel_case_ints(&c, "strides", spatial, w.stride + skip);
-    kernel_case_ints(&c, "dilations", spatial, w.dilation + skip);
+    kernel_case_ints(&c, "strides", spatial, window.stride + skip);
+    kernel_case_ints(&c, "dilations", spatial, window.dilation + skip);
     kernel_case_int(&c, "group", group);
     if (kernel_case_prepare(&c, &reference_products) != INLAY_OK || kernel_case_run(&c) != INLAY_OK)
         fail_msg("%s", c.diag.text);
     for (int64_t i = 0; i < y_count; i++) {
-        int64_t at[3] = { i / w.out[2] / w.out[1] % w.out[0], i / w.out[2] % w.out[1], i % w.out[2] };
-        int64_t plane = i / w.out[2] / w.out[1] / w.out[0];
-        double want = expected(&w, dtype, x.data, k.data, biased ? b.data : NULL, plane / filters, plane % filters,
-                               channels, filters, group, at);
+        int64_t at[3] = { i / window.out[2] / window.out[1] % window.out[0], i / window.out[2] % window.out[1],
+                          i % window.out[2] };
+        int64_t plane = i / window.out[2] / window.out[1] / window.out[0];
+        double want = expected(&window, dtype, guard.data, k.data, biased ? b.data : NULL, plane / filters,
+                               plane % filters, channels, filters, group, at);
         convert_from_f64(dtype, y.data, i, 0, &want, 0);
         double got = convert_get_f64(dtype, y.data, i), rounded;
         char store[8];
@@ -132,7 +137,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
             fail_msg("%s rank %u element %d: %g, not %g", inlay_dtype_name(dtype), spatial, (int)i, got, rounded);
     }
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&k);
     guard_free(&b);
     guard_free(&y);

@@ -32,7 +32,7 @@ static int64_t count_of(const int64_t *dims, int64_t rank)
     return n;
 }
 
-static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard in[INPUTS], void *y)
+static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard in[INPUTS], void *output)
 {
     const int64_t pads[] = { d->pad, d->pad, d->pad, d->pad }, strides[] = { d->stride, d->stride };
     const int64_t dilations[] = { d->dilation, d->dilation };
@@ -46,7 +46,7 @@ static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard
     kernel_case_ints(&c, "dilations", 2, dilations);
     for (int i = 0; i < INPUTS; i++)
         kernel_case_input(&c, dtype, (uint32_t)d->ranks[i], d->dims[i], in[i].data, false);
-    kernel_case_output(&c, dtype, 4, d->y_dims, y);
+    kernel_case_output(&c, dtype, 4, d->y_dims, output);
     assert_int_equal(kernel_case_prepare(&c, &reference_deform_conv), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     kernel_case_deinit(&c);
@@ -81,7 +81,8 @@ static void one(void)
     const deform_case d = some_case();
     const int64_t outputs = count_of(d.y_dims, 4);
     struct guard floats[INPUTS], doubles[INPUTS];
-    struct guard y = guard_alloc((size_t)outputs * sizeof(float)), want = guard_alloc((size_t)outputs * sizeof(double));
+    struct guard guard = guard_alloc((size_t)outputs * sizeof(float)),
+                 want = guard_alloc((size_t)outputs * sizeof(double));
 
     for (int i = 0; i < INPUTS; i++) {
         const int64_t n = count_of(d.dims[i], d.ranks[i]);
@@ -97,10 +98,10 @@ static void one(void)
             ((double *)doubles[i].data)[k] = (double)v;
         }
     }
-    convolve(&d, INLAY_FLOAT, floats, y.data);
+    convolve(&d, INLAY_FLOAT, floats, guard.data);
     convolve(&d, INLAY_DOUBLE, doubles, want.data);
     for (int64_t i = 0; i < outputs; i++) {
-        const double a = (double)((float *)y.data)[i], b = ((double *)want.data)[i];
+        const double a = (double)((float *)guard.data)[i], b = ((double *)want.data)[i];
 
         if (!(fabs(a - b) <= 2e-4 * (1 + fabs(b))))
             fail_msg("element %lld is %g, not %g", (long long)i, a, b);
@@ -109,7 +110,7 @@ static void one(void)
         guard_free(&floats[i]);
         guard_free(&doubles[i]);
     }
-    guard_free(&y);
+    guard_free(&guard);
     guard_free(&want);
 }
 

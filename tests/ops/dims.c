@@ -43,14 +43,14 @@ static inlay_dim symbol(const char *name)
     return (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, intern(NULL, name) };
 }
 
-static const char *text_of(inlay_dim d)
+static const char *text_of(inlay_dim dim)
 {
     static char number[32];
 
-    if (d.kind == INLAY_DIM_SYMBOLIC)
-        return names[d.symbol];
-    snprintf(number, sizeof number, "%lld", (long long)d.value);
-    return d.kind == INLAY_DIM_FIXED ? number : "?";
+    if (dim.kind == INLAY_DIM_SYMBOLIC)
+        return names[dim.symbol];
+    snprintf(number, sizeof number, "%lld", (long long)dim.value);
+    return dim.kind == INLAY_DIM_FIXED ? number : "?";
 }
 
 /* ------------------------------------------------------------------ an evaluator of the texts */
@@ -184,26 +184,26 @@ static inlay_dim broadcast(inlay_dim a, inlay_dim b)
 
 static void test_broadcast(void **state)
 {
-    inlay_dim h = symbol("H"), w = symbol("W"), n = symbol("batch"), odd = symbol("a b"), both = broadcast(w, h);
+    inlay_dim dim = symbol("H"), w = symbol("W"), n = symbol("batch"), odd = symbol("a b"), both = broadcast(w, dim);
 
     (void)state;
-    TEXT(broadcast(h, dim_fixed(1)), "H");
-    TEXT(broadcast(h, dim_fixed(7)), "7");
+    TEXT(broadcast(dim, dim_fixed(1)), "H");
+    TEXT(broadcast(dim, dim_fixed(7)), "7");
     TEXT(both, "broadcast(H, W)");
-    TEXT(broadcast(h, w), "broadcast(H, W)");
-    TEXT(broadcast(h, both), "broadcast(H, W)");
+    TEXT(broadcast(dim, w), "broadcast(H, W)");
+    TEXT(broadcast(dim, both), "broadcast(H, W)");
     TEXT(broadcast(both, w), "broadcast(H, W)");
     TEXT(broadcast(both, n), "broadcast(batch, broadcast(H, W))");
     TEXT(dim_sub(&tools, dim_add(&tools, both, n), n), "broadcast(H, W)");
-    TEXT(broadcast(h, dim_min(&tools, h, dim_fixed(512))), "H");
-    TEXT(broadcast(dim_min(&tools, h, dim_fixed(1)), h), "H");
+    TEXT(broadcast(dim, dim_min(&tools, dim, dim_fixed(512))), "H");
+    TEXT(broadcast(dim_min(&tools, dim, dim_fixed(1)), dim), "H");
     TEXT(broadcast(odd, dim_min(&tools, odd, dim_fixed(3))), "a b");
     /* min(0, H) is 0, which 1 gives way to; min(H, W) may be anything. */
-    TEXT(broadcast(w, dim_min(&tools, h, dim_fixed(512))), "broadcast(W, min(512, H))");
-    TEXT(broadcast(h, dim_min(&tools, h, w)), "broadcast(H, min(H, W))");
-    assert_true(dim_is_size(&tools, dim_add(&tools, h, dim_min(&tools, h, w))));
-    assert_false(dim_is_size(&tools, dim_sub(&tools, h, w)));
-    assert_false(dim_is_size(&tools, dim_div(&tools, dim_sub(&tools, h, w), dim_fixed(2))));
+    TEXT(broadcast(w, dim_min(&tools, dim, dim_fixed(512))), "broadcast(W, min(512, H))");
+    TEXT(broadcast(dim, dim_min(&tools, dim, w)), "broadcast(H, min(H, W))");
+    assert_true(dim_is_size(&tools, dim_add(&tools, dim, dim_min(&tools, dim, w))));
+    assert_false(dim_is_size(&tools, dim_sub(&tools, dim, w)));
+    assert_false(dim_is_size(&tools, dim_div(&tools, dim_sub(&tools, dim, w), dim_fixed(2))));
     forget_names();
 }
 
@@ -261,13 +261,13 @@ static void test_truth(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        struct number n = expression(1 + roll(5));
-        const char *text = text_of(n.dim), *end = text;
+        struct number number = expression(1 + roll(5));
+        const char *text = text_of(number.dim), *end = text;
 
-        if (n.dim.kind != INLAY_DIM_UNKNOWN) {
+        if (number.dim.kind != INLAY_DIM_UNKNOWN) {
             told++;
-            if (read_sum(&end) != n.value || *end != '\0')
-                fail_msg("'%s' is not %lld", text, (long long)n.value);
+            if (read_sum(&end) != number.value || *end != '\0')
+                fail_msg("'%s' is not %lld", text, (long long)number.value);
         }
         forget_names();
     }
@@ -279,10 +279,10 @@ static void test_sizes(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        struct number n = expression(1 + roll(4));
+        struct number number = expression(1 + roll(4));
 
-        if (n.dim.kind == INLAY_DIM_SYMBOLIC && dim_is_size(&tools, n.dim))
-            assert_true(n.value >= 0);
+        if (number.dim.kind == INLAY_DIM_SYMBOLIC && dim_is_size(&tools, number.dim))
+            assert_true(number.value >= 0);
         forget_names();
     }
 }
@@ -336,16 +336,16 @@ static void test_laws(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 5000; i++) {
-        inlay_dim a = expression(2).dim, b = expression(2).dim, c = expression(1).dim;
+        inlay_dim a = expression(2).dim, b = expression(2).dim, dim = expression(1).dim;
         const struct {
             inlay_dim left, right;
         } laws[] = {
             { dim_add(&tools, a, b), dim_add(&tools, b, a) },
             { dim_mul(&tools, a, b), dim_mul(&tools, b, a) },
-            { dim_add(&tools, dim_add(&tools, a, b), c), dim_add(&tools, a, dim_add(&tools, b, c)) },
-            { dim_mul(&tools, dim_mul(&tools, a, b), c), dim_mul(&tools, a, dim_mul(&tools, b, c)) },
-            { dim_mul(&tools, a, dim_add(&tools, b, c)),
-              dim_add(&tools, dim_mul(&tools, a, b), dim_mul(&tools, a, c)) },
+            { dim_add(&tools, dim_add(&tools, a, b), dim), dim_add(&tools, a, dim_add(&tools, b, dim)) },
+            { dim_mul(&tools, dim_mul(&tools, a, b), dim), dim_mul(&tools, a, dim_mul(&tools, b, dim)) },
+            { dim_mul(&tools, a, dim_add(&tools, b, dim)),
+              dim_add(&tools, dim_mul(&tools, a, b), dim_mul(&tools, a, dim)) },
             { dim_sub(&tools, dim_add(&tools, a, b), b), a },
         };
 

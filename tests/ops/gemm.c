@@ -69,10 +69,10 @@ static const struct row {
     { GEMM_S16, INLAY_INT8, INLAY_INT32 },  { GEMM_S16, INLAY_UINT8, INLAY_INT32 },
 };
 
-static void *aligned_room(struct guard *g, uint64_t bytes)
+static void *aligned_room(struct guard *guard, uint64_t bytes)
 {
-    *g = guard_alloc((size_t)((bytes + 63) / 64 * 64));
-    return g->data;
+    *guard = guard_alloc((size_t)((bytes + 63) / 64 * 64));
+    return guard->data;
 }
 
 static void add_bias(void *user, const gemm_tile *tile)
@@ -94,31 +94,31 @@ struct problem {
 
 static struct problem problem_make(const struct row *row, int64_t m, int64_t n, int64_t k)
 {
-    struct problem p = { row,
-                         m,
-                         n,
-                         k,
-                         malloc((size_t)(m * k) * sizeof(double)),
-                         malloc((size_t)(n * k) * sizeof(double)),
-                         calloc((size_t)(m * n), sizeof(double)) };
+    struct problem problem = { row,
+                               m,
+                               n,
+                               k,
+                               malloc((size_t)(m * k) * sizeof(double)),
+                               malloc((size_t)(n * k) * sizeof(double)),
+                               calloc((size_t)(m * n), sizeof(double)) };
 
-    assert_true(p.a != NULL && p.b != NULL && p.sums != NULL);
+    assert_true(problem.a != NULL && problem.b != NULL && problem.sums != NULL);
     for (int64_t i = 0; i < m * k; i++)
-        p.a[i] = value(row->in, (uint64_t)i);
+        problem.a[i] = value(row->in, (uint64_t)i);
     for (int64_t i = 0; i < n * k; i++)
-        p.b[i] = value(row->in, (uint64_t)i + 77);
+        problem.b[i] = value(row->in, (uint64_t)i + 77);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++)
             for (int64_t l = 0; l < k; l++)
-                p.sums[i * n + j] += p.a[i * k + l] * p.b[j * k + l];
-    return p;
+                problem.sums[i * n + j] += problem.a[i * k + l] * problem.b[j * k + l];
+    return problem;
 }
 
-static void problem_free(struct problem *p)
+static void problem_free(struct problem *problem)
 {
-    free(p->a);
-    free(p->b);
-    free(p->sums);
+    free(problem->a);
+    free(problem->b);
+    free(problem->sums);
 }
 
 /* Writes lines [count, k] as rows, or as columns. */
@@ -149,32 +149,34 @@ static struct guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_o
     return room;
 }
 
-static void check_sums(const struct problem *p, const gemm_kernel *kernel, const void *c, uint32_t mode)
+static void check_sums(const struct problem *problem, const gemm_kernel *kernel, const void *c, uint32_t mode)
 {
-    for (int64_t i = 0; i < p->m; i++) {
-        for (int64_t j = 0; j < p->n; j++) {
-            double want = p->sums[i * p->n + j] + ((mode & 16) != 0 ? (double)(i + 2 * j) : 0);
-            double got = get(c, p->row->out, i * p->n + j);
+    for (int64_t i = 0; i < problem->m; i++) {
+        for (int64_t j = 0; j < problem->n; j++) {
+            double want = problem->sums[i * problem->n + j] + ((mode & 16) != 0 ? (double)(i + 2 * j) : 0);
+            double got = get(c, problem->row->out, i * problem->n + j);
             if (got != want)
-                fail_msg("%s type %u mode %u: %dx%dx%d at (%d, %d): %g, not %g", kernel->isa, (unsigned)p->row->type,
-                         (unsigned)mode, (int)p->m, (int)p->n, (int)p->k, (int)i, (int)j, got, want);
+                fail_msg("%s type %u mode %u: %dx%dx%d at (%d, %d): %g, not %g", kernel->isa,
+                         (unsigned)problem->row->type, (unsigned)mode, (int)problem->m, (int)problem->n,
+                         (int)problem->k, (int)i, (int)j, got, want);
         }
     }
 }
 
 /* mode bit 0: A transposed, 1: B transposed, 2: A packed ahead, 3: B packed ahead, 4: starts from a bias */
-static void check(const struct problem *p, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
+static void check(const struct problem *problem, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
 {
-    const struct row *row = p->row;
-    int64_t m = p->m, n = p->n, k = p->k, in = inlay_dtype_bits(row->in) / 8, out = inlay_dtype_bits(row->out) / 8;
+    const struct row *row = problem->row;
+    int64_t m = problem->m, n = problem->n, k = problem->k, in = inlay_dtype_bits(row->in) / 8,
+            out = inlay_dtype_bits(row->out) / 8;
     bool ta = mode & 1, tb = mode & 2;
     struct guard a = guard_alloc((size_t)(m * k * in)), b = guard_alloc((size_t)(k * n * in));
-    struct guard c = guard_alloc((size_t)(m * n * out)), work, pa = { 0 }, pb = { 0 };
-    gemm_job job = { .kernel = kernel, .batch = 1, .m = m, .n = n, .k = k, .c = c.data, .c_stride = n };
+    struct guard guard = guard_alloc((size_t)(m * n * out)), work, pa = { 0 }, pb = { 0 };
+    gemm_job job = { .kernel = kernel, .batch = 1, .m = m, .n = n, .k = k, .c = guard.data, .c_stride = n };
     uint64_t bytes;
 
-    lay_out(a.data, row->in, p->a, m, k, !ta);
-    lay_out(b.data, row->in, p->b, n, k, tb);
+    lay_out(a.data, row->in, problem->a, m, k, !ta);
+    lay_out(b.data, row->in, problem->b, n, k, tb);
     job.a = operand(row, a.data, m, k, !ta);
     job.b = operand(row, b.data, n, k, tb);
     job.b.in_place = !tb && row->type != GEMM_S16;
@@ -189,10 +191,10 @@ static void check(const struct problem *p, const gemm_kernel *kernel, uint32_t m
     gemm_plan(&job, threads);
     assert_true(gemm_workspace(&job, 1, &bytes));
     gemm_run_serial(&job, 0, aligned_room(&work, bytes));
-    check_sums(p, kernel, c.data, mode);
+    check_sums(problem, kernel, guard.data, mode);
     guard_free(&a);
     guard_free(&b);
-    guard_free(&c);
+    guard_free(&guard);
     guard_free(&work);
     if (pa.map != NULL)
         guard_free(&pa);
@@ -205,15 +207,15 @@ static void small_sizes(void **state)
     uint32_t mode = 0;
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         for (int64_t m = 1; m <= 20; m++) {
             for (int64_t n = 1; n <= 20; n++) {
-                for (int64_t k = 1; k <= 20; k += rows[r].type == GEMM_F32 ? 1 : 3) {
-                    struct problem p = problem_make(&rows[r], m, n, k);
+                for (int64_t k = 1; k <= 20; k += rows[row].type == GEMM_F32 ? 1 : 3) {
+                    struct problem problem = problem_make(&rows[row], m, n, k);
                     const gemm_kernel *kernel;
-                    for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
-                        check(&p, kernel, mode++ & 31, 1);
-                    problem_free(&p);
+                    for (uint32_t i = 0; (kernel = gemm_under_test(rows[row].type, i)) != NULL; i++)
+                        check(&problem, kernel, mode++ & 31, 1);
+                    problem_free(&problem);
                 }
             }
         }
@@ -230,14 +232,14 @@ static void large_sizes(void **state)
     };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            struct problem p = problem_make(&rows[r], sizes[s][0], sizes[s][1], sizes[s][2]);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+            struct problem problem = problem_make(&rows[row], sizes[size][0], sizes[size][1], sizes[size][2]);
             const gemm_kernel *kernel;
-            for (uint32_t i = 0; (kernel = gemm_under_test(rows[r].type, i)) != NULL; i++)
-                for (uint32_t mode = 0; mode < 32; mode += rows[r].type == GEMM_F32 ? 1 : 7)
-                    check(&p, kernel, mode, 1 + (mode & 3) * 2);
-            problem_free(&p);
+            for (uint32_t i = 0; (kernel = gemm_under_test(rows[row].type, i)) != NULL; i++)
+                for (uint32_t mode = 0; mode < 32; mode += rows[row].type == GEMM_F32 ? 1 : 7)
+                    check(&problem, kernel, mode, 1 + (mode & 3) * 2);
+            problem_free(&problem);
         }
     }
 }

@@ -19,7 +19,7 @@ static int64_t pick(int64_t low, int64_t high)
 
 /* The kernel on images of this type; everything else is the same. */
 static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
-                   const void *x, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *y)
+                   const void *input, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *output)
 {
     static kernel_case c;
 
@@ -27,9 +27,9 @@ static void sample(inlay_dtype dtype, const char *mode, const char *padding, boo
     kernel_case_string(&c, "mode", mode);
     kernel_case_string(&c, "padding_mode", padding);
     kernel_case_int(&c, "align_corners", corners);
-    kernel_case_input(&c, dtype, 4, x_dims, (void *)(uintptr_t)x, false);
+    kernel_case_input(&c, dtype, 4, x_dims, (void *)(uintptr_t)input, false);
     kernel_case_input(&c, INLAY_FLOAT, 4, grid_dims, (void *)(uintptr_t)grid, false);
-    kernel_case_output(&c, dtype, 4, y_dims, y);
+    kernel_case_output(&c, dtype, 4, y_dims, output);
     assert_int_equal(kernel_case_prepare(&c, &reference_grid_sample), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     kernel_case_deinit(&c);
@@ -41,18 +41,18 @@ static void one(const char *mode, const char *padding, bool corners, int64_t few
     const int64_t x_dims[] = { n, channels, pick(1, 9), pick(1, 9) }, grid_dims[] = { n, rows, columns, 2 };
     const int64_t y_dims[] = { n, channels, rows, columns }, pixels = n * channels * x_dims[2] * x_dims[3];
     const int64_t points = n * rows * columns, outputs = points * channels;
-    struct guard x = guard_alloc((size_t)pixels * sizeof(float)),
+    struct guard guard = guard_alloc((size_t)pixels * sizeof(float)),
                  grid = guard_alloc((size_t)points * 2 * sizeof(float));
     struct guard y = guard_alloc((size_t)outputs * sizeof(float)), wide = guard_alloc((size_t)pixels * sizeof(double));
     struct guard want = guard_alloc((size_t)outputs * sizeof(double));
 
     for (int64_t i = 0; i < pixels; i++) {
-        ((float *)x.data)[i] = (float)pick(-500, 500) / 100;
-        ((double *)wide.data)[i] = (double)((float *)x.data)[i];
+        ((float *)guard.data)[i] = (float)pick(-500, 500) / 100;
+        ((double *)wide.data)[i] = (double)((float *)guard.data)[i];
     }
     for (int64_t i = 0; i < 2 * points; i++)
         ((float *)grid.data)[i] = pick(0, 40) == 0 ? NAN : (float)pick(-1600, 1600) / (pick(0, 20) == 0 ? 1 : 1000);
-    sample(INLAY_FLOAT, mode, padding, corners, x_dims, x.data, grid_dims, grid.data, y_dims, y.data);
+    sample(INLAY_FLOAT, mode, padding, corners, x_dims, guard.data, grid_dims, grid.data, y_dims, y.data);
     sample(INLAY_DOUBLE, mode, padding, corners, x_dims, wide.data, grid_dims, grid.data, y_dims, want.data);
     for (int64_t i = 0; i < outputs; i++) {
         double a = (double)((float *)y.data)[i], b = ((double *)want.data)[i];
@@ -60,7 +60,7 @@ static void one(const char *mode, const char *padding, bool corners, int64_t few
         if (!(fabs(a - b) <= 2e-5))
             fail_msg("%s: element %lld is %g, not %g", padding, (long long)i, a, b);
     }
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&grid);
     guard_free(&y);
     guard_free(&wide);

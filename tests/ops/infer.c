@@ -87,11 +87,11 @@ static void store(void *data, inlay_dtype dtype, uint32_t i, int64_t value, cons
 }
 
 /* "=1,2,N" behind an input. */
-static void read_elements(struct graph *g, uint32_t v, const char **at)
+static void read_elements(struct graph *graph, uint32_t value_index, const char **at)
 {
-    inlay_dim *elements = arena_array(&g->model->arena, 64, sizeof *elements);
-    void *data = arena_array(&g->model->arena, 64, 8);
-    graph_value *value = &g->values[v];
+    inlay_dim *elements = arena_array(&graph->model->arena, 64, sizeof *elements);
+    void *data = arena_array(&graph->model->arena, 64, 8);
+    graph_value *value = &graph->values[value_index];
     int64_t dims[INLAY_MAX_RANK];
     bool constant = true;
     uint32_t n = 0;
@@ -107,7 +107,7 @@ static void read_elements(struct graph *g, uint32_t v, const char **at)
             *at += strcspn(*at, ", ");
             continue;
         }
-        elements[n] = read_dim(g->model, at, ", ");
+        elements[n] = read_dim(graph->model, at, ", ");
         constant = constant && elements[n].kind == INLAY_DIM_FIXED;
         if (constant)
             store(data, value->info.dtype, n, elements[n].value, text);
@@ -116,7 +116,7 @@ static void read_elements(struct graph *g, uint32_t v, const char **at)
     if (constant) {
         for (uint32_t d = 0; d < value->info.rank; d++)
             dims[d] = value->info.dims[d].value;
-        assert_int_equal(graph_set_constant(g, v, value->info.dtype, value->info.rank, dims, data,
+        assert_int_equal(graph_set_constant(graph, value_index, value->info.dtype, value->info.rank, dims, data,
                                             n * inlay_dtype_bits(value->info.dtype) / 8),
                          INLAY_OK);
     } else {
@@ -125,11 +125,11 @@ static void read_elements(struct graph *g, uint32_t v, const char **at)
     }
 }
 
-static uint32_t read_input(struct graph *g, const char **at)
+static uint32_t read_input(struct graph *graph, const char **at)
 {
-    uint32_t v = graph_add_value(g, NULL, 0);
-    inlay_dim *dims = arena_array(&g->model->arena, INLAY_MAX_RANK, sizeof *dims);
-    graph_value *value = &g->values[v];
+    uint32_t value_index = graph_add_value(graph, NULL, 0);
+    inlay_dim *dims = arena_array(&graph->model->arena, INLAY_MAX_RANK, sizeof *dims);
+    graph_value *value = &graph->values[value_index];
     bool sequence = strncmp(*at, "seq(", 4) == 0, optional = strncmp(*at, "optional(", 9) == 0;
 
     *at += sequence ? 4 : optional ? 9 : 0;
@@ -143,15 +143,15 @@ static uint32_t read_input(struct graph *g, const char **at)
         value->info.rank = 0;
         value->info.dims = dims;
         for (++*at; **at != ']'; *at += **at == ',')
-            dims[value->info.rank++] = read_dim(g->model, at, ",]");
+            dims[value->info.rank++] = read_dim(graph->model, at, ",]");
         ++*at;
     }
     if (**at == '=')
-        read_elements(g, v, at);
-    return v;
+        read_elements(graph, value_index, at);
+    return value_index;
 }
 
-static uint32_t read_inputs(struct graph *g, const char *text, uint32_t *list)
+static uint32_t read_inputs(struct graph *graph, const char *text, uint32_t *list)
 {
     uint32_t count = 0;
 
@@ -160,7 +160,7 @@ static uint32_t read_inputs(struct graph *g, const char *text, uint32_t *list)
         if (*text == '-')
             text++;
         else
-            list[count] = read_input(g, &text);
+            list[count] = read_input(graph, &text);
         count++;
         while (*text == ' ')
             text++;
@@ -168,7 +168,7 @@ static uint32_t read_inputs(struct graph *g, const char *text, uint32_t *list)
     return count;
 }
 
-static void read_attrs(struct graph *g, graph_node *n, const char *text)
+static void read_attrs(struct graph *graph, graph_node *node, const char *text)
 {
     while (*text != '\0') {
         char name[64], string[128];
@@ -185,16 +185,16 @@ static void read_attrs(struct graph *g, graph_node *n, const char *text)
             memcpy(string, text + 1, length);
             string[length] = '\0';
             text += length + 2;
-            status = graph_set_attr_string(g, n, name, string);
+            status = graph_set_attr_string(graph, node, name, string);
         } else if (*text == '[') {
             for (text++; *text != ']'; text += *text == ',')
                 ints[count++] = strtoll(text, (char **)(uintptr_t)&text, 10);
             text++;
-            status = graph_set_attr_ints(g, n, name, ints, count);
+            status = graph_set_attr_ints(graph, node, name, ints, count);
         } else if (memchr(text, '.', strcspn(text, " ")) != NULL) {
-            status = graph_set_attr_float(g, n, name, strtod(text, (char **)(uintptr_t)&text));
+            status = graph_set_attr_float(graph, node, name, strtod(text, (char **)(uintptr_t)&text));
         } else {
-            status = graph_set_attr_int(g, n, name, strtoll(text, (char **)(uintptr_t)&text, 10));
+            status = graph_set_attr_int(graph, node, name, strtoll(text, (char **)(uintptr_t)&text, 10));
         }
         assert_int_equal(status, INLAY_OK);
         while (*text == ' ')
@@ -204,33 +204,33 @@ static void read_attrs(struct graph *g, graph_node *n, const char *text)
 
 /* ------------------------------------------------------------------ writing */
 
-static void write_dim(const graph_model *model, inlay_dim d, char *out, size_t room)
+static void write_dim(const graph_model *model, inlay_dim dim, char *out, size_t room)
 {
     size_t used = strlen(out);
 
-    if (d.kind == INLAY_DIM_FIXED)
-        snprintf(out + used, room - used, "%lld", (long long)d.value);
+    if (dim.kind == INLAY_DIM_FIXED)
+        snprintf(out + used, room - used, "%lld", (long long)dim.value);
     else
         snprintf(out + used, room - used, "%s",
-                 d.kind == INLAY_DIM_SYMBOLIC ? model->symbols[d.symbol].name.data : "?");
+                 dim.kind == INLAY_DIM_SYMBOLIC ? model->symbols[dim.symbol].name.data : "?");
 }
 
-static void write_value(const graph_model *model, const graph_value *v, char *out, size_t room)
+static void write_value(const graph_model *model, const graph_value *value, char *out, size_t room)
 {
-    op_value_type type = { v->info.kind, v->inner_kind, v->info.dtype, v->map_key };
+    op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
 
     op_value_type_text(&type, out + strlen(out), room - strlen(out));
-    if (v->info.rank != INLAY_RANK_UNKNOWN) {
+    if (value->info.rank != INLAY_RANK_UNKNOWN) {
         strcat(out, "[");
-        for (uint32_t d = 0; d < v->info.rank; d++) {
+        for (uint32_t d = 0; d < value->info.rank; d++) {
             strcat(out, d > 0 ? "," : "");
-            write_dim(model, v->info.dims[d], out, room);
+            write_dim(model, value->info.dims[d], out, room);
         }
         strcat(out, "]");
     }
-    for (uint64_t e = 0; v->info.elements != NULL && e < v->info.element_count; e++) {
-        strcat(out, e > 0 ? "," : "=");
-        write_dim(model, v->info.elements[e], out, room);
+    for (uint64_t element = 0; value->info.elements != NULL && element < value->info.element_count; element++) {
+        strcat(out, element > 0 ? "," : "=");
+        write_dim(model, value->info.elements[element], out, room);
     }
 }
 
@@ -259,28 +259,28 @@ static bool check_row(const infer_row *row)
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[1024] = "";
     inlay_status status;
-    graph_node *n;
-    struct graph *g;
+    graph_node *node;
+    struct graph *graph;
     bool passed;
 
     assert_non_null(model);
     model->opsets = &opset;
     model->opset_count = 1;
-    g = model->main;
-    input_count = read_inputs(g, row->inputs, inputs);
-    n = graph_add_node(g, colon == NULL ? row->op_type : colon + 1, domain, "n", input_count, output_count);
-    assert_non_null(n);
+    graph = model->main;
+    input_count = read_inputs(graph, row->inputs, inputs);
+    node = graph_add_node(graph, colon == NULL ? row->op_type : colon + 1, domain, "n", input_count, output_count);
+    assert_non_null(node);
     if (input_count > 0)
-        memcpy((uint32_t *)(uintptr_t)n->info.inputs, inputs, input_count * sizeof *inputs);
+        memcpy((uint32_t *)(uintptr_t)node->info.inputs, inputs, input_count * sizeof *inputs);
     for (uint32_t o = 0; o < output_count; o++)
-        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = graph_add_value(g, NULL, 0);
-    read_attrs(g, n, row->attrs);
+        ((uint32_t *)(uintptr_t)node->info.outputs)[o] = graph_add_value(graph, NULL, 0);
+    read_attrs(graph, node, row->attrs);
     status = graph_bind(model, NULL, &diag);
     if (status == INLAY_OK)
         status = graph_infer(model, &diag);
-    for (uint32_t o = 0; o < output_count && status == INLAY_OK; o++) {
-        strcat(got, o > 0 ? " " : "");
-        write_value(model, &g->values[n->info.outputs[o]], got, sizeof got);
+    for (uint32_t output = 0; output < output_count && status == INLAY_OK; output++) {
+        strcat(got, output > 0 ? " " : "");
+        write_value(model, &graph->values[node->info.outputs[output]], got, sizeof got);
     }
     passed = row->outputs[0] == '!' ? status != INLAY_OK && strstr(diag.text, row->outputs + 3) != NULL
                                     : status == INLAY_OK && strcmp(got, row->outputs) == 0;

@@ -43,9 +43,9 @@ static inlay_dim any_dim(graph_model *model)
 }
 
 /* Small integer tensors become constants, of exactly their size, or get elements. */
-static void add_contents(struct graph *g, uint32_t v)
+static void add_contents(struct graph *graph, uint32_t value_index)
 {
-    graph_value *value = &g->values[v];
+    graph_value *value = &graph->values[value_index];
     int64_t dims[INLAY_MAX_RANK], count = 1;
     size_t element = inlay_dtype_bits(value->info.dtype) / 8;
 
@@ -58,10 +58,10 @@ static void add_contents(struct graph *g, uint32_t v)
     if (count > 8 || element == 0 || value->info.dtype == INLAY_STRING)
         return;
     if (roll(3) == 0 && (value->info.dtype == INLAY_INT64 || value->info.dtype == INLAY_INT32)) {
-        inlay_dim *elements = arena_array(&g->model->arena, (size_t)count + 1, sizeof *elements);
+        inlay_dim *elements = arena_array(&graph->model->arena, (size_t)count + 1, sizeof *elements);
 
-        for (int64_t e = 0; e < count; e++)
-            elements[e] = roll(2) == 0 ? any_dim(g->model) : dim_fixed(any_int());
+        for (int64_t element_index = 0; element_index < count; element_index++)
+            elements[element_index] = roll(2) == 0 ? any_dim(graph->model) : dim_fixed(any_int());
         value->info.elements = elements;
         value->info.element_count = (uint64_t)count;
         return;
@@ -77,16 +77,17 @@ static void add_contents(struct graph *g, uint32_t v)
         else
             memcpy(data + (size_t)e * element, &number, element < 8 ? element : 8);
     }
-    assert_int_equal(graph_blob_adopt(g->model, data, (size_t)count * element + 1), INLAY_OK);
-    assert_int_equal(
-        graph_set_constant(g, v, value->info.dtype, value->info.rank, dims, data, (uint64_t)count * element), INLAY_OK);
+    assert_int_equal(graph_blob_adopt(graph->model, data, (size_t)count * element + 1), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, value_index, value->info.dtype, value->info.rank, dims, data,
+                                        (uint64_t)count * element),
+                     INLAY_OK);
 }
 
-static uint32_t any_value(struct graph *g, const op_types *types, inlay_dtype *preferred)
+static uint32_t any_value(struct graph *graph, const op_types *types, inlay_dtype *preferred)
 {
-    uint32_t v = graph_add_value(g, NULL, 0), rank = roll(6);
-    inlay_dim *dims = arena_array(&g->model->arena, INLAY_MAX_RANK, sizeof *dims);
-    graph_value *value = &g->values[v];
+    uint32_t value_index = graph_add_value(graph, NULL, 0), rank = roll(6);
+    inlay_dim *dims = arena_array(&graph->model->arena, INLAY_MAX_RANK, sizeof *dims);
+    graph_value *value = &graph->values[value_index];
     uint32_t set = types->tensor;
 
     if (set == 0 || (types->sequence != 0 && roll(4) == 0)) {
@@ -103,17 +104,17 @@ static uint32_t any_value(struct graph *g, const op_types *types, inlay_dtype *p
     }
     value->info.dtype = *preferred;
     if (roll(12) == 0)
-        return v;
+        return value_index;
     for (uint32_t d = 0; d < INLAY_MAX_RANK; d++)
-        dims[d] = any_dim(g->model);
+        dims[d] = any_dim(graph->model);
     value->info.rank = roll(40) == 0 ? INLAY_MAX_RANK : rank;
     value->info.dims = dims;
     if (value->info.kind == INLAY_VALUE_TENSOR && roll(3) != 0)
-        add_contents(g, v);
-    return v;
+        add_contents(graph, value_index);
+    return value_index;
 }
 
-static inlay_status any_attr(struct graph *g, graph_node *n, const op_attr *attr)
+static inlay_status any_attr(struct graph *graph, graph_node *node, const op_attr *attr)
 {
     static const char *const words[] = { "SAME_UPPER", "SAME_LOWER", "VALID",         "NOTSET",       "",
                                          "linear",     "ij,jk->ik",  "...i->...",     "a,->,",        "ii->i",
@@ -126,19 +127,19 @@ static inlay_status any_attr(struct graph *g, graph_node *n, const op_attr *attr
         ints[i] = any_int();
     switch (attr->kind) {
     case INLAY_ATTR_INT:
-        return graph_set_attr_int(g, n, attr->name, any_int());
+        return graph_set_attr_int(graph, node, attr->name, any_int());
     case INLAY_ATTR_FLOAT:
-        return graph_set_attr_float(g, n, attr->name, (double)floats[roll(4)]);
+        return graph_set_attr_float(graph, node, attr->name, (double)floats[roll(4)]);
     case INLAY_ATTR_STRING:
-        return graph_set_attr_string(g, n, attr->name, words[roll(sizeof words / sizeof words[0])]);
+        return graph_set_attr_string(graph, node, attr->name, words[roll(sizeof words / sizeof words[0])]);
     case INLAY_ATTR_INTS:
-        return graph_set_attr_ints(g, n, attr->name, ints, count);
+        return graph_set_attr_ints(graph, node, attr->name, ints, count);
     case INLAY_ATTR_FLOATS: {
-        const float *copy = arena_copy(&g->model->arena, floats, sizeof floats);
+        const float *copy = arena_copy(&graph->model->arena, floats, sizeof floats);
         inlay_attr_info info = { .name = { attr->name, strlen(attr->name) }, .kind = attr->kind, .floats = copy };
 
         info.count = roll(5);
-        return graph_set_attr(g, n, &info);
+        return graph_set_attr(graph, node, &info);
     }
     default:
         return INLAY_OK;
@@ -159,42 +160,43 @@ static void one_try(const char *domain, const op_row *row)
     uint32_t inputs, outputs;
     inlay_status status;
     op_schema schema;
-    graph_node *n;
-    struct graph *g;
+    graph_node *node;
+    struct graph *graph;
 
     assert_non_null(model);
-    g = model->main;
+    graph = model->main;
     model->opsets = &opset;
     model->opset_count = 1;
     assert_int_equal(op_schema_parse(row->signature, schema_alloc, &model->arena, &schema, &diag), INLAY_OK);
     inputs = schema.max_inputs == UINT32_MAX ? schema.min_inputs + roll(4) : schema.max_inputs;
     outputs = schema.max_outputs == UINT32_MAX ? schema.min_outputs + roll(4) : schema.max_outputs;
     outputs = roll(3) == 0 ? schema.min_outputs : outputs;
-    n = graph_add_node(g, row->op_type, domain, "n", inputs, outputs);
-    assert_non_null(n);
+    node = graph_add_node(graph, row->op_type, domain, "n", inputs, outputs);
+    assert_non_null(node);
     for (uint32_t i = 0; i < inputs; i++) {
         const op_formal *formal = op_input_formal(&schema, i);
         uint32_t v = INLAY_NONE;
 
         if (formal->option != OP_OPTIONAL || roll(2) == 0)
-            v = any_value(g, &schema.types[formal->type_param].types, &chosen[formal->type_param]);
-        ((uint32_t *)(uintptr_t)n->info.inputs)[i] = v;
+            v = any_value(graph, &schema.types[formal->type_param].types, &chosen[formal->type_param]);
+        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = v;
     }
     for (uint32_t o = 0; o < outputs; o++)
-        ((uint32_t *)(uintptr_t)n->info.outputs)[o] = roll(8) == 0 ? INLAY_NONE : graph_add_value(g, NULL, 0);
+        ((uint32_t *)(uintptr_t)node->info.outputs)[o] = roll(8) == 0 ? INLAY_NONE : graph_add_value(graph, NULL, 0);
     for (uint32_t i = 0; i < schema.attr_count; i++)
         if (schema.attrs[i].required || roll(2) == 0)
-            assert_int_equal(any_attr(g, n, &schema.attrs[i]), INLAY_OK);
+            assert_int_equal(any_attr(graph, node, &schema.attrs[i]), INLAY_OK);
     status = graph_bind(model, NULL, &diag);
     if (status == INLAY_OK)
         status = graph_infer(model, &diag);
     if (status != INLAY_OK && diag.text[0] == '\0')
         fail_msg("%s-%u fails with %d and says nothing", row->op_type, row->since_version, (int)status);
-    for (uint32_t o = 0; status == INLAY_OK && o < outputs; o++) {
-        const graph_value *v = n->info.outputs[o] == INLAY_NONE ? NULL : &g->values[n->info.outputs[o]];
+    for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++) {
+        const graph_value *value =
+            node->info.outputs[output] == INLAY_NONE ? NULL : &graph->values[node->info.outputs[output]];
 
-        for (uint32_t d = 0; v != NULL && v->info.rank != INLAY_RANK_UNKNOWN && d < v->info.rank; d++) {
-            const inlay_dim dim = v->info.dims[d];
+        for (uint32_t d = 0; value != NULL && value->info.rank != INLAY_RANK_UNKNOWN && d < value->info.rank; d++) {
+            const inlay_dim dim = value->info.dims[d];
 
             assert_true(dim.kind != INLAY_DIM_FIXED || dim.value >= 0);
             assert_true(dim.kind != INLAY_DIM_SYMBOLIC || (dim.symbol > 0 && dim.symbol < model->symbol_count));
@@ -216,13 +218,13 @@ static void test_hostile(void **state)
     const op_table *const *tables = op_tables(&count);
 
     (void)state;
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t r = 0; r < tables[t]->count; r++) {
-            if (tables[t]->rows[r].infer == NULL)
+    for (uint32_t table = 0; table < count; table++) {
+        for (uint32_t row = 0; row < tables[table]->count; row++) {
+            if (tables[table]->rows[row].infer == NULL)
                 continue;
             for (uint32_t round = 0; round < rounds; round++) {
-                seed = ((uint64_t)(first + round) << 32) + t * 1000 + r;
-                one_try(tables[t]->domain, &tables[t]->rows[r]);
+                seed = ((uint64_t)(first + round) << 32) + table * 1000 + row;
+                one_try(tables[table]->domain, &tables[table]->rows[row]);
             }
         }
     }

@@ -33,7 +33,7 @@ struct tensor {
 };
 
 /* Reads one tensor and moves *at behind it. */
-static void parse_tensor(const char **at, struct tensor *t)
+static void parse_tensor(const char **at, struct tensor *tensor)
 {
     static const struct {
         char letter;
@@ -42,36 +42,36 @@ static void parse_tensor(const char **at, struct tensor *t)
                   { 'b', INLAY_UINT8 }, { 'n', INLAY_INT4 },  { 'd', INLAY_DOUBLE } };
     char *end;
 
-    *t = (struct tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
+    *tensor = (struct tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        t->dtype = types[i].letter == **at ? types[i].dtype : t->dtype;
+        tensor->dtype = types[i].letter == **at ? types[i].dtype : tensor->dtype;
     ++*at;
-    if (t->dtype == INLAY_UNDEFINED)
+    if (tensor->dtype == INLAY_UNDEFINED)
         return;
     for (const char *p = *at + 1; *p != ']'; p = *end == ',' ? end + 1 : end, *at = p) {
-        t->dims[t->rank] = strtoll(p, &end, 10);
-        t->count *= t->dims[t->rank++];
+        tensor->dims[tensor->rank] = strtoll(p, &end, 10);
+        tensor->count *= tensor->dims[tensor->rank++];
     }
     *at = strchr(*at, ']') + 1;
-    assert_in_range(t->count, 0, MAX_VALUES);
+    assert_in_range(tensor->count, 0, MAX_VALUES);
     for (int64_t i = 0; **at == '=' || **at == ','; i++) {
-        t->values[i] = strtod(*at + 1, &end);
-        if (t->dtype == INLAY_INT64 && (t->values[i] > 9e18 || t->values[i] < -9e18))
-            t->values[i] = t->values[i] > 0 ? 9.3e18 : -9.3e18; /* saturates to the ends of int64 */
+        tensor->values[i] = strtod(*at + 1, &end);
+        if (tensor->dtype == INLAY_INT64 && (tensor->values[i] > 9e18 || tensor->values[i] < -9e18))
+            tensor->values[i] = tensor->values[i] > 0 ? 9.3e18 : -9.3e18; /* saturates to the ends of int64 */
         *at = end;
     }
 }
 
-static struct guard store(const struct tensor *t)
+static struct guard store(const struct tensor *tensor)
 {
-    struct guard g = guard_alloc((size_t)kit_bytes(t->dtype, t->count));
+    struct guard guard = guard_alloc((size_t)kit_bytes(tensor->dtype, tensor->count));
 
-    convert_from_f64(t->dtype, g.data, 0, t->count, t->values, 0);
-    if (t->dtype == INLAY_INT64)
-        for (int64_t i = 0; i < t->count; i++)
-            if (t->values[i] > 9.2e18 || t->values[i] < -9.2e18)
-                ((int64_t *)g.data)[i] = t->values[i] > 0 ? INT64_MAX : INT64_MIN;
-    return g;
+    convert_from_f64(tensor->dtype, guard.data, 0, tensor->count, tensor->values, 0);
+    if (tensor->dtype == INLAY_INT64)
+        for (int64_t i = 0; i < tensor->count; i++)
+            if (tensor->values[i] > 9.2e18 || tensor->values[i] < -9.2e18)
+                ((int64_t *)guard.data)[i] = tensor->values[i] > 0 ? INT64_MAX : INT64_MIN;
+    return guard;
 }
 
 /* "axis=1 mode=edge perm=[1,0]" */
@@ -107,49 +107,49 @@ static const kit_table *find_table(const char *op_type)
 #undef TABLE
     };
 
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
-        for (uint32_t k = 0; k < tables[t]->count; k++)
-            if (strcmp(tables[t]->kernels[k].op_type, op_type) == 0)
-                return tables[t];
+    for (size_t table = 0; table < sizeof tables / sizeof tables[0]; table++)
+        for (uint32_t k = 0; k < tables[table]->count; k++)
+            if (strcmp(tables[table]->kernels[k].op_type, op_type) == 0)
+                return tables[table];
     return NULL;
 }
 
-static void run_row(const struct row *r)
+static void run_row(const struct row *row)
 {
     static kernel_case c;
     struct guard data[KERNEL_CASE_VALUES] = { { 0 } }, out;
-    struct tensor t[KERNEL_CASE_VALUES], y;
+    struct tensor tensor[KERNEL_CASE_VALUES], y;
     int64_t ints[4][8];
     char room[256];
     uint32_t n = 0;
     inlay_status status;
-    const char *at = r->output;
+    const char *at = row->output;
 
-    c = (kernel_case){ .op_type = r->op_type, .since_version = r->since_version };
+    c = (kernel_case){ .op_type = row->op_type, .since_version = row->since_version };
     parse_tensor(&at, &y);
-    for (at = r->inputs; *at != '\0'; at += *at == ' ', n++) {
-        parse_tensor(&at, &t[n]);
-        if (t[n].dtype != INLAY_UNDEFINED)
-            data[n] = store(&t[n]);
-        kernel_case_input(&c, t[n].dtype, t[n].rank, t[n].dims, data[n].data, false);
+    for (at = row->inputs; *at != '\0'; at += *at == ' ', n++) {
+        parse_tensor(&at, &tensor[n]);
+        if (tensor[n].dtype != INLAY_UNDEFINED)
+            data[n] = store(&tensor[n]);
+        kernel_case_input(&c, tensor[n].dtype, tensor[n].rank, tensor[n].dims, data[n].data, false);
     }
     out = guard_alloc((size_t)kit_bytes(y.dtype, y.count));
     memset(out.data, 0x5a, (size_t)kit_bytes(y.dtype, y.count));
     kernel_case_output(&c, y.dtype, y.rank, y.dims, out.data);
-    parse_attrs(&c, r->attrs, room, ints);
-    status = kernel_case_prepare(&c, find_table(r->op_type));
+    parse_attrs(&c, row->attrs, room, ints);
+    status = kernel_case_prepare(&c, find_table(row->op_type));
     if (status == INLAY_OK)
         status = kernel_case_run(&c);
-    if (r->message != NULL) {
-        if (status == INLAY_OK || strstr(c.diag.text, r->message) == NULL)
-            fail_msg("%s %s %s: status %d, '%s' lacks '%s'", r->op_type, r->inputs, r->attrs, (int)status, c.diag.text,
-                     r->message);
+    if (row->message != NULL) {
+        if (status == INLAY_OK || strstr(c.diag.text, row->message) == NULL)
+            fail_msg("%s %s %s: status %d, '%s' lacks '%s'", row->op_type, row->inputs, row->attrs, (int)status,
+                     c.diag.text, row->message);
     } else {
         if (status != INLAY_OK)
-            fail_msg("%s %s %s: %s", r->op_type, r->inputs, r->attrs, c.diag.text);
+            fail_msg("%s %s %s: %s", row->op_type, row->inputs, row->attrs, c.diag.text);
         for (int64_t i = 0; i < y.count; i++)
             if (convert_get_f64(y.dtype, out.data, i) != y.values[i])
-                fail_msg("%s %s %s: [%d] is %g, not %g", r->op_type, r->inputs, r->attrs, (int)i,
+                fail_msg("%s %s %s: [%d] is %g, not %g", row->op_type, row->inputs, row->attrs, (int)i,
                          convert_get_f64(y.dtype, out.data, i), y.values[i]);
     }
     kernel_case_deinit(&c);
@@ -177,35 +177,36 @@ static void test_top_k_ties(void **unused)
     static kernel_case c;
 
     (void)unused;
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++)
         for (int64_t largest = 0; largest < 2; largest++)
             for (int64_t k = 0; k <= 9; k++) {
                 int64_t indices[9], in_dims[] = { 9 }, one[] = { 1 };
                 double from[9], values[9];
 
                 c = (kernel_case){ .op_type = "TopK", .since_version = 11 };
-                convert_from_f64(types[t], from, 0, 9, x, 0);
-                if (types[t] == INLAY_FLOAT)
+                convert_from_f64(types[type], from, 0, 9, x, 0);
+                if (types[type] == INLAY_FLOAT)
                     ((float *)from)[8] = -0.0f; /* equal to the 0 ahead of it */
-                kernel_case_input(&c, types[t], 1, in_dims, from, false);
+                kernel_case_input(&c, types[type], 1, in_dims, from, false);
                 kernel_case_input(&c, INLAY_INT64, 1, one, &k, false);
-                kernel_case_output(&c, types[t], 1, &k, values);
+                kernel_case_output(&c, types[type], 1, &k, values);
                 kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
                 kernel_case_int(&c, "largest", largest);
                 assert_int_equal(kernel_case_prepare(&c, &reference_top_k), INLAY_OK);
                 assert_int_equal(kernel_case_run(&c), INLAY_OK);
                 for (int64_t i = 0; i < k; i++) {
                     assert_int_equal(indices[i], best[largest][i]);
-                    assert_true(convert_get_f64(types[t], values, i) == x[best[largest][i]]);
+                    assert_true(convert_get_f64(types[type], values, i) == x[best[largest][i]]);
                 }
                 kernel_case_deinit(&c);
             }
 }
 
-/* Is x[a] ahead of x[b]? NaN is the largest, and the lower index is ahead of its equals. */
-static bool is_ahead(const float *x, int64_t a, int64_t b, bool largest)
+/* Is input[a] ahead of input[b]? NaN is the largest, and the lower index is ahead of its equals. */
+static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
 {
-    const bool more = isnan(x[a]) ? !isnan(x[b]) : x[a] > x[b], less = isnan(x[b]) ? !isnan(x[a]) : x[a] < x[b];
+    const bool more = isnan(input[a]) ? !isnan(input[b]) : input[a] > input[b],
+               less = isnan(input[b]) ? !isnan(input[a]) : input[a] < input[b];
 
     return largest ? more || (!less && a < b) : less || (!more && a < b);
 }

@@ -27,13 +27,13 @@ static double slack_of(inlay_dtype dtype)
 static struct guard make(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
 {
     size_t bytes = (size_t)kit_bytes(dtype, count);
-    struct guard g = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
+    struct guard guard = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
 
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(low * 8, high * 8) / 8;
-        convert_from_f64(dtype, g.data, i, 1, &v, 0);
+        convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
-    return g;
+    return guard;
 }
 
 static void expect(const char *what, inlay_dtype dtype, const void *data, int64_t i, double want)
@@ -65,7 +65,7 @@ static void one_layer(inlay_dtype dtype, bool rms)
 {
     uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1), small_rank = (uint32_t)pick(1, rank);
     int64_t dims[4], small[4], stats[4], count = 1, rows = 1, n, small_count = 1;
-    struct guard x, y, scale, bias;
+    struct guard guard, y, scale, bias;
     float means[512], inverses[512];
     static kernel_case c;
 
@@ -80,14 +80,14 @@ static void one_layer(inlay_dtype dtype, bool rms)
         small[k] = pick(0, 3) > 0 ? dims[rank - small_rank + k] : 1;
         small_count *= small[k];
     }
-    x = make(dtype, count, -4, 4, false);
+    guard = make(dtype, count, -4, 4, false);
     y = make(dtype, count, 0, 0, false);
     scale = make(dtype, small_count, -2, 2, false);
     bias = make(dtype, small_count, -2, 2, false);
     c = (kernel_case){ .op_type = rms ? "RMSNormalization" : "LayerNormalization", .since_version = rms ? 23 : 17 };
     kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
     kernel_case_float(&c, "epsilon", 0.01);
-    kernel_case_input(&c, dtype, rank, dims, x.data, false);
+    kernel_case_input(&c, dtype, rank, dims, guard.data, false);
     kernel_case_input(&c, dtype, small_rank, small, scale.data, false);
     if (!rms)
         kernel_case_input(&c, dtype, small_rank, small, bias.data, false);
@@ -101,12 +101,12 @@ static void one_layer(inlay_dtype dtype, bool rms)
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, variance = 0;
         for (int64_t i = 0; i < n && !rms; i++)
-            mean += convert_get_f64(dtype, x.data, r * n + i) / (double)n;
+            mean += convert_get_f64(dtype, guard.data, r * n + i) / (double)n;
         for (int64_t i = 0; i < n; i++)
-            variance += pow(convert_get_f64(dtype, x.data, r * n + i) - mean, 2) / (double)n;
+            variance += pow(convert_get_f64(dtype, guard.data, r * n + i) - mean, 2) / (double)n;
         for (int64_t i = 0; i < n; i++) {
             int64_t at = broadcast_at(r * n + i, rank, dims, small_rank, small);
-            double want = (convert_get_f64(dtype, x.data, r * n + i) - mean) / sqrt(variance + 0.01);
+            double want = (convert_get_f64(dtype, guard.data, r * n + i) - mean) / sqrt(variance + 0.01);
             want = want * convert_get_f64(dtype, scale.data, at) + (rms ? 0 : convert_get_f64(dtype, bias.data, at));
             expect(c.op_type, dtype, y.data, r * n + i, want);
         }
@@ -116,7 +116,7 @@ static void one_layer(inlay_dtype dtype, bool rms)
         }
     }
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&y);
     guard_free(&scale);
     guard_free(&bias);
@@ -134,7 +134,7 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
 {
     uint32_t rank = (uint32_t)pick(2, 4);
     int64_t dims[4], count = 1, channels, inner = 1;
-    struct guard x, p[4], y, moments[2];
+    struct guard guard, p[4], y, moments[2];
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -143,7 +143,7 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
         inner *= d > 1 ? dims[d] : 1;
     }
     channels = dims[1];
-    x = make(dtype, count, -4, 4, false);
+    guard = make(dtype, count, -4, 4, false);
     y = make(dtype, count, 0, 0, false);
     for (int i = 0; i < 4; i++)
         p[i] = make(dtype, channels, i == 3 ? 1 : -2, 2, constant);
@@ -151,7 +151,7 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
     kernel_case_float(&c, "epsilon", 0.01);
     kernel_case_float(&c, "momentum", 0.75);
     kernel_case_int(&c, "training_mode", training);
-    kernel_case_input(&c, dtype, rank, dims, x.data, false);
+    kernel_case_input(&c, dtype, rank, dims, guard.data, false);
     for (int i = 0; i < 4; i++)
         kernel_case_input(&c, dtype, 1, &channels, p[i].data, constant);
     kernel_case_output(&c, dtype, rank, dims, y.data);
@@ -166,9 +166,10 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
         double mean = convert_get_f64(dtype, p[2].data, k), variance = convert_get_f64(dtype, p[3].data, k);
         double n = (double)(dims[0] * inner), sum = 0, squares = 0;
         for (int64_t i = 0; i < dims[0] * inner; i++)
-            sum += convert_get_f64(dtype, x.data, (i / inner * channels + k) * inner + i % inner) / n;
+            sum += convert_get_f64(dtype, guard.data, (i / inner * channels + k) * inner + i % inner) / n;
         for (int64_t i = 0; i < dims[0] * inner; i++)
-            squares += pow(convert_get_f64(dtype, x.data, (i / inner * channels + k) * inner + i % inner) - sum, 2) / n;
+            squares +=
+                pow(convert_get_f64(dtype, guard.data, (i / inner * channels + k) * inner + i % inner) - sum, 2) / n;
         if (training) {
             expect("running mean", dtype, moments[0].data, k, mean * 0.75 + sum * 0.25);
             expect("running variance", dtype, moments[1].data, k, variance * 0.75 + squares * 0.25);
@@ -178,13 +179,13 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
         for (int64_t i = 0; i < dims[0] * inner; i++) {
             int64_t at = (i / inner * channels + k) * inner + i % inner;
             expect("BatchNormalization", dtype, y.data, at,
-                   (convert_get_f64(dtype, x.data, at) - mean) / sqrt(variance + 0.01) *
+                   (convert_get_f64(dtype, guard.data, at) - mean) / sqrt(variance + 0.01) *
                            convert_get_f64(dtype, p[0].data, k) +
                        convert_get_f64(dtype, p[1].data, k));
         }
     }
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&y);
     for (int i = 0; i < 4; i++)
         guard_free(&p[i]);
@@ -209,7 +210,7 @@ static void groups(void **state)
         int64_t group_count = pick(1, 3), per = version == 6 ? 1 : pick(1, 3), inner = pick(1, 9);
         int64_t dims[] = { pick(1, 3), group_count * per, inner }, parameters = version == 18 ? group_count : dims[1];
         int64_t n = per * inner, count = dims[0] * dims[1] * inner;
-        struct guard x = make(dtype, count, -4, 4, false), y = make(dtype, count, 0, 0, false);
+        struct guard guard = make(dtype, count, -4, 4, false), y = make(dtype, count, 0, 0, false);
         struct guard scale = make(dtype, parameters, -2, 2, false), bias = make(dtype, parameters, -2, 2, false);
         static kernel_case c;
 
@@ -217,7 +218,7 @@ static void groups(void **state)
                            .since_version = version };
         kernel_case_float(&c, "epsilon", 0.01);
         kernel_case_int(&c, "num_groups", group_count);
-        kernel_case_input(&c, dtype, 3, dims, x.data, false);
+        kernel_case_input(&c, dtype, 3, dims, guard.data, false);
         kernel_case_input(&c, dtype, 1, &parameters, scale.data, false);
         kernel_case_input(&c, dtype, 1, &parameters, bias.data, false);
         kernel_case_output(&c, dtype, 3, dims, y.data);
@@ -227,16 +228,16 @@ static void groups(void **state)
             int64_t first = i / n * n, channel = i / inner % dims[1], k = version == 18 ? channel / per : channel;
             double mean = 0, variance = 0;
             for (int64_t j = first; j < first + n; j++)
-                mean += convert_get_f64(dtype, x.data, j) / (double)n;
+                mean += convert_get_f64(dtype, guard.data, j) / (double)n;
             for (int64_t j = first; j < first + n; j++)
-                variance += pow(convert_get_f64(dtype, x.data, j) - mean, 2) / (double)n;
+                variance += pow(convert_get_f64(dtype, guard.data, j) - mean, 2) / (double)n;
             expect(c.op_type, dtype, y.data, i,
-                   (convert_get_f64(dtype, x.data, i) - mean) / sqrt(variance + 0.01) *
+                   (convert_get_f64(dtype, guard.data, i) - mean) / sqrt(variance + 0.01) *
                            convert_get_f64(dtype, scale.data, k) +
                        convert_get_f64(dtype, bias.data, k));
         }
         kernel_case_deinit(&c);
-        guard_free(&x);
+        guard_free(&guard);
         guard_free(&y);
         guard_free(&scale);
         guard_free(&bias);

@@ -31,36 +31,38 @@ struct answer {
     int64_t index;
 };
 
-static struct answer by_hand(const struct window *w, int kind, inlay_dtype dtype, const void *x, int64_t plane,
+static struct answer by_hand(const struct window *window, int kind, inlay_dtype dtype, const void *input, int64_t plane,
                              const int64_t *at)
 {
-    int64_t size = w->in[0] * w->in[1] * w->in[2], index = -1;
+    int64_t size = window->in[0] * window->in[1] * window->in[2], index = -1;
     double sum = 0, best = -INFINITY, count = 0;
 
-    for (int64_t t = 0; t < w->kernel[0] * w->kernel[1] * w->kernel[2]; t++) {
-        int64_t tap[3] = { t / (w->kernel[1] * w->kernel[2]), t / w->kernel[2] % w->kernel[1], t % w->kernel[2] };
+    for (int64_t t = 0; t < window->kernel[0] * window->kernel[1] * window->kernel[2]; t++) {
+        int64_t tap[3] = { t / (window->kernel[1] * window->kernel[2]), t / window->kernel[2] % window->kernel[1],
+                           t % window->kernel[2] };
         int64_t from[3], offset;
         bool inside = true, padded = true;
         double v;
         for (int i = 0; i < 3; i++) {
-            from[i] = at[i] * w->stride[i] - w->begin[i] + tap[i] * w->dilation[i];
-            inside &= from[i] >= 0 && from[i] < w->in[i];
-            padded &= from[i] < w->in[i] + w->end[i];
+            from[i] = at[i] * window->stride[i] - window->begin[i] + tap[i] * window->dilation[i];
+            inside &= from[i] >= 0 && from[i] < window->in[i];
+            padded &= from[i] < window->in[i] + window->end[i];
         }
-        count += w->include_pad ? padded : inside;
+        count += window->include_pad ? padded : inside;
         if (!inside)
             continue;
-        offset = (from[0] * w->in[1] + from[1]) * w->in[2] + from[2];
-        v = convert_get_f64(dtype, x, plane * size + offset);
-        sum += kind == LP ? pow(fabs(v), w->p) : v;
+        offset = (from[0] * window->in[1] + from[1]) * window->in[2] + from[2];
+        v = convert_get_f64(dtype, input, plane * size + offset);
+        sum += kind == LP ? pow(fabs(v), window->p) : v;
         if (v > best) {
             best = v;
-            index = plane * size + (w->column_major ? (from[2] * w->in[1] + from[1]) * w->in[0] + from[0] : offset);
+            index = plane * size +
+                    (window->column_major ? (from[2] * window->in[1] + from[1]) * window->in[0] + from[0] : offset);
         }
     }
     if (kind == MAX)
         return (struct answer){ best, index };
-    return (struct answer){ kind == LP ? pow(sum, 1 / w->p) : sum / (count > 0 ? count : 1), 0 };
+    return (struct answer){ kind == LP ? pow(sum, 1 / window->p) : sum / (count > 0 ? count : 1), 0 };
 }
 
 /* wide: windows far larger than the image. */
@@ -71,63 +73,65 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, boo
     bool ceil_mode = kind != LP && pick(0, 1);
     int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes,
             outputs;
-    struct window w = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
-                        { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
+    struct window window = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
+                             { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
     double slack = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 2e-6;
-    struct guard x, y, where;
+    struct guard guard, y, where;
     static kernel_case c;
 
     outputs = planes;
     for (uint32_t i = skip; i < 3; i++) {
         int64_t reach, room;
-        w.kernel[i] = wide ? pick(60, 120) : pick(1, 4);
-        w.stride[i] = wide ? pick(10, 60) : pick(1, 3);
-        w.dilation[i] = pick(1, 2);
-        reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
-        w.begin[i] = pick(0, reach - 1);
-        w.end[i] = pick(0, reach - 1);
-        w.in[i] = pick(1, wide ? 7 : 20);
-        room = w.in[i] + w.begin[i] + w.end[i] - reach;
+        window.kernel[i] = wide ? pick(60, 120) : pick(1, 4);
+        window.stride[i] = wide ? pick(10, 60) : pick(1, 3);
+        window.dilation[i] = pick(1, 2);
+        reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
+        window.begin[i] = pick(0, reach - 1);
+        window.end[i] = pick(0, reach - 1);
+        window.in[i] = pick(1, wide ? 7 : 20);
+        room = window.in[i] + window.begin[i] + window.end[i] - reach;
         if (room < 0)
             return;
-        w.out[i] = room / w.stride[i] + 1;
-        if (ceil_mode && room % w.stride[i] != 0 && w.out[i] * w.stride[i] < w.in[i] + w.begin[i])
-            w.out[i]++;
-        pads[i - skip] = w.begin[i];
-        pads[i - skip + spatial] = w.end[i];
-        dims[2 + i - skip] = w.in[i];
-        count *= w.in[i];
-        outputs *= w.out[i];
+        window.out[i] = room / window.stride[i] + 1;
+        if (ceil_mode && room % window.stride[i] != 0 &&
+            window.out[i] * window.stride[i] < window.in[i] + window.begin[i])
+            window.out[i]++;
+        pads[i - skip] = window.begin[i];
+        pads[i - skip + spatial] = window.end[i];
+        dims[2 + i - skip] = window.in[i];
+        count *= window.in[i];
+        outputs *= window.out[i];
     }
     memcpy(out_dims, dims, sizeof dims);
     for (uint32_t i = 0; i < spatial; i++)
-        out_dims[2 + i] = w.out[skip + i];
-    x = guard_alloc((size_t)kit_bytes(dtype, count));
+        out_dims[2 + i] = window.out[skip + i];
+    guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     where = guard_alloc((size_t)outputs * 8);
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(dtype == INLAY_UINT8 ? 0 : -60, 60);
-        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+        convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     c = (kernel_case){ .op_type = names[kind], .since_version = 22 };
-    kernel_case_input(&c, dtype, 2 + spatial, dims, x.data, false);
+    kernel_case_input(&c, dtype, 2 + spatial, dims, guard.data, false);
     kernel_case_output(&c, dtype, 2 + spatial, out_dims, y.data);
     if (indices)
         kernel_case_output(&c, INLAY_INT64, 2 + spatial, out_dims, where.data);
-    kernel_case_ints(&c, "kernel_shape", spatial, w.kernel + skip);
-    kernel_case_ints(&c, "strides", spatial, w.stride + skip);
-    kernel_case_ints(&c, "dilations", spatial, w.dilation + skip);
+    kernel_case_ints(&c, "kernel_shape", spatial, window.kernel + skip);
+    kernel_case_ints(&c, "strides", spatial, window.stride + skip);
+    kernel_case_ints(&c, "dilations", spatial, window.dilation + skip);
     kernel_case_ints(&c, "pads", 2 * spatial, pads);
     kernel_case_int(&c, "ceil_mode", ceil_mode);
-    kernel_case_int(&c, "count_include_pad", w.include_pad);
-    kernel_case_int(&c, "storage_order", w.column_major);
-    kernel_case_int(&c, "p", (int64_t)w.p);
+    kernel_case_int(&c, "count_include_pad", window.include_pad);
+    kernel_case_int(&c, "storage_order", window.column_major);
+    kernel_case_int(&c, "p", (int64_t)window.p);
     assert_int_equal(kernel_case_prepare(&c, &reference_pool), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t i = 0; i < outputs; i++) {
-        int64_t plane = i / (w.out[0] * w.out[1] * w.out[2]);
-        int64_t at[3] = { i / (w.out[1] * w.out[2]) % w.out[0], i / w.out[2] % w.out[1], i % w.out[2] };
-        struct answer want = by_hand(&w, kind, dtype, x.data, plane, at);
+        int64_t plane = i / (window.out[0] * window.out[1] * window.out[2]);
+        int64_t at[3] = { i / (window.out[1] * window.out[2]) % window.out[0], i / window.out[2] % window.out[1],
+                          i % window.out[2] };
+        struct answer want = by_hand(&window, kind, dtype, guard.data, plane, at);
         double got = convert_get_f64(dtype, y.data, i);
         if (kind == MAX && want.index < 0) /* nothing but padding */
             continue;
@@ -138,7 +142,7 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, boo
                      (int)want.index);
     }
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&y);
     guard_free(&where);
 }

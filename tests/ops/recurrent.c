@@ -39,15 +39,16 @@ static void fill(bool wide, void *data, int64_t count)
 }
 
 /* The same matrix at an odd address is packed alike. */
-static void expect_packed_anywhere(const struct panels *p, const panels_source *from, int64_t bytes, const void *packed)
+static void expect_packed_anywhere(const struct panels *panels, const panels_source *from, int64_t bytes,
+                                   const void *packed)
 {
-    struct guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)p->bytes);
+    struct guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)panels->bytes);
     panels_source there = *from;
 
     memcpy(odd.data, from->data, (size_t)bytes); /* one byte more, so that it begins one byte before */
     there.data = odd.data;
-    panels_pack(p, &there, 0, p->count, again.data);
-    assert_memory_equal(again.data, packed, (size_t)p->bytes);
+    panels_pack(panels, &there, 0, panels->count, again.data);
+    assert_memory_equal(again.data, packed, (size_t)panels->bytes);
     guard_free(&odd);
     guard_free(&again);
 }
@@ -56,56 +57,61 @@ static void expect_packed_anywhere(const struct panels *p, const panels_source *
 static void product(panels_fn fn, bool wide)
 {
     const inlay_dtype dtype = wide ? INLAY_DOUBLE : INLAY_FLOAT;
-    struct panels p = { .depth = pick(0, 40), .columns = pick(1, 150), .gates = (uint32_t)pick(1, 4), .wide = wide };
-    const bool along = pick(0, 1) == 0 || p.gates > 1;
+    struct panels panels = {
+        .depth = pick(0, 40), .columns = pick(1, 150), .gates = (uint32_t)pick(1, 4), .wide = wide
+    };
+    const bool along = pick(0, 1) == 0 || panels.gates > 1;
     const int64_t rows = pick(1, 14), lanes = wide ? 8 : 16, size = wide ? 8 : 4;
-    struct guard w = guard_alloc((size_t)(p.depth * p.columns * p.gates * size)), x[14], y[14], packed, start;
+    struct guard guard = guard_alloc((size_t)(panels.depth * panels.columns * panels.gates * size)), x[14], y[14],
+                 packed, start;
     const void *x_rows[14];
     void *y_rows[14];
-    panels_source from = {
-        .data = w.data, .dtype = dtype, .line_stride = along ? p.depth : 1, .k_stride = along ? 1 : p.columns
-    };
+    panels_source from = { .data = guard.data,
+                           .dtype = dtype,
+                           .line_stride = along ? panels.depth : 1,
+                           .k_stride = along ? 1 : panels.columns };
     const bool starts = pick(0, 1) == 0;
     int64_t written;
 
-    assert_true(panels_describe(&p));
-    written = p.gates == 1 ? p.columns : p.stored;
-    packed = guard_alloc((size_t)p.bytes);
-    start = guard_alloc((size_t)(p.stored * size));
-    fill(wide, w.data, p.depth * p.columns * p.gates);
-    fill(wide, start.data, p.stored);
-    for (int64_t r = 0; r < rows; r++) {
-        x[r] = guard_alloc((size_t)(p.depth * size));
-        y[r] = guard_alloc((size_t)(written * size));
-        fill(wide, x[r].data, p.depth);
-        memset(y[r].data, 0xff, (size_t)(written * size));
-        x_rows[r] = x[r].data;
-        y_rows[r] = y[r].data;
+    assert_true(panels_describe(&panels));
+    written = panels.gates == 1 ? panels.columns : panels.stored;
+    packed = guard_alloc((size_t)panels.bytes);
+    start = guard_alloc((size_t)(panels.stored * size));
+    fill(wide, guard.data, panels.depth * panels.columns * panels.gates);
+    fill(wide, start.data, panels.stored);
+    for (int64_t row = 0; row < rows; row++) {
+        x[row] = guard_alloc((size_t)(panels.depth * size));
+        y[row] = guard_alloc((size_t)(written * size));
+        fill(wide, x[row].data, panels.depth);
+        memset(y[row].data, 0xff, (size_t)(written * size));
+        x_rows[row] = x[row].data;
+        y_rows[row] = y[row].data;
     }
-    panels_pack(&p, &from, 0, p.count, packed.data);
-    expect_packed_anywhere(&p, &from, p.depth * p.columns * p.gates * size, packed.data);
+    panels_pack(&panels, &from, 0, panels.count, packed.data);
+    expect_packed_anywhere(&panels, &from, panels.depth * panels.columns * panels.gates * size, packed.data);
     if (pick(0, 1) == 0) {
-        fn(&p, packed.data, 0, p.count / 2, true, rows, x_rows, starts ? start.data : NULL, y_rows);
-        fn(&p, packed.data, p.count / 2, p.count, false, rows, x_rows, starts ? start.data : NULL, y_rows);
+        fn(&panels, packed.data, 0, panels.count / 2, true, rows, x_rows, starts ? start.data : NULL, y_rows);
+        fn(&panels, packed.data, panels.count / 2, panels.count, false, rows, x_rows, starts ? start.data : NULL,
+           y_rows);
     } else {
-        fn(&p, packed.data, 0, p.count, pick(0, 1) == 0, rows, x_rows, starts ? start.data : NULL, y_rows);
+        fn(&panels, packed.data, 0, panels.count, pick(0, 1) == 0, rows, x_rows, starts ? start.data : NULL, y_rows);
     }
     for (int64_t r = 0; r < rows; r++) {
-        for (int64_t j = 0; j < p.columns * p.gates; j++) {
-            const int64_t gate = j / p.columns, column = j % p.columns;
-            const int64_t at = (column / lanes * p.gates + gate) * lanes + column % lanes;
+        for (int64_t j = 0; j < panels.columns * panels.gates; j++) {
+            const int64_t gate = j / panels.columns, column = j % panels.columns;
+            const int64_t at = (column / lanes * panels.gates + gate) * lanes + column % lanes;
             double want = starts ? element(wide, start.data, at) : 0, got = element(wide, y[r].data, at);
-            for (int64_t k = 0; k < p.depth; k++)
+            for (int64_t k = 0; k < panels.depth; k++)
                 want += element(wide, x[r].data, k) *
-                        element(wide, w.data, along ? j * p.depth + k : k * p.columns + column);
+                        element(wide, guard.data, along ? j * panels.depth + k : k * panels.columns + column);
             if (!(fabs(got - want) <= (wide ? 1e-12 : 1e-4)))
-                fail_msg("depth %d, %d x %u columns, row %d of %d, column %d: %g, not %g", (int)p.depth, (int)p.columns,
-                         p.gates, (int)r, (int)rows, (int)j, got, want);
+                fail_msg("depth %d, %d x %u columns, row %d of %d, column %d: %g, not %g", (int)panels.depth,
+                         (int)panels.columns, panels.gates, (int)r, (int)rows, (int)j, got, want);
         }
         guard_free(&x[r]);
         guard_free(&y[r]);
     }
-    guard_free(&w);
+    guard_free(&guard);
     guard_free(&packed);
     guard_free(&start);
 }
@@ -121,12 +127,12 @@ static void test_panels(void **state)
 
 static void test_panels_too_large(void **state)
 {
-    struct panels p = { .depth = INT64_MAX / 8, .columns = 1 << 20, .gates = 4 };
+    struct panels panels = { .depth = INT64_MAX / 8, .columns = 1 << 20, .gates = 4 };
 
     (void)state;
-    assert_false(panels_describe(&p));
-    p = (struct panels){ .depth = 1, .columns = INT64_MAX - 3, .gates = 3 };
-    assert_false(panels_describe(&p));
+    assert_false(panels_describe(&panels));
+    panels = (struct panels){ .depth = 1, .columns = INT64_MAX - 3, .gates = 3 };
+    assert_false(panels_describe(&panels));
 }
 
 /* ------------------------------------------------------------------ a layer */
@@ -173,99 +179,105 @@ static double activate(const char *name, double x)
     return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
-static double clip(const struct layer *l, double x)
+static double clip(const struct layer *layer, double x)
 {
-    return l->clip == 0 ? x : fmax(-l->clip, fmin(l->clip, x));
+    return layer->clip == 0 ? x : fmax(-layer->clip, fmin(layer->clip, x));
 }
 
 /* Row `row` of gate g: the input's share with both biases, and the recurrent share (with recurrent: its bias). */
-static double input_share(const struct layer *l, int64_t d, int64_t g, int64_t j, const double *x,
+static double input_share(const struct layer *layer, int64_t d, int64_t g, int64_t j, const double *input,
                           bool with_recurrent_bias)
 {
-    const int64_t row = g * l->hidden + j, rows = l->gates * l->hidden;
-    double sum = l->b != NULL ? l->b[d * 2 * rows + row] : 0;
+    const int64_t row = g * layer->hidden + j, rows = layer->gates * layer->hidden;
+    double sum = layer->b != NULL ? layer->b[d * 2 * rows + row] : 0;
 
-    if (l->b != NULL && with_recurrent_bias)
-        sum += l->b[d * 2 * rows + rows + row];
-    for (int64_t k = 0; k < l->in; k++)
-        sum += l->w[(d * rows + row) * l->in + k] * x[k];
+    if (layer->b != NULL && with_recurrent_bias)
+        sum += layer->b[d * 2 * rows + rows + row];
+    for (int64_t k = 0; k < layer->in; k++)
+        sum += layer->w[(d * rows + row) * layer->in + k] * input[k];
     return sum;
 }
-static double recurrent_share(const struct layer *l, int64_t d, int64_t g, int64_t j, const double *h)
+static double recurrent_share(const struct layer *layer, int64_t d, int64_t g, int64_t j, const double *h)
 {
-    const int64_t row = g * l->hidden + j;
+    const int64_t row = g * layer->hidden + j;
     double sum = 0;
 
-    for (int64_t k = 0; k < l->hidden; k++)
-        sum += l->r[(d * l->gates * l->hidden + row) * l->hidden + k] * h[k];
+    for (int64_t k = 0; k < layer->hidden; k++)
+        sum += layer->r[(d * layer->gates * layer->hidden + row) * layer->hidden + k] * h[k];
     return sum;
 }
 
 /* One step of a sample: h and c become the next. */
-static void step(const struct layer *l, int64_t d, const double *x, double *h, double *c)
+static void step(const struct layer *layer, int64_t d, const double *input, double *h, double *c)
 {
-    const char *const *f = l->names + d * l->functions;
-    const int64_t n = l->hidden, rows = l->gates * n;
-    const double *p = l->p != NULL ? l->p + d * 3 * n : NULL;
+    const char *const *f = layer->names + d * layer->functions;
+    const int64_t n = layer->hidden, rows = layer->gates * n;
+    const double *p = layer->p != NULL ? layer->p + d * 3 * n : NULL;
     double next[128], reset[128], z[128], r[128];
 
-    for (int64_t j = 0; j < n && l->gates == 3; j++) {
-        z[j] = activate(f[0], clip(l, input_share(l, d, 0, j, x, true) + recurrent_share(l, d, 0, j, h)));
-        r[j] = activate(f[0], clip(l, input_share(l, d, 1, j, x, true) + recurrent_share(l, d, 1, j, h)));
+    for (int64_t j = 0; j < n && layer->gates == 3; j++) {
+        z[j] =
+            activate(f[0], clip(layer, input_share(layer, d, 0, j, input, true) + recurrent_share(layer, d, 0, j, h)));
+        r[j] =
+            activate(f[0], clip(layer, input_share(layer, d, 1, j, input, true) + recurrent_share(layer, d, 1, j, h)));
         reset[j] = r[j] * h[j];
     }
     for (int64_t j = 0; j < n; j++) {
-        if (l->gates == 1) {
-            next[j] = activate(f[0], clip(l, input_share(l, d, 0, j, x, true) + recurrent_share(l, d, 0, j, h)));
-        } else if (l->gates == 3) {
-            double t = input_share(l, d, 2, j, x, !l->linear);
-            if (l->linear)
-                t += r[j] *
-                     (recurrent_share(l, d, 2, j, h) + (l->b != NULL ? l->b[d * 2 * rows + rows + 2 * n + j] : 0));
+        if (layer->gates == 1) {
+            next[j] = activate(
+                f[0], clip(layer, input_share(layer, d, 0, j, input, true) + recurrent_share(layer, d, 0, j, h)));
+        } else if (layer->gates == 3) {
+            double t = input_share(layer, d, 2, j, input, !layer->linear);
+            if (layer->linear)
+                t += r[j] * (recurrent_share(layer, d, 2, j, h) +
+                             (layer->b != NULL ? layer->b[d * 2 * rows + rows + 2 * n + j] : 0));
             else
-                t += recurrent_share(l, d, 2, j, reset);
-            t = activate(f[1], clip(l, t));
+                t += recurrent_share(layer, d, 2, j, reset);
+            t = activate(f[1], clip(layer, t));
             next[j] = (1 - z[j]) * t + z[j] * h[j];
         } else {
             double gate[4], i, forget, o;
             for (int64_t g = 0; g < 4; g++)
-                gate[g] = input_share(l, d, g, j, x, true) + recurrent_share(l, d, g, j, h);
-            i = activate(f[0], clip(l, gate[0] + (p != NULL ? p[j] * c[j] : 0)));
-            forget = activate(f[0], clip(l, gate[2] + (p != NULL ? p[2 * n + j] * c[j] : 0)));
-            if (l->input_forget)
+                gate[g] = input_share(layer, d, g, j, input, true) + recurrent_share(layer, d, g, j, h);
+            i = activate(f[0], clip(layer, gate[0] + (p != NULL ? p[j] * c[j] : 0)));
+            forget = activate(f[0], clip(layer, gate[2] + (p != NULL ? p[2 * n + j] * c[j] : 0)));
+            if (layer->input_forget)
                 forget = 1 - i;
-            c[j] = forget * c[j] + i * activate(f[1], clip(l, gate[3]));
-            o = activate(f[0], clip(l, gate[1] + (p != NULL ? p[n + j] * c[j] : 0)));
+            c[j] = forget * c[j] + i * activate(f[1], clip(layer, gate[3]));
+            o = activate(f[0], clip(layer, gate[1] + (p != NULL ? p[n + j] * c[j] : 0)));
             next[j] = o * activate(f[2], c[j]);
         }
     }
     memcpy(h, next, (size_t)n * sizeof *h);
 }
 
-static void run_plainly(struct layer *l)
+static void run_plainly(struct layer *layer)
 {
-    const int64_t n = l->hidden;
+    const int64_t n = layer->hidden;
     double h[128], c[128];
 
-    memset(l->y, 0, (size_t)(l->steps * l->directions * l->batch * n) * sizeof *l->y);
-    for (int64_t d = 0; d < l->directions; d++) {
-        for (int64_t s = 0; s < l->batch; s++) {
-            const int64_t length = l->lengths == NULL ? l->steps : l->lengths[s] < 0 ? 0 : l->lengths[s];
-            const int64_t at = (l->layout ? s * l->directions + d : d * l->batch + s) * n;
+    memset(layer->y, 0, (size_t)(layer->steps * layer->directions * layer->batch * n) * sizeof *layer->y);
+    for (int64_t d = 0; d < layer->directions; d++) {
+        for (int64_t s = 0; s < layer->batch; s++) {
+            const int64_t length = layer->lengths == NULL  ? layer->steps
+                                   : layer->lengths[s] < 0 ? 0
+                                                           : layer->lengths[s];
+            const int64_t at = (layer->layout ? s * layer->directions + d : d * layer->batch + s) * n;
             for (int64_t j = 0; j < n; j++) {
-                h[j] = l->h0 != NULL ? l->h0[at + j] : 0;
-                c[j] = l->c0 != NULL ? l->c0[at + j] : 0;
+                h[j] = layer->h0 != NULL ? layer->h0[at + j] : 0;
+                c[j] = layer->c0 != NULL ? layer->c0[at + j] : 0;
             }
             for (int64_t k = 0; k < length; k++) {
-                const int64_t t = l->direction == 1 || d == 1 ? length - 1 - k : k;
-                step(l, d, l->x + (l->layout ? s * l->steps + t : t * l->batch + s) * l->in, h, c);
-                memcpy(l->y + (l->layout ? (s * l->steps + t) * l->directions + d
-                                         : (t * l->directions + d) * l->batch + s) *
-                                  n,
+                const int64_t t = layer->direction == 1 || d == 1 ? length - 1 - k : k;
+                step(layer, d, layer->x + (layer->layout ? s * layer->steps + t : t * layer->batch + s) * layer->in, h,
+                     c);
+                memcpy(layer->y + (layer->layout ? (s * layer->steps + t) * layer->directions + d
+                                                 : (t * layer->directions + d) * layer->batch + s) *
+                                      n,
                        h, (size_t)n * sizeof *h);
             }
-            memcpy(l->yh + at, h, (size_t)n * sizeof *h);
-            memcpy(l->yc + at, c, (size_t)n * sizeof *c);
+            memcpy(layer->yh + at, h, (size_t)n * sizeof *h);
+            memcpy(layer->yc + at, c, (size_t)n * sizeof *c);
         }
     }
 }
@@ -280,108 +292,110 @@ struct trial {
     uint32_t count;
 };
 
-static double *keep(struct trial *t, int64_t count)
+static double *keep(struct trial *trial, int64_t count)
 {
     double *v = calloc((size_t)count + 1, sizeof *v);
 
     assert_non_null(v);
-    t->values[t->count] = v;
+    trial->values[trial->count] = v;
     return v;
 }
 
 /* Elements of matrices are small, so that nothing runs away. */
-static double *input(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
-    const double scale = 1000.0 * (constant || t->count == 1 || t->count == 2 ? (double)(1 + dims[rank - 1]) : 1);
+    const double scale =
+        1000.0 * (constant || trial->count == 1 || trial->count == 2 ? (double)(1 + dims[rank - 1]) : 1);
     int64_t count = 1;
     double *v;
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    v = keep(t, count);
+    v = keep(trial, count);
     for (int64_t i = 0; i < count; i++)
         v[i] = (double)pick(-999, 999) / scale;
-    t->tensors[t->count] = guard_alloc((size_t)(kit_bytes(dtype, count) + 63) & ~(size_t)63);
-    convert_from_f64(dtype, t->tensors[t->count].data, 0, count, v, 0);
-    convert_to_f64(v, dtype, t->tensors[t->count].data, 0, count);
-    kernel_case_input(&t->c, dtype, rank, dims, t->tensors[t->count++].data, constant);
+    trial->tensors[trial->count] = guard_alloc((size_t)(kit_bytes(dtype, count) + 63) & ~(size_t)63);
+    convert_from_f64(dtype, trial->tensors[trial->count].data, 0, count, v, 0);
+    convert_to_f64(v, dtype, trial->tensors[trial->count].data, 0, count);
+    kernel_case_input(&trial->c, dtype, rank, dims, trial->tensors[trial->count++].data, constant);
     return v;
 }
 
-static double *maybe(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+static double *maybe(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     if (pick(0, 1) == 0)
-        return input(t, dtype, rank, dims, constant);
-    kernel_case_input(&t->c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        return input(trial, dtype, rank, dims, constant);
+    kernel_case_input(&trial->c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     return NULL;
 }
 
-static int64_t output(struct trial *t, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool wanted)
+static int64_t output(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool wanted)
 {
     int64_t count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
     if (!wanted) {
-        kernel_case_output(&t->c, INLAY_UNDEFINED, 0, NULL, NULL);
+        kernel_case_output(&trial->c, INLAY_UNDEFINED, 0, NULL, NULL);
         return 0;
     }
-    (void)keep(t, count);
-    t->tensors[t->count] = guard_alloc((size_t)kit_bytes(dtype, count));
-    memset(t->tensors[t->count].data, 0xff, (size_t)kit_bytes(dtype, count)); /* NaN */
-    kernel_case_output(&t->c, dtype, rank, dims, t->tensors[t->count++].data);
+    (void)keep(trial, count);
+    trial->tensors[trial->count] = guard_alloc((size_t)kit_bytes(dtype, count));
+    memset(trial->tensors[trial->count].data, 0xff, (size_t)kit_bytes(dtype, count)); /* NaN */
+    kernel_case_output(&trial->c, dtype, rank, dims, trial->tensors[trial->count++].data);
     return count;
 }
 
-static void compare(const struct layer *l, const kernel_case *c, uint32_t o, const double *want, int64_t count)
+static void compare(const struct layer *layer, const kernel_case *c, uint32_t o, const double *want, int64_t count)
 {
-    const double tolerance = l->dtype == INLAY_DOUBLE ? 1e-9 : l->dtype == INLAY_FLOAT ? 1e-4 : 2e-2;
+    const double tolerance = layer->dtype == INLAY_DOUBLE ? 1e-9 : layer->dtype == INLAY_FLOAT ? 1e-4 : 2e-2;
 
     for (int64_t i = 0; i < count; i++) {
-        double got = convert_get_f64(l->dtype, c->tensors[KERNEL_CASE_VALUES + o].data, i);
+        double got = convert_get_f64(layer->dtype, c->tensors[KERNEL_CASE_VALUES + o].data, i);
         if (!(fabs(got - want[i]) <= tolerance * (1 + fabs(want[i]))))
             fail_msg("%s %s, %d steps, batch %d, %d inputs, %d hidden, direction %d, layout %d, %u threads: output %u "
                      "element %d is %g, not %g",
-                     l->op, inlay_dtype_name(l->dtype), (int)l->steps, (int)l->batch, (int)l->in, (int)l->hidden,
-                     (int)l->direction, (int)l->layout, c->threads, o, (int)i, got, want[i]);
+                     layer->op, inlay_dtype_name(layer->dtype), (int)layer->steps, (int)layer->batch, (int)layer->in,
+                     (int)layer->hidden, (int)layer->direction, (int)layer->layout, c->threads, o, (int)i, got,
+                     want[i]);
     }
 }
 
-static void choose_functions(struct trial *t, struct layer *l)
+static void choose_functions(struct trial *trial, struct layer *layer)
 {
     static inlay_str list[6];
     static const uint32_t defaults[3][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 0, 0 } };
-    const bool other = pick(0, 2) == 0 && l->steps < 10; /* some have no bounds, and run away */
-    inlay_attr_info *a;
+    const bool other = pick(0, 2) == 0 && layer->steps < 10; /* some have no bounds, and run away */
+    inlay_attr_info *attribute;
 
-    l->functions = l->gates == 4 ? 3 : l->gates == 3 ? 2 : 1;
-    for (uint32_t i = 0; i < l->functions * (uint32_t)l->directions; i++) {
-        const int64_t which = other ? pick(0, 10) : defaults[l->functions - 1][i % l->functions];
-        l->names[i] = activation_names[which];
-        list[i] = (inlay_str){ l->names[i], strlen(l->names[i]) };
+    layer->functions = layer->gates == 4 ? 3 : layer->gates == 3 ? 2 : 1;
+    for (uint32_t i = 0; i < layer->functions * (uint32_t)layer->directions; i++) {
+        const int64_t which = other ? pick(0, 10) : defaults[layer->functions - 1][i % layer->functions];
+        layer->names[i] = activation_names[which];
+        list[i] = (inlay_str){ layer->names[i], strlen(layer->names[i]) };
     }
     if (!other)
         return;
-    a = kernel_case_attr(&t->c, "activations", INLAY_ATTR_STRINGS);
-    a->strings = list;
-    a->count = l->functions * (uint32_t)l->directions;
+    attribute = kernel_case_attr(&trial->c, "activations", INLAY_ATTR_STRINGS);
+    attribute->strings = list;
+    attribute->count = layer->functions * (uint32_t)layer->directions;
 }
 
-static void set_attributes(struct trial *t, struct layer *l)
+static void set_attributes(struct trial *trial, struct layer *layer)
 {
     static const char *const directions[] = { "forward", "reverse", "bidirectional" };
 
-    kernel_case_string(&t->c, "direction", directions[l->direction]);
-    kernel_case_int(&t->c, "hidden_size", l->hidden);
-    kernel_case_int(&t->c, "layout", l->layout);
-    l->clip = pick(0, 3) == 0 ? 0.5 : 0;
-    if (l->clip != 0)
-        kernel_case_float(&t->c, "clip", l->clip);
-    l->input_forget = l->gates == 4 && pick(0, 3) == 0;
-    l->linear = l->gates == 3 && pick(0, 1) == 0;
-    kernel_case_int(&t->c, "input_forget", l->input_forget);
-    kernel_case_int(&t->c, "linear_before_reset", l->linear);
-    choose_functions(t, l);
+    kernel_case_string(&trial->c, "direction", directions[layer->direction]);
+    kernel_case_int(&trial->c, "hidden_size", layer->hidden);
+    kernel_case_int(&trial->c, "layout", layer->layout);
+    layer->clip = pick(0, 3) == 0 ? 0.5 : 0;
+    if (layer->clip != 0)
+        kernel_case_float(&trial->c, "clip", layer->clip);
+    layer->input_forget = layer->gates == 4 && pick(0, 3) == 0;
+    layer->linear = layer->gates == 3 && pick(0, 1) == 0;
+    kernel_case_int(&trial->c, "input_forget", layer->input_forget);
+    kernel_case_int(&trial->c, "linear_before_reset", layer->linear);
+    choose_functions(trial, layer);
 }
 
 static void one(const char *op, int64_t gates, bool large)
@@ -389,69 +403,71 @@ static void one(const char *op, int64_t gates, bool large)
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
                                          INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
     const inlay_dtype dtype = types[pick(0, 5)];
-    struct trial t = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
-    struct layer l = { .op = op,
-                       .dtype = dtype,
-                       .gates = gates,
-                       .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
-                       .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
-                       .in = pick(1, 40),
-                       .direction = pick(0, 2),
-                       .hidden = large             ? pick(100, 128)
-                                 : pick(0, 3) == 0 ? pick(30, 70)
-                                                   : pick(1, 20),
-                       .layout = pick(0, 1) };
-    const int64_t d = l.directions = l.direction == 2 ? 2 : 1, n = l.hidden;
-    const int64_t x[3] = { l.layout ? l.batch : l.steps, l.layout ? l.steps : l.batch, l.in };
-    const int64_t w[3] = { d, gates * n, l.in }, r[3] = { d, gates * n, n }, b[2] = { d, 2 * gates * n };
-    const int64_t s[3] = { l.layout ? l.batch : d, l.layout ? d : l.batch, n }, p[2] = { d, 3 * n };
-    const int64_t y[4] = { l.layout ? l.batch : l.steps, l.layout ? l.steps : d, l.layout ? d : l.batch, n };
+    struct trial trial = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
+    struct layer layer = { .op = op,
+                           .dtype = dtype,
+                           .gates = gates,
+                           .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
+                           .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
+                           .in = pick(1, 40),
+                           .direction = pick(0, 2),
+                           .hidden = large             ? pick(100, 128)
+                                     : pick(0, 3) == 0 ? pick(30, 70)
+                                                       : pick(1, 20),
+                           .layout = pick(0, 1) };
+    const int64_t d = layer.directions = layer.direction == 2 ? 2 : 1, n = layer.hidden;
+    const int64_t x[3] = { layer.layout ? layer.batch : layer.steps, layer.layout ? layer.steps : layer.batch,
+                           layer.in };
+    const int64_t w[3] = { d, gates * n, layer.in }, r[3] = { d, gates * n, n }, b[2] = { d, 2 * gates * n };
+    const int64_t s[3] = { layer.layout ? layer.batch : d, layer.layout ? d : layer.batch, n }, p[2] = { d, 3 * n };
+    const int64_t y[4] = { layer.layout ? layer.batch : layer.steps, layer.layout ? layer.steps : d,
+                           layer.layout ? d : layer.batch, n };
     const bool constant = pick(0, 1) == 0;
     int64_t counts[3] = { 0 };
 
-    l.x = input(&t, dtype, 3, x, false);
-    l.w = input(&t, dtype, 3, w, constant);
-    l.r = input(&t, dtype, 3, r, constant || pick(0, 3) == 0);
-    l.b = maybe(&t, dtype, 2, b, constant && pick(0, 3) != 0);
+    layer.x = input(&trial, dtype, 3, x, false);
+    layer.w = input(&trial, dtype, 3, w, constant);
+    layer.r = input(&trial, dtype, 3, r, constant || pick(0, 3) == 0);
+    layer.b = maybe(&trial, dtype, 2, b, constant && pick(0, 3) != 0);
     if (pick(0, 1) == 0) {
-        t.tensors[t.count] = guard_alloc((size_t)l.batch * sizeof *l.lengths);
-        l.lengths = t.tensors[t.count++].data;
-        for (int64_t i = 0; i < l.batch; i++)
-            l.lengths[i] = (int32_t)pick(0, l.steps);
-        kernel_case_input(&t.c, INLAY_INT32, 1, &l.batch, l.lengths, false);
+        trial.tensors[trial.count] = guard_alloc((size_t)layer.batch * sizeof *layer.lengths);
+        layer.lengths = trial.tensors[trial.count++].data;
+        for (int64_t i = 0; i < layer.batch; i++)
+            layer.lengths[i] = (int32_t)pick(0, layer.steps);
+        kernel_case_input(&trial.c, INLAY_INT32, 1, &layer.batch, layer.lengths, false);
     } else {
-        kernel_case_input(&t.c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        kernel_case_input(&trial.c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     }
-    l.h0 = maybe(&t, dtype, 3, s, false);
-    l.c0 = gates == 4 ? maybe(&t, dtype, 3, s, false) : NULL;
-    l.p = gates == 4 ? maybe(&t, dtype, 2, p, constant) : NULL;
-    set_attributes(&t, &l);
-    counts[0] = output(&t, dtype, 4, y, pick(0, 3) != 0);
-    counts[1] = output(&t, dtype, 3, s, pick(0, 3) != 0);
+    layer.h0 = maybe(&trial, dtype, 3, s, false);
+    layer.c0 = gates == 4 ? maybe(&trial, dtype, 3, s, false) : NULL;
+    layer.p = gates == 4 ? maybe(&trial, dtype, 2, p, constant) : NULL;
+    set_attributes(&trial, &layer);
+    counts[0] = output(&trial, dtype, 4, y, pick(0, 3) != 0);
+    counts[1] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
     if (gates == 4)
-        counts[2] = output(&t, dtype, 3, s, pick(0, 3) != 0);
-    l.y = calloc((size_t)(l.steps * d * l.batch * n) + 1, sizeof *l.y);
-    l.yh = calloc((size_t)(d * l.batch * n) + 1, sizeof *l.yh);
-    l.yc = calloc((size_t)(d * l.batch * n) + 1, sizeof *l.yc);
-    assert_true(l.y != NULL && l.yh != NULL && l.yc != NULL);
-    run_plainly(&l);
-    if (kernel_case_prepare(&t.c, &reference_recurrent) != INLAY_OK)
-        fail_msg("%s: %s", op, t.c.diag.text);
+        counts[2] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
+    layer.y = calloc((size_t)(layer.steps * d * layer.batch * n) + 1, sizeof *layer.y);
+    layer.yh = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yh);
+    layer.yc = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yc);
+    assert_true(layer.y != NULL && layer.yh != NULL && layer.yc != NULL);
+    run_plainly(&layer);
+    if (kernel_case_prepare(&trial.c, &reference_recurrent) != INLAY_OK)
+        fail_msg("%s: %s", op, trial.c.diag.text);
     for (int again = 0; again < 2; again++) { /* the workspace of the second run is the first one's */
-        if (kernel_case_run(&t.c) != INLAY_OK)
-            fail_msg("%s: %s", op, t.c.diag.text);
-        compare(&l, &t.c, 0, l.y, counts[0]);
-        compare(&l, &t.c, 1, l.yh, counts[1]);
-        compare(&l, &t.c, 2, l.yc, counts[2]);
+        if (kernel_case_run(&trial.c) != INLAY_OK)
+            fail_msg("%s: %s", op, trial.c.diag.text);
+        compare(&layer, &trial.c, 0, layer.y, counts[0]);
+        compare(&layer, &trial.c, 1, layer.yh, counts[1]);
+        compare(&layer, &trial.c, 2, layer.yc, counts[2]);
     }
-    kernel_case_deinit(&t.c);
-    for (uint32_t i = 0; i < t.count; i++) {
-        guard_free(&t.tensors[i]);
-        free(t.values[i]);
+    kernel_case_deinit(&trial.c);
+    for (uint32_t i = 0; i < trial.count; i++) {
+        guard_free(&trial.tensors[i]);
+        free(trial.values[i]);
     }
-    free(l.y);
-    free(l.yh);
-    free(l.yc);
+    free(layer.y);
+    free(layer.yh);
+    free(layer.yc);
 }
 
 static void test_layers(void **state)

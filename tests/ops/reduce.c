@@ -103,12 +103,12 @@ static const struct fold folds[] = {
     { "ReduceMax", -INFINITY, step_max, finish_none }, { "ReduceMin", INFINITY, step_min, finish_none },
 };
 
-/* Folds x by hand into sums [outputs], laid out as the kept axes. */
-static void by_hand(const struct fold *f, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *dims,
+/* Folds input by hand into sums [outputs], laid out as the kept axes. */
+static void by_hand(const struct fold *fold, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *dims,
                     const bool *reduced, double *sums, int64_t outputs, int64_t count)
 {
     for (int64_t o = 0; o < outputs; o++)
-        sums[o] = f->start;
+        sums[o] = fold->start;
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i, o = 0, scale = 1;
         for (uint32_t d = rank; d-- > 0; rest /= dims[d]) {
@@ -117,17 +117,17 @@ static void by_hand(const struct fold *f, inlay_dtype dtype, const void *x, uint
                 scale *= dims[d];
             }
         }
-        sums[o] = f->step(sums[o], convert_get_f64(dtype, x, i));
+        sums[o] = fold->step(sums[o], convert_get_f64(dtype, input, i));
     }
 }
 
-static void one_reduction(const struct fold *f, inlay_dtype dtype)
+static void one_reduction(const struct fold *fold, inlay_dtype dtype)
 {
     uint32_t rank = (uint32_t)pick(0, 5), out_rank = 0, axis_count = 0;
     int64_t dims[5], out_dims[5], axes[5], count = 1, outputs = 1;
     bool reduced[5], keep = pick(0, 1), by_input = pick(0, 1), none_is_all = pick(0, 2) > 0;
     double *sums;
-    struct guard x, y;
+    struct guard guard, y;
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -144,20 +144,20 @@ static void one_reduction(const struct fold *f, inlay_dtype dtype)
         if (!reduced[d] || keep)
             out_dims[out_rank++] = reduced[d] ? 1 : dims[d];
     }
-    if (count == 0 && whole(dtype) && f->start != 0) /* no infinity to start from */
+    if (count == 0 && whole(dtype) && fold->start != 0) /* no infinity to start from */
         return;
-    x = guard_alloc((size_t)kit_bytes(dtype, count));
+    guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     for (int64_t i = 0; i < count; i++) {
-        double v = f->step == step_product ? 1 : (double)pick(1, 3);
-        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+        double v = fold->step == step_product ? 1 : (double)pick(1, 3);
+        convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     sums = malloc((size_t)(outputs + 1) * sizeof *sums);
     assert_non_null(sums);
-    by_hand(f, dtype, x.data, rank, dims, reduced, sums, outputs, count);
+    by_hand(fold, dtype, guard.data, rank, dims, reduced, sums, outputs, count);
 
-    c = (kernel_case){ .op_type = f->op, .since_version = by_input ? 18 : 13 };
-    kernel_case_input(&c, dtype, rank, dims, x.data, false);
+    c = (kernel_case){ .op_type = fold->op, .since_version = by_input ? 18 : 13 };
+    kernel_case_input(&c, dtype, rank, dims, guard.data, false);
     kernel_case_int(&c, "keepdims", keep);
     kernel_case_int(&c, "noop_with_empty_axes", !none_is_all);
     if (by_input)
@@ -169,16 +169,16 @@ static void one_reduction(const struct fold *f, inlay_dtype dtype)
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t o = 0; o < outputs; o++) {
         double n = outputs > 0 ? (double)count / (double)outputs : 0;
-        double exact = f->finish(sums[o], n), got = convert_get_f64(dtype, y.data, o);
+        double exact = fold->finish(sums[o], n), got = convert_get_f64(dtype, y.data, o);
         double want = whole(dtype) ? (isfinite(exact) ? trunc(exact) : got) : stored(dtype, exact);
         double slack = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_BFLOAT16 ? 8e-3 : 1e-3;
         if (!(got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= slack * fabs(want) + 1e-6))
-            fail_msg("%s %s, element %d of %d: %.9g, not %.9g", f->op, inlay_dtype_name(dtype), (int)o, (int)outputs,
+            fail_msg("%s %s, element %d of %d: %.9g, not %.9g", fold->op, inlay_dtype_name(dtype), (int)o, (int)outputs,
                      got, want);
     }
     kernel_case_deinit(&c);
     free(sums);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&y);
 }
 
@@ -189,9 +189,9 @@ static void random_reductions(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 4000; i++) {
-        const struct fold *f = &folds[i % KIT_COUNT(folds)];
-        bool ordered = f->step == step_max || f->step == step_min;
-        one_reduction(f, types[i / KIT_COUNT(folds) % (ordered ? 10 : 8)]);
+        const struct fold *fold = &folds[i % KIT_COUNT(folds)];
+        bool ordered = fold->step == step_max || fold->step == step_min;
+        one_reduction(fold, types[i / KIT_COUNT(folds) % (ordered ? 10 : 8)]);
     }
 }
 
@@ -250,7 +250,7 @@ static void random_softmax(void **state)
                        : dtype == INLAY_DOUBLE  ? 1e-12
                        : dtype == INLAY_FLOAT16 ? 2e-3
                                                 : 1e-2;
-        struct guard x;
+        struct guard guard;
         double *before, *sums;
         static kernel_case c;
 
@@ -259,33 +259,33 @@ static void random_softmax(void **state)
             count *= dims[d];
             *(d == axis || (d > axis && flattens) ? &n : &inner) *= d >= axis ? dims[d] : 1;
         }
-        x = guard_alloc((size_t)kit_bytes(dtype, count));
+        guard = guard_alloc((size_t)kit_bytes(dtype, count));
         before = malloc((size_t)count * sizeof *before);
         sums = calloc((size_t)(count / n), sizeof *sums);
         assert_true(before != NULL && sums != NULL);
         for (int64_t i = 0; i < count; i++) {
             double v = (double)pick(-40, 40) / 8;
-            convert_from_f64(dtype, x.data, i, 1, &v, 0);
+            convert_from_f64(dtype, guard.data, i, 1, &v, 0);
             before[i] = v;
             sums[i / (n * inner) * inner + i % inner] += exp(v);
         }
         c = (kernel_case){ .op_type = logarithm ? "LogSoftmax" : "Softmax", .since_version = flattens ? 11 : 13 };
         kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
-        kernel_case_input(&c, dtype, rank, dims, x.data, false);
-        kernel_case_output(&c, dtype, rank, dims, x.data); /* in place */
+        kernel_case_input(&c, dtype, rank, dims, guard.data, false);
+        kernel_case_output(&c, dtype, rank, dims, guard.data); /* in place */
         assert_int_equal(kernel_case_prepare(&c, &reference_softmax), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         for (int64_t i = 0; i < count; i++) {
             double sum = sums[i / (n * inner) * inner + i % inner];
             double want = logarithm ? before[i] - log(sum) : exp(before[i]) / sum;
-            if (!(fabs(convert_get_f64(dtype, x.data, i) - want) <= slack * (1 + fabs(want))))
+            if (!(fabs(convert_get_f64(dtype, guard.data, i) - want) <= slack * (1 + fabs(want))))
                 fail_msg("softmax %s element %d: %g, not %g", inlay_dtype_name(dtype), (int)i,
-                         convert_get_f64(dtype, x.data, i), want);
+                         convert_get_f64(dtype, guard.data, i), want);
         }
         kernel_case_deinit(&c);
         free(before);
         free(sums);
-        guard_free(&x);
+        guard_free(&guard);
     }
 }
 

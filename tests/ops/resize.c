@@ -46,25 +46,25 @@ static double filter(int mode, double d)
 }
 
 /* Element `at` of the output: axis by axis, each tap's index held within the input. */
-static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *x, uint32_t rank, const int64_t *in,
+static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *in,
                       const int64_t *out, const int64_t *at, uint32_t axis, int64_t offset)
 {
     double where, sum = 0;
 
     if (axis == rank)
-        return convert_get_f64(dtype, x, offset);
+        return convert_get_f64(dtype, input, offset);
     where = place(coordinates, at[axis], in[axis], out[axis]);
     if (mode == NEAREST) { /* round_prefer_floor */
         double i = ceil(where - 0.5);
         i = i < 0 ? 0 : i > (double)(in[axis] - 1) ? (double)(in[axis] - 1) : i;
-        return by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + (int64_t)i);
+        return by_hand(mode, coordinates, dtype, input, rank, in, out, at, axis + 1, offset * in[axis] + (int64_t)i);
     }
     for (int64_t i = (int64_t)floor(where) - 1; i <= (int64_t)floor(where) + 2; i++) {
         double weight = filter(mode, where - (double)i);
         int64_t index = i < 0 ? 0 : i >= in[axis] ? in[axis] - 1 : i;
         if (weight != 0)
-            sum +=
-                weight * by_hand(mode, coordinates, dtype, x, rank, in, out, at, axis + 1, offset * in[axis] + index);
+            sum += weight *
+                   by_hand(mode, coordinates, dtype, input, rank, in, out, at, axis + 1, offset * in[axis] + index);
     }
     return sum;
 }
@@ -77,7 +77,7 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
     int64_t in[4], out[4], count = 1, outputs = 1;
     double slack = dtype == INLAY_BFLOAT16 ? 1e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-5;
     bool whole = ((KIT_FLOATS >> dtype) & 1) == 0;
-    struct guard x, y;
+    struct guard guard, y;
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
@@ -86,16 +86,16 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
         count *= in[d];
         outputs *= out[d];
     }
-    x = guard_alloc((size_t)kit_bytes(dtype, count));
+    guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     for (int64_t i = 0; i < count; i++) {
         double v = (double)pick(dtype == INLAY_BOOL ? 0 : 10, dtype == INLAY_BOOL ? 1 : 90);
-        convert_from_f64(dtype, x.data, i, 1, &v, 0);
+        convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     c = (kernel_case){ .op_type = "Resize", .since_version = 19 };
     kernel_case_string(&c, "mode", modes[mode]);
     kernel_case_string(&c, "coordinate_transformation_mode", names[coordinates]);
-    kernel_case_input(&c, dtype, rank, in, x.data, false);
+    kernel_case_input(&c, dtype, rank, in, guard.data, false);
     kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ rank }, out, false);
@@ -107,7 +107,7 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
         double got = convert_get_f64(dtype, y.data, i), want;
         for (uint32_t d = rank; d-- > 0; rest /= out[d])
             at[d] = rest % out[d];
-        want = by_hand(mode, coordinates, dtype, x.data, rank, in, out, at, 0, 0);
+        want = by_hand(mode, coordinates, dtype, guard.data, rank, in, out, at, 0, 0);
         if (dtype == INLAY_BOOL) /* true where anything comes together */
             want = fabs(want) > 1e-5 ? 1 : got;
         else if (dtype == INLAY_INT8 && want > 127) /* held within the range */
@@ -120,7 +120,7 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
                      (int)i, got, want);
     }
     kernel_case_deinit(&c);
-    guard_free(&x);
+    guard_free(&guard);
     guard_free(&y);
 }
 

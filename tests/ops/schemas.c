@@ -96,67 +96,68 @@ static void check_number(const char *text, uint32_t got, const char *where)
         fail_msg("%s: %u instead of %s", where, got, text);
 }
 
-static void end_op(struct facts *f)
+static void end_op(struct facts *facts)
 {
-    if (f->row == NULL)
+    if (facts->row == NULL)
         return;
-    assert_int_equal(f->inputs, f->schema.input_count);
-    assert_int_equal(f->outputs, f->schema.output_count);
-    assert_int_equal(f->attrs, f->schema.attr_count);
-    heap_free(f->heap);
-    f->heap = NULL;
+    assert_int_equal(facts->inputs, facts->schema.input_count);
+    assert_int_equal(facts->outputs, facts->schema.output_count);
+    assert_int_equal(facts->attrs, facts->schema.attr_count);
+    heap_free(facts->heap);
+    facts->heap = NULL;
 }
 
-static void check_op(struct facts *f, char **field)
+static void check_op(struct facts *facts, char **field)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t since = (uint32_t)strtoul(field[3], NULL, 10);
 
-    end_op(f);
-    snprintf(f->where, sizeof f->where, "%s %s-%u", field[1], field[2], since);
-    f->row = op_find(field[1], field[2], since, NULL);
-    if (f->row == NULL || f->row->since_version != since)
-        fail_msg("%s is missing", f->where);
-    assert_int_equal((f->row->flags & OP_DEPRECATED) != 0, field[4][0] == 'd');
-    if (op_schema_parse(f->row->signature, heap_alloc, &f->heap, &f->schema, &diag) != INLAY_OK)
-        fail_msg("%s: %s", f->where, diag.text);
-    check_number(field[5], f->schema.min_inputs, f->where);
-    check_number(field[6], f->schema.max_inputs, f->where);
-    check_number(field[7], f->schema.min_outputs, f->where);
-    check_number(field[8], f->schema.max_outputs, f->where);
-    f->inputs = f->outputs = f->attrs = 0;
-    f->rows++;
+    end_op(facts);
+    snprintf(facts->where, sizeof facts->where, "%s %s-%u", field[1], field[2], since);
+    facts->row = op_find(field[1], field[2], since, NULL);
+    if (facts->row == NULL || facts->row->since_version != since)
+        fail_msg("%s is missing", facts->where);
+    assert_int_equal((facts->row->flags & OP_DEPRECATED) != 0, field[4][0] == 'd');
+    if (op_schema_parse(facts->row->signature, heap_alloc, &facts->heap, &facts->schema, &diag) != INLAY_OK)
+        fail_msg("%s: %s", facts->where, diag.text);
+    check_number(field[5], facts->schema.min_inputs, facts->where);
+    check_number(field[6], facts->schema.max_inputs, facts->where);
+    check_number(field[7], facts->schema.min_outputs, facts->where);
+    check_number(field[8], facts->schema.max_outputs, facts->where);
+    facts->inputs = facts->outputs = facts->attrs = 0;
+    facts->rows++;
 }
 
-static void check_formal(struct facts *f, char **field, const op_formal *formal, bool inside)
+static void check_formal(struct facts *facts, char **field, const op_formal *formal, bool inside)
 {
     static const char *const options[] = { "single", "optional", "variadic", "mixed" };
 
     if (!inside || strcmp(formal->name, field[1]) != 0 || strcmp(options[formal->option], field[3]) != 0)
-        fail_msg("%s: formal %s", f->where, field[1]);
+        fail_msg("%s: formal %s", facts->where, field[1]);
     if (formal->option >= OP_VARIADIC)
-        check_number(field[4], formal->min_arity, f->where);
+        check_number(field[4], formal->min_arity, facts->where);
     if (field[2][0] == '=') {
         op_types types = { 0 };
 
         add_type(&types, field[2] + 1);
-        assert_string_equal(f->schema.types[formal->type_param].name, "");
-        assert_memory_equal(&types, &f->schema.types[formal->type_param].types, sizeof types);
+        assert_string_equal(facts->schema.types[formal->type_param].name, "");
+        assert_memory_equal(&types, &facts->schema.types[formal->type_param].types, sizeof types);
     } else {
-        assert_string_equal(f->schema.types[formal->type_param].name, field[2]);
+        assert_string_equal(facts->schema.types[formal->type_param].name, field[2]);
     }
 }
 
-static void check_type(struct facts *f, char **field)
+static void check_type(struct facts *facts, char **field)
 {
-    for (uint32_t i = 0; i < f->schema.type_count; i++) {
-        if (strcmp(f->schema.types[i].name, field[1]) != 0)
+    for (uint32_t i = 0; i < facts->schema.type_count; i++) {
+        if (strcmp(facts->schema.types[i].name, field[1]) != 0)
             continue;
-        if (memcmp(&f->schema.types[i].types, &f->sets[strtoul(field[2], NULL, 10)], sizeof f->sets[0]) != 0)
-            fail_msg("%s: type %s", f->where, field[1]);
+        if (memcmp(&facts->schema.types[i].types, &facts->sets[strtoul(field[2], NULL, 10)], sizeof facts->sets[0]) !=
+            0)
+            fail_msg("%s: type %s", facts->where, field[1]);
         return;
     }
-    fail_msg("%s: no type %s", f->where, field[1]);
+    fail_msg("%s: no type %s", facts->where, field[1]);
 }
 
 static uint32_t kind_named(const char *name)
@@ -173,7 +174,7 @@ static uint32_t kind_named(const char *name)
 }
 
 /* The default written as in the facts: numbers separated by commas, strings bare. */
-static void check_default(const struct facts *f, const op_attr *attr, char *text)
+static void check_default(const struct facts *facts, const op_attr *attr, char *text)
 {
     char *rest = text, *one;
     uint32_t i = 0;
@@ -198,49 +199,49 @@ static void check_default(const struct facts *f, const op_attr *attr, char *text
         else if (attr->kind == INLAY_ATTR_STRINGS)
             assert_string_equal(attr->strings[i], one);
         else
-            fail_msg("%s: default of %s", f->where, attr->name);
+            fail_msg("%s: default of %s", facts->where, attr->name);
         i++;
     }
     assert_int_equal(i, attr->count);
 }
 
-static void check_attr(struct facts *f, char **field)
+static void check_attr(struct facts *facts, char **field)
 {
-    for (uint32_t i = 0; i < f->schema.attr_count; i++) {
-        const op_attr *attr = &f->schema.attrs[i];
+    for (uint32_t i = 0; i < facts->schema.attr_count; i++) {
+        const op_attr *attr = &facts->schema.attrs[i];
 
         if (strcmp(attr->name, field[1]) != 0)
             continue;
         if (attr->kind != kind_named(field[2]) || attr->required != (field[3][0] == 'r') ||
             attr->has_default != (field[4][0] == '='))
-            fail_msg("%s: attribute %s", f->where, field[1]);
+            fail_msg("%s: attribute %s", facts->where, field[1]);
         if (attr->has_default)
-            check_default(f, attr, field[4] + 1);
-        f->attrs++;
+            check_default(facts, attr, field[4] + 1);
+        facts->attrs++;
         return;
     }
-    fail_msg("%s: no attribute %s", f->where, field[1]);
+    fail_msg("%s: no attribute %s", facts->where, field[1]);
 }
 
-static void check_line(struct facts *f, char **field)
+static void check_line(struct facts *facts, char **field)
 {
     if (strcmp(field[0], "set") == 0) {
         char *rest = field[2], *one;
 
         while ((one = strsep(&rest, "|")) != NULL)
-            add_type(&f->sets[strtoul(field[1], NULL, 10)], one);
+            add_type(&facts->sets[strtoul(field[1], NULL, 10)], one);
     } else if (strcmp(field[0], "op") == 0) {
-        check_op(f, field);
+        check_op(facts, field);
     } else if (strcmp(field[0], "input") == 0) {
-        check_formal(f, field, &f->schema.inputs[f->inputs], f->inputs < f->schema.input_count);
-        f->inputs++;
+        check_formal(facts, field, &facts->schema.inputs[facts->inputs], facts->inputs < facts->schema.input_count);
+        facts->inputs++;
     } else if (strcmp(field[0], "output") == 0) {
-        check_formal(f, field, &f->schema.outputs[f->outputs], f->outputs < f->schema.output_count);
-        f->outputs++;
+        check_formal(facts, field, &facts->schema.outputs[facts->outputs], facts->outputs < facts->schema.output_count);
+        facts->outputs++;
     } else if (strcmp(field[0], "type") == 0) {
-        check_type(f, field);
+        check_type(facts, field);
     } else if (strcmp(field[0], "attr") == 0) {
-        check_attr(f, field);
+        check_attr(facts, field);
     } else {
         assert_string_equal(field[0], "#");
     }
@@ -251,7 +252,7 @@ static void test_rows_match_facts(void **state)
     FILE *file = fopen(INLAY_SOURCE_DIR "/tests/ops/schemas.tsv", "r");
     char *line = NULL;
     size_t room = 0;
-    struct facts f = { .rows = 0 };
+    struct facts facts = { .rows = 0 };
     uint32_t rows = 0, table_count;
 
     (void)state;
@@ -264,16 +265,16 @@ static void test_rows_match_facts(void **state)
             continue;
         for (uint32_t i = 0; i < MAX_FIELDS && rest != NULL; i++)
             field[i] = strsep(&rest, "\t");
-        check_line(&f, field);
+        check_line(&facts, field);
     }
-    end_op(&f);
+    end_op(&facts);
     free(line);
     fclose(file);
     const op_table *const *tables = op_tables(&table_count);
-    for (uint32_t t = 0; t < table_count; t++)
-        if (tables[t] != &op_microsoft_early) /* in ai.onnx, but ONNX Runtime's alone */
-            rows += op_domain_known(tables[t]->domain) ? tables[t]->count : 0;
-    assert_int_equal(rows, f.rows); /* and nothing that ONNX does not have */
+    for (uint32_t table = 0; table < table_count; table++)
+        if (tables[table] != &op_microsoft_early) /* in ai.onnx, but ONNX Runtime's alone */
+            rows += op_domain_known(tables[table]->domain) ? tables[table]->count : 0;
+    assert_int_equal(rows, facts.rows); /* and nothing that ONNX does not have */
 }
 
 static void test_versions_ascend(void **state)
@@ -282,14 +283,14 @@ static void test_versions_ascend(void **state)
     const op_table *const *tables = op_tables(&count);
 
     (void)state;
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t r = 0; r < tables[t]->count; r++) {
-            const op_row *row = &tables[t]->rows[r], *next = row + 1;
+    for (uint32_t table = 0; table < count; table++) {
+        for (uint32_t row_index = 0; row_index < tables[table]->count; row_index++) {
+            const op_row *row = &tables[table]->rows[row_index], *next = row + 1;
 
-            assert_ptr_equal(op_find(tables[t]->domain, row->op_type, row->since_version, NULL), row);
-            assert_true(row->since_version <= op_domain_newest(tables[t]->domain));
-            if (r + 1 == tables[t]->count || strcmp(next->op_type, row->op_type) != 0)
-                assert_ptr_equal(op_find(tables[t]->domain, row->op_type, INT64_MAX, NULL), row);
+            assert_ptr_equal(op_find(tables[table]->domain, row->op_type, row->since_version, NULL), row);
+            assert_true(row->since_version <= op_domain_newest(tables[table]->domain));
+            if (row_index + 1 == tables[table]->count || strcmp(next->op_type, row->op_type) != 0)
+                assert_ptr_equal(op_find(tables[table]->domain, row->op_type, INT64_MAX, NULL), row);
             else
                 assert_true(row->since_version < next->since_version);
         }

@@ -17,20 +17,20 @@ struct heap {
 
 static void *heap_alloc(void *ctx, size_t bytes)
 {
-    struct heap *h = ctx;
+    struct heap *heap = ctx;
 
-    if (h->left == 0 || h->count == 2048)
+    if (heap->left == 0 || heap->count == 2048)
         return NULL;
-    h->left--;
-    h->blocks[h->count] = malloc(bytes);
-    return h->blocks[h->count++];
+    heap->left--;
+    heap->blocks[heap->count] = malloc(bytes);
+    return heap->blocks[heap->count++];
 }
 
-static void heap_free(struct heap *h)
+static void heap_free(struct heap *heap)
 {
-    while (h->count > 0)
-        free(h->blocks[--h->count]);
-    h->left = UINT32_MAX;
+    while (heap->count > 0)
+        free(heap->blocks[--heap->count]);
+    heap->left = UINT32_MAX;
 }
 
 static struct heap memory = { .left = UINT32_MAX };
@@ -44,62 +44,62 @@ static inlay_status parse(const char *text, op_schema *schema, inlay_diag *diag)
 /* "..." ends the attributes and takes any others. */
 static void test_open_attributes(void **state)
 {
-    op_schema s;
+    op_schema schema;
     inlay_diag diag;
 
     (void)state;
-    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1, ...", &s, &diag), INLAY_OK);
-    assert_int_equal(s.attr_count, 1);
-    assert_true(s.open_attrs);
-    assert_int_equal(parse("X:float -> Y:float; ; ...", &s, &diag), INLAY_OK);
-    assert_true(s.open_attrs && s.attr_count == 0);
-    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1", &s, &diag), INLAY_OK);
-    assert_false(s.open_attrs);
-    assert_int_equal(parse("X:float -> Y:float; ; ..., axis:i=1", &s, &diag), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(parse("X:float -> Y:float; ; ..", &s, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1, ...", &schema, &diag), INLAY_OK);
+    assert_int_equal(schema.attr_count, 1);
+    assert_true(schema.open_attrs);
+    assert_int_equal(parse("X:float -> Y:float; ; ...", &schema, &diag), INLAY_OK);
+    assert_true(schema.open_attrs && schema.attr_count == 0);
+    assert_int_equal(parse("X:float -> Y:float; ; axis:i=1", &schema, &diag), INLAY_OK);
+    assert_false(schema.open_attrs);
+    assert_int_equal(parse("X:float -> Y:float; ; ..., axis:i=1", &schema, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(parse("X:float -> Y:float; ; ..", &schema, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "expected '...'"));
     heap_free(&memory);
 }
 
 static void test_everything_there_is(void **state)
 {
-    op_schema s;
+    op_schema schema;
     inlay_diag diag;
 
     (void)state;
     assert_int_equal(parse("X:T, scale:T,mask?:M, rest%0 : V\n -> Y:T, more*2:seq(float) ;T=float|double , M=bool,"
                            "V=@all-@complex-string|optional(seq(@integer))|map(string,int64); axis:i=-1, mode:s='fast',"
                            "pads:is!, alpha:f=-2.5e-3, names:ss=['a', 'b c'], ks:is=[1,-2,3], fs:fs=[0.5], body:g!,t:t",
-                           &s, &diag),
+                           &schema, &diag),
                      INLAY_OK);
-    assert_int_equal(s.input_count, 4);
-    assert_int_equal(s.min_inputs, 3); /* a place each; that of mask may be empty */
-    assert_true(s.max_inputs == UINT32_MAX);
-    assert_string_equal(s.inputs[3].name, "rest");
-    assert_int_equal(s.inputs[3].option, OP_VARIADIC_MIXED);
-    assert_int_equal(s.inputs[3].min_arity, 0);
-    assert_int_equal(s.inputs[2].option, OP_OPTIONAL);
-    assert_int_equal(s.outputs[1].option, OP_VARIADIC);
-    assert_int_equal(s.min_outputs, 3);
-    assert_int_equal(s.inputs[0].type_param, s.outputs[0].type_param);
-    assert_int_equal(s.types[s.outputs[1].type_param].types.sequence, INLAY_DTYPE_BIT(INLAY_FLOAT));
-    assert_int_equal(s.types[2].types.map, op_map_bit(INLAY_STRING, INLAY_INT64));
-    assert_int_equal(s.types[2].types.tensor & INLAY_DTYPE_BIT(INLAY_STRING), 0);
-    assert_int_equal(s.attr_count, 9);
-    assert_int_equal(s.attrs[0].i, -1);
-    assert_string_equal(s.attrs[1].s, "fast");
-    assert_true(s.attrs[2].required && !s.attrs[2].has_default);
-    assert_true(s.attrs[3].f == (double)-2.5e-3f);
-    assert_string_equal(s.attrs[4].strings[1], "b c");
-    assert_int_equal(s.attrs[5].ints[1], -2);
-    assert_true(s.attrs[6].count == 1 && s.attrs[6].floats[0] == 0.5f);
-    assert_int_equal(s.attrs[7].kind, OP_ATTR_GRAPH);
+    assert_int_equal(schema.input_count, 4);
+    assert_int_equal(schema.min_inputs, 3); /* a place each; that of mask may be empty */
+    assert_true(schema.max_inputs == UINT32_MAX);
+    assert_string_equal(schema.inputs[3].name, "rest");
+    assert_int_equal(schema.inputs[3].option, OP_VARIADIC_MIXED);
+    assert_int_equal(schema.inputs[3].min_arity, 0);
+    assert_int_equal(schema.inputs[2].option, OP_OPTIONAL);
+    assert_int_equal(schema.outputs[1].option, OP_VARIADIC);
+    assert_int_equal(schema.min_outputs, 3);
+    assert_int_equal(schema.inputs[0].type_param, schema.outputs[0].type_param);
+    assert_int_equal(schema.types[schema.outputs[1].type_param].types.sequence, INLAY_DTYPE_BIT(INLAY_FLOAT));
+    assert_int_equal(schema.types[2].types.map, op_map_bit(INLAY_STRING, INLAY_INT64));
+    assert_int_equal(schema.types[2].types.tensor & INLAY_DTYPE_BIT(INLAY_STRING), 0);
+    assert_int_equal(schema.attr_count, 9);
+    assert_int_equal(schema.attrs[0].i, -1);
+    assert_string_equal(schema.attrs[1].s, "fast");
+    assert_true(schema.attrs[2].required && !schema.attrs[2].has_default);
+    assert_true(schema.attrs[3].f == (double)-2.5e-3f);
+    assert_string_equal(schema.attrs[4].strings[1], "b c");
+    assert_int_equal(schema.attrs[5].ints[1], -2);
+    assert_true(schema.attrs[6].count == 1 && schema.attrs[6].floats[0] == 0.5f);
+    assert_int_equal(schema.attrs[7].kind, OP_ATTR_GRAPH);
     heap_free(&memory);
-    assert_int_equal(parse("->", &s, &diag), INLAY_OK);
-    assert_int_equal(s.input_count + s.output_count + s.max_inputs + s.max_outputs, 0);
+    assert_int_equal(parse("->", &schema, &diag), INLAY_OK);
+    assert_int_equal(schema.input_count + schema.output_count + schema.max_inputs + schema.max_outputs, 0);
     heap_free(&memory);
-    assert_int_equal(parse("-> Y:float;; to:i=-9223372036854775808", &s, &diag), INLAY_OK);
-    assert_true(s.attrs[0].i == INT64_MIN);
+    assert_int_equal(parse("-> Y:float;; to:i=-9223372036854775808", &schema, &diag), INLAY_OK);
+    assert_true(schema.attrs[0].i == INT64_MIN);
     heap_free(&memory);
 }
 
@@ -221,10 +221,10 @@ static void test_mutations(void **state)
     const op_table *const *tables = op_tables(&count);
 
     (void)state;
-    for (uint32_t t = 0; t < count; t++)
-        for (uint32_t r = 0; r < tables[t]->count; r++)
-            if (r == 0 || strcmp(tables[t]->rows[r].signature, tables[t]->rows[r - 1].signature) != 0)
-                mutate(tables[t]->rows[r].signature, &seed);
+    for (uint32_t table = 0; table < count; table++)
+        for (uint32_t row = 0; row < tables[table]->count; row++)
+            if (row == 0 || strcmp(tables[table]->rows[row].signature, tables[table]->rows[row - 1].signature) != 0)
+                mutate(tables[table]->rows[row].signature, &seed);
 }
 
 static void test_failing_allocations(void **state)

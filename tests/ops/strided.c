@@ -107,15 +107,16 @@ static void test_packing(void **state)
     static const inlay_dtype types[] = { INLAY_UINT4, INLAY_INT4, INLAY_FLOAT4E2M1, INLAY_UINT2, INLAY_INT2 };
 
     (void)state;
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
         for (int64_t count = 0; count < 19; count++) {
-            struct guard packed = guard_alloc((size_t)kit_bytes(types[t], count)), bytes = guard_alloc((size_t)count);
+            struct guard packed = guard_alloc((size_t)kit_bytes(types[type], count)),
+                         bytes = guard_alloc((size_t)count);
             struct guard again = guard_alloc((size_t)count);
 
             for (int64_t i = 0; i < count; i++)
-                ((uint8_t *)bytes.data)[i] = (uint8_t)pick(0, (1 << inlay_dtype_bits(types[t])) - 1);
-            strided_pack(types[t], bytes.data, count, packed.data);
-            strided_unpack(types[t], packed.data, count, again.data);
+                ((uint8_t *)bytes.data)[i] = (uint8_t)pick(0, (1 << inlay_dtype_bits(types[type])) - 1);
+            strided_pack(types[type], bytes.data, count, packed.data);
+            strided_unpack(types[type], packed.data, count, again.data);
             assert_memory_equal(bytes.data, again.data, (size_t)count);
             guard_free(&packed);
             guard_free(&bytes);

@@ -28,73 +28,73 @@ struct forest {
     int64_t roots[TREES];
 };
 
-static uint32_t leaf(struct forest *f, uint32_t tree, uint32_t *seed, bool mixed)
+static uint32_t leaf(struct forest *forest, uint32_t tree, uint32_t *seed, bool mixed)
 {
-    const uint32_t at = (uint32_t)f->s.node_count++;
+    const uint32_t at = (uint32_t)forest->s.node_count++;
 
-    f->weights[at] =
+    forest->weights[at] =
         (tree_weight){ (double)(int32_t)(next(seed) % 64) - 32, mixed ? next(seed) % TARGETS : tree % TARGETS };
-    f->nodes[at] = (tree_node){ .mode = TREE_LEAF, .first = at, .end = at + (next(seed) % 8 != 0) };
+    forest->nodes[at] = (tree_node){ .mode = TREE_LEAF, .first = at, .end = at + (next(seed) % 8 != 0) };
     return at;
 }
 
-static uint32_t grow(struct forest *f, uint32_t tree, uint32_t depth, uint32_t *seed, bool mixed)
+static uint32_t grow(struct forest *forest, uint32_t tree, uint32_t depth, uint32_t *seed, bool mixed)
 {
     uint32_t at;
 
     if (depth == 0 || next(seed) % 6 == 0)
-        return leaf(f, tree, seed, mixed);
-    at = (uint32_t)f->s.node_count++;
-    f->nodes[at] = (tree_node){ .mode = (uint8_t)(next(seed) % 4),
-                                .feature = next(seed) % FEATURES,
-                                .split = draw(seed),
-                                .missing_goes_true = next(seed) % 2 };
-    f->nodes[at].yes = grow(f, tree, depth - 1, seed, mixed);
-    f->nodes[at].no = grow(f, tree, depth - 1, seed, mixed);
+        return leaf(forest, tree, seed, mixed);
+    at = (uint32_t)forest->s.node_count++;
+    forest->nodes[at] = (tree_node){ .mode = (uint8_t)(next(seed) % 4),
+                                     .feature = next(seed) % FEATURES,
+                                     .split = draw(seed),
+                                     .missing_goes_true = next(seed) % 2 };
+    forest->nodes[at].yes = grow(forest, tree, depth - 1, seed, mixed);
+    forest->nodes[at].no = grow(forest, tree, depth - 1, seed, mixed);
     return at;
 }
 
-static void plant(struct forest *f, uint32_t seed, bool mixed, uint32_t aggregate)
+static void plant(struct forest *forest, uint32_t seed, bool mixed, uint32_t aggregate)
 {
-    memset(f, 0, sizeof *f);
-    f->s.nodes = f->nodes;
-    f->s.weights = f->weights;
-    f->s.roots = f->roots;
-    f->s.root_count = TREES;
-    f->s.features = FEATURES;
-    f->s.targets = TARGETS;
-    f->s.aggregate = aggregate;
+    memset(forest, 0, sizeof *forest);
+    forest->s.nodes = forest->nodes;
+    forest->s.weights = forest->weights;
+    forest->s.roots = forest->roots;
+    forest->s.root_count = TREES;
+    forest->s.features = FEATURES;
+    forest->s.targets = TARGETS;
+    forest->s.aggregate = aggregate;
     for (uint32_t t = 0; t < TREES; t++)
-        f->roots[t] = grow(f, t, t % 6, &seed, mixed);
-    assert_in_range(f->s.node_count, TREES, NODES);
+        forest->roots[t] = grow(forest, t, t % 6, &seed, mixed);
+    assert_in_range(forest->s.node_count, TREES, NODES);
 }
 
-static bool goes(const tree_node *t, double v)
+static bool goes(const tree_node *node, double v)
 {
     if (isnan(v))
-        return t->missing_goes_true;
-    return t->mode == TREE_LEQ   ? v <= t->split
-           : t->mode == TREE_LT  ? v < t->split
-           : t->mode == TREE_GTE ? v >= t->split
-                                 : v > t->split;
+        return node->missing_goes_true;
+    return node->mode == TREE_LEQ   ? v <= node->split
+           : node->mode == TREE_LT  ? v < node->split
+           : node->mode == TREE_GTE ? v >= node->split
+                                    : v > node->split;
 }
 
-static void walk(const struct forest *f, const double *x, double *scores)
+static void walk(const struct forest *forest, const double *input, double *scores)
 {
-    for (uint32_t r = 0; r < TREES; r++) {
-        const tree_node *t = &f->nodes[f->roots[r]];
+    for (uint32_t root = 0; root < TREES; root++) {
+        const tree_node *node = &forest->nodes[forest->roots[root]];
 
-        while (t->mode != TREE_LEAF)
-            t = &f->nodes[goes(t, x[t->feature]) ? t->yes : t->no];
-        tree_add(&f->s, t->first, t->end, scores);
+        while (node->mode != TREE_LEAF)
+            node = &forest->nodes[goes(node, input[node->feature]) ? node->yes : node->no];
+        tree_add(&forest->s, node->first, node->end, scores);
     }
 }
 
-/* The flat form of f, for `rows` of random inputs of that type. */
-static void compare(const struct forest *f, inlay_dtype dtype, int64_t rows, uint32_t seed)
+/* The flat form of forest, for `rows` of random inputs of that type. */
+static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint32_t seed)
 {
     enum { COLUMNS = FEATURES + 1 }; /* one more than the trees look at */
-    tree_flat *flat = tree_flat_create(&f->s, dtype);
+    tree_flat *flat = tree_flat_create(&forest->s, dtype);
     double x[ROWS * COLUMNS], scores[ROWS * 2 * TARGETS] = { 0 }, want[2 * TARGETS];
     int64_t stored[ROWS * COLUMNS];
     tree_block block = { stored, dtype, COLUMNS, 0, 0, NULL, NULL };
@@ -110,12 +110,12 @@ static void compare(const struct forest *f, inlay_dtype dtype, int64_t rows, uin
         block.scores = scores + r * 2 * TARGETS;
         block.room = malloc(tree_flat_room(flat, block.rows));
         assert_non_null(block.room);
-        tree_flat_run(flat, &f->s, &block);
+        tree_flat_run(flat, &forest->s, &block);
         free(block.room);
     }
     for (int64_t r = 0; r < rows; r++) {
         memset(want, 0, sizeof want);
-        walk(f, x + r * COLUMNS, want);
+        walk(forest, x + r * COLUMNS, want);
         for (int k = 0; k < TARGETS; k++)
             assert_true(scores[r * 2 * TARGETS + k] == want[k]);
     }
@@ -125,15 +125,15 @@ static void compare(const struct forest *f, inlay_dtype dtype, int64_t rows, uin
 static void test_flat(void **state)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_INT64, INLAY_INT32 };
-    static struct forest f;
+    static struct forest forest;
 
     (void)state;
     for (uint32_t seed = 1; seed <= 12; seed++) {
-        plant(&f, seed, seed % 2 == 0, seed % 4);
-        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-            compare(&f, types[t], 1, seed);
-            compare(&f, types[t], 2 + seed, seed);
-            compare(&f, types[t], ROWS, seed);
+        plant(&forest, seed, seed % 2 == 0, seed % 4);
+        for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
+            compare(&forest, types[type], 1, seed);
+            compare(&forest, types[type], 2 + seed, seed);
+            compare(&forest, types[type], ROWS, seed);
         }
     }
 }
@@ -141,30 +141,30 @@ static void test_flat(void **state)
 /* What has no flat form. */
 static void test_refused(void **state)
 {
-    static struct forest f;
+    static struct forest forest;
     tree_flat *flat;
 
     (void)state;
-    plant(&f, 3, false, TREE_SUM);
-    for (int64_t i = 0; i < f.s.node_count; i++) {
-        tree_node *t = &f.nodes[i];
-        const tree_node was = *t;
+    plant(&forest, 3, false, TREE_SUM);
+    for (int64_t i = 0; i < forest.s.node_count; i++) {
+        tree_node *node = &forest.nodes[i];
+        const tree_node was = *node;
 
-        if (t->mode == TREE_LEAF)
+        if (node->mode == TREE_LEAF)
             continue;
-        t->mode = TREE_EQ;
-        assert_null(tree_flat_create(&f.s, INLAY_FLOAT));
-        *t = was;
-        t->split = NAN;
-        assert_null(tree_flat_create(&f.s, INLAY_FLOAT));
-        t->split = 0.1; /* no float: what is float compares with the one below, what is double does not */
-        assert_null(tree_flat_create(&f.s, INLAY_DOUBLE));
-        flat = tree_flat_create(&f.s, INLAY_FLOAT);
+        node->mode = TREE_EQ;
+        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
+        *node = was;
+        node->split = NAN;
+        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
+        node->split = 0.1; /* no float: what is float compares with the one below, what is double does not */
+        assert_null(tree_flat_create(&forest.s, INLAY_DOUBLE));
+        flat = tree_flat_create(&forest.s, INLAY_FLOAT);
         assert_non_null(flat);
         tree_flat_destroy(flat);
-        *t = was;
-        t->yes = (uint32_t)i; /* a circle */
-        assert_null(tree_flat_create(&f.s, INLAY_FLOAT));
+        *node = was;
+        node->yes = (uint32_t)i; /* a circle */
+        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
         return;
     }
     fail();
@@ -173,41 +173,41 @@ static void test_refused(void **state)
 /* So many features that nodes need more room. */
 static void test_wide(void **state)
 {
-    static struct forest f;
+    static struct forest forest;
 
     (void)state;
-    plant(&f, 5, false, TREE_SUM);
-    f.s.features = 70000;
+    plant(&forest, 5, false, TREE_SUM);
+    forest.s.features = 70000;
     for (int rows = 1; rows <= 13; rows += 12) {
-        tree_flat *flat = tree_flat_create(&f.s, INLAY_FLOAT);
-        float *x = calloc((size_t)rows * 70000, sizeof *x);
+        tree_flat *flat = tree_flat_create(&forest.s, INLAY_FLOAT);
+        float *input = calloc((size_t)rows * 70000, sizeof *input);
         double scores[13 * 2 * TARGETS] = { 0 }, want[2 * TARGETS], row[FEATURES];
         uint32_t seed = 11;
-        tree_block block = { x, INLAY_FLOAT, 70000, 0, rows, scores, NULL };
+        tree_block block = { input, INLAY_FLOAT, 70000, 0, rows, scores, NULL };
 
         assert_non_null(flat);
-        assert_non_null(x);
+        assert_non_null(input);
         block.room = malloc(tree_flat_room(flat, rows));
         assert_non_null(block.room);
         for (int r = 0; r < rows; r++)
             for (int i = 0; i < FEATURES; i++)
-                x[r * 70000 + i] = (float)draw(&seed);
+                input[r * 70000 + i] = (float)draw(&seed);
         for (int r = 0; r < rows; r += (int)block.rows) {
             block.row = r;
             block.rows = rows - r < tree_flat_rows(flat) ? rows - r : tree_flat_rows(flat);
             block.scores = scores + r * 2 * TARGETS;
-            tree_flat_run(flat, &f.s, &block);
+            tree_flat_run(flat, &forest.s, &block);
         }
         for (int r = 0; r < rows; r++) {
             memset(want, 0, sizeof want);
             for (int i = 0; i < FEATURES; i++)
-                row[i] = (double)x[r * 70000 + i];
-            walk(&f, row, want);
+                row[i] = (double)input[r * 70000 + i];
+            walk(&forest, row, want);
             for (int k = 0; k < TARGETS; k++)
                 assert_true(scores[r * 2 * TARGETS + k] == want[k]);
         }
         free(block.room);
-        free(x);
+        free(input);
         tree_flat_destroy(flat);
     }
 }

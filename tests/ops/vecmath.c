@@ -42,21 +42,21 @@ static const struct row {
 static void test_accuracy(void **unused)
 {
     (void)unused;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         double worst = 0;
         float at = 0;
 
         for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 6151) { /* a prime: every mantissa pattern */
             float x = f32_from_bits((uint32_t)bits);
             double error;
-            if (!isnan(x) && !((double)x >= rows[r].low && (double)x <= rows[r].high))
+            if (!isnan(x) && !((double)x >= rows[row].low && (double)x <= rows[row].high))
                 continue;
-            error = ulps(rows[r].fn(x), rows[r].exact((double)x));
+            error = ulps(rows[row].fn(x), rows[row].exact((double)x));
             at = error > worst ? x : at;
             worst = error > worst ? error : worst;
         }
-        if (worst > rows[r].limit)
-            fail_msg("%s is off by %g ulp at %.9g", rows[r].name, worst, (double)at);
+        if (worst > rows[row].limit)
+            fail_msg("%s is off by %g ulp at %.9g", rows[row].name, worst, (double)at);
     }
 }
 

@@ -22,26 +22,27 @@ static void every_allocation(void **state)
         part_limit limit;
         part_job job;
         double best;
-        struct world w;
+        struct world world;
 
-        world_random(&w, &mixes[round % 2]);
-        world_partition(&w);
-        limit = (part_limit){ "p1", (w.out.memory[1].resident_bytes + w.out.memory[1].peak_bytes) * 2 / 3 + 4096 };
+        world_random(&world, &mixes[round % 2]);
+        world_partition(&world);
+        limit =
+            (part_limit){ "p1", (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) * 2 / 3 + 4096 };
         if (round >= 2) {
-            w.rules.limits = &limit;
-            w.rules.limit_count = 1;
-            w.rules.max_partitions = w.out.stretch_count;
+            world.rules.limits = &limit;
+            world.rules.limit_count = 1;
+            world.rules.max_partitions = world.out.stretch_count;
         }
-        job = (part_job){ .request = w.request, .path = "", .a = &w.a, .out = &w.out };
+        job = (part_job){ .request = world.request, .path = "", .a = &world.a, .out = &world.out };
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
-        best = w.out.cost_ns;
+        best = world.out.cost_ns;
         for (uint64_t n = 0;; n++) {
             inlay_diag diag = INLAY_DIAG_INIT;
-            struct arena a = { 0 };
+            struct arena arena = { 0 };
             inlay_status status;
             int failed;
 
-            job.a = &a;
+            job.a = &arena;
             failing_alloc_arm(n);
             status = partition_all(&job, 1, &diag);
             failed = failing_alloc_disarm();
@@ -49,15 +50,15 @@ static void every_allocation(void **state)
                 fail_msg("allocation %u: status %d, '%s'", (unsigned)n, (int)status, diag.text);
             if (!failed) {
                 assert_int_equal(status, INLAY_OK);
-                world_check(&w, &w.out);
-                assert_float_equal(w.out.cost_ns, best, 1e-6);
+                world_check(&world, &world.out);
+                assert_float_equal(world.out.cost_ns, best, 1e-6);
             }
-            arena_deinit(&a);
+            arena_deinit(&arena);
             if (!failed)
                 break;
         }
-        w.out = (struct partition){ 0 };
-        world_deinit(&w);
+        world.out = (struct partition){ 0 };
+        world_deinit(&world);
     }
 }
 

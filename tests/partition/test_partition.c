@@ -5,15 +5,15 @@
 #define READS_NOTHING INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE
 #define READS(node) (node), INLAY_NONE, INLAY_NONE, INLAY_NONE
 
-static void add_single(struct world *w, uint32_t provider, double ns, uint32_t flags, uint32_t node)
+static void add_single(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t node)
 {
-    (void)world_offer(w, provider, ns, flags, 1, &node);
+    (void)world_offer(world, provider, ns, flags, 1, &node);
 }
 
-static void partition_and_check(struct world *w)
+static void partition_and_check(struct world *world)
 {
-    world_partition(w);
-    world_check(w, &w->out);
+    world_partition(world);
+    world_check(world, &world->out);
 }
 
 /* Each pair is convex, but one needs the other and the other way round: one of them must do without. */
@@ -21,91 +21,91 @@ static void groups_that_close_a_circle_together(void **state)
 {
     /* a1 -> b1, b2 -> a2; {a1, a2} = {0, 3}, {b1, b2} = {1, 2} */
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, READS(2) };
-    struct world w;
+    struct world world;
 
     (void)state;
-    world_init(&w, 4, reads, NULL, 1);
+    world_init(&world, 4, reads, NULL, 1);
     for (uint32_t n = 0; n < 4; n++)
-        add_single(&w, 0, 10, 0, n);
-    (void)world_offer(&w, 0, 1, 0, 2, (uint32_t[]){ 0, 3 });
-    (void)world_offer(&w, 0, 1, 0, 2, (uint32_t[]){ 1, 2 });
-    partition_and_check(&w);
-    assert_int_equal(w.out.region_count, 3);
-    assert_non_null(strstr(w.log, "cycle"));
-    world_deinit(&w);
+        add_single(&world, 0, 10, 0, n);
+    (void)world_offer(&world, 0, 1, 0, 2, (uint32_t[]){ 0, 3 });
+    (void)world_offer(&world, 0, 1, 0, 2, (uint32_t[]){ 1, 2 });
+    partition_and_check(&world);
+    assert_int_equal(world.out.region_count, 3);
+    assert_non_null(strstr(world.log, "cycle"));
+    world_deinit(&world);
 }
 
 /* Neighbours that would be merged but for the group between them: 0 -> 2, 1 -> 3 with the group {0, 3}. */
 static void a_group_between_neighbours(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
-    struct world w;
+    struct world world;
 
     (void)state;
-    world_init(&w, 4, reads, NULL, 1);
+    world_init(&world, 4, reads, NULL, 1);
     for (uint32_t n = 0; n < 4; n++)
-        add_single(&w, 0, 10, INLAY_OFFER_MERGE, n);
-    (void)world_offer(&w, 0, 1, 0, 2, (uint32_t[]){ 0, 3 });
-    partition_and_check(&w);
-    assert_int_equal(w.out.region_count, 3);
-    world_deinit(&w);
+        add_single(&world, 0, 10, INLAY_OFFER_MERGE, n);
+    (void)world_offer(&world, 0, 1, 0, 2, (uint32_t[]){ 0, 3 });
+    partition_and_check(&world);
+    assert_int_equal(world.out.region_count, 3);
+    world_deinit(&world);
 }
 
 /* Node 2 is in one group only: that group goes first, however cheap the other is. */
 static void a_group_that_is_needed(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
-    struct world w;
+    struct world world;
 
     (void)state;
-    world_init(&w, 3, reads, NULL, 1);
-    add_single(&w, 0, 10, 0, 0);
-    add_single(&w, 0, 10, 0, 1);
-    (void)world_offer(&w, 0, 1, 0, 2, (uint32_t[]){ 0, 1 });
-    (void)world_offer(&w, 0, 50, 0, 2, (uint32_t[]){ 1, 2 });
-    partition_and_check(&w);
-    assert_int_equal(w.out.region_count, 2);
-    world_deinit(&w);
+    world_init(&world, 3, reads, NULL, 1);
+    add_single(&world, 0, 10, 0, 0);
+    add_single(&world, 0, 10, 0, 1);
+    (void)world_offer(&world, 0, 1, 0, 2, (uint32_t[]){ 0, 1 });
+    (void)world_offer(&world, 0, 50, 0, 2, (uint32_t[]){ 1, 2 });
+    partition_and_check(&world);
+    assert_int_equal(world.out.region_count, 2);
+    world_deinit(&world);
 }
 
 /* Faster on the device, but not by what bringing the input there costs. */
 static void groups_pay_for_copies(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
-    struct world w;
+    struct world world;
 
     (void)state;
     for (int dear = 0; dear < 2; dear++) {
-        world_init(&w, 2, reads, NULL, 2);
-        world_device(&w, 1);
-        add_single(&w, 0, dear ? 1000 : 100000, 0, 0);
-        add_single(&w, 0, dear ? 1000 : 100000, 0, 1);
-        (void)world_offer(&w, 1, 10, 0, 2, (uint32_t[]){ 0, 1 });
-        partition_and_check(&w);
-        assert_int_equal(w.out.regions[0].provider, dear ? 0 : 1);
-        world_deinit(&w);
+        world_init(&world, 2, reads, NULL, 2);
+        world_device(&world, 1);
+        add_single(&world, 0, dear ? 1000 : 100000, 0, 0);
+        add_single(&world, 0, dear ? 1000 : 100000, 0, 1);
+        (void)world_offer(&world, 1, 10, 0, 2, (uint32_t[]){ 0, 1 });
+        partition_and_check(&world);
+        assert_int_equal(world.out.regions[0].provider, dear ? 0 : 1);
+        world_deinit(&world);
     }
 }
 
 static void ties_and_priority(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
-    struct world w;
+    struct world world;
 
     (void)state;
     for (int priority = 0; priority < 2; priority++) {
-        world_init(&w, 3, reads, NULL, 2);
-        w.rules.by_priority = priority != 0;
-        add_single(&w, 0, 10, 0, 0);
-        add_single(&w, 1, 10, 0, 0); /* a tie: the first */
-        add_single(&w, 0, 10, 0, 1);
-        add_single(&w, 1, 5, 0, 1); /* cheaper: the first only by priority */
-        add_single(&w, 1, 5, 0, 2); /* alone */
-        partition_and_check(&w);
-        assert_int_equal(w.out.regions[0].provider, 0);
-        assert_int_equal(w.out.regions[1].provider, priority ? 0 : 1);
-        assert_int_equal(w.out.regions[2].provider, 1);
-        world_deinit(&w);
+        world_init(&world, 3, reads, NULL, 2);
+        world.rules.by_priority = priority != 0;
+        add_single(&world, 0, 10, 0, 0);
+        add_single(&world, 1, 10, 0, 0); /* a tie: the first */
+        add_single(&world, 0, 10, 0, 1);
+        add_single(&world, 1, 5, 0, 1); /* cheaper: the first only by priority */
+        add_single(&world, 1, 5, 0, 2); /* alone */
+        partition_and_check(&world);
+        assert_int_equal(world.out.regions[0].provider, 0);
+        assert_int_equal(world.out.regions[1].provider, priority ? 0 : 1);
+        assert_int_equal(world.out.regions[2].provider, 1);
+        world_deinit(&world);
     }
 }
 
@@ -122,19 +122,19 @@ static void groups_by_priority(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct world w;
+        struct world world;
 
-        world_init(&w, 2, reads, NULL, 2);
-        w.rules.by_priority = true;
-        add_single(&w, 1, 10, 0, 0);
-        add_single(&w, 1, 10, 0, 1);
+        world_init(&world, 2, reads, NULL, 2);
+        world.rules.by_priority = true;
+        add_single(&world, 1, 10, 0, 0);
+        add_single(&world, 1, 10, 0, 1);
         if (rows[i].earlier)
-            add_single(&w, 0, 100, 0, 1);
-        (void)world_offer(&w, 1, rows[i].group_ns, 0, 2, (uint32_t[]){ 0, 1 });
-        partition_and_check(&w);
-        assert_int_equal(w.out.region_count, rows[i].regions);
-        assert_int_equal(w.out.regions[0].provider, 1);
-        world_deinit(&w);
+            add_single(&world, 0, 100, 0, 1);
+        (void)world_offer(&world, 1, rows[i].group_ns, 0, 2, (uint32_t[]){ 0, 1 });
+        partition_and_check(&world);
+        assert_int_equal(world.out.region_count, rows[i].regions);
+        assert_int_equal(world.out.regions[0].provider, 1);
+        world_deinit(&world);
     }
 }
 
@@ -159,18 +159,18 @@ static void bad_offers_void_themselves(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct world w;
+        struct world world;
 
-        world_init(&w, 3, reads, NULL, 1);
-        world_offer(&w, 0, 0, rows[i].flags, rows[i].count, rows[i].nodes)->placement = rows[i].placement;
+        world_init(&world, 3, reads, NULL, 1);
+        world_offer(&world, 0, 0, rows[i].flags, rows[i].count, rows[i].nodes)->placement = rows[i].placement;
         for (uint32_t n = 0; n < 3; n++)
-            add_single(&w, 0, 10, 0, n);
-        partition_and_check(&w);
-        assert_int_equal(w.out.region_count, 3);
-        assert_float_equal(w.out.cost_ns, 30, 1e-9);
-        if (strstr(w.log, rows[i].said) == NULL)
-            fail_msg("row %zu: the log says '%s'", i, w.log);
-        world_deinit(&w);
+            add_single(&world, 0, 10, 0, n);
+        partition_and_check(&world);
+        assert_int_equal(world.out.region_count, 3);
+        assert_float_equal(world.out.cost_ns, 30, 1e-9);
+        if (strstr(world.log, rows[i].said) == NULL)
+            fail_msg("row %zu: the log says '%s'", i, world.log);
+        world_deinit(&world);
     }
 }
 
@@ -179,18 +179,18 @@ static void refusals_are_quoted(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct world w;
+    struct world world;
 
     (void)state;
-    world_init(&w, 2, reads, NULL, 2);
-    add_single(&w, 0, 10, 0, 0);
-    w.fakes[0].refused = 1;
-    assert_int_equal(partition_graph(&w.request, &w.a, &w.out, &diag), INLAY_UNSUPPORTED);
-    assert_int_equal(w.out.refusal_count, 3);
-    assert_string_equal(w.out.refusals[0].accepted_if, "insert a Cast");
+    world_init(&world, 2, reads, NULL, 2);
+    add_single(&world, 0, 10, 0, 0);
+    world.fakes[0].refused = 1;
+    assert_int_equal(partition_graph(&world.request, &world.a, &world.out, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(world.out.refusal_count, 3);
+    assert_string_equal(world.out.refusals[0].accepted_if, "insert a Cast");
     assert_non_null(strstr(diag.text, "not my type"));
     assert_non_null(strstr(diag.text, "p1 says: the provider gave no answer"));
-    world_deinit(&w);
+    world_deinit(&world);
 }
 
 /* Of several providers those are quoted that have the operator; before them stands why the optimiser left the node. */
@@ -215,19 +215,19 @@ static void refusals_are_chosen(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct world w;
+        struct world world;
 
-        world_init(&w, 1, reads, NULL, 2);
+        world_init(&world, 1, reads, NULL, 2);
         for (uint32_t p = 0; p < 2; p++) {
-            w.fakes[p].refused = 0;
-            w.fakes[p].refused_code = rows[i].codes[p];
+            world.fakes[p].refused = 0;
+            world.fakes[p].refused_code = rows[i].codes[p];
         }
-        w.g->nodes[0]->not_lowered = rows[i].left;
-        assert_int_equal(partition_graph(&w.request, &w.a, &w.out, &diag), INLAY_UNSUPPORTED);
+        world.g->nodes[0]->not_lowered = rows[i].left;
+        assert_int_equal(partition_graph(&world.request, &world.a, &world.out, &diag), INLAY_UNSUPPORTED);
         if (strstr(diag.text, rows[i].says) == NULL ||
             (strstr(diag.text, "says") == NULL) != (strstr(rows[i].says, "says") == NULL))
             fail_msg("row %zu: '%s'", i, diag.text);
-        world_deinit(&w);
+        world_deinit(&world);
     }
 }
 
@@ -239,17 +239,17 @@ static void connected_regions(void **state)
     (void)state;
     for (uint32_t connected = 0; connected < 2; connected++) {
         uint32_t flags = INLAY_OFFER_MERGE | (connected ? INLAY_OFFER_CONNECTED : 0u);
-        struct world w;
+        struct world world;
 
-        world_init(&w, 4, reads, NULL, 1);
+        world_init(&world, 4, reads, NULL, 1);
         for (uint32_t n = 0; n < 4; n++)
-            (void)world_offer(&w, 0, 100, flags, 1, &n);
-        world_partition(&w);
-        world_check(&w, &w.out);
-        assert_int_equal(w.out.region_count, connected ? 2 : 1);
-        for (uint32_t i = 0; i < w.out.region_count; i++)
-            assert_int_equal(w.out.regions[i].node_count, connected ? 2 : 4);
-        world_deinit(&w);
+            (void)world_offer(&world, 0, 100, flags, 1, &n);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, connected ? 2 : 1);
+        for (uint32_t i = 0; i < world.out.region_count; i++)
+            assert_int_equal(world.out.regions[i].node_count, connected ? 2 : 4);
+        world_deinit(&world);
     }
 }
 
@@ -258,24 +258,24 @@ static void connected_regions(void **state)
 static void constants_wait_for_their_reader(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
-    struct world w;
+    struct world world;
 
     (void)state;
     for (int constant = 0; constant < 2; constant++) {
-        world_init(&w, 4, reads, NULL, 2);
+        world_init(&world, 4, reads, NULL, 2);
         if (constant)
-            w.g->values[w.g->inputs[0]].info.flags |= INLAY_VALUE_CONSTANT;
-        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 0);
-        add_single(&w, 1, 100, INLAY_OFFER_MERGE, 1);
-        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 2);
-        add_single(&w, 0, 100, INLAY_OFFER_MERGE, 3);
-        world_partition(&w);
+            world.g->values[world.g->inputs[0]].info.flags |= INLAY_VALUE_CONSTANT;
+        add_single(&world, 0, 100, INLAY_OFFER_MERGE, 0);
+        add_single(&world, 1, 100, INLAY_OFFER_MERGE, 1);
+        add_single(&world, 0, 100, INLAY_OFFER_MERGE, 2);
+        add_single(&world, 0, 100, INLAY_OFFER_MERGE, 3);
+        world_partition(&world);
         if (!constant) /* which the check takes for what a region reads from outside */
-            world_check(&w, &w.out);
-        assert_int_equal(w.out.region_count, 3);
-        assert_int_equal(w.out.regions[0].node_count, constant ? 1 : 2);
-        assert_int_equal(w.out.regions[2].node_count, constant ? 2 : 1);
-        world_deinit(&w);
+            world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, 3);
+        assert_int_equal(world.out.regions[0].node_count, constant ? 1 : 2);
+        assert_int_equal(world.out.regions[2].node_count, constant ? 2 : 1);
+        world_deinit(&world);
     }
 }
 

@@ -9,29 +9,29 @@ static const uint32_t CHAIN[] = {
 
 /* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, 1 ns a node, all but n3, which it refuses;
  * values of one float each. With cheap links p1 works in host memory; without, it runs nothing, for copies are dear. */
-static void chain(struct world *w, bool cheap_links)
+static void chain(struct world *world, bool cheap_links)
 {
-    world_init(w, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
+    world_init(world, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
     if (!cheap_links)
-        world_device(w, 1);
+        world_device(world, 1);
     for (uint32_t n = 0; n < 4; n++) {
-        (void)world_offer(w, 0, 100 + n, INLAY_OFFER_MERGE, 1, &n);
+        (void)world_offer(world, 0, 100 + n, INLAY_OFFER_MERGE, 1, &n);
         if (n < 3)
-            world_offer(w, 1, 1, INLAY_OFFER_MERGE, 1, &n)->resident = 1000;
+            world_offer(world, 1, 1, INLAY_OFFER_MERGE, 1, &n)->resident = 1000;
     }
-    w->fakes[1].refused = 3;
-    w->fakes[1].table.device_kind = INLAY_DEVICE_GPU;
+    world->fakes[1].refused = 3;
+    world->fakes[1].table.device_kind = INLAY_DEVICE_GPU;
 }
 
 /* "0110": who runs each node. */
-static const char *assignment(const struct world *w)
+static const char *assignment(const struct world *world)
 {
     static char text[WORLD_PROVIDERS * 8];
 
-    for (uint32_t i = 0; i < w->out.region_count; i++)
-        for (uint32_t k = 0; k < w->out.regions[i].node_count; k++)
-            text[w->out.regions[i].nodes[k]] = (char)('0' + w->out.regions[i].provider);
-    text[w->node_count] = '\0';
+    for (uint32_t i = 0; i < world->out.region_count; i++)
+        for (uint32_t k = 0; k < world->out.regions[i].node_count; k++)
+            text[world->out.regions[i].nodes[k]] = (char)('0' + world->out.regions[i].provider);
+    text[world->node_count] = '\0';
     return text;
 }
 
@@ -116,26 +116,26 @@ static const struct row rows[] = {
     { .limit = { "p7", 10 }, .code = INLAY_INVALID_ARGUMENT, .says = "option memory_limit: provider 'p7'" },
 };
 
-static void set_rules(struct world *w, const struct row *r)
+static void set_rules(struct world *world, const struct row *row)
 {
-    w->rules = (part_rules){ .by_priority = r->priority,
-                             .pins = r->pins,
-                             .forbids = r->forbids,
-                             .max_partitions = r->max_partitions,
-                             .no_cpu = r->no_cpu };
-    while (w->rules.pin_count < 2 && r->pins[w->rules.pin_count].pattern != NULL)
-        w->rules.pin_count++;
-    while (w->rules.forbid_count < 2 && r->forbids[w->rules.forbid_count].pattern != NULL)
-        w->rules.forbid_count++;
-    w->rules.requires = &r->requires;
-    w->rules.require_count = r->requires != NULL;
-    w->rules.limits = &r->limit;
-    w->rules.limit_count = r->limit.provider != NULL;
+    world->rules = (part_rules){ .by_priority = row->priority,
+                                 .pins = row->pins,
+                                 .forbids = row->forbids,
+                                 .max_partitions = row->max_partitions,
+                                 .no_cpu = row->no_cpu };
+    while (world->rules.pin_count < 2 && row->pins[world->rules.pin_count].pattern != NULL)
+        world->rules.pin_count++;
+    while (world->rules.forbid_count < 2 && row->forbids[world->rules.forbid_count].pattern != NULL)
+        world->rules.forbid_count++;
+    world->rules.requires = &row->requires;
+    world->rules.require_count = row->requires != NULL;
+    world->rules.limits = &row->limit;
+    world->rules.limit_count = row->limit.provider != NULL;
 }
 
-static inlay_status partition_whole(struct world *w, inlay_diag *diag)
+static inlay_status partition_whole(struct world *world, inlay_diag *diag)
 {
-    part_job job = { .request = w->request, .path = "", .a = &w->a, .out = &w->out };
+    part_job job = { .request = world->request, .path = "", .a = &world->a, .out = &world->out };
 
     return partition_all(&job, 1, diag);
 }
@@ -146,22 +146,22 @@ static void rules_one_by_one(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        struct world w;
+        struct world world;
 
-        chain(&w, rows[i].linked);
-        set_rules(&w, &rows[i]);
-        w.providers[1].unnamed = rows[i].unnamed;
-        status = partition_whole(&w, &diag);
+        chain(&world, rows[i].linked);
+        set_rules(&world, &rows[i]);
+        world.providers[1].unnamed = rows[i].unnamed;
+        status = partition_whole(&world, &diag);
         if (status != rows[i].code)
             fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
         if (status == INLAY_OK) {
-            world_check(&w, &w.out);
-            if (strcmp(assignment(&w), rows[i].want) != 0)
-                fail_msg("row %zu: %s, not %s", i, assignment(&w), rows[i].want);
+            world_check(&world, &world.out);
+            if (strcmp(assignment(&world), rows[i].want) != 0)
+                fail_msg("row %zu: %s, not %s", i, assignment(&world), rows[i].want);
         } else if (strstr(diag.text, rows[i].says) == NULL) {
             fail_msg("row %zu: says '%s'", i, diag.text);
         }
-        world_deinit(&w);
+        world_deinit(&world);
     }
 }
 
@@ -172,38 +172,40 @@ static void rules_over_two_graphs(void **state)
     const char *required = "p1";
     part_limit limit = { "p1", 4500 };
     part_job jobs[2];
-    struct world w[2];
+    struct world world[2];
 
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
-        chain(&w[i], true);
-        w[i].request.rules = &w[0].rules;
-        jobs[i] = (part_job){ .request = w[i].request, .path = i == 0 ? "" : "n.body", .a = &w[i].a, .out = &w[i].out };
+        chain(&world[i], true);
+        world[i].request.rules = &world[0].rules;
+        jobs[i] = (part_job){
+            .request = world[i].request, .path = i == 0 ? "" : "n.body", .a = &world[i].a, .out = &world[i].out
+        };
     }
-    jobs[1].request.providers = w[0].providers; /* the providers are the session's */
-    w[0].rules.max_partitions = 3;
+    jobs[1].request.providers = world[0].providers; /* the providers are the session's */
+    world[0].rules.max_partitions = 3;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
-    assert_true(w[0].out.stretch_count + w[1].out.stretch_count <= 3);
-    w[0].rules.max_partitions = 1;
+    assert_true(world[0].out.stretch_count + world[1].out.stretch_count <= 3);
+    world[0].rules.max_partitions = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_LIMIT_EXCEEDED);
     assert_non_null(strstr(diag.text, "2 graphs"));
-    w[0].rules.max_partitions = 0;
-    w[0].rules.limits = &limit;
-    w[0].rules.limit_count = 1;
+    world[0].rules.max_partitions = 0;
+    world[0].rules.limits = &limit;
+    world[0].rules.limit_count = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
-    assert_true(w[0].out.memory[1].resident_bytes + w[0].out.memory[1].peak_bytes + w[1].out.memory[1].resident_bytes +
-                    w[1].out.memory[1].peak_bytes <=
+    assert_true(world[0].out.memory[1].resident_bytes + world[0].out.memory[1].peak_bytes +
+                    world[1].out.memory[1].resident_bytes + world[1].out.memory[1].peak_bytes <=
                 limit.bytes);
-    assert_string_equal(assignment(&w[0]), "1110");
-    assert_string_equal(assignment(&w[1]), "0010");
-    w[0].rules.limit_count = 0;
-    w[0].rules.by_priority = true; /* nobody would take p1 */
-    w[0].rules.requires = &required;
-    w[0].rules.require_count = 1;
+    assert_string_equal(assignment(&world[0]), "1110");
+    assert_string_equal(assignment(&world[1]), "0010");
+    world[0].rules.limit_count = 0;
+    world[0].rules.by_priority = true; /* nobody would take p1 */
+    world[0].rules.requires = &required;
+    world[0].rules.require_count = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
-    assert_true(strchr(assignment(&w[0]), '1') != NULL || strchr(assignment(&w[1]), '1') != NULL);
-    world_deinit(&w[0]);
-    world_deinit(&w[1]);
+    assert_true(strchr(assignment(&world[0]), '1') != NULL || strchr(assignment(&world[1]), '1') != NULL);
+    world_deinit(&world[0]);
+    world_deinit(&world[1]);
 }
 
 /* A later provider must be cheaper by more than prices are known; the better they are known, the sooner it wins. */
@@ -227,17 +229,17 @@ static void noise_changes_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t node = 0;
-        struct world w;
+        struct world world;
 
-        world_init(&w, 1, CHAIN, NULL, 2);
-        w.fakes[0].confidence = cases[i].first;
-        w.fakes[1].confidence = cases[i].second;
-        (void)world_offer(&w, 0, 1000, 0, 1, &node);
-        (void)world_offer(&w, 1, cases[i].ns, 0, 1, &node);
-        world_partition(&w);
-        assert_int_equal(w.out.regions[0].provider, cases[i].want);
-        assert_float_equal(w.out.cost_ns, cases[i].want == 1 ? cases[i].ns : 1000, 1e-9); /* without margins */
-        world_deinit(&w);
+        world_init(&world, 1, CHAIN, NULL, 2);
+        world.fakes[0].confidence = cases[i].first;
+        world.fakes[1].confidence = cases[i].second;
+        (void)world_offer(&world, 0, 1000, 0, 1, &node);
+        (void)world_offer(&world, 1, cases[i].ns, 0, 1, &node);
+        world_partition(&world);
+        assert_int_equal(world.out.regions[0].provider, cases[i].want);
+        assert_float_equal(world.out.cost_ns, cases[i].want == 1 ? cases[i].ns : 1000, 1e-9); /* without margins */
+        world_deinit(&world);
     }
 }
 
@@ -261,20 +263,20 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t node = 0;
         struct partition again;
-        struct world w;
+        struct world world;
 
-        world_init(&w, 1, CHAIN, NULL, 2);
-        (void)world_offer(&w, 0, cases[i].ns, 0, 1, &node);
-        (void)world_offer(&w, 1, 1000, 0, 1, &node);
-        world_partition(&w);
-        for (uint32_t o = 0; o < 2; o++) {
-            w.out.offers[o].cost_source = o == 0 ? cases[i].first : cases[i].second;
-            w.out.offers[o].cost_error = errors[w.out.offers[o].cost_source];
+        world_init(&world, 1, CHAIN, NULL, 2);
+        (void)world_offer(&world, 0, cases[i].ns, 0, 1, &node);
+        (void)world_offer(&world, 1, 1000, 0, 1, &node);
+        world_partition(&world);
+        for (uint32_t offer = 0; offer < 2; offer++) {
+            world.out.offers[offer].cost_source = offer == 0 ? cases[i].first : cases[i].second;
+            world.out.offers[offer].cost_error = errors[world.out.offers[offer].cost_source];
         }
-        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, NULL), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, NULL), INLAY_OK);
         if (again.regions[0].provider != cases[i].want)
             fail_msg("case %zu: provider %u", i, again.regions[0].provider);
-        world_deinit(&w);
+        world_deinit(&world);
     }
 }
 
@@ -295,18 +297,18 @@ static void trifles_change_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct world w;
+        struct world world;
 
-        world_init(&w, 4, CHAIN, NULL, 2);
-        w.fakes[0].confidence = w.fakes[1].confidence = cases[i].confidence;
+        world_init(&world, 4, CHAIN, NULL, 2);
+        world.fakes[0].confidence = world.fakes[1].confidence = cases[i].confidence;
         for (uint32_t n = 0; n < 4; n++) {
-            (void)world_offer(&w, 0, n == 0 ? cases[i].large : 100, 0, 1, &n);
-            (void)world_offer(&w, 1, n == 0 ? cases[i].large : 100 - cases[i].saves, 0, 1, &n);
+            (void)world_offer(&world, 0, n == 0 ? cases[i].large : 100, 0, 1, &n);
+            (void)world_offer(&world, 1, n == 0 ? cases[i].large : 100 - cases[i].saves, 0, 1, &n);
         }
-        world_partition(&w);
-        world_check(&w, &w.out);
-        assert_string_equal(assignment(&w), cases[i].want);
-        world_deinit(&w);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        assert_string_equal(assignment(&world), cases[i].want);
+        world_deinit(&world);
     }
 }
 
@@ -316,22 +318,22 @@ static void smallest_go_first(void **state)
     static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
     static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
     uint32_t reads[6 * 4];
-    struct world w;
+    struct world world;
 
     (void)state;
     for (uint32_t n = 0; n < 6; n++)
         for (uint32_t i = 0; i < 4; i++)
             reads[n * 4 + i] = n > 0 && i == 0 ? n - 1 : INLAY_NONE;
-    world_init(&w, 6, reads, NULL, 2);
-    w.fakes[0].confidence = w.fakes[1].confidence = INLAY_CONFIDENCE_MODEL;
+    world_init(&world, 6, reads, NULL, 2);
+    world.fakes[0].confidence = world.fakes[1].confidence = INLAY_CONFIDENCE_MODEL;
     for (uint32_t n = 0; n < 6; n++) {
-        (void)world_offer(&w, 0, first[n], 0, 1, &n);
-        (void)world_offer(&w, 1, second[n], 0, 1, &n);
+        (void)world_offer(&world, 0, first[n], 0, 1, &n);
+        (void)world_offer(&world, 1, second[n], 0, 1, &n);
     }
-    world_partition(&w);
-    world_check(&w, &w.out);
-    assert_string_equal(assignment(&w), "000100");
-    world_deinit(&w);
+    world_partition(&world);
+    world_check(&world, &world.out);
+    assert_string_equal(assignment(&world), "000100");
+    world_deinit(&world);
 }
 
 /* Values that several read in one domain are copied once, results of the graph come home, devices meet in the host. */
@@ -340,26 +342,26 @@ static void copies_are_counted_once(void **state)
     static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE,
                                      INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE, INLAY_NONE, INLAY_NONE,
                                      1,          2,          INLAY_NONE, INLAY_NONE };
-    struct world w;
+    struct world world;
 
     (void)state;
-    world_init(&w, 4, fork, NULL, 3);
-    world_device(&w, 1);
-    world_device(&w, 2);
+    world_init(&world, 4, fork, NULL, 3);
+    world_device(&world, 1);
+    world_device(&world, 2);
     for (uint32_t n = 0; n < 4; n++)
-        (void)world_offer(&w, n == 0 ? 1 : n == 3 ? 0 : 2, 100, 0, 1, &n);
-    world_partition(&w);
-    world_check(&w, &w.out);
+        (void)world_offer(&world, n == 0 ? 1 : n == 3 ? 0 : 2, 100, 0, 1, &n);
+    world_partition(&world);
+    world_check(&world, &world.out);
     /* The input down to 1; its result up, and down to 2 for both readers; both results up. */
-    assert_int_equal(w.out.copy_count, 5);
-    for (uint32_t i = 0; i < w.out.copy_count; i++) {
-        const part_copy *c = &w.out.copies[i];
-        assert_true(c->from_domain == INLAY_DOMAIN_HOST || c->to_domain == INLAY_DOMAIN_HOST);
-        assert_int_equal(c->bytes, 64);
-        if (c->value == w.made[0])
-            assert_int_equal(c->to_region, 1);
+    assert_int_equal(world.out.copy_count, 5);
+    for (uint32_t i = 0; i < world.out.copy_count; i++) {
+        const part_copy *copy = &world.out.copies[i];
+        assert_true(copy->from_domain == INLAY_DOMAIN_HOST || copy->to_domain == INLAY_DOMAIN_HOST);
+        assert_int_equal(copy->bytes, 64);
+        if (copy->value == world.made[0])
+            assert_int_equal(copy->to_region, 1);
     }
-    world_deinit(&w);
+    world_deinit(&world);
 }
 
 int main(void)

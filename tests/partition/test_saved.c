@@ -9,25 +9,25 @@ static char path[] = "/tmp/inlay_plan_XXXXXX";
 
 static void write_file(const char *data)
 {
-    FILE *f = fopen(path, "w");
+    FILE *file = fopen(path, "w");
 
-    assert_non_null(f);
-    assert_true(fputs(data, f) >= 0);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    assert_true(fputs(data, file) >= 0);
+    assert_int_equal(fclose(file), 0);
 }
 
-static uint32_t cost_calls(const struct world *w)
+static uint32_t cost_calls(const struct world *world)
 {
     uint32_t calls = 0;
 
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        calls += w->fakes[p].cost_calls;
+        calls += world->fakes[p].cost_calls;
     return calls;
 }
 
-static part_job job_of(struct world *w)
+static part_job job_of(struct world *world)
 {
-    return (part_job){ .request = w->request, .path = "", .a = &w->a, .out = &w->out };
+    return (part_job){ .request = world->request, .path = "", .a = &world->a, .out = &world->out };
 }
 
 static void there_and_back(void **state)
@@ -45,33 +45,33 @@ static void there_and_back(void **state)
         struct partition chosen, again;
         uint32_t calls;
         part_job job;
-        struct told t = { 0 };
-        struct world w;
+        struct told told = { 0 };
+        struct world world;
 
-        world_random(&w, &mix);
-        job = job_of(&w);
+        world_random(&world, &mix);
+        job = job_of(&world);
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
-        chosen = w.out;
-        assert_int_equal(part_plan_save(&job, 1, told_keep, &t, NULL), INLAY_OK);
-        write_file(t.data);
-        told_free(&t);
-        calls = cost_calls(&w);
-        w.rules.saved_plan = path;
-        w.rules.by_priority = true; /* what the plan says counts */
+        chosen = world.out;
+        assert_int_equal(part_plan_save(&job, 1, told_keep, &told, NULL), INLAY_OK);
+        write_file(told.data);
+        told_free(&told);
+        calls = cost_calls(&world);
+        world.rules.saved_plan = path;
+        world.rules.by_priority = true; /* what the plan says counts */
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
-        assert_int_equal(cost_calls(&w), calls);
-        assert_string_equal(w.log[0] == '\0' || strstr(w.log, "made with") == NULL ? "" : w.log, "");
-        world_check(&w, &w.out);
-        assert_int_equal(w.out.region_count, chosen.region_count);
-        assert_float_equal(w.out.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
-        for (uint32_t o = 0; o < chosen.offer_count; o++)
-            assert_int_equal(w.out.offers[o].chosen, chosen.offers[o].chosen);
+        assert_int_equal(cost_calls(&world), calls);
+        assert_string_equal(world.log[0] == '\0' || strstr(world.log, "made with") == NULL ? "" : world.log, "");
+        world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, chosen.region_count);
+        assert_float_equal(world.out.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
+        for (uint32_t offer = 0; offer < chosen.offer_count; offer++)
+            assert_int_equal(world.out.offers[offer].chosen, chosen.offers[offer].chosen);
         /* Somebody asks what would be otherwise: then prices are asked for after all. */
-        w.rules.saved_plan = NULL;
-        w.rules.by_priority = false;
-        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, NULL), INLAY_OK);
+        world.rules.saved_plan = NULL;
+        world.rules.by_priority = false;
+        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, NULL), INLAY_OK);
         assert_float_equal(again.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
-        world_deinit(&w);
+        world_deinit(&world);
     }
 }
 
@@ -124,23 +124,23 @@ static void plans_that_do_not_fit(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         part_job job;
         inlay_status status;
-        struct world w;
+        struct world world;
 
-        world_init(&w, 2, reads, NULL, 2);
+        world_init(&world, 2, reads, NULL, 2);
         for (uint32_t n = 0; n < 2; n++)
-            (void)world_offer(&w, 0, 100, 0, 1, &n);
-        (void)world_offer(&w, 1, 100, 0, 1, &(uint32_t){ 0 });
-        w.fakes[1].refused = 1;
-        w.rules.saved_plan = rows[i].plan != NULL ? path : "/nowhere/at/all";
-        w.rules.forbids = &keep_out;
-        w.rules.forbid_count = 1;
+            (void)world_offer(&world, 0, 100, 0, 1, &n);
+        (void)world_offer(&world, 1, 100, 0, 1, &(uint32_t){ 0 });
+        world.fakes[1].refused = 1;
+        world.rules.saved_plan = rows[i].plan != NULL ? path : "/nowhere/at/all";
+        world.rules.forbids = &keep_out;
+        world.rules.forbid_count = 1;
         if (rows[i].plan != NULL)
             write_file(rows[i].plan);
-        job = job_of(&w);
+        job = job_of(&world);
         status = partition_all(&job, 1, &diag);
         if (status != rows[i].code || strstr(diag.text, rows[i].says) == NULL)
             fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
-        world_deinit(&w);
+        world_deinit(&world);
     }
 }
 

@@ -15,12 +15,12 @@ static uint32_t dice(uint32_t sides)
 }
 
 /* y<n> is made of two earlier values by Add or Mul, or of one by Relu, all [4, 16]. */
-static void write_model(struct wire *w)
+static void write_model(struct wire *wire)
 {
-    wire_mark g = mw_begin(w, 8, 17);
+    wire_mark mark = mw_begin(wire, 8, 17);
     char inputs[64], output[16];
 
-    mw_value(w, MW_INPUT, "y0", RIG_FLOAT, "4,16");
+    mw_value(wire, MW_INPUT, "y0", RIG_FLOAT, "4,16");
     for (uint32_t n = 1; n <= NODES; n++) {
         uint32_t op = dice(3), a = n - 1 - dice(n < 4 ? n : 4), b = dice(n);
 
@@ -29,23 +29,24 @@ static void write_model(struct wire *w)
             (void)snprintf(inputs, sizeof inputs, "y%u", a);
         else
             (void)snprintf(inputs, sizeof inputs, "y%u,y%u", a, b);
-        mw_node(w, op == 0 ? "Relu" : op == 1 ? "Add" : "Mul", inputs, output);
+        mw_node(wire, op == 0 ? "Relu" : op == 1 ? "Add" : "Mul", inputs, output);
         if (n > NODES - 2)
-            mw_value(w, MW_OUTPUT, output, RIG_FLOAT, "4,16");
+            mw_value(wire, MW_OUTPUT, output, RIG_FLOAT, "4,16");
     }
-    wire_end(w, g);
+    wire_end(wire, mark);
 }
 
-static uint32_t count_moves(const struct plan *p, uint32_t from, uint32_t to, uint64_t *bytes)
+static uint32_t count_moves(const struct plan *plan, uint32_t from, uint32_t to, uint64_t *bytes)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < p->step_count; i++) {
-        const plan_step *s = &p->steps[i];
-        if (s->kind != PLAN_COPY || p->places[s->in[0]].domain != from || p->places[s->out[0]].domain != to)
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const plan_step *step = &plan->steps[i];
+        if (step->kind != PLAN_COPY || plan->places[step->in[0]].domain != from ||
+            plan->places[step->out[0]].domain != to)
             continue;
         count++;
-        *bytes += s->copy_bytes;
+        *bytes += step->copy_bytes;
     }
     return count;
 }
@@ -65,25 +66,25 @@ static void copies_and_memory(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         uint32_t at = 6, count[2] = { 0 }, fake;
         const struct partition *parts;
-        struct plan *p = NULL;
-        struct wire w = { 0 };
-        struct rig r;
+        struct plan *plan = NULL;
+        struct wire wire = { 0 };
+        struct rig rig;
 
-        write_model(&w);
-        r = rig_open(&w, options);
-        for (uint32_t n = 0; n < r.session->model->main->node_count; n++) {
-            (void)snprintf(pins[n], sizeof pins[n], "%s=%s", r.session->model->main->nodes[n]->info.name.data,
-                           dice(2) != 0 ? "fake" : "reference");
+        write_model(&wire);
+        rig = rig_open(&wire, options);
+        for (uint32_t node = 0; node < rig.session->model->main->node_count; node++) {
+            (void)snprintf(pins[node], sizeof pins[node], "%s=%s",
+                           rig.session->model->main->nodes[node]->info.name.data, dice(2) != 0 ? "fake" : "reference");
             options[at++] = "pin";
-            options[at++] = pins[n];
+            options[at++] = pins[node];
         }
-        rig_close(&r);
+        rig_close(&rig);
         seed = model_seed;
-        write_model(&w);
-        r = rig_open(&w, options);
-        parts = &r.session->main->parts;
-        assert_int_equal(plan_get(r.session->main, &input, 1, &p, &diag), INLAY_OK);
-        fake = parts->region_count > 0 && strcmp(r.session->providers[1].name, "fake") == 0 ? 1 : 0;
+        write_model(&wire);
+        rig = rig_open(&wire, options);
+        parts = &rig.session->main->parts;
+        assert_int_equal(plan_get(rig.session->main, &input, 1, &plan, &diag), INLAY_OK);
+        fake = parts->region_count > 0 && strcmp(rig.session->providers[1].name, "fake") == 0 ? 1 : 0;
         for (uint32_t i = 0; i < parts->copy_count; i++) {
             uint32_t down = parts->copies[i].from_domain == INLAY_DOMAIN_HOST;
             count[down]++;
@@ -93,18 +94,18 @@ static void copies_and_memory(void **state)
         moved += parts->copy_count;
         assert_int_equal(fake, 1);
         for (uint32_t down = 0; down < 2; down++) {
-            uint32_t device = r.session->providers[1].first_domain;
+            uint32_t device = rig.session->providers[1].first_domain;
             uint32_t moves =
-                count_moves(p, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST, &planned[down]);
+                count_moves(plan, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST, &planned[down]);
             assert_int_equal(moves, count[down]);
             assert_int_equal(planned[down], promised[down]);
         }
         /* Rows of 256 bytes: the slab has no gaps but for those of alignment, and results may take the place of
          * operands, which the estimate does not count on: three values of an addition are two. */
-        assert_true(p->slab_bytes[r.session->providers[1].first_domain] * 3 / 2 >= parts->memory[1].peak_bytes);
-        assert_true(p->slab_bytes[r.session->providers[1].first_domain] <= parts->memory[1].peak_bytes * 4 + 4096);
-        plan_unref(p);
-        rig_close(&r);
+        assert_true(plan->slab_bytes[rig.session->providers[1].first_domain] * 3 / 2 >= parts->memory[1].peak_bytes);
+        assert_true(plan->slab_bytes[rig.session->providers[1].first_domain] <= parts->memory[1].peak_bytes * 4 + 4096);
+        plan_unref(plan);
+        rig_close(&rig);
     }
     assert_true(moved > 100);
 }

@@ -28,76 +28,76 @@ struct trial {
     double best;
 };
 
-static void trial_init(struct trial *t, const struct world *w)
+static void trial_init(struct trial *trial, const struct world *world)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct partition *p = (struct partition *)(uintptr_t)&w->out;
+    struct partition *partition = (struct partition *)(uintptr_t)&world->out;
 
-    *t = (struct trial){ .best = 1e300 };
-    t->usable = arena_alloc(&t->a, p->offer_count + 1);
-    t->candidates = arena_alloc(&t->a, w->node_count + 1);
-    t->choice = arena_array(&t->a, w->node_count + 1, sizeof *t->choice);
-    memset(t->candidates, 1, w->node_count);
-    assert_int_equal(part_apply_rules(&w->request, p, &t->a, t->usable, &diag), INLAY_OK);
-    assert_true(problem_init(&t->x, &w->request, p, t->candidates, t->usable, &t->a));
-    memset(t->choice, 0xff, w->node_count * sizeof *t->choice);
-    t->least = arena_array(&t->a, w->node_count + 1, sizeof *t->least);
-    for (uint32_t n = 0; n < w->node_count; n++)
-        t->least[n] = 1e300;
-    for (uint32_t o = 0; o < p->offer_count; o++)
-        for (uint32_t k = 0; t->usable[o] && k < p->offers[o].node_count; k++) {
-            double *least = &t->least[p->offers[o].nodes[k]];
-            double share = t->x.prices.offer[o] / p->offers[o].node_count;
+    *trial = (struct trial){ .best = 1e300 };
+    trial->usable = arena_alloc(&trial->a, partition->offer_count + 1);
+    trial->candidates = arena_alloc(&trial->a, world->node_count + 1);
+    trial->choice = arena_array(&trial->a, world->node_count + 1, sizeof *trial->choice);
+    memset(trial->candidates, 1, world->node_count);
+    assert_int_equal(part_apply_rules(&world->request, partition, &trial->a, trial->usable, &diag), INLAY_OK);
+    assert_true(problem_init(&trial->x, &world->request, partition, trial->candidates, trial->usable, &trial->a));
+    memset(trial->choice, 0xff, world->node_count * sizeof *trial->choice);
+    trial->least = arena_array(&trial->a, world->node_count + 1, sizeof *trial->least);
+    for (uint32_t n = 0; n < world->node_count; n++)
+        trial->least[n] = 1e300;
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++)
+        for (uint32_t k = 0; trial->usable[offer] && k < partition->offers[offer].node_count; k++) {
+            double *least = &trial->least[partition->offers[offer].nodes[k]];
+            double share = trial->x.prices.offer[offer] / partition->offers[offer].node_count;
             *least = share < *least ? share : *least;
         }
 }
 
 /* Everything that may be cheaper than best: what is left costs at least its offers. */
-static void try_all(struct trial *t, uint32_t n, double spent)
+static void try_all(struct trial *trial, uint32_t n, double spent)
 {
-    struct problem *x = &t->x;
+    struct problem *problem = &trial->x;
     double rest = 0;
 
-    while (n < x->nodes && t->choice[n] != INLAY_NONE)
+    while (n < problem->nodes && trial->choice[n] != INLAY_NONE)
         n++;
-    for (uint32_t m = n; m < x->nodes; m++)
-        rest += t->choice[m] == INLAY_NONE ? t->least[m] : 0;
-    if (spent + rest >= t->best)
+    for (uint32_t m = n; m < problem->nodes; m++)
+        rest += trial->choice[m] == INLAY_NONE ? trial->least[m] : 0;
+    if (spent + rest >= trial->best)
         return;
-    if (n == x->nodes) {
-        part_verdict v = part_judge(x, t->choice);
-        if (v.runs && v.feasible && v.price < t->best)
-            t->best = v.price;
+    if (n == problem->nodes) {
+        part_verdict verdict = part_judge(problem, trial->choice);
+        if (verdict.runs && verdict.feasible && verdict.price < trial->best)
+            trial->best = verdict.price;
         return;
     }
-    for (uint32_t o = 0; o < x->offers; o++) {
-        const part_offer *offer = &x->p->offers[o];
-        bool open = x->usable[o] && offer->nodes[0] == n;
+    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
+        const part_offer *offer = &problem->p->offers[offer_index];
+        bool open = problem->usable[offer_index] && offer->nodes[0] == n;
 
         for (uint32_t k = 0; open && k < offer->node_count; k++)
-            open = t->choice[offer->nodes[k]] == INLAY_NONE;
+            open = trial->choice[offer->nodes[k]] == INLAY_NONE;
         if (!open)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++)
-            t->choice[offer->nodes[k]] = o;
-        try_all(t, n + 1, spent + x->prices.offer[o]);
+            trial->choice[offer->nodes[k]] = offer_index;
+        try_all(trial, n + 1, spent + problem->prices.offer[offer_index]);
         for (uint32_t k = 0; k < offer->node_count; k++)
-            t->choice[offer->nodes[k]] = INLAY_NONE;
+            trial->choice[offer->nodes[k]] = INLAY_NONE;
     }
 }
 
 /* The price of what was chosen, by the objective. */
-static double price_of(struct trial *t, const struct partition *p)
+static double price_of(struct trial *trial, const struct partition *partition)
 {
-    part_verdict v;
+    part_verdict verdict;
 
-    for (uint32_t o = 0; o < p->offer_count; o++)
-        for (uint32_t k = 0; p->offers[o].chosen && k < p->offers[o].node_count; k++)
-            t->choice[p->offers[o].nodes[k]] = o;
-    v = part_judge(&t->x, t->choice);
-    memset(t->choice, 0xff, t->x.nodes * sizeof *t->choice);
-    assert_true(v.runs && v.feasible);
-    return v.price;
+    for (uint32_t offer = 0; offer < partition->offer_count; offer++)
+        for (uint32_t k = 0; partition->offers[offer].chosen && k < partition->offers[offer].node_count; k++)
+            trial->choice[partition->offers[offer].nodes[k]] = offer;
+    verdict = part_judge(&trial->x, trial->choice);
+    memset(trial->choice, 0xff, trial->x.nodes * sizeof *trial->choice);
+    assert_true(verdict.runs && verdict.feasible);
+    return verdict.price;
 }
 
 struct tally {
@@ -105,26 +105,26 @@ struct tally {
     double worst;
 };
 
-static void count_round(struct tally *t, double got, double best)
+static void count_round(struct tally *tally, double got, double best)
 {
     assert_true(got >= best * (1 - 1e-9));
-    t->rounds++;
-    t->equal += got <= best * (1 + 1e-9) + 1e-6;
-    if (best > 0 && got / best > t->worst)
-        t->worst = got / best;
+    tally->rounds++;
+    tally->equal += got <= best * (1 + 1e-9) + 1e-6;
+    if (best > 0 && got / best > tally->worst)
+        tally->worst = got / best;
 }
 
-static double solve(struct trial *t)
+static double solve(struct trial *trial)
 {
     uint32_t uncovered;
-    part_verdict v;
+    part_verdict verdict;
 
-    assert_true(part_solve(&t->x, t->choice, &uncovered));
+    assert_true(part_solve(&trial->x, trial->choice, &uncovered));
     assert_int_equal(uncovered, INLAY_NONE);
-    v = part_judge(&t->x, t->choice);
-    memset(t->choice, 0xff, t->x.nodes * sizeof *t->choice);
-    assert_true(v.runs && v.feasible);
-    return v.price;
+    verdict = part_judge(&trial->x, trial->choice);
+    memset(trial->choice, 0xff, trial->x.nodes * sizeof *trial->choice);
+    assert_true(verdict.runs && verdict.feasible);
+    return verdict.price;
 }
 
 /* One random world: the solver with and without its exhaustive end, and what is kept of its changes (steady.c), against
@@ -132,27 +132,27 @@ static double solve(struct trial *t)
 static void compare(const world_mix *mix, struct tally *whole, struct tally *moves)
 {
     double got, kept;
-    struct trial t;
-    struct world w;
+    struct trial trial;
+    struct world world;
 
-    world_random(&w, mix);
-    world_partition(&w);
-    world_check(&w, &w.out);
-    trial_init(&t, &w);
-    kept = price_of(&t, &w.out);
-    t.best = got = solve(&t); /* is there anything below? */
-    try_all(&t, 0, 0);
-    count_round(whole, got, t.best);
-    assert_true(kept <= t.best * 1.0151); /* a tenth of what prices of a model may be off by */
-    t.x.exact_steps = 0;
-    count_round(moves, solve(&t), t.best);
-    arena_deinit(&t.a);
-    world_deinit(&w);
+    world_random(&world, mix);
+    world_partition(&world);
+    world_check(&world, &world.out);
+    trial_init(&trial, &world);
+    kept = price_of(&trial, &world.out);
+    trial.best = got = solve(&trial); /* is there anything below? */
+    try_all(&trial, 0, 0);
+    count_round(whole, got, trial.best);
+    assert_true(kept <= trial.best * 1.0151); /* a tenth of what prices of a model may be off by */
+    trial.x.exact_steps = 0;
+    count_round(moves, solve(&trial), trial.best);
+    arena_deinit(&trial.a);
+    world_deinit(&world);
 }
 
-static void report(const char *name, const struct tally *t)
+static void report(const char *name, const struct tally *tally)
 {
-    print_message("%-34s %5u rounds, %5u best, worst %.4f\n", name, t->rounds, t->equal, t->worst);
+    print_message("%-34s %5u rounds, %5u best, worst %.4f\n", name, tally->rounds, tally->equal, tally->worst);
 }
 
 /* Two providers, copies, and neither groups nor launches: moves alone find the best. */
@@ -217,42 +217,44 @@ static void borders_hold_regions_together(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t dear = 0; dear < 2; dear++) {
-        struct world w;
+        struct world world;
 
-        world_init(&w, 3, reads, lengths, 2);
+        world_init(&world, 3, reads, lengths, 2);
         for (uint32_t n = 0; n < 3; n++) {
-            fake_offer *x = world_offer(&w, 1, n == 1 ? 900 : 1000, INLAY_OFFER_MERGE, 1, &n);
+            fake_offer *offer = world_offer(&world, 1, n == 1 ? 900 : 1000, INLAY_OFFER_MERGE, 1, &n);
 
-            x->enter_ns = x->leave_ns = dear ? 30000 : 3000;
-            (void)world_offer(&w, 0, n == 1 ? 100 : 10000, 0, 1, &n);
+            offer->enter_ns = offer->leave_ns = dear ? 30000 : 3000;
+            (void)world_offer(&world, 0, n == 1 ? 100 : 10000, 0, 1, &n);
         }
-        world_partition(&w);
-        world_check(&w, &w.out);
-        assert_int_equal(w.out.region_count, dear ? 3 : 1);
-        assert_int_equal(w.out.regions[0].provider, dear ? 0 : 1);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, dear ? 3 : 1);
+        assert_int_equal(world.out.regions[0].provider, dear ? 0 : 1);
         if (!dear)
-            assert_float_equal(w.out.regions[0].border_ns, 6000, 1e-6);
-        world_deinit(&w);
+            assert_float_equal(world.out.regions[0].border_ns, 6000, 1e-6);
+        world_deinit(&world);
     }
 }
 
 /* ------------------------------------------------------------------ bounds */
 
 /* A bound that bites: some share of what the cheapest choice takes. */
-static void bound(struct world *w, uint32_t round, part_limit *limit)
+static void bound(struct world *world, uint32_t round, part_limit *limit)
 {
-    uint32_t p = 1 + dice(w->request.provider_count - 1);
+    uint32_t provider = 1 + dice(world->request.provider_count - 1);
 
-    limit->provider = w->providers[p].name;
-    limit->bytes = (w->out.memory[p].resident_bytes + w->out.memory[p].peak_bytes) * (10 + dice(90)) / 100 + 1;
+    limit->provider = world->providers[provider].name;
+    limit->bytes =
+        (world->out.memory[provider].resident_bytes + world->out.memory[provider].peak_bytes) * (10 + dice(90)) / 100 +
+        1;
     if (round % 3 != 1) {
-        w->rules.limits = limit;
-        w->rules.limit_count = 1;
+        world->rules.limits = limit;
+        world->rules.limit_count = 1;
     }
     if (round % 3 != 0)
-        w->rules.max_partitions = 1 + dice(w->out.stretch_count);
+        world->rules.max_partitions = 1 + dice(world->out.stretch_count);
     if (round % 5 == 0)
-        w->request.must_run = w->providers[dice(w->request.provider_count)].name;
+        world->request.must_run = world->providers[dice(world->request.provider_count)].name;
 }
 
 /* Within the bounds, whatever there is that keeps them is found; where nothing does, that is said. */
@@ -275,27 +277,28 @@ static void bounds_are_kept(void **state)
         inlay_status status;
         part_limit limit;
         struct partition again;
-        struct trial t;
-        struct world w;
+        struct trial trial;
+        struct world world;
 
         set_launches(mix.merge);
-        world_random(&w, &mix);
-        world_partition(&w);
-        bound(&w, round, &limit);
-        trial_init(&t, &w);
-        try_all(&t, 0, 0);
-        status = partition_again(&w.request, &w.out, &w.a, &again, &diag);
-        if (t.best > 1e299) {
-            assert_true(status == INLAY_LIMIT_EXCEEDED || (status == INLAY_UNSUPPORTED && w.request.must_run != NULL));
+        world_random(&world, &mix);
+        world_partition(&world);
+        bound(&world, round, &limit);
+        trial_init(&trial, &world);
+        try_all(&trial, 0, 0);
+        status = partition_again(&world.request, &world.out, &world.a, &again, &diag);
+        if (trial.best > 1e299) {
+            assert_true(status == INLAY_LIMIT_EXCEEDED ||
+                        (status == INLAY_UNSUPPORTED && world.request.must_run != NULL));
             impossible++;
         } else {
             if (status != INLAY_OK)
                 fail_msg("round %u: %s", round, diag.text);
-            world_check(&w, &again);
-            count_round(&whole, price_of(&t, &again), t.best);
+            world_check(&world, &again);
+            count_round(&whole, price_of(&trial, &again), trial.best);
         }
-        arena_deinit(&t.a);
-        world_deinit(&w);
+        arena_deinit(&trial.a);
+        world_deinit(&world);
     }
     report("bounds", &whole);
     print_message("%-34s %5u rounds\n", "bounds, impossible", impossible);
@@ -321,34 +324,34 @@ static void large_graphs_hold_together(void **state)
         part_limit limit;
         struct partition again;
         double cheapest;
-        struct world w;
+        struct world world;
 
         set_launches(mix.merge);
-        world_random(&w, &mix);
-        world_partition(&w);
-        world_check(&w, &w.out);
-        cheapest = w.out.cost_ns;
-        w.rules.by_priority = true;
-        assert_int_equal(partition_again(&w.request, &w.out, &w.a, &again, &diag), INLAY_OK);
-        world_check(&w, &again);
+        world_random(&world, &mix);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        cheapest = world.out.cost_ns;
+        world.rules.by_priority = true;
+        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, &diag), INLAY_OK);
+        world_check(&world, &again);
         assert_true(cheapest <= again.cost_ns * 1.1); /* margins may hold it back a little */
-        w.rules.by_priority = false;
+        world.rules.by_priority = false;
         /* The host can run everything, so that half of the memory always suffices. */
-        limit = (part_limit){ w.providers[1].name,
-                              (w.out.memory[1].resident_bytes + w.out.memory[1].peak_bytes) / 2 + 4096 };
-        w.rules.limits = &limit;
-        w.rules.limit_count = 1;
-        if (partition_again(&w.request, &w.out, &w.a, &again, &diag) != INLAY_OK)
+        limit = (part_limit){ world.providers[1].name,
+                              (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) / 2 + 4096 };
+        world.rules.limits = &limit;
+        world.rules.limit_count = 1;
+        if (partition_again(&world.request, &world.out, &world.a, &again, &diag) != INLAY_OK)
             fail_msg("round %u: %s", round, diag.text);
-        world_check(&w, &again);
+        world_check(&world, &again);
         assert_true(again.memory[1].resident_bytes + again.memory[1].peak_bytes <= limit.bytes);
-        w.rules.limit_count = 0;
-        w.rules.max_partitions = w.out.stretch_count / 3 + 1;
-        if (partition_again(&w.request, &w.out, &w.a, &again, &diag) != INLAY_OK)
+        world.rules.limit_count = 0;
+        world.rules.max_partitions = world.out.stretch_count / 3 + 1;
+        if (partition_again(&world.request, &world.out, &world.a, &again, &diag) != INLAY_OK)
             fail_msg("round %u: %s", round, diag.text);
-        world_check(&w, &again);
-        assert_true(again.stretch_count <= w.rules.max_partitions);
-        world_deinit(&w);
+        world_check(&world, &again);
+        assert_true(again.stretch_count <= world.rules.max_partitions);
+        world_deinit(&world);
     }
 }
 

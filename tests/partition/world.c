@@ -20,13 +20,13 @@ void dice_seed(uint64_t s)
 static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    const struct fake *f = state;
+    const struct fake *fake = state;
 
     (void)snapshot;
     (void)candidates;
     (void)diag;
-    for (uint32_t i = 0; i < f->offer_count; i++) {
-        const fake_offer *x = &f->offers[i];
+    for (uint32_t i = 0; i < fake->offer_count; i++) {
+        const fake_offer *x = &fake->offers[i];
         inlay_offer offer = { .struct_size = sizeof offer,
                               .cookie = i,
                               .nodes = x->nodes,
@@ -45,10 +45,10 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
         if (status != INLAY_OK)
             return status;
     }
-    if (f->refused != INLAY_NONE) {
+    if (fake->refused != INLAY_NONE) {
         inlay_refusal refusal = { .struct_size = sizeof refusal,
-                                  .node = f->refused,
-                                  .code = f->refused_code != 0 ? f->refused_code : INLAY_REFUSE_DTYPE,
+                                  .node = fake->refused,
+                                  .code = fake->refused_code != 0 ? fake->refused_code : INLAY_REFUSE_DTYPE,
                                   .text = "not my type",
                                   .accepted_if = "insert a Cast" };
         return sink->refuse(sink->ctx, &refusal);
@@ -58,65 +58,66 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
 
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    struct fake *f = state;
+    struct fake *fake = state;
 
-    f->cost_calls++;
-    out->ns = f->offers[request->offer->cookie].ns;
-    out->enter_ns = f->offers[request->offer->cookie].enter_ns;
-    out->leave_ns = f->offers[request->offer->cookie].leave_ns;
-    out->confidence = f->confidence;
+    fake->cost_calls++;
+    out->ns = fake->offers[request->offer->cookie].ns;
+    out->enter_ns = fake->offers[request->offer->cookie].enter_ns;
+    out->leave_ns = fake->offers[request->offer->cookie].leave_ns;
+    out->confidence = fake->confidence;
     return INLAY_OK;
 }
 
-fake_offer *world_offer(struct world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes)
+fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
+                        const uint32_t *nodes)
 {
-    struct fake *f = &w->fakes[p];
-    fake_offer *x;
+    struct fake *fake = &world->fakes[p];
+    fake_offer *offer;
 
-    if (f->offer_count == f->offer_capacity) {
-        f->offer_capacity = f->offer_capacity == 0 ? 64 : f->offer_capacity * 2;
-        f->offers = realloc(f->offers, f->offer_capacity * sizeof *f->offers);
-        assert_non_null(f->offers);
+    if (fake->offer_count == fake->offer_capacity) {
+        fake->offer_capacity = fake->offer_capacity == 0 ? 64 : fake->offer_capacity * 2;
+        fake->offers = realloc(fake->offers, fake->offer_capacity * sizeof *fake->offers);
+        assert_non_null(fake->offers);
     }
-    x = &f->offers[f->offer_count++];
-    *x = (fake_offer){ .node_count = count, .flags = flags, .ns = ns, .placement = { .value = INLAY_NONE } };
-    x->nodes = arena_copy(&w->model->arena, nodes, count * sizeof *nodes);
-    assert_non_null(x->nodes);
-    return x;
+    offer = &fake->offers[fake->offer_count++];
+    *offer = (fake_offer){ .node_count = count, .flags = flags, .ns = ns, .placement = { .value = INLAY_NONE } };
+    offer->nodes = arena_copy(&world->model->arena, nodes, count * sizeof *nodes);
+    assert_non_null(offer->nodes);
+    return offer;
 }
 
 /* ------------------------------------------------------------------ graphs */
 
 static void keep_log(void *ctx, uint32_t level, const char *text)
 {
-    struct world *w = ctx;
-    size_t used = strlen(w->log);
+    struct world *world = ctx;
+    size_t used = strlen(world->log);
 
     (void)level;
-    (void)snprintf(w->log + used, sizeof w->log - used, "%s\n", text);
+    (void)snprintf(world->log + used, sizeof world->log - used, "%s\n", text);
 }
 
-static uint32_t tensor(struct world *w, int64_t length)
+static uint32_t tensor(struct world *world, int64_t length)
 {
-    uint32_t v = graph_add_value(w->g, NULL, 0);
-    inlay_dim *dim = arena_alloc(&w->model->arena, sizeof *dim);
+    uint32_t value = graph_add_value(world->g, NULL, 0);
+    inlay_dim *dim = arena_alloc(&world->model->arena, sizeof *dim);
 
     *dim = (inlay_dim){ .value = length, .kind = INLAY_DIM_FIXED };
-    w->g->values[v].info.kind = INLAY_VALUE_TENSOR;
-    w->g->values[v].info.dtype = INLAY_FLOAT;
-    w->g->values[v].info.rank = 1;
-    w->g->values[v].info.dims = dim;
-    return v;
+    world->g->values[value].info.kind = INLAY_VALUE_TENSOR;
+    world->g->values[value].info.dtype = INLAY_FLOAT;
+    world->g->values[value].info.rank = 1;
+    world->g->values[value].info.dims = dim;
+    return value;
 }
 
-static void make_graph(struct world *w, const uint32_t *reads, const int64_t *lengths)
+static void make_graph(struct world *world, const uint32_t *reads, const int64_t *lengths)
 {
-    uint32_t nodes = w->node_count, input = tensor(w, 16);
-    uint8_t *read = arena_alloc(&w->model->arena, nodes + 1);
+    uint32_t nodes = world->node_count, input = tensor(world, 16);
+    uint8_t *read = arena_alloc(&world->model->arena, nodes + 1);
 
-    w->g->inputs = arena_copy(&w->model->arena, &input, sizeof input);
-    w->g->input_count = 1;
-    w->g->outputs = arena_array(&w->model->arena, nodes, sizeof *w->g->outputs);
+    world->g->inputs = arena_copy(&world->model->arena, &input, sizeof input);
+    world->g->input_count = 1;
+    world->g->outputs = arena_array(&world->model->arena, nodes, sizeof *world->g->outputs);
     for (uint32_t n = 0; n < nodes; n++) {
         uint32_t count = 0;
         char name[32];
@@ -125,80 +126,80 @@ static void make_graph(struct world *w, const uint32_t *reads, const int64_t *le
         while (count < 4 && reads[n * 4 + count] != INLAY_NONE)
             count++;
         (void)snprintf(name, sizeof name, "n%u", n);
-        node = graph_add_node(w->g, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
-        w->made[n] = tensor(w, lengths != NULL ? lengths[n] : 16);
+        node = graph_add_node(world->g, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
+        world->made[n] = tensor(world, lengths != NULL ? lengths[n] : 16);
         ((uint32_t *)(uintptr_t)node->info.inputs)[0] = input;
         for (uint32_t k = 0; k < count; k++) {
-            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = w->made[reads[n * 4 + k]];
+            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = world->made[reads[n * 4 + k]];
             read[reads[n * 4 + k]] = 1;
         }
-        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = w->made[n];
+        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = world->made[n];
     }
     for (uint32_t n = 0; n < nodes; n++)
         if (!read[n])
-            w->g->outputs[w->g->output_count++] = w->made[n];
+            world->g->outputs[world->g->output_count++] = world->made[n];
 }
 
-void world_init(struct world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
+void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
 {
     static const char *const names[] = { "p0", "p1", "p2", "p3", "p4" };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    *w = (struct world){ .model = graph_model_create(), .node_count = nodes };
-    assert_non_null(w->model);
-    w->g = w->model->main;
-    w->made = arena_array(&w->model->arena, nodes, sizeof *w->made);
-    make_graph(w, reads, lengths);
-    if (graph_finish(w->g, &diag) != INLAY_OK)
+    *world = (struct world){ .model = graph_model_create(), .node_count = nodes };
+    assert_non_null(world->model);
+    world->g = world->model->main;
+    world->made = arena_array(&world->model->arena, nodes, sizeof *world->made);
+    make_graph(world, reads, lengths);
+    if (graph_finish(world->g, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(graph_snapshot(w->g, &w->a, &w->snapshot, &diag), INLAY_OK);
-    for (uint32_t p = 0; p < providers; p++) {
-        struct fake *f = &w->fakes[p];
-        f->refused = INLAY_NONE;
-        f->confidence = INLAY_CONFIDENCE_MODEL;
-        f->table = (inlay_provider){ .struct_size = sizeof f->table,
-                                     .name = names[p],
-                                     .assess = assess,
-                                     .cost = cost,
-                                     .device_kind = INLAY_DEVICE_CPU };
-        w->providers[p] = (part_provider){ .table = &f->table, .state = f, .name = names[p] };
+    assert_int_equal(graph_snapshot(world->g, &world->a, &world->snapshot, &diag), INLAY_OK);
+    for (uint32_t provider = 0; provider < providers; provider++) {
+        struct fake *fake = &world->fakes[provider];
+        fake->refused = INLAY_NONE;
+        fake->confidence = INLAY_CONFIDENCE_MODEL;
+        fake->table = (inlay_provider){ .struct_size = sizeof fake->table,
+                                        .name = names[provider],
+                                        .assess = assess,
+                                        .cost = cost,
+                                        .device_kind = INLAY_DEVICE_CPU };
+        world->providers[provider] = (part_provider){ .table = &fake->table, .state = fake, .name = names[provider] };
     }
-    w->request = (part_request){ .graph = w->g,
-                                 .snapshot = &w->snapshot,
-                                 .providers = w->providers,
-                                 .provider_count = providers,
-                                 .max_threads = 1,
-                                 .rules = &w->rules,
-                                 .log = keep_log,
-                                 .log_ctx = w };
+    world->request = (part_request){ .graph = world->g,
+                                     .snapshot = &world->snapshot,
+                                     .providers = world->providers,
+                                     .provider_count = providers,
+                                     .max_threads = 1,
+                                     .rules = &world->rules,
+                                     .log = keep_log,
+                                     .log_ctx = world };
 }
 
-void world_device(struct world *w, uint32_t p)
+void world_device(struct world *world, uint32_t provider)
 {
-    struct fake *f = &w->fakes[p];
+    struct fake *fake = &world->fakes[provider];
 
-    f->domain = (inlay_domain_info){ .name = "device", .alignment = 64 };
-    f->table.domains = &f->domain;
-    f->table.domain_count = 1;
-    f->table.domain_stride = sizeof f->domain;
-    f->table.default_domain = 1;
-    f->table.device_kind = INLAY_DEVICE_GPU;
-    w->providers[p].first_domain = 1 + p;
+    fake->domain = (inlay_domain_info){ .name = "device", .alignment = 64 };
+    fake->table.domains = &fake->domain;
+    fake->table.domain_count = 1;
+    fake->table.domain_stride = sizeof fake->domain;
+    fake->table.default_domain = 1;
+    fake->table.device_kind = INLAY_DEVICE_GPU;
+    world->providers[provider].first_domain = 1 + provider;
 }
 
-void world_deinit(struct world *w)
+void world_deinit(struct world *world)
 {
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        free(w->fakes[p].offers);
-    arena_deinit(&w->a);
-    graph_model_destroy(w->model);
+        free(world->fakes[p].offers);
+    arena_deinit(&world->a);
+    graph_model_destroy(world->model);
 }
 
-void world_partition(struct world *w)
+void world_partition(struct world *world)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (partition_graph(&w->request, &w->a, &w->out, &diag) != INLAY_OK)
+    if (partition_graph(&world->request, &world->a, &world->out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -212,132 +213,134 @@ static bool listed(const uint32_t *list, uint32_t count, uint32_t x)
     return false;
 }
 
-static void check_regions(const struct world *w, const struct partition *p, uint32_t *region_of)
+static void check_regions(const struct world *world, const struct partition *partition, uint32_t *region_of)
 {
-    memset(region_of, 0xff, w->node_count * sizeof *region_of);
-    for (uint32_t i = 0; i < p->region_count; i++) {
-        const part_region *r = &p->regions[i];
+    memset(region_of, 0xff, world->node_count * sizeof *region_of);
+    for (uint32_t i = 0; i < partition->region_count; i++) {
+        const part_region *region = &partition->regions[i];
         uint32_t covered = 0;
 
-        for (uint32_t k = 0; k < r->node_count; k++) {
-            assert_int_equal(region_of[r->nodes[k]], INLAY_NONE);
-            assert_true(k == 0 || r->nodes[k] > r->nodes[k - 1]);
-            region_of[r->nodes[k]] = i;
+        for (uint32_t k = 0; k < region->node_count; k++) {
+            assert_int_equal(region_of[region->nodes[k]], INLAY_NONE);
+            assert_true(k == 0 || region->nodes[k] > region->nodes[k - 1]);
+            region_of[region->nodes[k]] = i;
         }
-        for (uint32_t k = 0; k < r->offer_count; k++) {
-            const part_offer *o = &p->offers[r->offers[k]];
-            assert_true(o->chosen && o->provider == r->provider);
-            assert_true(r->offer_count == 1 || (o->flags & INLAY_OFFER_MERGE) != 0);
-            covered += o->node_count;
-            for (uint32_t m = 0; m < o->node_count; m++)
-                assert_int_equal(region_of[o->nodes[m]], i);
+        for (uint32_t k = 0; k < region->offer_count; k++) {
+            const part_offer *offer = &partition->offers[region->offers[k]];
+            assert_true(offer->chosen && offer->provider == region->provider);
+            assert_true(region->offer_count == 1 || (offer->flags & INLAY_OFFER_MERGE) != 0);
+            covered += offer->node_count;
+            for (uint32_t m = 0; m < offer->node_count; m++)
+                assert_int_equal(region_of[offer->nodes[m]], i);
         }
-        assert_int_equal(covered, r->node_count);
+        assert_int_equal(covered, region->node_count);
     }
 }
 
-static void check_borders(const struct world *w, const struct partition *p, const uint32_t *region_of)
+static void check_borders(const struct world *world, const struct partition *partition, const uint32_t *region_of)
 {
-    for (uint32_t n = 0; n < w->node_count; n++) {
-        const inlay_node_info *info = &w->g->nodes[n]->info;
-        const part_region *r = &p->regions[region_of[n]];
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const inlay_node_info *info = &world->g->nodes[node]->info;
+        const part_region *region = &partition->regions[region_of[node]];
 
-        assert_int_not_equal(region_of[n], INLAY_NONE);
+        assert_int_not_equal(region_of[node], INLAY_NONE);
         for (uint32_t i = 0; i < info->input_count; i++) {
-            uint32_t maker = w->g->values[info->inputs[i]].info.producer;
-            bool inside = maker != INLAY_NONE && region_of[maker] == region_of[n];
+            uint32_t maker = world->g->values[info->inputs[i]].info.producer;
+            bool inside = maker != INLAY_NONE && region_of[maker] == region_of[node];
 
-            assert_int_equal(listed(r->inputs, r->input_count, info->inputs[i]), !inside);
+            assert_int_equal(listed(region->inputs, region->input_count, info->inputs[i]), !inside);
             if (inside || maker == INLAY_NONE)
                 continue;
-            assert_true(region_of[maker] < region_of[n]);
-            assert_true(listed(p->regions[region_of[maker]].outputs, p->regions[region_of[maker]].output_count,
-                               info->inputs[i]));
+            assert_true(region_of[maker] < region_of[node]);
+            assert_true(listed(partition->regions[region_of[maker]].outputs,
+                               partition->regions[region_of[maker]].output_count, info->inputs[i]));
         }
     }
-    for (uint32_t k = 0; k < w->g->output_count; k++) {
-        const part_region *r = &p->regions[region_of[w->g->values[w->g->outputs[k]].info.producer]];
-        assert_true(listed(r->outputs, r->output_count, w->g->outputs[k]));
+    for (uint32_t k = 0; k < world->g->output_count; k++) {
+        const part_region *region =
+            &partition->regions[region_of[world->g->values[world->g->outputs[k]].info.producer]];
+        assert_true(listed(region->outputs, region->output_count, world->g->outputs[k]));
     }
 }
 
 /* The domain in which a region has a value, as program.c negotiates it. */
-static uint32_t domain_in(const struct world *w, const struct partition *p, const part_region *r, uint32_t v)
+static uint32_t domain_in(const struct world *world, const struct partition *partition, const part_region *region,
+                          uint32_t v)
 {
-    for (uint32_t k = 0; k < r->offer_count; k++) {
-        const part_offer *o = &p->offers[r->offers[k]];
-        for (uint32_t m = 0; m < o->placement_count; m++)
-            if (o->placements[m].value == v && o->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
-                return o->placements[m].domain;
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const part_offer *offer = &partition->offers[region->offers[k]];
+        for (uint32_t m = 0; m < offer->placement_count; m++)
+            if (offer->placements[m].value == v && offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+                return offer->placements[m].domain;
     }
-    return part_default_domain(&w->providers[r->provider]);
+    return part_default_domain(&world->providers[region->provider]);
 }
 
-static bool is_copied(const struct partition *p, uint32_t v, uint32_t domain)
+static bool is_copied(const struct partition *partition, uint32_t v, uint32_t domain)
 {
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < p->copy_count; i++)
-        found += p->copies[i].value == v && p->copies[i].to_domain == domain;
+    for (uint32_t i = 0; i < partition->copy_count; i++)
+        found += partition->copies[i].value == v && partition->copies[i].to_domain == domain;
     assert_true(found <= 1);
     return found == 1;
 }
 
 /* Every value is where it is read, and no copy is for nobody. */
-static void check_copies(const struct world *w, const struct partition *p, const uint32_t *region_of)
+static void check_copies(const struct world *world, const struct partition *partition, const uint32_t *region_of)
 {
     uint32_t needed = 0;
 
-    for (uint32_t v = 0; v < w->g->value_count; v++) {
-        uint32_t maker = w->g->values[v].info.producer, home = INLAY_DOMAIN_HOST, domains[16] = { 0 };
+    for (uint32_t value = 0; value < world->g->value_count; value++) {
+        uint32_t maker = world->g->values[value].info.producer, home = INLAY_DOMAIN_HOST, domains[16] = { 0 };
         bool through_host = false;
 
         if (maker != INLAY_NONE)
-            home = domain_in(w, p, &p->regions[region_of[maker]], v);
-        for (uint32_t k = 0; k < w->g->output_count; k++)
-            domains[0] |= w->g->outputs[k] == v;
-        for (uint32_t i = 0; i < p->region_count; i++)
-            if (listed(p->regions[i].inputs, p->regions[i].input_count, v))
-                domains[domain_in(w, p, &p->regions[i], v)] = 1;
+            home = domain_in(world, partition, &partition->regions[region_of[maker]], value);
+        for (uint32_t k = 0; k < world->g->output_count; k++)
+            domains[0] |= world->g->outputs[k] == value;
+        for (uint32_t i = 0; i < partition->region_count; i++)
+            if (listed(partition->regions[i].inputs, partition->regions[i].input_count, value))
+                domains[domain_in(world, partition, &partition->regions[i], value)] = 1;
         for (uint32_t d = 1; d < 16; d++)
             through_host |= domains[d] && d != home && home != INLAY_DOMAIN_HOST;
         domains[0] |= through_host;
         for (uint32_t d = 0; d < 16; d++) {
             if (!domains[d] || d == home)
                 continue;
-            assert_true(is_copied(p, v, d));
+            assert_true(is_copied(partition, value, d));
             needed++;
         }
     }
-    assert_int_equal(p->copy_count, needed);
+    assert_int_equal(partition->copy_count, needed);
 }
 
-void world_check(const struct world *w, const struct partition *p)
+void world_check(const struct world *world, const struct partition *partition)
 {
-    uint32_t *region_of = calloc(w->node_count + 1, sizeof *region_of);
+    uint32_t *region_of = calloc(world->node_count + 1, sizeof *region_of);
     double ns = 0;
 
     assert_non_null(region_of);
-    check_regions(w, p, region_of);
-    check_borders(w, p, region_of);
-    check_copies(w, p, region_of);
-    for (uint32_t i = 0; i < p->region_count; i++) {
+    check_regions(world, partition, region_of);
+    check_borders(world, partition, region_of);
+    check_copies(world, partition, region_of);
+    for (uint32_t i = 0; i < partition->region_count; i++) {
         double own = 0;
-        for (uint32_t k = 0; k < p->regions[i].offer_count; k++)
-            own += p->offers[p->regions[i].offers[k]].cost.ns;
-        assert_float_equal(own, p->regions[i].cost_ns, 1e-6 * own + 1e-9);
-        assert_true(p->regions[i].border_ns >= 0);
-        ns += own + p->regions[i].launch_ns + p->regions[i].border_ns;
+        for (uint32_t k = 0; k < partition->regions[i].offer_count; k++)
+            own += partition->offers[partition->regions[i].offers[k]].cost.ns;
+        assert_float_equal(own, partition->regions[i].cost_ns, 1e-6 * own + 1e-9);
+        assert_true(partition->regions[i].border_ns >= 0);
+        ns += own + partition->regions[i].launch_ns + partition->regions[i].border_ns;
     }
-    for (uint32_t i = 0; i < p->copy_count; i++)
-        ns += p->copies[i].ns;
-    assert_float_equal(ns, p->cost_ns, 1e-9 * ns + 1e-9);
+    for (uint32_t i = 0; i < partition->copy_count; i++)
+        ns += partition->copies[i].ns;
+    assert_float_equal(ns, partition->cost_ns, 1e-9 * ns + 1e-9);
     free(region_of);
 }
 
 /* ------------------------------------------------------------------ random worlds */
 
-static void random_groups(struct world *w, const world_mix *mix)
+static void random_groups(struct world *world, const world_mix *mix)
 {
     uint32_t count = dice(mix->nodes > 12 ? mix->nodes / 2 : 6);
 
@@ -347,17 +350,17 @@ static void random_groups(struct world *w, const world_mix *mix)
 
         for (uint32_t n = dice(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + dice(3) / 2)
             members[size++] = n;
-        for (uint32_t i = 0; i < w->fakes[p].offer_count; i++)
+        for (uint32_t i = 0; i < world->fakes[p].offer_count; i++)
             for (uint32_t m = 0; m < size; m++)
-                if (w->fakes[p].offers[i].node_count == 1 && w->fakes[p].offers[i].nodes[0] == members[m])
-                    sum += w->fakes[p].offers[i].ns;
+                if (world->fakes[p].offers[i].node_count == 1 && world->fakes[p].offers[i].nodes[0] == members[m])
+                    sum += world->fakes[p].offers[i].ns;
         if (size > 1)
-            (void)world_offer(w, p, (sum + 1) * (20 + dice(100)) / 100,
+            (void)world_offer(world, p, (sum + 1) * (20 + dice(100)) / 100,
                               dice(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
 
-void world_random(struct world *w, const world_mix *mix)
+void world_random(struct world *world, const world_mix *mix)
 {
     uint32_t *reads = malloc(mix->nodes * 4 * sizeof *reads);
     int64_t *lengths = malloc(mix->nodes * sizeof *lengths);
@@ -377,30 +380,31 @@ void world_random(struct world *w, const world_mix *mix)
                 reads[n * 4 + count++] = maker;
         }
     }
-    world_init(w, mix->nodes, reads, lengths, mix->providers);
+    world_init(world, mix->nodes, reads, lengths, mix->providers);
     for (uint32_t p = 1; mix->devices && p < mix->providers; p++)
         if (dice(3) != 0 || p == 1)
-            world_device(w, p);
-    for (uint32_t n = 0; n < mix->nodes; n++) {
+            world_device(world, p);
+    for (uint32_t node = 0; node < mix->nodes; node++) {
         for (uint32_t p = 0; p < mix->providers; p++) {
             uint32_t flags = mix->merge && dice(3) != 0 ? INLAY_OFFER_MERGE : 0;
 
             if (mix->gaps && p > 0 && dice(5) == 0)
                 continue;
-            (void)world_offer(w, p, 1000 + dice(60000), flags, 1, &n);
+            (void)world_offer(world, p, 1000 + dice(60000), flags, 1, &node);
             if (mix->borders && p > 0 && flags != 0) {
-                w->fakes[p].offers[w->fakes[p].offer_count - 1].enter_ns = dice(20000);
-                w->fakes[p].offers[w->fakes[p].offer_count - 1].leave_ns = dice(20000);
+                world->fakes[p].offers[world->fakes[p].offer_count - 1].enter_ns = dice(20000);
+                world->fakes[p].offers[world->fakes[p].offer_count - 1].leave_ns = dice(20000);
             }
-            if (mix->odd && w->fakes[p].table.domain_count > 0 && dice(4) == 0)
-                world_offer(w, p, 1000 + dice(60000), 0, 1, &n)->placement =
-                    (inlay_placement){ .value = dice(2) != 0 ? w->made[n] : w->g->nodes[n]->info.inputs[0] };
-            w->fakes[p].offers[w->fakes[p].offer_count - 1].resident = mix->sizes ? dice(500000) : 0;
-            w->fakes[p].offers[w->fakes[p].offer_count - 1].workspace = mix->sizes ? dice(100000) : 0;
+            if (mix->odd && world->fakes[p].table.domain_count > 0 && dice(4) == 0)
+                world_offer(world, p, 1000 + dice(60000), 0, 1, &node)->placement =
+                    (inlay_placement){ .value =
+                                           dice(2) != 0 ? world->made[node] : world->g->nodes[node]->info.inputs[0] };
+            world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? dice(500000) : 0;
+            world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? dice(100000) : 0;
         }
     }
     if (mix->groups)
-        random_groups(w, mix);
+        random_groups(world, mix);
     free(reads);
     free(lengths);
 }

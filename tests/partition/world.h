@@ -45,16 +45,17 @@ void dice_seed(uint64_t seed);
 
 /* Nodes of one output of lengths[n] floats; node n reads the makers reads[n * 4 ...] (NONE = no more), or the graph's
  * input. What nobody reads is an output of the graph. */
-void world_init(struct world *w, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
-void world_deinit(struct world *w);
+void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
+void world_deinit(struct world *world);
 /* From here on provider p is a device with a domain of its own. */
-void world_device(struct world *w, uint32_t p);
-fake_offer *world_offer(struct world *w, uint32_t p, double ns, uint32_t flags, uint32_t count, const uint32_t *nodes);
+void world_device(struct world *world, uint32_t p);
+fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
+                        const uint32_t *nodes);
 /* Must succeed. */
-void world_partition(struct world *w);
+void world_partition(struct world *world);
 /* Whatever was chosen: every node once, regions in an order that can be executed, their borders complete, nothing
  * merged that did not ask for it, copies where they are needed and only there, the total the sum of its parts. */
-void world_check(const struct world *w, const struct partition *p);
+void world_check(const struct world *world, const struct partition *partition);
 
 /* What a random world has. */
 typedef struct world_mix {
@@ -63,5 +64,5 @@ typedef struct world_mix {
                                                       placements; nodes that not everybody runs */
     bool borders;                                  /* what merges asks for values that enter and leave */
 } world_mix;
-void world_random(struct world *w, const world_mix *mix);
+void world_random(struct world *world, const world_mix *mix);
 #endif

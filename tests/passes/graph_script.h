@@ -62,7 +62,7 @@ static inline inlay_dtype script_dtype(const char *name, size_t bytes)
     return INLAY_UNDEFINED;
 }
 
-static inline void script_constant(struct wire *w, const char *name, char *text, uint32_t *state)
+static inline void script_constant(struct wire *wire, const char *name, char *text, uint32_t *state)
 {
     const inlay_dtype dtype = script_dtype(text, strcspn(text, "["));
     const bool ints = dtype != INLAY_FLOAT;
@@ -70,14 +70,14 @@ static inline void script_constant(struct wire *w, const char *name, char *text,
     float plant = 0;
     char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
     int64_t dims[INLAY_MAX_RANK], count = 1;
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     uint32_t rank;
 
     *values++ = '\0';
     rank = rig_dims(shape, dims);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    mw_tensor_head(w, name, (int)dtype, rank, dims);
+    mw_tensor_head(wire, name, (int)dtype, rank, dims);
     values = script_trim(values);
     if (*values == '@') {
         planted = strtoll(values + 1, &values, 10);
@@ -87,117 +87,118 @@ static inline void script_constant(struct wire *w, const char *name, char *text,
         const float drawn = 0.5f + (*values == '\0' ? script_random(state) : 0);
 
         if (dtype == INLAY_STRING) {
-            wire_bytes(w, 6, values, strcspn(values, ","));
+            wire_bytes(wire, 6, values, strcspn(values, ","));
             values += strcspn(values, ",");
         } else if (ints) {
-            wire_int(w,
+            wire_int(wire,
                      dtype == INLAY_INT64                             ? 7
                      : dtype == INLAY_UINT32 || dtype == INLAY_UINT64 ? 11
                                                                       : 5,
                      strtoll(values, &values, 10));
         } else {
-            wire_float(w, 4, i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values));
+            wire_float(wire, 4, i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values));
         }
         values += *values == ',';
     }
-    wire_end(w, t);
+    wire_end(wire, mark);
 }
 
-static inline void script_attr(struct wire *w, char *text)
+static inline void script_attr(struct wire *wire, char *text)
 {
     char *value = strchr(text, '=');
     int64_t list[16];
-    wire_mark a, t;
+    wire_mark mark, t;
     uint32_t n = 0;
 
     *value++ = '\0';
     if (*value == '\'') {
         char *more = NULL;
 
-        a = rig_attr_begin(w, text, 8);
+        mark = rig_attr_begin(wire, text, 8);
         for (char *s = strtok_r(value + 1, ",", &more); s != NULL; s = strtok_r(NULL, ",", &more))
-            wire_text(w, 9, s);
-        wire_end(w, a);
+            wire_text(wire, 9, s);
+        wire_end(wire, mark);
     } else if (*value == '#') {
         const bool is_float = strchr(value, '.') != NULL;
 
-        a = rig_attr_begin(w, text, 4);
-        t = wire_begin(w, 5);
-        mw_tensor_head(w, NULL, is_float ? INLAY_FLOAT : INLAY_INT64, 1, (const int64_t[]){ 1 });
+        mark = rig_attr_begin(wire, text, 4);
+        t = wire_begin(wire, 5);
+        mw_tensor_head(wire, NULL, is_float ? INLAY_FLOAT : INLAY_INT64, 1, (const int64_t[]){ 1 });
         if (is_float)
-            wire_float(w, 4, strtof(value + 1, NULL));
+            wire_float(wire, 4, strtof(value + 1, NULL));
         else
-            wire_int(w, 7, strtoll(value + 1, NULL, 10));
-        wire_end(w, t);
-        wire_end(w, a);
+            wire_int(wire, 7, strtoll(value + 1, NULL, 10));
+        wire_end(wire, t);
+        wire_end(wire, mark);
     } else if (strchr(value, ',') != NULL && strchr(value, '.') != NULL) {
-        a = rig_attr_begin(w, text, 6);
+        mark = rig_attr_begin(wire, text, 6);
         for (; *value != '\0'; value += *value == ',')
-            wire_float(w, 7, strtof(value, &value));
-        wire_end(w, a);
+            wire_float(wire, 7, strtof(value, &value));
+        wire_end(wire, mark);
     } else if (isalpha((unsigned char)*value)) {
-        a = rig_attr_begin(w, text, 3);
-        wire_text(w, 4, value);
-        wire_end(w, a);
+        mark = rig_attr_begin(wire, text, 3);
+        wire_text(wire, 4, value);
+        wire_end(wire, mark);
     } else if (strchr(value, ',') != NULL) {
         for (; *value != '\0'; value += *value == ',')
             list[n++] = strtoll(value, &value, 10);
-        rig_attr_ints(w, text, n, list);
+        rig_attr_ints(wire, text, n, list);
     } else if (strchr(value, '.') != NULL) {
-        a = rig_attr_begin(w, text, 1);
-        wire_float(w, 2, strtof(value, NULL));
-        wire_end(w, a);
+        mark = rig_attr_begin(wire, text, 1);
+        wire_float(wire, 2, strtof(value, NULL));
+        wire_end(wire, mark);
     } else {
-        rig_attr_int(w, text, strtoll(value, NULL, 10));
+        rig_attr_int(wire, text, strtoll(value, NULL, 10));
     }
 }
 
 /* "then:Op(inputs)" */
-static inline void script_branch(struct wire *w, char *text, const char *output)
+static inline void script_branch(struct wire *wire, char *text, const char *output)
 {
     char *op = strchr(text, ':') + 1, *inputs = strchr(op, '('), name[24], inner[40];
-    mw_body b;
+    mw_body body;
 
     *inputs++ = '\0';
     *strchr(inputs, ')') = '\0';
     op[-1] = '\0';
     (void)snprintf(name, sizeof name, "%s_branch", text);
     (void)snprintf(inner, sizeof inner, "%s_%s", output, text);
-    b = mw_body_begin(w, name, name);
-    mw_node(w, op, inputs, inner);
-    mw_value(w, MW_OUTPUT, inner, RIG_FLOAT, NULL);
-    mw_body_end(w, b);
+    body = mw_body_begin(wire, name, name);
+    mw_node(wire, op, inputs, inner);
+    mw_value(wire, MW_OUTPUT, inner, RIG_FLOAT, NULL);
+    mw_body_end(wire, body);
 }
 
-static inline void script_node(struct wire *w, char *outputs, char *text)
+static inline void script_node(struct wire *wire, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
     bool contributed, training;
-    wire_mark n;
+    wire_mark mark;
 
     *inputs++ = '\0';
     *attrs++ = '\0';
     text = script_trim(text);
     contributed = strncmp(text, "ms.", 3) == 0;
     training = strncmp(text, "tr.", 3) == 0;
-    n = mw_node_begin(w, contributed || training ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
+    mark =
+        mw_node_begin(wire, contributed || training ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
     if (contributed)
-        wire_text(w, 7, "com.microsoft");
+        wire_text(wire, 7, "com.microsoft");
     if (training)
-        wire_text(w, 7, "ai.onnx.preview.training");
+        wire_text(wire, 7, "ai.onnx.preview.training");
     for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
         if (strchr(a, ':') != NULL)
-            script_branch(w, a, outputs);
+            script_branch(wire, a, outputs);
         else
-            script_attr(w, a);
-    wire_end(w, n);
+            script_attr(wire, a);
+    wire_end(wire, mark);
 }
 
 /* Writes the model. */
-static inline void script_model(struct wire *w, const char *script, int64_t opset)
+static inline void script_model(struct wire *wire, const char *script, int64_t opset)
 {
     char *copy = strdup(script), *next = NULL, *at;
-    wire_mark g = mw_begin(w, 8, opset);
+    wire_mark mark = mw_begin(wire, 8, opset);
     inlay_dtype dtype;
     uint32_t state = 7;
 
@@ -206,7 +207,7 @@ static inline void script_model(struct wire *w, const char *script, int64_t opse
         if (strncmp(line, "->", 2) == 0 || strncmp(line, "=>", 2) == 0) {
             char *more = NULL;
             for (char *o = strtok_r(line + 2, ", ", &more); o != NULL; o = strtok_r(NULL, ", ", &more))
-                mw_value(w, MW_OUTPUT, o, *line == '-' ? RIG_FLOAT : 0, NULL);
+                mw_value(wire, MW_OUTPUT, o, *line == '-' ? RIG_FLOAT : 0, NULL);
         } else if ((at = strstr(line, " : ")) != NULL) {
             *at = '\0';
             at = script_trim(at + 3);
@@ -216,57 +217,57 @@ static inline void script_model(struct wire *w, const char *script, int64_t opse
                 at += strcspn(at, " ");
             }
             at = script_squeeze(at);
-            mw_value(w, MW_INPUT, line, (int)dtype, strcmp(at, "-") == 0 ? "" : at);
+            mw_value(wire, MW_INPUT, line, (int)dtype, strcmp(at, "-") == 0 ? "" : at);
         } else if ((at = strstr(line, " = ")) != NULL) {
             *at = '\0';
             at = script_trim(at + 3);
             if (at[strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789")] == '[')
-                script_constant(w, line, at, &state);
+                script_constant(wire, line, at, &state);
             else
-                script_node(w, line, at);
+                script_node(wire, line, at);
         }
     }
-    wire_end(w, g);
+    wire_end(wire, mark);
     if (strstr(script, "ms.") != NULL)
-        mw_opset(w, 8, "com.microsoft", 1);
+        mw_opset(wire, 8, "com.microsoft", 1);
     if (strstr(script, "tr.") != NULL)
-        mw_opset(w, 8, "ai.onnx.preview.training", 1);
+        mw_opset(wire, 8, "ai.onnx.preview.training", 1);
     free(copy);
 }
 
 /* Random floats for every input, sizes that are not known are `unknown`; so great a share of them (0 to 1) NaN,
  * infinities, zeros of both signs, ones. */
-static inline void script_feed_sized(struct rig *r, int64_t unknown, uint32_t seed, float share)
+static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint32_t seed, float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
 
-    for (uint32_t i = 0; i < inlay_session_input_count(r->session); i++) {
+    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         int64_t dims[INLAY_MAX_RANK];
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        (void)inlay_session_input(r->session, i, &info);
+        (void)inlay_session_input(rig->session, i, &info);
         for (uint32_t d = 0; d < info.rank; d++)
             dims[d] = info.dims[d] < 0 ? unknown : info.dims[d];
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
-        for (int64_t k = 0; k < inlay_value_count(v); k++) {
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
+        for (int64_t k = 0; k < inlay_value_count(value); k++) {
             float x = 6 * script_random(&seed) - 3;
 
             if (share > 0 && script_random(&seed) < share)
                 x = odd[(int)(script_random(&seed) * 7)];
-            ((float *)inlay_value_data(v))[k] = x;
+            ((float *)inlay_value_data(value))[k] = x;
         }
-        rig_bind(r, i, v);
+        rig_bind(rig, i, value);
     }
 }
 
-static inline void script_feed_odd(struct rig *r, uint32_t seed, float share)
+static inline void script_feed_odd(struct rig *rig, uint32_t seed, float share)
 {
-    script_feed_sized(r, 3, seed, share);
+    script_feed_sized(rig, 3, seed, share);
 }
 
-static inline void script_feed(struct rig *r, uint32_t seed)
+static inline void script_feed(struct rig *rig, uint32_t seed)
 {
-    script_feed_odd(r, seed, 0);
+    script_feed_odd(rig, seed, 0);
 }
 #endif

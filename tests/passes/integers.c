@@ -10,11 +10,11 @@ static bool one_group(const kit_node *node, kit_refusal *why)
 
 static bool few_terms(const kit_node *node, kit_refusal *why)
 {
-    const inlay_value_info *b = kit_input(node, 1);
+    const inlay_value_info *info = kit_input(node, 1);
 
     if (kit_output_dtype(node, 0) != INLAY_INT32 || kit_output(node, 0)->rank != kit_input(node, 0)->rank)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an output of another type");
-    return (b->rank == 2 && b->dims[0].value <= 16) || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "many terms");
+    return (info->rank == 2 && info->dims[0].value <= 16) || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "many terms");
 }
 
 static bool bytes(const kit_node *node, kit_refusal *why)

@@ -12,12 +12,12 @@
 static inlay_provider good, narrow;
 static inlay_plugin self;
 
-static bool is_listed(const inlay_node_info *n, const char *variable)
+static bool is_listed(const inlay_node_info *node, const char *variable)
 {
     const char *ops = getenv(variable);
     char word[96];
 
-    (void)snprintf(word, sizeof word, " %s ", n->op_type.data);
+    (void)snprintf(word, sizeof word, " %s ", node->op_type.data);
     return ops != NULL && strstr(ops, word) != NULL;
 }
 

@@ -17,24 +17,24 @@ struct row {
     int64_t opset;   /* 0 = 17 */
 };
 
-static inline void list_ops(const struct graph *g, char *text, size_t bytes)
+static inline void list_ops(const struct graph *graph, char *text, size_t bytes)
 {
     text[0] = '\0';
-    for (uint32_t i = 0; i < g->node_count; i++) {
+    for (uint32_t i = 0; i < graph->node_count; i++) {
         size_t used = strlen(text);
-        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", g->nodes[i]->info.op_type.data);
+        (void)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", graph->nodes[i]->info.op_type.data);
     }
 }
 
-static inline struct rig open_row(const struct row *r, const char *const *options)
+static inline struct rig open_row(const struct row *row, const char *const *options)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
-    return rig_open(&w, options);
+    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    return rig_open(&wire, options);
 }
 
-static inline void expect_equal(const struct row *r, inlay_value *got, inlay_value *want)
+static inline void expect_equal(const struct row *row, inlay_value *got, inlay_value *want)
 {
     const float *a = inlay_value_data(got), *b = inlay_value_data(want);
 
@@ -44,7 +44,7 @@ static inline void expect_equal(const struct row *r, inlay_value *got, inlay_val
     for (int64_t i = 0; i < inlay_value_count(got); i++) {
         bool same = (isnan(a[i]) && isnan(b[i])) || a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i]));
         if (!same)
-            fail_msg("%s: element %lld is %g with the optimiser and %g without", r->name, (long long)i, (double)a[i],
+            fail_msg("%s: element %lld is %g with the optimiser and %g without", row->name, (long long)i, (double)a[i],
                      (double)b[i]);
     }
 }
@@ -54,37 +54,37 @@ static inline void expect_equal(const struct row *r, inlay_value *got, inlay_val
 enum { ROWS_MOST_PASSES = 128 };
 static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] it has rewritten something */
 
-static inline void rows_note(void *ctx, const char *pass, int64_t number, const struct graph *g, const graph_node *n,
-                             const char *text)
+static inline void rows_note(void *ctx, const char *pass, int64_t number, const struct graph *graph,
+                             const graph_node *node, const char *text)
 {
     const char *name;
     uint32_t level;
 
-    (void)ctx, (void)number, (void)g, (void)n, (void)text;
+    (void)ctx, (void)number, (void)graph, (void)node, (void)text;
     for (uint32_t i = 0; i < ROWS_MOST_PASSES && (name = pass_name(i, &level)) != NULL; i++)
         rows_seen[i] = rows_seen[i] || strcmp(name, pass) == 0;
 }
 
 /* Optimises the row's graph once more, and remembers which passes did something. */
-static inline void rows_follow(const struct row *r, const char *const *options)
+static inline void rows_follow(const struct row *row, const char *const *options)
 {
     const session_watch watch = { .note = rows_note };
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     session_source source = { .fd = -1 };
     inlay_options *o = NULL;
-    inlay_session *s = NULL;
+    inlay_session *session = NULL;
 
-    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
-    source.data = w.bytes;
-    source.bytes = w.count;
+    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    source.data = wire.bytes;
+    source.bytes = wire.count;
     assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
     assert_int_equal(inlay_options_set(o, "providers", "reference", NULL), INLAY_OK);
     for (; options != NULL && options[0] != NULL; options += 2)
         assert_int_equal(inlay_options_set(o, options[0], options[1], NULL), INLAY_OK);
-    assert_int_equal(session_prepare(&source, o, &watch, &s, NULL), INLAY_OK);
-    inlay_session_destroy(s);
+    assert_int_equal(session_prepare(&source, o, &watch, &session, NULL), INLAY_OK);
+    inlay_session_destroy(session);
     inlay_options_destroy(o);
-    wire_deinit(&w);
+    wire_deinit(&wire);
 }
 
 /* Every pass of the levels must have rewritten something in the rows so far, but those that are tested elsewhere: their
@@ -103,82 +103,82 @@ static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const c
     }
 }
 
-/* Appends the operators of g and its bodies, a space behind each. */
-static inline void add_ops(const struct graph *g, char *text, size_t bytes)
+/* Appends the operators of graph and its bodies, a space behind each. */
+static inline void add_ops(const struct graph *graph, char *text, size_t bytes)
 {
-    for (uint32_t i = 0; i < g->node_count; i++) {
+    for (uint32_t i = 0; i < graph->node_count; i++) {
         size_t used = strlen(text);
 
-        (void)snprintf(text + used, bytes - used, "%s ", g->nodes[i]->info.op_type.data);
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            add_ops(g->nodes[i]->bodies[b].graph, text, bytes);
+        (void)snprintf(text + used, bytes - used, "%s ", graph->nodes[i]->info.op_type.data);
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            add_ops(graph->nodes[i]->bodies[b].graph, text, bytes);
     }
 }
 
 /* What passes made is in the list that the manual has, or the file has it, too. */
-static inline void check_made(const struct row *r, const struct graph *g, const char *listed)
+static inline void check_made(const struct row *row, const struct graph *graph, const char *listed)
 {
     char word[96];
 
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        (void)snprintf(word, sizeof word, " %s ", g->nodes[i]->info.op_type.data);
-        if (graph_made_since(g->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
-            fail_msg("%s: pass %s made%swhich is not in graph/made_ops.def", r->name, g->nodes[i]->made_by, word);
-        for (uint32_t b = 0; b < g->nodes[i]->body_count; b++)
-            check_made(r, g->nodes[i]->bodies[b].graph, listed);
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        (void)snprintf(word, sizeof word, " %s ", graph->nodes[i]->info.op_type.data);
+        if (graph_made_since(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
+            fail_msg("%s: pass %s made%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by, word);
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            check_made(row, graph->nodes[i]->bodies[b].graph, listed);
     }
 }
 
 /* A provider that has the operators of the file and no others runs it at every level: whatever passes made of them. */
-static inline void check_narrow(const struct row *r, struct rig *plain, const struct rig *best,
+static inline void check_narrow(const struct row *row, struct rig *plain, const struct rig *best,
                                 const char *const *options)
 {
 #if defined(NARROW_DIR)
     static char listed[8192];
     const char *all[24] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "", "providers", "narrow" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     struct rig narrow;
 
     for (uint32_t i = 0; options != NULL && options[i] != NULL && i < 15; i++)
         all[8 + i] = options[i];
     (void)snprintf(listed, sizeof listed, " ");
     add_ops(plain->session->model->main, listed, sizeof listed);
-    check_made(r, best->session->model->main, listed);
+    check_made(row, best->session->model->main, listed);
     assert_int_equal(setenv("NARROW_OPS", listed, 1), 0);
-    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
-    if (rig_try_open(&w, all, &narrow, &diag) != INLAY_OK)
-        fail_msg("%s: on a provider of%s: %s", r->name, listed, diag.text);
+    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    if (rig_try_open(&wire, all, &narrow, &diag) != INLAY_OK)
+        fail_msg("%s: on a provider of%s: %s", row->name, listed, diag.text);
     for (uint32_t seed = 1; seed < 3; seed++) {
         script_feed(plain, seed);
         script_feed(&narrow, seed);
         rig_run(plain);
         rig_run(&narrow);
         for (uint32_t i = 0; i < inlay_session_output_count(plain->session); i++)
-            expect_equal(r, inlay_context_output(narrow.context, i), inlay_context_output(plain->context, i));
+            expect_equal(row, inlay_context_output(narrow.context, i), inlay_context_output(plain->context, i));
     }
     rig_close(&narrow);
 #else
-    (void)r, (void)plain, (void)best, (void)options;
+    (void)row, (void)plain, (void)best, (void)options;
 #endif
 }
 
 /* The passes alone, with the first allocation failing, then the second, and so on: each time a status. Of long scripts
  * that would take a minute. ROWS_STARVE: the step; more than 1 with sanitizers, which are slow. */
-static inline void check_starved(const struct row *r)
+static inline void check_starved(const struct row *row)
 {
 #if defined(ROWS_STARVE)
-    bool failed = strlen(r->script) < 4096;
-    struct wire w = { 0 };
+    bool failed = strlen(row->script) < 4096;
+    struct wire wire = { 0 };
 
-    script_model(&w, r->script, r->opset == 0 ? 17 : r->opset);
+    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
     for (uint64_t n = 0; failed; n += ROWS_STARVE) {
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model = NULL;
         pass_ctx passes = { .rewrite_limit = -1, .diag = &diag };
         inlay_status status;
 
-        assert_int_equal(model_load_bytes(w.bytes, w.count, NULL, &model, &diag), INLAY_OK);
+        assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);
         assert_int_equal(graph_bind(model, NULL, &diag), INLAY_OK);
         assert_int_equal(graph_infer(model, &diag), INLAY_OK);
         passes.model = model;
@@ -186,25 +186,25 @@ static inline void check_starved(const struct row *r)
         status = passes_run(&passes, 3);
         failed = failing_alloc_disarm();
         if (status != INLAY_OK && (!failed || status != INLAY_OUT_OF_MEMORY))
-            fail_msg("%s: without allocation %d: %s", r->name, (int)n, diag.text);
+            fail_msg("%s: without allocation %d: %s", row->name, (int)n, diag.text);
         graph_model_destroy(model);
     }
-    wire_deinit(&w);
+    wire_deinit(&wire);
 #else
-    (void)r;
+    (void)row;
 #endif
 }
 
 /* options: of the optimised session. */
-static inline void check_row_with(const struct row *r, const char *const *options)
+static inline void check_row_with(const struct row *row, const char *const *options)
 {
-    struct rig plain = open_row(r, (const char *const[]){ "level", "0", NULL }), best = open_row(r, options);
+    struct rig plain = open_row(row, (const char *const[]){ "level", "0", NULL }), best = open_row(row, options);
     static char ops[8192];
 
-    rows_follow(r, options);
+    rows_follow(row, options);
     list_ops(best.session->model->main, ops, sizeof ops);
-    if (r->ops != NULL && strcmp(ops, r->ops) != 0)
-        fail_msg("%s: left are '%s', expected '%s'", r->name, ops, r->ops);
+    if (row->ops != NULL && strcmp(ops, row->ops) != 0)
+        fail_msg("%s: left are '%s', expected '%s'", row->name, ops, row->ops);
     for (uint32_t seed = 1; seed < 4; seed++) {
         script_feed(&plain, seed);
         script_feed(&best, seed);
@@ -212,17 +212,17 @@ static inline void check_row_with(const struct row *r, const char *const *option
         rig_run(&best);
         assert_int_equal(inlay_session_output_count(plain.session), inlay_session_output_count(best.session));
         for (uint32_t i = 0; i < inlay_session_output_count(plain.session); i++)
-            expect_equal(r, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
+            expect_equal(row, inlay_context_output(best.context, i), inlay_context_output(plain.context, i));
     }
-    check_narrow(r, &plain, &best, options);
-    check_starved(r);
+    check_narrow(row, &plain, &best, options);
+    check_starved(row);
     rig_close(&plain);
     rig_close(&best);
 }
 
-static inline void check_row(const struct row *r)
+static inline void check_row(const struct row *row)
 {
-    check_row_with(r, (const char *const[]){ "level", "99", NULL });
+    check_row_with(row, (const char *const[]){ "level", "99", NULL });
 }
 
 static inline void check_rows(const struct row *rows, size_t count)

@@ -5,21 +5,21 @@
 
 static struct rig open_with(const char *script, const char *tap)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    return rig_open(&w,
+    script_model(&wire, script, 17);
+    return rig_open(&wire,
                     (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap, NULL });
 }
 
 /* Regions of several nodes. */
-static uint32_t count_chains(const struct rig *r)
+static uint32_t count_chains(const struct rig *rig)
 {
-    const struct partition *p = &r->session->main->parts;
+    const struct partition *partition = &rig->session->main->parts;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < p->region_count; i++)
-        n += p->regions[i].node_count > 1;
+    for (uint32_t i = 0; i < partition->region_count; i++)
+        n += partition->regions[i].node_count > 1;
     return n;
 }
 
@@ -81,8 +81,8 @@ static void random_trees(void **state)
         char script[4096] = "x : 3,4,70\n", line[128];
         int nodes = 2 + (int)(script_random(&seed) * 12), last = 0;
 
-        for (int s = 0; s < 6; s++) {
-            (void)snprintf(line, sizeof line, "i%d : %s\n", s, shapes[s]);
+        for (int shape = 0; shape < 6; shape++) {
+            (void)snprintf(line, sizeof line, "i%d : %s\n", shape, shapes[shape]);
             (void)strcat(script, line);
         }
         for (int n = 1; n <= nodes; n++, last++) {

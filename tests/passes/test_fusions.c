@@ -165,20 +165,20 @@ struct careless {
 
 static const struct careless *mistake;
 
-static inlay_status replace_carelessly(struct rewrite *w, graph_node *n)
+static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t x = rw_input(w, n, 0);
-    graph_node *fresh = pass_is_op(n, "Neg") ? rw_make(w, mistake->op, 13, n, &x, 1, 1) : NULL;
+    uint32_t x = rw_input(rewrite, node, 0);
+    graph_node *fresh = pass_is_op(node, "Neg") ? rw_make(rewrite, mistake->op, 13, node, &x, 1, 1) : NULL;
     bool done;
 
     if (fresh == NULL)
         return INLAY_OK;
     if (mistake->attr != NULL)
-        assert_int_equal(graph_set_attr_int(w->g, fresh, mistake->attr, mistake->value), INLAY_OK);
+        assert_int_equal(graph_set_attr_int(rewrite->g, fresh, mistake->attr, mistake->value), INLAY_OK);
     if (!mistake->forwards)
-        return rw_replace(w, n, fresh);
-    assert_int_equal(rw_insert(w, fresh, INLAY_FLOAT), INLAY_OK);
-    return rw_forward(w, n->info.outputs[0], fresh->info.outputs[0], &done);
+        return rw_replace(rewrite, node, fresh);
+    assert_int_equal(rw_insert(rewrite, fresh, INLAY_FLOAT), INLAY_OK);
+    return rw_forward(rewrite, node->info.outputs[0], fresh->info.outputs[0], &done);
 }
 
 static void careless_passes(void **state)
@@ -192,9 +192,9 @@ static void careless_passes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct rig r = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
+        struct rig rig = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
         inlay_diag diag = INLAY_DIAG_INIT;
-        pass_ctx ctx = { .model = r.session->model, .rewrite_limit = -1, .pass = "careless", .diag = &diag };
+        pass_ctx ctx = { .model = rig.session->model, .rewrite_limit = -1, .pass = "careless", .diag = &diag };
         bool changed = false;
         char ops[128];
 
@@ -204,7 +204,7 @@ static void careless_passes(void **state)
         assert_false(changed);
         list_ops(ctx.model->main, ops, sizeof ops);
         assert_string_equal(ops, "Neg Relu");
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -490,10 +490,10 @@ static void levels_have_the_same_bits(void **state)
 
     (void)state;
     for (uint32_t k = 0; k < 2 * 3; k++) {
-        const struct row *r = &rows[k / 3];
-        struct rig plain = open_row(r, (const char *const[]){ "level", "0", "providers", "reference", NULL });
+        const struct row *row = &rows[k / 3];
+        struct rig plain = open_row(row, (const char *const[]){ "level", "0", "providers", "reference", NULL });
         struct rig best =
-            open_row(r, (const char *const[]){ "level", levels[1 + k % 3], "providers", "reference", NULL });
+            open_row(row, (const char *const[]){ "level", levels[1 + k % 3], "providers", "reference", NULL });
 
         for (uint32_t seed = 1; seed < 40; seed++) {
             script_feed_sized(&plain, 11, seed, 0);

@@ -109,11 +109,12 @@ static const struct row rows[] = {
     { "nothing to do with b", "a : 3\nb : 2,2\nY = Exp(a)", 0 },
 };
 
-static uint32_t inputs_of(const struct row *r, char names[MOST_INPUTS * 2])
+static uint32_t inputs_of(const struct row *row, char names[MOST_INPUTS * 2])
 {
     uint32_t count = 0;
 
-    for (const char *line = r->script; line != NULL; line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL)
+    for (const char *line = row->script; line != NULL;
+         line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL)
         if (strncmp(line + 1, " : ", 3) == 0) {
             if (count > 0)
                 names[2 * count - 1] = ',';
@@ -124,75 +125,75 @@ static uint32_t inputs_of(const struct row *r, char names[MOST_INPUTS * 2])
     return count;
 }
 
-static void feed(struct rig *r, uint32_t input, uint32_t seed, int64_t moved, float by)
+static void feed(struct rig *rig, uint32_t input, uint32_t seed, int64_t moved, float by)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    (void)inlay_session_input(r->session, input, &info);
+    (void)inlay_session_input(rig->session, input, &info);
     for (uint32_t d = 0; d < info.rank; d++)
         dims[d] = info.dims[d] < 0 ? 3 : info.dims[d];
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &v, NULL), INLAY_OK);
-    for (int64_t k = 0; k < inlay_value_count(v); k++)
-        ((float *)inlay_value_data(v))[k] = 0.5f + script_random(&seed) + (k == moved ? by : 0);
-    rig_bind(r, input, v);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t k = 0; k < inlay_value_count(value); k++)
+        ((float *)inlay_value_data(value))[k] = 0.5f + script_random(&seed) + (k == moved ? by : 0);
+    rig_bind(rig, input, value);
 }
 
-static double total(struct rig *r)
+static double total(struct rig *rig)
 {
-    const inlay_value *y;
+    const inlay_value *value;
     double sum = 0;
 
-    rig_run(r);
-    y = inlay_context_output(r->context, 0);
-    for (int64_t i = 0; i < inlay_value_count(y); i++)
-        sum += (double)((const float *)inlay_value_data(y))[i];
+    rig_run(rig);
+    value = inlay_context_output(rig->context, 0);
+    for (int64_t i = 0; i < inlay_value_count(value); i++)
+        sum += (double)((const float *)inlay_value_data(value))[i];
     return sum;
 }
 
-static void check_row(const struct row *r, const char *level)
+static void check_row(const struct row *row, const char *level)
 {
     const char *options[] = { "providers", "reference", "level", level, NULL };
     const float step = 1.0f / 256;
     char names[MOST_INPUTS * 2 + 1], derived[4 * MOST_INPUTS + 1] = "", script[2000];
-    const uint32_t count = inputs_of(r, names);
-    struct wire w = { 0 };
-    struct rig x;
+    const uint32_t count = inputs_of(row, names);
+    struct wire wire = { 0 };
+    struct rig rig;
 
     for (uint32_t i = 0; i < count; i++)
         (void)snprintf(derived + strlen(derived), sizeof derived - strlen(derived), "%sd%c", i > 0 ? ", " : "",
                        names[2 * i]);
-    (void)snprintf(script, sizeof script, "%s\n%s = tr.Gradient(%s) xs='%s y=Y\n-> Y, %s", r->script, derived, names,
+    (void)snprintf(script, sizeof script, "%s\n%s = tr.Gradient(%s) xs='%s y=Y\n-> Y, %s", row->script, derived, names,
                    names, derived);
-    script_model(&w, script, r->opset == 0 ? 17 : r->opset);
-    x = rig_open(&w, options);
+    script_model(&wire, script, row->opset == 0 ? 17 : row->opset);
+    rig = rig_open(&wire, options);
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *slope;
         float got[64];
         int64_t elements;
 
         for (uint32_t k = 0; k < count; k++)
-            feed(&x, k, 11 + k * 2654435761u, -1, 0);
-        rig_run(&x);
-        slope = inlay_context_output(x.context, 1 + i);
+            feed(&rig, k, 11 + k * 2654435761u, -1, 0);
+        rig_run(&rig);
+        slope = inlay_context_output(rig.context, 1 + i);
         elements = inlay_value_count(slope);
         assert_in_range(elements, 1, 64);
         memcpy(got, inlay_value_data(slope), (size_t)elements * sizeof *got);
         for (int64_t k = 0; k < elements; k += 1 + elements / PICKED) {
             double up, down, want;
 
-            feed(&x, i, 11 + i * 2654435761u, k, step);
-            up = total(&x);
-            feed(&x, i, 11 + i * 2654435761u, k, -step);
-            down = total(&x);
+            feed(&rig, i, 11 + i * 2654435761u, k, step);
+            up = total(&rig);
+            feed(&rig, i, 11 + i * 2654435761u, k, -step);
+            down = total(&rig);
             want = (up - down) / (2 * (double)step);
             if (!(fabs((double)got[k] - want) <= 4e-3 * (1 + fabs(want))))
-                fail_msg("%s, level %s: the derivative by element %lld of input %u is %g; by differences %g", r->name,
+                fail_msg("%s, level %s: the derivative by element %lld of input %u is %g; by differences %g", row->name,
                          level, (long long)k, i, (double)got[k], want);
         }
     }
-    rig_close(&x);
+    rig_close(&rig);
 }
 
 static void finite_differences(void **state)
@@ -211,17 +212,17 @@ static void expect_one(const char *script, float a, float b, float want)
 
     for (uint32_t i = 0; i < 2; i++) {
         const char *options[] = { "providers", "reference", "level", levels[i], NULL };
-        struct wire w = { 0 };
-        struct rig r;
+        struct wire wire = { 0 };
+        struct rig rig;
 
-        script_model(&w, script, 17);
-        r = rig_open(&w, options);
-        rig_floats(&r, 0, "", &a);
-        if (inlay_session_input_count(r.session) > 1)
-            rig_floats(&r, 1, "", &b);
-        rig_run(&r);
-        rig_expect_floats(&r, 0, "", &want);
-        rig_close(&r);
+        script_model(&wire, script, 17);
+        rig = rig_open(&wire, options);
+        rig_floats(&rig, 0, "", &a);
+        if (inlay_session_input_count(rig.session) > 1)
+            rig_floats(&rig, 1, "", &b);
+        rig_run(&rig);
+        rig_expect_floats(&rig, 0, "", &want);
+        rig_close(&rig);
     }
 }
 
@@ -241,14 +242,15 @@ static void meanings(void **state)
 static void refused(const char *script, inlay_status want, const char *says)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_session *s = NULL;
-    struct wire w = { 0 };
+    inlay_session *session = NULL;
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    if (inlay_session_create_from_bytes(w.bytes, w.count, NULL, &s, &diag) != want || strstr(diag.text, says) == NULL)
+    script_model(&wire, script, 17);
+    if (inlay_session_create_from_bytes(wire.bytes, wire.count, NULL, &session, &diag) != want ||
+        strstr(diag.text, says) == NULL)
         fail_msg("%s\n%d: %s", script, diag.code, diag.text);
-    inlay_session_destroy(s);
-    wire_deinit(&w);
+    inlay_session_destroy(session);
+    wire_deinit(&wire);
 }
 
 /* libinlay.so sets nothing. */

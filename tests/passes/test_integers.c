@@ -15,14 +15,14 @@
 
 static void expect_ops_of(int64_t opset, const char *script, const char *const *options, const char *want)
 {
-    const struct row r = { want, script, want, opset };
-    struct rig g = open_row(&r, options);
+    const struct row row = { want, script, want, opset };
+    struct rig rig = open_row(&row, options);
     char ops[512];
 
-    list_ops(g.session->model->main, ops, sizeof ops);
+    list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
         fail_msg("left are '%s', expected '%s'", ops, want);
-    rig_close(&g);
+    rig_close(&rig);
 }
 
 static void expect_ops(const char *script, const char *const *options, const char *want)
@@ -156,7 +156,7 @@ static void no_overflow(void **state)
     static const char script[] = "x : 2,300\nk = [] 300\nb = Mul(x, k)\nh = Cast(b) to=10\nt = Transpose(h)\n"
                                  "s = [] 0.0001\nsh = Cast(s) to=10\nm = MatMul(h, t)\nu = Mul(m, sh)\n"
                                  "y = Cast(u) to=1\n-> y";
-    const struct row r = { "halves", script, NULL, 0 };
+    const struct row row = { "halves", script, NULL, 0 };
     bool finite[2];
 
     (void)state;
@@ -165,14 +165,14 @@ static void no_overflow(void **state)
             "plugin_dirs",  INTEGERS_DIR, "providers", "integers,reference", i == 0 ? "no_pass" : NULL,
             "widen_halves", NULL
         };
-        struct rig g = open_row(&r, options);
-        const float *y;
+        struct rig rig = open_row(&row, options);
+        const float *output;
 
-        script_feed(&g, 3);
-        rig_run(&g);
-        y = inlay_value_data(inlay_context_output(g.context, 0));
-        finite[i] = isfinite(y[0]) && isfinite(y[3]);
-        rig_close(&g);
+        script_feed(&rig, 3);
+        rig_run(&rig);
+        output = inlay_value_data(inlay_context_output(rig.context, 0));
+        finite[i] = isfinite(output[0]) && isfinite(output[3]);
+        rig_close(&rig);
     }
     assert_false(finite[0]);
     assert_true(finite[1]);
@@ -192,24 +192,24 @@ static void no_overflow(void **state)
 static void expect_same_outputs(const char *ours, const char *spelled, const char *providers, const char *level)
 {
     const char *const options[] = { "providers", providers, "level", level, NULL };
-    struct rig r[2];
+    struct rig rig[2];
 
     for (int i = 0; i < 2; i++) {
         const struct row one = { ours, i == 0 ? ours : spelled, NULL, 0 };
 
-        r[i] = open_row(&one, options);
-        script_feed(&r[i], 11);
-        rig_run(&r[i]);
+        rig[i] = open_row(&one, options);
+        script_feed(&rig[i], 11);
+        rig_run(&rig[i]);
     }
     {
-        inlay_value *got = inlay_context_output(r[0].context, 0), *want = inlay_context_output(r[1].context, 0);
+        inlay_value *got = inlay_context_output(rig[0].context, 0), *want = inlay_context_output(rig[1].context, 0);
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(got)) != 0)
             fail_msg("results differ at level %s from the functions spelled out, in\n%s", level, ours);
     }
-    rig_close(&r[0]);
-    rig_close(&r[1]);
+    rig_close(&rig[0]);
+    rig_close(&rig[1]);
 }
 
 static void contributed(void **state)

@@ -22,128 +22,129 @@ struct maker {
     bool exact;
 };
 
-static int pick(struct maker *m, int n)
+static int pick(struct maker *maker, int n)
 {
-    return (int)(script_random(&m->seed) * (float)n) % n;
+    return (int)(script_random(&maker->seed) * (float)n) % n;
 }
 
-static void put(struct maker *m, const char *format, ...)
+static void put(struct maker *maker, const char *format, ...)
 {
-    size_t used = strlen(m->script);
+    size_t used = strlen(maker->script);
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(m->script + used, sizeof m->script - used, format, args);
+    (void)vsnprintf(maker->script + used, sizeof maker->script - used, format, args);
     va_end(args);
 }
 
-static const struct shaped *any(struct maker *m)
+static const struct shaped *any(struct maker *maker)
 {
     /* Late ones more often, so that chains grow. */
-    int back = pick(m, m->count) * pick(m, m->count + 1) / (m->count + 1);
+    int back = pick(maker, maker->count) * pick(maker, maker->count + 1) / (maker->count + 1);
 
-    return &m->values[m->count - 1 - back];
+    return &maker->values[maker->count - 1 - back];
 }
 
-static int64_t elements(const struct shaped *v)
+static int64_t elements(const struct shaped *shaped)
 {
     int64_t n = 1;
 
-    for (int d = 0; d < v->rank; d++)
-        n *= v->dims[d];
+    for (int d = 0; d < shaped->rank; d++)
+        n *= shaped->dims[d];
     return n;
 }
 
 /* The value that the line being written makes. */
-static struct shaped *fresh(struct maker *m, int rank, const int *dims)
+static struct shaped *fresh(struct maker *maker, int rank, const int *dims)
 {
-    struct shaped *v = &m->values[m->count];
+    struct shaped *shaped = &maker->values[maker->count];
 
-    (void)snprintf(v->name, sizeof v->name, "v%d", m->count++);
-    v->rank = rank;
-    memcpy(v->dims, dims, (size_t)rank * sizeof *dims);
-    return v;
+    (void)snprintf(shaped->name, sizeof shaped->name, "v%d", maker->count++);
+    shaped->rank = rank;
+    memcpy(shaped->dims, dims, (size_t)rank * sizeof *dims);
+    return shaped;
 }
 
-static const char *ints(struct maker *m, int count, const int *list, char *name)
+static const char *ints(struct maker *maker, int count, const int *list, char *name)
 {
-    (void)sprintf(name, "k%d", m->constants++);
-    put(m, "%s = i[%d] ", name, count);
+    (void)sprintf(name, "k%d", maker->constants++);
+    put(maker, "%s = i[%d] ", name, count);
     for (int i = 0; i < count; i++)
-        put(m, "%s%d", i > 0 ? "," : "", list[i]);
-    put(m, "\n");
+        put(maker, "%s%d", i > 0 ? "," : "", list[i]);
+    put(maker, "\n");
     return name;
 }
 
-/* A constant that broadcasts to v: a number with a meaning, or random ones for some of its axes. */
-static const char *operand(struct maker *m, const struct shaped *v, char *name)
+/* A constant that broadcasts to shaped: a number with a meaning, or random ones for some of its axes. */
+static const char *operand(struct maker *maker, const struct shaped *shaped, char *name)
 {
     static const char *const numbers[] = { "0", "-0", "1", "-1", "2", "0.5", "3", "1e-5" };
-    int from = v->rank == 0 ? 0 : pick(m, v->rank + 1);
+    int from = shaped->rank == 0 ? 0 : pick(maker, shaped->rank + 1);
 
-    (void)sprintf(name, "k%d", m->constants++);
-    put(m, "%s = [", name);
-    if (pick(m, 2) == 0) {
-        bool one = v->rank > 0 && pick(m, 3) == 0;
+    (void)sprintf(name, "k%d", maker->constants++);
+    put(maker, "%s = [", name);
+    if (pick(maker, 2) == 0) {
+        bool one = shaped->rank > 0 && pick(maker, 3) == 0;
 
-        put(m, "%s] %s\n", one ? "1" : "", numbers[pick(m, 8)]);
+        put(maker, "%s] %s\n", one ? "1" : "", numbers[pick(maker, 8)]);
         return name;
     }
-    for (int d = from; d < v->rank; d++)
-        put(m, "%s%d", d > from ? "," : "", pick(m, 3) == 0 ? 1 : v->dims[d]);
-    put(m, from == v->rank ? "] 1.5\n" : "]\n");
+    for (int d = from; d < shaped->rank; d++)
+        put(maker, "%s%d", d > from ? "," : "", pick(maker, 3) == 0 ? 1 : shaped->dims[d]);
+    put(maker, from == shaped->rank ? "] 1.5\n" : "]\n");
     return name;
 }
 
-/* Another value of the same shape, or v. */
-static const struct shaped *alike(struct maker *m, const struct shaped *v)
+/* Another value of the same shape, or shaped. */
+static const struct shaped *alike(struct maker *maker, const struct shaped *shaped)
 {
     for (int tries = 0; tries < 12; tries++) {
-        const struct shaped *o = any(m);
+        const struct shaped *o = any(maker);
 
-        if (o->rank == v->rank && memcmp(o->dims, v->dims, (size_t)v->rank * sizeof *v->dims) == 0)
+        if (o->rank == shaped->rank && memcmp(o->dims, shaped->dims, (size_t)shaped->rank * sizeof *shaped->dims) == 0)
             return o;
     }
-    return v;
+    return shaped;
 }
 
 /* ------------------------------------------------------------------ operators */
 
-static void unary(struct maker *m, const struct shaped *x)
+static void unary(struct maker *maker, const struct shaped *shaped)
 {
     static const char *const exact[] = { "Neg",   "Abs",  "Relu",       "Identity", "Floor", "Sign",
                                          "Round", "Ceil", "Reciprocal", "Dropout",  "Neg",   "Relu" };
     static const char *const rough[] = { "Sigmoid", "Tanh", "Relu", "Neg", "Erf", "Softplus", "Identity", "Abs" };
-    const char *op = m->exact ? exact[pick(m, 12)] : rough[pick(m, 8)];
+    const char *op = maker->exact ? exact[pick(maker, 12)] : rough[pick(maker, 8)];
 
-    put(m, "%s = %s(%s)\n", fresh(m, x->rank, x->dims)->name, op, x->name);
+    put(maker, "%s = %s(%s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, shaped->name);
 }
 
-static void binary(struct maker *m, const struct shaped *x)
+static void binary(struct maker *maker, const struct shaped *shaped)
 {
     static const char *const exact[] = { "Add", "Sub", "Mul", "Div", "Max", "Min", "Pow" };
     char name[16];
-    const char *op = exact[pick(m, m->exact ? 7 : 3)], *other = pick(m, 3) > 0 ? operand(m, x, name) : NULL;
+    const char *op = exact[pick(maker, maker->exact ? 7 : 3)],
+               *other = pick(maker, 3) > 0 ? operand(maker, shaped, name) : NULL;
     bool pow = strcmp(op, "Pow") == 0;
 
     if (other == NULL)
-        other = pow ? operand(m, x, name) : alike(m, x)->name;
-    if (pick(m, 3) == 0 && !pow)
-        put(m, "%s = %s(%s, %s)\n", fresh(m, x->rank, x->dims)->name, op, other, x->name);
+        other = pow ? operand(maker, shaped, name) : alike(maker, shaped)->name;
+    if (pick(maker, 3) == 0 && !pow)
+        put(maker, "%s = %s(%s, %s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, other, shaped->name);
     else
-        put(m, "%s = %s(%s, %s)\n", fresh(m, x->rank, x->dims)->name, op, x->name, other);
+        put(maker, "%s = %s(%s, %s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, shaped->name, other);
 }
 
-static void cast(struct maker *m, const struct shaped *x)
+static void cast(struct maker *maker, const struct shaped *shaped)
 {
-    struct shaped *v = fresh(m, x->rank, x->dims);
+    struct shaped *v = fresh(maker, shaped->rank, shaped->dims);
 
-    put(m, "w%s = Cast(%s) to=11\n%s = Cast(w%s) to=1\n", v->name, x->name, v->name, v->name);
+    put(maker, "w%s = Cast(%s) to=11\n%s = Cast(w%s) to=1\n", v->name, shaped->name, v->name, v->name);
 }
 
-static void reshape(struct maker *m, const struct shaped *x)
+static void reshape(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES], rank = 1 + pick(m, MOST_AXES), left = (int)elements(x), asked[MOST_AXES];
+    int dims[MOST_AXES], rank = 1 + pick(maker, MOST_AXES), left = (int)elements(shaped), asked[MOST_AXES];
     char name[16];
 
     if (left == 0)
@@ -151,96 +152,96 @@ static void reshape(struct maker *m, const struct shaped *x)
     for (int d = 0; d < rank; d++) {
         dims[d] = d + 1 == rank ? left : 1;
         for (int f = 2; d + 1 < rank && f <= 6; f++)
-            if (left % f == 0 && pick(m, 2) == 0) {
+            if (left % f == 0 && pick(maker, 2) == 0) {
                 dims[d] = f;
                 left /= f;
                 break;
             }
         asked[d] = dims[d];
     }
-    if (pick(m, 2) == 0)
-        asked[pick(m, rank)] = -1;
-    ints(m, rank, asked, name);
-    put(m, "%s = Reshape(%s, %s)\n", fresh(m, rank, dims)->name, x->name, name);
+    if (pick(maker, 2) == 0)
+        asked[pick(maker, rank)] = -1;
+    ints(maker, rank, asked, name);
+    put(maker, "%s = Reshape(%s, %s)\n", fresh(maker, rank, dims)->name, shaped->name, name);
 }
 
 /* Reshape to its own shape with the first axis computed, as exporters write it. */
-static void computed_reshape(struct maker *m, const struct shaped *x)
+static void computed_reshape(struct maker *maker, const struct shaped *shaped)
 {
     int dims[2];
     char k[3][16];
 
-    if (x->rank < 1 || elements(x) == 0)
+    if (shaped->rank < 1 || elements(shaped) == 0)
         return;
-    dims[0] = x->dims[0];
-    dims[1] = (int)elements(x) / x->dims[0];
-    ints(m, 1, (int[]){ 0 }, k[0]);
-    ints(m, 1, (int[]){ 0 }, k[1]);
-    ints(m, 1, (int[]){ -1 }, k[2]);
-    put(m, "s%d = Shape(%s)\ng%d = Gather(s%d, %s)\nc%d = Concat(g%d, %s) axis=0\n", m->constants, x->name,
-        m->constants, m->constants, k[0], m->constants, m->constants, k[2]);
-    put(m, "%s = Reshape(%s, c%d)\n", fresh(m, 2, dims)->name, x->name, m->constants++);
+    dims[0] = shaped->dims[0];
+    dims[1] = (int)elements(shaped) / shaped->dims[0];
+    ints(maker, 1, (int[]){ 0 }, k[0]);
+    ints(maker, 1, (int[]){ 0 }, k[1]);
+    ints(maker, 1, (int[]){ -1 }, k[2]);
+    put(maker, "s%d = Shape(%s)\ng%d = Gather(s%d, %s)\nc%d = Concat(g%d, %s) axis=0\n", maker->constants, shaped->name,
+        maker->constants, maker->constants, k[0], maker->constants, maker->constants, k[2]);
+    put(maker, "%s = Reshape(%s, c%d)\n", fresh(maker, 2, dims)->name, shaped->name, maker->constants++);
 }
 
-static void squeeze(struct maker *m, const struct shaped *x)
+static void squeeze(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES + 1], at = pick(m, x->rank + 1), n = 0;
+    int dims[MOST_AXES + 1], at = pick(maker, shaped->rank + 1), n = 0;
     char name[16];
 
-    if (x->rank < MOST_AXES && pick(m, 2) == 0) {
-        for (int d = 0; d <= x->rank; d++)
-            dims[d] = d == at ? 1 : x->dims[n++];
-        ints(m, 1, &at, name);
-        put(m, "%s = Unsqueeze(%s, %s)\n", fresh(m, x->rank + 1, dims)->name, x->name, name);
+    if (shaped->rank < MOST_AXES && pick(maker, 2) == 0) {
+        for (int d = 0; d <= shaped->rank; d++)
+            dims[d] = d == at ? 1 : shaped->dims[n++];
+        ints(maker, 1, &at, name);
+        put(maker, "%s = Unsqueeze(%s, %s)\n", fresh(maker, shaped->rank + 1, dims)->name, shaped->name, name);
         return;
     }
-    for (at = 0; at < x->rank && x->dims[at] != 1; at++)
+    for (at = 0; at < shaped->rank && shaped->dims[at] != 1; at++)
         ;
-    if (at == x->rank)
+    if (at == shaped->rank)
         return;
-    for (int d = 0; d < x->rank; d++)
+    for (int d = 0; d < shaped->rank; d++)
         if (d != at)
-            dims[n++] = x->dims[d];
-    at = pick(m, 2) == 0 ? at - x->rank : at;
-    ints(m, 1, &at, name);
-    put(m, "%s = Squeeze(%s, %s)\n", fresh(m, x->rank - 1, dims)->name, x->name, name);
+            dims[n++] = shaped->dims[d];
+    at = pick(maker, 2) == 0 ? at - shaped->rank : at;
+    ints(maker, 1, &at, name);
+    put(maker, "%s = Squeeze(%s, %s)\n", fresh(maker, shaped->rank - 1, dims)->name, shaped->name, name);
 }
 
-static void transpose(struct maker *m, const struct shaped *x)
+static void transpose(struct maker *maker, const struct shaped *shaped)
 {
     int perm[MOST_AXES], dims[MOST_AXES];
 
-    if (x->rank < 2)
+    if (shaped->rank < 2)
         return;
-    for (int d = 0; d < x->rank; d++)
+    for (int d = 0; d < shaped->rank; d++)
         perm[d] = d;
-    for (int d = x->rank - 1; d > 0; d--) {
-        int o = pick(m, d + 1), t = perm[d];
+    for (int d = shaped->rank - 1; d > 0; d--) {
+        int o = pick(maker, d + 1), t = perm[d];
 
         perm[d] = perm[o];
         perm[o] = t;
     }
-    for (int d = 0; d < x->rank; d++)
-        dims[d] = x->dims[perm[d]];
-    put(m, "%s = Transpose(%s) perm=", fresh(m, x->rank, dims)->name, x->name);
-    for (int d = 0; d < x->rank; d++)
-        put(m, "%s%d", d > 0 ? "," : "", perm[d]);
-    put(m, "\n");
+    for (int d = 0; d < shaped->rank; d++)
+        dims[d] = shaped->dims[perm[d]];
+    put(maker, "%s = Transpose(%s) perm=", fresh(maker, shaped->rank, dims)->name, shaped->name);
+    for (int d = 0; d < shaped->rank; d++)
+        put(maker, "%s%d", d > 0 ? "," : "", perm[d]);
+    put(maker, "\n");
 }
 
-static void slice(struct maker *m, const struct shaped *x)
+static void slice(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), size, start, end, step, n = 0;
+    int dims[MOST_AXES], axis = shaped->rank == 0 ? 0 : pick(maker, shaped->rank), size, start, end, step, n = 0;
     char k[4][16];
 
-    if (x->rank == 0)
+    if (shaped->rank == 0)
         return;
-    size = x->dims[axis];
-    start = pick(m, 2 * size + 5) - size - 2;
-    end = pick(m, 2 * size + 5) - size - 2;
-    step = pick(m, 5) - 2;
+    size = shaped->dims[axis];
+    start = pick(maker, 2 * size + 5) - size - 2;
+    end = pick(maker, 2 * size + 5) - size - 2;
+    step = pick(maker, 5) - 2;
     step = step == 0 ? 1 : step;
-    memcpy(dims, x->dims, sizeof dims);
+    memcpy(dims, shaped->dims, sizeof dims);
     {
         int a = start < 0 ? start + size : start, b = end < 0 ? end + size : end, high = step > 0 ? size : size - 1;
 
@@ -250,202 +251,206 @@ static void slice(struct maker *m, const struct shaped *x)
             n++;
     }
     dims[axis] = n;
-    ints(m, 1, &start, k[0]);
-    ints(m, 1, &end, k[1]);
-    ints(m, 1, &axis, k[2]);
-    ints(m, 1, &step, k[3]);
-    put(m, "%s = Slice(%s, %s, %s, %s, %s)\n", fresh(m, x->rank, dims)->name, x->name, k[0], k[1], k[2], k[3]);
+    ints(maker, 1, &start, k[0]);
+    ints(maker, 1, &end, k[1]);
+    ints(maker, 1, &axis, k[2]);
+    ints(maker, 1, &step, k[3]);
+    put(maker, "%s = Slice(%s, %s, %s, %s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, k[0], k[1],
+        k[2], k[3]);
 }
 
-static void concat_or_split(struct maker *m, const struct shaped *x)
+static void concat_or_split(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(m, x);
-    int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), sizes[2];
+    const struct shaped *o = alike(maker, shaped);
+    int dims[MOST_AXES], axis = shaped->rank == 0 ? 0 : pick(maker, shaped->rank), sizes[2];
     char name[16], first[12], second[12];
 
-    if (x->rank == 0)
+    if (shaped->rank == 0)
         return;
-    memcpy(dims, x->dims, sizeof dims);
-    if (pick(m, 2) == 0) {
-        bool one = pick(m, 6) == 0;
+    memcpy(dims, shaped->dims, sizeof dims);
+    if (pick(maker, 2) == 0) {
+        bool one = pick(maker, 6) == 0;
 
         dims[axis] *= one ? 1 : 2;
         if (dims[axis] > 12)
             return;
-        put(m, "%s = Concat(%s%s%s) axis=%d\n", fresh(m, x->rank, dims)->name, x->name, one ? "" : ", ",
-            one ? "" : o->name, axis);
+        put(maker, "%s = Concat(%s%s%s) axis=%d\n", fresh(maker, shaped->rank, dims)->name, shaped->name,
+            one ? "" : ", ", one ? "" : o->name, axis);
         return;
     }
-    if (m->count + 2 >= MOST_VALUES)
+    if (maker->count + 2 >= MOST_VALUES)
         return;
-    sizes[0] = x->dims[axis] / 2;
-    sizes[1] = x->dims[axis] - sizes[0];
-    ints(m, 2, sizes, name);
+    sizes[0] = shaped->dims[axis] / 2;
+    sizes[1] = shaped->dims[axis] - sizes[0];
+    ints(maker, 2, sizes, name);
     dims[axis] = sizes[0];
-    (void)strcpy(first, fresh(m, x->rank, dims)->name);
+    (void)strcpy(first, fresh(maker, shaped->rank, dims)->name);
     dims[axis] = sizes[1];
-    (void)strcpy(second, fresh(m, x->rank, dims)->name);
-    put(m, "%s, %s = Split(%s, %s) axis=%d\n", first, second, x->name, name, axis);
+    (void)strcpy(second, fresh(maker, shaped->rank, dims)->name);
+    put(maker, "%s, %s = Split(%s, %s) axis=%d\n", first, second, shaped->name, name, axis);
 }
 
-static void widen(struct maker *m, const struct shaped *x)
+static void widen(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES], pads[2 * MOST_AXES] = { 0 }, repeats[MOST_AXES], which = pick(m, 3);
+    int dims[MOST_AXES], pads[2 * MOST_AXES] = { 0 }, repeats[MOST_AXES], which = pick(maker, 3);
     char name[16], value[16];
 
-    if (x->rank == 0 || elements(x) > 200)
+    if (shaped->rank == 0 || elements(shaped) > 200)
         return;
-    memcpy(dims, x->dims, sizeof dims);
-    for (int d = 0; d < x->rank; d++) {
-        repeats[d] = which == 0 && pick(m, 4) == 0 ? 2 : 1;
-        if (which == 1 && dims[d] == 1 && pick(m, 2) == 0)
+    memcpy(dims, shaped->dims, sizeof dims);
+    for (int d = 0; d < shaped->rank; d++) {
+        repeats[d] = which == 0 && pick(maker, 4) == 0 ? 2 : 1;
+        if (which == 1 && dims[d] == 1 && pick(maker, 2) == 0)
             dims[d] = 3;
-        if (which == 2 && pick(m, 3) == 0)
-            pads[d + x->rank * pick(m, 2)] = pick(m, 3);
-        dims[d] = dims[d] * repeats[d] + pads[d] + pads[d + x->rank];
+        if (which == 2 && pick(maker, 3) == 0)
+            pads[d + shaped->rank * pick(maker, 2)] = pick(maker, 3);
+        dims[d] = dims[d] * repeats[d] + pads[d] + pads[d + shaped->rank];
     }
     if (which == 0) {
-        ints(m, x->rank, repeats, name);
-        put(m, "%s = Tile(%s, %s)\n", fresh(m, x->rank, dims)->name, x->name, name);
+        ints(maker, shaped->rank, repeats, name);
+        put(maker, "%s = Tile(%s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, name);
     } else if (which == 1) {
-        ints(m, x->rank, dims, name);
-        put(m, "%s = Expand(%s, %s)\n", fresh(m, x->rank, dims)->name, x->name, name);
+        ints(maker, shaped->rank, dims, name);
+        put(maker, "%s = Expand(%s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, name);
     } else {
-        ints(m, 2 * x->rank, pads, name);
-        (void)sprintf(value, "k%d", m->constants++);
-        put(m, "%s = [] %s\n%s = Pad(%s, %s, %s)\n", value, pick(m, 2) == 0 ? "0" : "1.5",
-            fresh(m, x->rank, dims)->name, x->name, name, value);
+        ints(maker, 2 * shaped->rank, pads, name);
+        (void)sprintf(value, "k%d", maker->constants++);
+        put(maker, "%s = [] %s\n%s = Pad(%s, %s, %s)\n", value, pick(maker, 2) == 0 ? "0" : "1.5",
+            fresh(maker, shaped->rank, dims)->name, shaped->name, name, value);
     }
 }
 
-static void reduce(struct maker *m, const struct shaped *x)
+static void reduce(struct maker *maker, const struct shaped *shaped)
 {
     static const char *const names[] = { "ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceL2" };
-    int dims[MOST_AXES], axis = x->rank == 0 ? 0 : pick(m, x->rank), op = pick(m, m->exact ? 2 : 5), n = 0;
-    bool keep = pick(m, 2) == 0;
+    int dims[MOST_AXES], axis = shaped->rank == 0 ? 0 : pick(maker, shaped->rank),
+                         op = pick(maker, maker->exact ? 2 : 5), n = 0;
+    bool keep = pick(maker, 2) == 0;
     char name[16];
 
-    if (x->rank == 0 || x->dims[axis] == 0)
+    if (shaped->rank == 0 || shaped->dims[axis] == 0)
         return;
-    for (int d = 0; d < x->rank; d++)
+    for (int d = 0; d < shaped->rank; d++)
         if (d != axis || keep)
-            dims[n++] = d == axis ? 1 : x->dims[d];
+            dims[n++] = d == axis ? 1 : shaped->dims[d];
     if (op == 2) { /* ReduceSum-13 */
-        ints(m, 1, &axis, name);
-        put(m, "%s = ReduceSum(%s, %s) keepdims=%d\n", fresh(m, n, dims)->name, x->name, name, keep);
+        ints(maker, 1, &axis, name);
+        put(maker, "%s = ReduceSum(%s, %s) keepdims=%d\n", fresh(maker, n, dims)->name, shaped->name, name, keep);
         return;
     }
-    put(m, "%s = %s(%s) axes=%d, keepdims=%d\n", fresh(m, n, dims)->name, names[op], x->name, axis, keep);
+    put(maker, "%s = %s(%s) axes=%d, keepdims=%d\n", fresh(maker, n, dims)->name, names[op], shaped->name, axis, keep);
 }
 
 /* Both branches read values from outside. */
-static void branch(struct maker *m, const struct shaped *x)
+static void branch(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(m, x);
-    int k = m->constants++;
+    const struct shaped *o = alike(maker, shaped);
+    int k = maker->constants++;
 
-    put(m, "a%d = [] %d\nb%d = [] 1\n%c%d = Less(a%d, b%d)\n", k, pick(m, 3), k, 'q', k, k, k);
-    put(m, "%s = If(q%d) then:Neg(%s) else:Add(%s,%s)\n", fresh(m, x->rank, x->dims)->name, k, x->name, x->name,
-        o->name);
+    put(maker, "a%d = [] %d\nb%d = [] 1\n%c%d = Less(a%d, b%d)\n", k, pick(maker, 3), k, 'q', k, k, k);
+    put(maker, "%s = If(q%d) then:Neg(%s) else:Add(%s,%s)\n", fresh(maker, shaped->rank, shaped->dims)->name, k,
+        shaped->name, shaped->name, o->name);
 }
 
-static void choose(struct maker *m, const struct shaped *x)
+static void choose(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(m, x);
-    int k = m->constants++;
+    const struct shaped *o = alike(maker, shaped);
+    int k = maker->constants++;
 
-    if (m->exact && pick(m, 2) == 0)
-        put(m, "z%d = [] 0.25\nl%d = Less(%s, z%d)\n%s = Where(l%d, %s, %s)\n", k, k, x->name, k,
-            fresh(m, x->rank, x->dims)->name, k, x->name, o->name);
+    if (maker->exact && pick(maker, 2) == 0)
+        put(maker, "z%d = [] 0.25\nl%d = Less(%s, z%d)\n%s = Where(l%d, %s, %s)\n", k, k, shaped->name, k,
+            fresh(maker, shaped->rank, shaped->dims)->name, k, shaped->name, o->name);
     else
-        put(m, "z%d = [] -0.5\nl%d = [] 1\n%s = Clip(%s, z%d, l%d)\n", k, k, fresh(m, x->rank, x->dims)->name, x->name,
-            k, k);
+        put(maker, "z%d = [] -0.5\nl%d = [] 1\n%s = Clip(%s, z%d, l%d)\n", k, k,
+            fresh(maker, shaped->rank, shaped->dims)->name, shaped->name, k, k);
 }
 
-static void softmax(struct maker *m, const struct shaped *x)
+static void softmax(struct maker *maker, const struct shaped *shaped)
 {
-    int axis = x->rank == 0 ? 0 : pick(m, x->rank);
+    int axis = shaped->rank == 0 ? 0 : pick(maker, shaped->rank);
 
-    if (x->rank == 0)
+    if (shaped->rank == 0)
         return;
-    put(m, "%s = %s(%s) axis=%d\n", fresh(m, x->rank, x->dims)->name, pick(m, 3) > 0 ? "Softmax" : "LogSoftmax",
-        x->name, axis - (pick(m, 2) == 0 ? x->rank : 0));
+    put(maker, "%s = %s(%s) axis=%d\n", fresh(maker, shaped->rank, shaped->dims)->name,
+        pick(maker, 3) > 0 ? "Softmax" : "LogSoftmax", shaped->name, axis - (pick(maker, 2) == 0 ? shaped->rank : 0));
 }
 
-static void product(struct maker *m, const struct shaped *x)
+static void product(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES], k = m->constants++, columns = 1 + pick(m, 5);
+    int dims[MOST_AXES], k = maker->constants++, columns = 1 + pick(maker, 5);
 
-    if (x->rank < 2 || x->dims[x->rank - 1] == 0)
+    if (shaped->rank < 2 || shaped->dims[shaped->rank - 1] == 0)
         return;
-    memcpy(dims, x->dims, sizeof dims);
-    dims[x->rank - 1] = columns;
-    if (x->rank == 2 && pick(m, 3) == 0) {
-        put(m, "p%d = [%d,%d]\nq%d = [%d]\n%s = Gemm(%s, p%d, q%d) transB=1 alpha=0.5 beta=2.0\n", k, columns,
-            x->dims[1], k, columns, fresh(m, 2, dims)->name, x->name, k, k);
+    memcpy(dims, shaped->dims, sizeof dims);
+    dims[shaped->rank - 1] = columns;
+    if (shaped->rank == 2 && pick(maker, 3) == 0) {
+        put(maker, "p%d = [%d,%d]\nq%d = [%d]\n%s = Gemm(%s, p%d, q%d) transB=1 alpha=0.5 beta=2.0\n", k, columns,
+            shaped->dims[1], k, columns, fresh(maker, 2, dims)->name, shaped->name, k, k);
         return;
     }
-    put(m, "p%d = [%d,%d]\n%s = MatMul(%s, p%d)\n", k, x->dims[x->rank - 1], columns, fresh(m, x->rank, dims)->name,
-        x->name, k);
+    put(maker, "p%d = [%d,%d]\n%s = MatMul(%s, p%d)\n", k, shaped->dims[shaped->rank - 1], columns,
+        fresh(maker, shaped->rank, dims)->name, shaped->name, k);
 }
 
-static void convolution(struct maker *m, const struct shaped *x)
+static void convolution(struct maker *maker, const struct shaped *shaped)
 {
-    int dims[MOST_AXES], k = m->constants++, filters = 2;
+    int dims[MOST_AXES], k = maker->constants++, filters = 2;
 
-    if (x->rank != 4 || x->dims[1] == 0 || x->dims[2] < 2 || x->dims[3] < 2 || x->dims[2] > 12 || x->dims[3] > 12)
+    if (shaped->rank != 4 || shaped->dims[1] == 0 || shaped->dims[2] < 2 || shaped->dims[3] < 2 ||
+        shaped->dims[2] > 12 || shaped->dims[3] > 12)
         return;
-    memcpy(dims, x->dims, sizeof dims);
+    memcpy(dims, shaped->dims, sizeof dims);
     dims[1] = filters;
-    if (pick(m, 3) == 0) {
-        dims[1] = x->dims[1];
-        put(m, "%s = %s(%s) kernel_shape=3,3 pads=1,1,1,1\n", fresh(m, 4, dims)->name,
-            pick(m, 2) == 0 ? "MaxPool" : "AveragePool", x->name);
+    if (pick(maker, 3) == 0) {
+        dims[1] = shaped->dims[1];
+        put(maker, "%s = %s(%s) kernel_shape=3,3 pads=1,1,1,1\n", fresh(maker, 4, dims)->name,
+            pick(maker, 2) == 0 ? "MaxPool" : "AveragePool", shaped->name);
         return;
     }
-    put(m, "p%d = [%d,%d,3,3]\n%s = Conv(%s, p%d) pads=1,1,1,1\n", k, filters, x->dims[1], fresh(m, 4, dims)->name,
-        x->name, k);
-    if (pick(m, 2) == 0 && m->count < MOST_VALUES) {
-        x = &m->values[m->count - 1];
-        put(m, "n%d = [2]\no%d = [2]\n", k, k);
-        put(m, "%s = BatchNormalization(%s, n%d, o%d, o%d, n%d) epsilon=0.01\n", fresh(m, 4, dims)->name, x->name, k, k,
-            k, k);
+    put(maker, "p%d = [%d,%d,3,3]\n%s = Conv(%s, p%d) pads=1,1,1,1\n", k, filters, shaped->dims[1],
+        fresh(maker, 4, dims)->name, shaped->name, k);
+    if (pick(maker, 2) == 0 && maker->count < MOST_VALUES) {
+        shaped = &maker->values[maker->count - 1];
+        put(maker, "n%d = [2]\no%d = [2]\n", k, k);
+        put(maker, "%s = BatchNormalization(%s, n%d, o%d, o%d, n%d) epsilon=0.01\n", fresh(maker, 4, dims)->name,
+            shaped->name, k, k, k, k);
     }
 }
 
 /* What passes put together: a norm, an activation, an attention. */
-static void idiom(struct maker *m, const struct shaped *x)
+static void idiom(struct maker *maker, const struct shaped *shaped)
 {
-    int k = m->constants++, n = x->rank == 0 ? 0 : x->dims[x->rank - 1], which = pick(m, 4), turned[MOST_AXES];
+    int k = maker->constants++, n = shaped->rank == 0 ? 0 : shaped->dims[shaped->rank - 1], which = pick(maker, 4),
+        turned[MOST_AXES];
 
-    if (n == 0 || elements(x) == 0)
+    if (n == 0 || elements(shaped) == 0)
         return;
     if (which == 0) {
-        put(m,
+        put(maker,
             "m%d = ReduceMean(%s) axes=-1,\nd%d = Sub(%s, m%d)\nq%d = Mul(d%d, d%d)\ny%d = ReduceMean(q%d) axes=-1,\n"
             "e%d = [] 0.01\nf%d = Add(y%d, e%d)\nr%d = Sqrt(f%d)\nt%d = Div(d%d, r%d)\ng%d = [%d]\n",
-            k, x->name, k, x->name, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, n);
-        put(m, "%s = Mul(t%d, g%d)\n", fresh(m, x->rank, x->dims)->name, k, k);
+            k, shaped->name, k, shaped->name, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, n);
+        put(maker, "%s = Mul(t%d, g%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, k, k);
     } else if (which == 1) {
-        put(m, "a%d = Sigmoid(%s)\n", k, x->name);
-        put(m, "%s = Mul(%s, a%d)\n", fresh(m, x->rank, x->dims)->name, x->name, k);
+        put(maker, "a%d = Sigmoid(%s)\n", k, shaped->name);
+        put(maker, "%s = Mul(%s, a%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, shaped->name, k);
     } else if (which == 2) {
-        put(m,
+        put(maker,
             "r%d = [] 1.41421354\no%d = [] 1\nh%d = [] 0.5\na%d = Div(%s, r%d)\nb%d = Erf(a%d)\nc%d = Add(b%d, o%d)\n"
             "d%d = Mul(%s, c%d)\n",
-            k, k, k, k, x->name, k, k, k, k, k, k, k, x->name, k);
-        put(m, "%s = Mul(d%d, h%d)\n", fresh(m, x->rank, x->dims)->name, k, k);
-    } else if (x->rank >= 3) {
-        memcpy(turned, x->dims, sizeof turned);
-        put(m,
+            k, k, k, k, shaped->name, k, k, k, k, k, k, k, shaped->name, k);
+        put(maker, "%s = Mul(d%d, h%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, k, k);
+    } else if (shaped->rank >= 3) {
+        memcpy(turned, shaped->dims, sizeof turned);
+        put(maker,
             "r%d = [] 0.5\nt%d = Transpose(%s) perm=%s\nq%d = Mul(%s, r%d)\ns%d = MatMul(q%d, t%d)\n"
             "p%d = Softmax(s%d) axis=-1\n",
-            k, k, x->name, x->rank == 3 ? "0,2,1" : "0,1,3,2", k, x->name, k, k, k, k, k, k);
-        put(m, "%s = MatMul(p%d, %s)\n", fresh(m, x->rank, turned)->name, k, x->name);
+            k, k, shaped->name, shaped->rank == 3 ? "0,2,1" : "0,1,3,2", k, shaped->name, k, k, k, k, k, k);
+        put(maker, "%s = MatMul(p%d, %s)\n", fresh(maker, shaped->rank, turned)->name, k, shaped->name);
     }
 }
 
-static void make(struct maker *m, uint32_t seed, bool exact)
+static void make(struct maker *maker, uint32_t seed, bool exact)
 {
     static const char *const sizes[] = { "3,4,5", "2,3,4,4", "N,6", "1,4", "2,0,3", "4,1,3", "1,2,6,6", "B,2,S", "" };
     static const int dims[][MOST_AXES] = { { 3, 4, 5 }, { 2, 3, 4, 4 }, { 3, 6 },    { 1, 4 }, { 2, 0, 3 },
@@ -459,29 +464,29 @@ static void make(struct maker *m, uint32_t seed, bool exact)
                                                                                  idiom,   product, convolution };
     int nodes, outputs;
 
-    *m = (struct maker){ .seed = seed * 2654435761u + 1, .exact = exact };
+    *maker = (struct maker){ .seed = seed * 2654435761u + 1, .exact = exact };
     for (int i = 0; i < 3; i++) {
-        int s = pick(m, 9);
-        struct shaped *v = fresh(m, ranks[s], dims[s]);
+        int size = pick(maker, 9);
+        struct shaped *v = fresh(maker, ranks[size], dims[size]);
 
-        put(m, "%s : %s\n", v->name, ranks[s] == 0 ? "-" : sizes[s]);
+        put(maker, "%s : %s\n", v->name, ranks[size] == 0 ? "-" : sizes[size]);
     }
-    nodes = 3 + pick(m, 18);
-    for (int tries = 0; m->count < 3 + nodes && tries < 4 * nodes && m->count + 3 < MOST_VALUES; tries++) {
-        const struct shaped x = *any(m);
+    nodes = 3 + pick(maker, 18);
+    for (int tries = 0; maker->count < 3 + nodes && tries < 4 * nodes && maker->count + 3 < MOST_VALUES; tries++) {
+        const struct shaped shaped = *any(maker);
 
-        if (!exact && pick(m, 3) == 0)
-            weighty_op[pick(m, 6)](m, &x);
+        if (!exact && pick(maker, 3) == 0)
+            weighty_op[pick(maker, 6)](maker, &shaped);
         else
-            any_op[pick(m, 17)](m, &x);
+            any_op[pick(maker, 17)](maker, &shaped);
     }
-    put(m, "out = Identity(%s)\n-> out", m->values[m->count - 1].name);
-    outputs = pick(m, 3); /* in the middle */
-    for (int i = 0, last = 2; i < outputs && last + 1 < m->count; i++) {
-        last += 1 + pick(m, m->count - last - 1);
-        put(m, ", %s", m->values[last].name);
+    put(maker, "out = Identity(%s)\n-> out", maker->values[maker->count - 1].name);
+    outputs = pick(maker, 3); /* in the middle */
+    for (int i = 0, last = 2; i < outputs && last + 1 < maker->count; i++) {
+        last += 1 + pick(maker, maker->count - last - 1);
+        put(maker, ", %s", maker->values[last].name);
     }
-    put(m, "\n");
+    put(maker, "\n");
 }
 
 /* ------------------------------------------------------------------ comparing */
@@ -495,45 +500,45 @@ static bool same_element(float a, float b, bool exact)
     return fabsf(a - b) <= (exact ? 1e-6f * fabsf(b) : 1e-3f * (1 + fabsf(b))); /* Pow has loops of several kinds */
 }
 
-static void compare(const struct maker *m, const char *level, struct rig *best, struct rig *plain)
+static void compare(const struct maker *maker, const char *level, struct rig *best, struct rig *plain)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(plain->session); o++) {
         inlay_value *got = inlay_context_output(best->context, o), *want = inlay_context_output(plain->context, o);
         const float *a = inlay_value_data(got), *b = inlay_value_data(want);
 
         if (inlay_value_rank(got) != inlay_value_rank(want) || inlay_value_count(got) != inlay_value_count(want))
-            fail_msg("another shape of output %u at level %s, in\n%s", o, level, m->script);
+            fail_msg("another shape of output %u at level %s, in\n%s", o, level, maker->script);
         for (uint32_t d = 0; d < inlay_value_rank(want); d++)
             if (inlay_value_dims(got)[d] != inlay_value_dims(want)[d])
-                fail_msg("another shape of output %u at level %s, in\n%s", o, level, m->script);
+                fail_msg("another shape of output %u at level %s, in\n%s", o, level, maker->script);
         for (int64_t i = 0; i < inlay_value_count(want); i++)
-            if (!same_element(a[i], b[i], m->exact))
+            if (!same_element(a[i], b[i], maker->exact))
                 fail_msg("output %u, element %lld is %g, not %g, at level %s, in\n%s", o, (long long)i, (double)a[i],
-                         (double)b[i], level, m->script);
+                         (double)b[i], level, maker->script);
     }
 }
 
 static void one_graph(uint32_t seed, bool exact)
 {
     static const char *const levels[] = { "1", "2", "3", "99" };
-    static struct maker m;
+    static struct maker maker;
     struct rig plain;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    make(&m, seed, exact);
-    script_model(&w, m.script, 17);
-    plain = rig_open(&w, (const char *const[]){ "level", "0", NULL });
+    make(&maker, seed, exact);
+    script_model(&wire, maker.script, 17);
+    plain = rig_open(&wire, (const char *const[]){ "level", "0", NULL });
     script_feed_odd(&plain, seed, exact ? 0.3f : 0);
     rig_run(&plain);
     for (int l = 0; l < 4; l++) {
         struct wire again = { 0 };
         struct rig best;
 
-        script_model(&again, m.script, 17);
+        script_model(&again, maker.script, 17);
         best = rig_open(&again, (const char *const[]){ "level", levels[l], NULL });
         script_feed_odd(&best, seed, exact ? 0.3f : 0);
         rig_run(&best);
-        compare(&m, levels[l], &best, &plain);
+        compare(&maker, levels[l], &best, &plain);
         rig_close(&best);
     }
     rig_close(&plain);

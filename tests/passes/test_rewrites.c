@@ -141,46 +141,46 @@ static void repeated_work(void **state)
     CHECK_ROWS(rows);
 }
 
-static void branch(struct wire *w, const char *attr, const char *op, const char *inputs, const char *output)
+static void branch(struct wire *wire, const char *attr, const char *op, const char *inputs, const char *output)
 {
-    mw_body b = mw_body_begin(w, attr, attr);
+    mw_body body = mw_body_begin(wire, attr, attr);
 
-    mw_node(w, op, inputs, output);
-    mw_value(w, MW_OUTPUT, output, RIG_FLOAT, NULL);
-    mw_body_end(w, b);
+    mw_node(wire, op, inputs, output);
+    mw_value(wire, MW_OUTPUT, output, RIG_FLOAT, NULL);
+    mw_body_end(wire, body);
 }
 
 /* Two nodes If on one condition, with these operators in their branches; what is left of them, and the sum of both. */
 static void expect_branches(const char *const ops[4], const char *reads, const char *left)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), node;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), node;
     const float x[2] = { 1, -2 };
     char got[256];
-    struct rig r;
+    struct rig rig;
 
-    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "2");
     for (int i = 0; i < 2; i++) {
-        node = mw_node_begin(&w, "If", "c", i == 0 ? "a" : "b");
-        branch(&w, "then_branch", ops[2 * i], i == 0 ? "x" : reads, i == 0 ? "p" : "q");
-        branch(&w, "else_branch", ops[2 * i + 1], "x", i == 0 ? "r" : "s");
-        wire_end(&w, node);
+        node = mw_node_begin(&wire, "If", "c", i == 0 ? "a" : "b");
+        branch(&wire, "then_branch", ops[2 * i], i == 0 ? "x" : reads, i == 0 ? "p" : "q");
+        branch(&wire, "else_branch", ops[2 * i + 1], "x", i == 0 ? "r" : "s");
+        wire_end(&wire, node);
     }
-    mw_node(&w, "Add", "a,b", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    list_ops(r.session->model->main, got, sizeof got);
+    mw_node(&wire, "Add", "a,b", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    list_ops(rig.session->model->main, got, sizeof got);
     assert_string_equal(got, left);
-    rig_set(&r, 0, INLAY_BOOL, "", &(uint8_t){ 1 });
-    rig_floats(&r, 1, "2", x);
-    rig_floats(&r, 2, "2", x);
-    rig_run(&r);
+    rig_set(&rig, 0, INLAY_BOOL, "", &(uint8_t){ 1 });
+    rig_floats(&rig, 1, "2", x);
+    rig_floats(&rig, 2, "2", x);
+    rig_run(&rig);
     if (strcmp(ops[0], "Neg") == 0 && strcmp(ops[2], "Neg") == 0)
-        rig_expect_floats(&r, 0, "2", (float[]){ -2, 4 });
-    rig_close(&r);
+        rig_expect_floats(&rig, 0, "2", (float[]){ -2, 4 });
+    rig_close(&rig);
 }
 
 static void repeated_bodies(void **state)
@@ -431,7 +431,7 @@ static void slices(void **state)
     for (int round = 0; round < 400; round++) {
         char script[512];
         int64_t b[2][3];
-        struct row r = { "random slices", script, NULL, 0 };
+        struct row row = { "random slices", script, NULL, 0 };
 
         for (int i = 0; i < 2; i++) {
             for (int k = 0; k < 2; k++)
@@ -446,7 +446,7 @@ static void slices(void **state)
                        "-> y",
                        round % 11, (long long)b[0][0], (long long)b[0][1], (long long)b[0][2], (long long)b[1][0],
                        (long long)b[1][1], (long long)b[1][2]);
-        check_row(&r);
+        check_row(&row);
     }
 }
 
@@ -498,7 +498,7 @@ static void einsums(void **state)
 static void many(void **state)
 {
     static char script[65536], ops[8192], line[512];
-    struct row r = { "a hundred bundles of products", script, ops, 0 };
+    struct row row = { "a hundred bundles of products", script, ops, 0 };
 
     (void)state;
     (void)strcpy(script, "x0 : 2,4\n");
@@ -512,14 +512,14 @@ static void many(void **state)
     }
     (void)strcat(script, "-> x100\n");
     ops[strlen(ops) - 1] = '\0';
-    check_row(&r);
+    check_row(&row);
 }
 
 /* More values in one pass than its books had room for at first. */
 static void many_values(void **state)
 {
     static char script[4096], ops[512];
-    struct row r = { "divisors", script, ops, 0 };
+    struct row row = { "divisors", script, ops, 0 };
     size_t n = (size_t)snprintf(script, sizeof script, "x : 2\n"), used = 0;
 
     (void)state;
@@ -531,7 +531,7 @@ static void many_values(void **state)
     for (int i = 2; i <= 70; i++)
         n += (size_t)snprintf(script + n, sizeof script - n, ", y%d", i);
     assert_true(n < sizeof script && used < sizeof ops);
-    check_row(&r);
+    check_row(&row);
 }
 
 /* What the optimiser may not touch, or does only when it is asked to. */
@@ -630,25 +630,25 @@ static void asked_for(void **state)
                                       "m = Neg(g)\nn = Abs(h)\n-> m, n",
                                       "MatMul Split Neg Abs", 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char ops[256];
 
-        script_model(&w, script, 17);
-        r = rig_open(&w, rows[i].options);
-        list_ops(r.session->model->main, ops, sizeof ops);
+        script_model(&wire, script, 17);
+        rig = rig_open(&wire, rows[i].options);
+        list_ops(rig.session->model->main, ops, sizeof ops);
         assert_string_equal(ops, rows[i].ops);
-        rig_close(&r);
+        rig_close(&rig);
     }
     check_row_with(&asked, (const char *const[]){ "pass", "merge_products", NULL });
-    script_model(&w, script, 17);
-    assert_int_equal(rig_try_open(&w, (const char *const[]){ "no_pass", "swich", NULL }, &r, &diag),
+    script_model(&wire, script, 17);
+    assert_int_equal(rig_try_open(&wire, (const char *const[]){ "no_pass", "swich", NULL }, &rig, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'swish'"));
-    wire_deinit(&r.model);
+    wire_deinit(&rig.model);
 }
 
 /* The last: no pass of these levels without a row. Constants are constants in every row, and what bodies capture is in
@@ -714,13 +714,13 @@ static void pieces_of_constants(void **state)
 }
 
 /* What DynamicQuantizeLinear and DequantizeLinear leave of a row of two. */
-static void round_row(const float *x, float *out)
+static void round_row(const float *input, float *out)
 {
-    const float low = fminf(fminf(x[0], x[1]), 0), high = fmaxf(fmaxf(x[0], x[1]), 0);
+    const float low = fminf(fminf(input[0], input[1]), 0), high = fmaxf(fmaxf(input[0], input[1]), 0);
     const float scale = high > low ? (high - low) / 255 : 1, zero = nearbyintf(-low / scale);
 
     for (int i = 0; i < 2; i++)
-        out[i] = (fminf(fmaxf(nearbyintf(x[i] / scale) + zero, 0), 255) - zero) * scale;
+        out[i] = (fminf(fmaxf(nearbyintf(input[i] / scale) + zero, 0), 255) - zero) * scale;
 }
 
 /* Options float_activations and dynamic_rows: one row of large numbers does not spoil the others. */
@@ -743,20 +743,20 @@ static void float_activations(void **state)
         round_row(x + 2 * i, rounded + 2 * i);
     for (int round = 0; round < 3; round++) {
         const float *a = round == 2 ? rounded : x;
-        struct rig r = open_row(&with, round == 0 ? NULL : round == 1 ? on : rows);
+        struct rig rig = open_row(&with, round == 0 ? NULL : round == 1 ? on : rows);
         float worst = 0;
 
-        rig_floats(&r, 0, "3,2", x);
-        rig_run(&r);
+        rig_floats(&rig, 0, "3,2", x);
+        rig_run(&rig);
         for (int i = 0; i < 9; i++) {
             const float want = 0.25f * (a[i / 3 * 2] * w[i % 3] + a[i / 3 * 2 + 1] * w[3 + i % 3]);
-            const float got = ((const float *)inlay_value_data(inlay_context_output(r.context, 0)))[i];
+            const float got = ((const float *)inlay_value_data(inlay_context_output(rig.context, 0)))[i];
 
             if (i / 3 != 1 && fabsf(got - want) > worst)
                 worst = fabsf(got - want);
         }
         assert_true(round == 0 ? worst > 0.1f : worst < 1e-5f);
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -777,52 +777,52 @@ static void check_table(const char *name, int dtype, int64_t scales, int64_t axi
     for (int i = 0; i < COLUMNS; i++)
         zero[i] = (uint8_t)(100 + i);
     for (int round = 0; round < 2; round++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), t = wire_begin(&w, MW_INITIALIZER), n;
-        inlay_value *v = NULL;
-        struct rig r;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), t = wire_begin(&wire, MW_INITIALIZER), n;
+        inlay_value *value = NULL;
+        struct rig rig;
 
-        mw_tensor_head(&w, "w", dtype, 2, dims);
-        wire_bytes(&w, 9, table, dtype == INLAY_FLOAT16 ? sizeof table : sizeof table / 2);
-        wire_end(&w, t);
-        t = wire_begin(&w, MW_INITIALIZER);
-        mw_tensor_head(&w, "s", INLAY_FLOAT, scales > 1, &scales);
+        mw_tensor_head(&wire, "w", dtype, 2, dims);
+        wire_bytes(&wire, 9, table, dtype == INLAY_FLOAT16 ? sizeof table : sizeof table / 2);
+        wire_end(&wire, t);
+        t = wire_begin(&wire, MW_INITIALIZER);
+        mw_tensor_head(&wire, "s", INLAY_FLOAT, scales > 1, &scales);
         for (int64_t i = 0; i < scales; i++)
-            wire_float(&w, 4, 0.01f * (float)(i + 1));
-        wire_end(&w, t);
-        t = wire_begin(&w, MW_INITIALIZER);
-        mw_tensor_head(&w, "z", INLAY_UINT8, scales > 1, &scales);
-        wire_bytes(&w, 9, zero, (size_t)scales);
-        wire_end(&w, t);
-        mw_value(&w, MW_INPUT, "i", INLAY_INT64, "A,B");
-        n = mw_node_begin(&w, dtype == INLAY_FLOAT16 ? "Cast" : "DequantizeLinear",
+            wire_float(&wire, 4, 0.01f * (float)(i + 1));
+        wire_end(&wire, t);
+        t = wire_begin(&wire, MW_INITIALIZER);
+        mw_tensor_head(&wire, "z", INLAY_UINT8, scales > 1, &scales);
+        wire_bytes(&wire, 9, zero, (size_t)scales);
+        wire_end(&wire, t);
+        mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "A,B");
+        n = mw_node_begin(&wire, dtype == INLAY_FLOAT16 ? "Cast" : "DequantizeLinear",
                           dtype == INLAY_FLOAT16 ? "w"
                           : zeros                ? "w,s,z"
                                                  : "w,s",
                           "f");
-        rig_attr_int(&w, dtype == INLAY_FLOAT16 ? "to" : "axis", dtype == INLAY_FLOAT16 ? INLAY_FLOAT : axis);
-        wire_end(&w, n);
-        mw_node(&w, "Gather", "f,i", "y");
-        mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, round == 0 ? off : NULL);
-        assert_int_equal(inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 2, 3 }, &v, NULL), INLAY_OK);
-        memcpy(inlay_value_data(v), picked, sizeof picked);
-        rig_bind(&r, 0, v);
-        rig_run(&r);
-        v = inlay_context_output(r.context, 0);
-        assert_int_equal(inlay_value_bytes(v), sizeof picked / sizeof picked[0] * COLUMNS * sizeof(float));
+        rig_attr_int(&wire, dtype == INLAY_FLOAT16 ? "to" : "axis", dtype == INLAY_FLOAT16 ? INLAY_FLOAT : axis);
+        wire_end(&wire, n);
+        mw_node(&wire, "Gather", "f,i", "y");
+        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, round == 0 ? off : NULL);
+        assert_int_equal(inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 2, 3 }, &value, NULL), INLAY_OK);
+        memcpy(inlay_value_data(value), picked, sizeof picked);
+        rig_bind(&rig, 0, value);
+        rig_run(&rig);
+        value = inlay_context_output(rig.context, 0);
+        assert_int_equal(inlay_value_bytes(value), sizeof picked / sizeof picked[0] * COLUMNS * sizeof(float));
         if (round == 0) {
-            want = malloc((size_t)inlay_value_bytes(v));
+            want = malloc((size_t)inlay_value_bytes(value));
             assert_non_null(want);
-            memcpy(want, inlay_value_data(v), (size_t)inlay_value_bytes(v));
+            memcpy(want, inlay_value_data(value), (size_t)inlay_value_bytes(value));
         } else {
-            list_ops(r.session->model->main, left, sizeof left);
+            list_ops(rig.session->model->main, left, sizeof left);
             if (strcmp(left, ops) != 0)
                 fail_msg("%s: '%s' is left", name, left);
-            assert_memory_equal(inlay_value_data(v), want, (size_t)inlay_value_bytes(v));
+            assert_memory_equal(inlay_value_data(value), want, (size_t)inlay_value_bytes(value));
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
     free(want);
 }

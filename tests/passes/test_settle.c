@@ -6,34 +6,34 @@ static struct rig open_on(const char *script, const char *providers, const char 
 {
     const char *options[] = { "plugin_dirs", NARROW_DIR, "probe", "never", "cache_dir", "",
                               "providers",   providers,  "level", "99",    NULL };
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     assert_int_equal(setenv("NARROW_OPS", ops, 1), 0);
     if (ns != NULL)
         assert_int_equal(setenv("NARROW_NS", ns, 1), 0);
-    script_model(&w, script, 17);
-    if (rig_try_open(&w, options, &r, diag) != INLAY_OK && diag->code == INLAY_OK)
+    script_model(&wire, script, 17);
+    if (rig_try_open(&wire, options, &rig, diag) != INLAY_OK && diag->code == INLAY_OK)
         fail_msg("it failed without a word");
     (void)unsetenv("NARROW_NS");
-    return r;
+    return rig;
 }
 
 static void expect_ops(const char *script, const char *providers, const char *narrow_ops, const char *ns,
                        const char *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r = open_on(script, providers, narrow_ops, ns, &diag);
+    struct rig rig = open_on(script, providers, narrow_ops, ns, &diag);
     char ops[512];
 
-    if (r.session == NULL)
+    if (rig.session == NULL)
         fail_msg("%s on %s with%s: %s", script, providers, narrow_ops, diag.text);
-    list_ops(r.session->model->main, ops, sizeof ops);
+    list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
         fail_msg("on %s with%s: left are '%s', expected '%s'", providers, narrow_ops, ops, want);
-    script_feed(&r, 1);
-    rig_run(&r);
-    rig_close(&r);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    rig_close(&rig);
 }
 
 static const char swish[] = "x : 64,64\na = Sigmoid(x)\ny = Mul(a, x)\n-> y";
@@ -76,7 +76,7 @@ static void by_cost(void **state)
 static void declined_late(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     assert_int_equal(setenv("NARROW_LATE", " Swish Gemm LayerNormalization ", 1), 0);
@@ -89,11 +89,11 @@ static void declined_late(void **state)
                "i = If(k) then:Neg(b) else:Add(b,x)\nd = Sigmoid(i)\ny = Mul(d, i)\n-> y",
                "narrow", " Swish Sigmoid Mul Greater Neg Add ", NULL, "Greater Sigmoid Mul If Sigmoid Mul");
     assert_int_equal(setenv("NARROW_LATE", " Swish Sigmoid ", 1), 0);
-    r = open_on(swish, "narrow", " Swish Sigmoid Mul ", NULL, &diag);
-    assert_null(r.session);
+    rig = open_on(swish, "narrow", " Swish Sigmoid Mul ", NULL, &diag);
+    assert_null(rig.session);
     assert_int_equal(diag.code, INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "the compiler has no Sigmoid after all"));
-    wire_deinit(&r.model);
+    wire_deinit(&rig.model);
     (void)unsetenv("NARROW_LATE");
 }
 
@@ -114,20 +114,20 @@ static void every_level(void **state)
         const char *script = rows[i / 10][0];
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[512];
-        struct wire w = { 0 };
-        struct rig r;
+        struct wire wire = { 0 };
+        struct rig rig;
 
         assert_int_equal(setenv("NARROW_OPS", rows[i / 10][1 + i / 5 % 2], 1), 0);
-        script_model(&w, script, 17);
-        if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+        script_model(&wire, script, 17);
+        if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
             fail_msg("%s at level %s with%s: %s", script, levels[i % 5], rows[i / 10][1 + i / 5 % 2], diag.text);
-        list_ops(r.session->model->main, ops, sizeof ops);
+        list_ops(rig.session->model->main, ops, sizeof ops);
         if (i / 5 % 2 == 1 && i % 5 >= 2 && strcmp(ops, "Swish") != 0 && strcmp(ops, "Gemm") != 0 &&
             strncmp(ops, "LayerNormalization", 18) != 0)
             fail_msg("%s at level %s: %s", script, levels[i % 5], ops);
-        script_feed(&r, 1);
-        rig_run(&r);
-        rig_close(&r);
+        script_feed(&rig, 1);
+        rig_run(&rig);
+        rig_close(&rig);
     }
 }
 
@@ -136,14 +136,14 @@ static void every_level(void **state)
 static void refusals(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r = open_on(swish, "narrow", " Mul ", NULL, &diag);
+    struct rig rig = open_on(swish, "narrow", " Mul ", NULL, &diag);
 
     (void)state;
-    assert_null(r.session);
+    assert_null(rig.session);
     assert_int_equal(diag.code, INLAY_UNSUPPORTED);
     if (strstr(diag.text, "no provider runs Sigmoid-13") == NULL || strstr(diag.text, "not listed") == NULL)
         fail_msg("%s", diag.text);
-    wire_deinit(&r.model);
+    wire_deinit(&rig.model);
 }
 
 static void rules(void **state)
@@ -156,16 +156,16 @@ static void rules(void **state)
                                   "providers",   "reference,narrow", pins[i][0], pins[i][1], NULL };
         inlay_diag diag = INLAY_DIAG_INIT;
         char ops[256];
-        struct wire w = { 0 };
-        struct rig r;
+        struct wire wire = { 0 };
+        struct rig rig;
 
         assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ", 1), 0);
-        script_model(&w, swish, 17);
-        if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+        script_model(&wire, swish, 17);
+        if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
-        list_ops(r.session->model->main, ops, sizeof ops);
+        list_ops(rig.session->model->main, ops, sizeof ops);
         assert_string_equal(ops, "Sigmoid Mul");
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 
@@ -194,22 +194,22 @@ static void saved_plans(void **state)
     const char *options[] = { "plugin_dirs",      NARROW_DIR, "probe", "never", "cache_dir", "",  "providers",
                               "reference,narrow", "level",    "99",    "plan",  plan_path,   NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
-    FILE *f = fdopen(mkstemp(plan_path), "w");
+    struct rig rig = open_on(gemm, "reference,narrow", " MatMul Add ", "1", &diag);
+    FILE *file = fdopen(mkstemp(plan_path), "w");
     char ops[256];
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
     (void)state;
-    assert_non_null(f);
-    assert_int_equal(inlay_session_plan_save(r.session, keep, f, &diag), INLAY_OK);
-    assert_int_equal(fclose(f), 0);
-    rig_close(&r);
-    script_model(&w, gemm, 17);
-    if (rig_try_open(&w, options, &r, &diag) != INLAY_OK)
+    assert_non_null(file);
+    assert_int_equal(inlay_session_plan_save(rig.session, keep, file, &diag), INLAY_OK);
+    assert_int_equal(fclose(file), 0);
+    rig_close(&rig);
+    script_model(&wire, gemm, 17);
+    if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    list_ops(r.session->model->main, ops, sizeof ops);
+    list_ops(rig.session->model->main, ops, sizeof ops);
     assert_string_equal(ops, "MatMul Add");
-    rig_close(&r);
+    rig_close(&rig);
     assert_int_equal(remove(plan_path), 0);
 }
 
@@ -225,14 +225,14 @@ static void the_manual(void **state)
 #undef MADE
     };
     static char manual[1 << 17];
-    FILE *f = fopen(INLAY_SOURCE_DIR "/sdk/include/inlay/plugin.h", "r");
+    FILE *file = fopen(INLAY_SOURCE_DIR "/sdk/include/inlay/plugin.h", "r");
     char *list, *end, word[96];
     uint32_t commas = 0;
 
     (void)state;
-    assert_non_null(f);
-    manual[fread(manual, 1, sizeof manual - 1, f)] = '\0';
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    manual[fread(manual, 1, sizeof manual - 1, file)] = '\0';
+    assert_int_equal(fclose(file), 0);
     list = strstr(manual, "of ai.onnx:");
     assert_non_null(list);
     end = strstr(list, " * The list grows");
@@ -255,16 +255,16 @@ static void the_manual(void **state)
 /* What was added after a plugin was built, the plugin is not asked about. */
 static void older_plugins(void **state)
 {
-    graph_node n = { 0 };
+    graph_node node = { 0 };
 
     (void)state;
-    n.info.op_type = (inlay_str){ "Swish", 5 };
-    n.info.domain = (inlay_str){ "ai.onnx", 7 };
-    assert_int_equal(graph_made_since(&n), 0);
-    n.made_by = "swish";
-    assert_int_equal(graph_made_since(&n), 0);
-    n.info.op_type = (inlay_str){ "NoSuchOperator", 14 };
-    assert_int_equal(graph_made_since(&n), UINT32_MAX);
+    node.info.op_type = (inlay_str){ "Swish", 5 };
+    node.info.domain = (inlay_str){ "ai.onnx", 7 };
+    assert_int_equal(graph_made_since(&node), 0);
+    node.made_by = "swish";
+    assert_int_equal(graph_made_since(&node), 0);
+    node.info.op_type = (inlay_str){ "NoSuchOperator", 14 };
+    assert_int_equal(graph_made_since(&node), UINT32_MAX);
 }
 
 /* What is put back would make a value of another shape: nothing is undone. */
@@ -277,34 +277,35 @@ static void guarded(void **state)
     (void)state;
     assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ReduceSum ", 1), 0);
     for (int wrong = 0; wrong < 2; wrong++) {
-        inlay_session *s = NULL;
+        inlay_session *session = NULL;
         inlay_options *o = NULL;
-        struct program *p = NULL;
-        const graph_node *n;
+        struct program *program = NULL;
+        const graph_node *node;
         char ops[64];
-        struct wire w = { 0 };
-        struct graph *g;
+        struct wire wire = { 0 };
+        struct graph *graph;
 
-        script_model(&w, script, 17);
+        script_model(&wire, script, 17);
         assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i += 2)
             assert_int_equal(inlay_options_set(o, options[i], options[i + 1], &diag), INLAY_OK);
-        if (session_prepare(&(session_source){ .data = w.bytes, .bytes = w.count }, o, NULL, &s, &diag) != INLAY_OK)
+        if (session_prepare(&(session_source){ .data = wire.bytes, .bytes = wire.count }, o, NULL, &session, &diag) !=
+            INLAY_OK)
             fail_msg("%s", diag.text);
-        g = s->model->main;
-        s->model->trusts_file = true; /* the mistake may be the file's, so that checks do not end the process */
-        for (uint32_t i = 0; wrong && (n = history_replaced(g, g->nodes[0]->rewrite, i)) != NULL; i++)
-            if (strcmp(n->info.op_type.data, "Mul") == 0)
-                ((uint32_t *)(uintptr_t)n->info.inputs)[1] = g->inputs[1];
-        assert_int_equal(program_create(g, &s->env, &p, &diag), wrong ? INLAY_UNSUPPORTED : INLAY_OK);
-        list_ops(g, ops, sizeof ops);
+        graph = session->model->main;
+        session->model->trusts_file = true; /* the mistake may be the file's, so that checks do not end the process */
+        for (uint32_t i = 0; wrong && (node = history_replaced(graph, graph->nodes[0]->rewrite, i)) != NULL; i++)
+            if (strcmp(node->info.op_type.data, "Mul") == 0)
+                ((uint32_t *)(uintptr_t)node->info.inputs)[1] = graph->inputs[1];
+        assert_int_equal(program_create(graph, &session->env, &program, &diag), wrong ? INLAY_UNSUPPORTED : INLAY_OK);
+        list_ops(graph, ops, sizeof ops);
         assert_string_equal(ops, wrong ? "Swish ReduceSum" : "Sigmoid Mul ReduceSum");
         if (wrong)
             assert_non_null(strstr(diag.text, "which pass swish made"));
-        program_destroy(p);
-        inlay_session_destroy(s);
+        program_destroy(program);
+        inlay_session_destroy(session);
         inlay_options_destroy(o);
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
 }
 

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 /* A model as passes find it. Its mistakes may be the file's, so checks do not end the process. */
-static graph_model *load(struct wire *w)
+static graph_model *load(struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
 
-    if (model_load_bytes(w->bytes, w->count, NULL, &model, &diag) != INLAY_OK ||
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK ||
         graph_bind(model, NULL, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     model->trusts_file = true;
@@ -24,11 +24,11 @@ static graph_model *load(struct wire *w)
 static graph_model *load_script(const char *script)
 {
     graph_model *model;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    model = load(&w);
-    wire_deinit(&w);
+    script_model(&wire, script, 17);
+    model = load(&wire);
+    wire_deinit(&wire);
     return model;
 }
 
@@ -71,67 +71,67 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
 struct plant {
     const char *name, *script;
     pass_fn pass;
-    void (*spoil)(struct graph *g);
+    void (*spoil)(struct graph *graph);
     const char *ops;   /* with the mistake */
     const char *right; /* without it */
 };
 
-static uint32_t value(const struct graph *g, const char *name)
+static uint32_t value(const struct graph *graph, const char *name)
 {
-    uint32_t v = graph_find_value(g, name);
+    uint32_t v = graph_find_value(graph, name);
 
     assert_int_not_equal(v, INLAY_NONE);
     return v;
 }
 
-static void spoil_attribute(struct graph *g)
+static void spoil_attribute(struct graph *graph)
 {
     static const float three[3];
     const inlay_attr_info attr = {
         .name = { "value_floats", 12 }, .kind = INLAY_ATTR_FLOATS, .floats = three, .count = 3
     };
 
-    assert_int_equal(graph_set_attr(g, g->nodes[0], &attr), INLAY_OK);
+    assert_int_equal(graph_set_attr(graph, graph->nodes[0], &attr), INLAY_OK);
 }
 
-static void spoil_shape(struct graph *g)
+static void spoil_shape(struct graph *graph)
 {
     static const int64_t shape[] = { 3, 2 }, two = 2;
 
-    assert_int_equal(graph_set_constant(g, value(g, "s"), INLAY_INT64, 1, &two, shape, sizeof shape), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, value(graph, "s"), INLAY_INT64, 1, &two, shape, sizeof shape), INLAY_OK);
 }
 
-static void spoil_captured(struct graph *g)
+static void spoil_captured(struct graph *graph)
 {
     static const float data[3];
     static const int64_t three = 3;
 
-    assert_int_equal(graph_set_constant(g, value(g, "k"), INLAY_FLOAT, 1, &three, data, sizeof data), INLAY_OK);
+    assert_int_equal(graph_set_constant(graph, value(graph, "k"), INLAY_FLOAT, 1, &three, data, sizeof data), INLAY_OK);
 }
 
-static void spoil_branch(struct graph *g)
+static void spoil_branch(struct graph *graph)
 {
-    const graph_body *body = &g->nodes[0]->bodies[0];
+    const graph_body *body = &graph->nodes[0]->bodies[0];
 
     assert_string_equal(body->attr, "then_branch");
     assert_int_equal(body->capture_count, 2);
     body->graph->outputs[0] = body->capture_inner[body->graph->values[body->capture_inner[0]].info.rank == 1 ? 0 : 1];
 }
 
-static uint32_t captures(const struct graph *g)
+static uint32_t captures(const struct graph *graph)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < g->node_count; i++)
-        count += g->nodes[i]->capture_count;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        count += graph->nodes[i]->capture_count;
     return count;
 }
 
 /* Views are folded without a provider. */
-static inlay_status nobody(void *ctx, struct graph *g, graph_node *n, uint64_t max_bytes, inlay_tensor_view *results,
-                           struct arena *a, inlay_diag *diag)
+static inlay_status nobody(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+                           inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
-    (void)ctx, (void)g, (void)n, (void)max_bytes, (void)results, (void)a, (void)diag;
+    (void)ctx, (void)graph, (void)node, (void)max_bytes, (void)results, (void)arena, (void)diag;
     return INLAY_UNSUPPORTED;
 }
 
@@ -148,15 +148,15 @@ static void carried_on(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * (sizeof plants / sizeof plants[0]); i++) {
-        const struct plant *p = &plants[i / 2];
-        graph_model *model = load_script(p->script);
+        const struct plant *plant = &plants[i / 2];
+        graph_model *model = load_script(plant->script);
         pass_ctx ctx = { .model = model, .fold = nobody, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
         bool changed = false;
 
         if (i % 2 == 0)
-            p->spoil(model->main);
-        run_pass(p->pass, &ctx, i % 2 == 0, &changed);
-        expect_ops(p->name, model, i % 2 == 0 ? p->ops : p->right);
+            plant->spoil(model->main);
+        run_pass(plant->pass, &ctx, i % 2 == 0, &changed);
+        expect_ops(plant->name, model, i % 2 == 0 ? plant->ops : plant->right);
         graph_model_destroy(model);
     }
 }
@@ -208,34 +208,34 @@ static void captured_constants(void **state)
 /* y carries [2] around the Loop, s stacks the same; the mistake gives the body's `other`, of [3], instead. */
 static graph_model *load_loop(bool y_is_output)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), loop;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), loop;
     graph_model *model;
     mw_body body;
 
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "3");
-    rig_ints(&w, "n", 0, 1, (int64_t[]){ 2 });
-    loop = mw_node_begin(&w, "Loop", "n,,x", "y,s");
-    body = mw_body_begin(&w, "body", "body");
-    mw_value(&w, MW_INPUT, "i", RIG_INT64, "");
-    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "v", RIG_FLOAT, NULL);
-    mw_node(&w, "Identity", "c", "go");
-    mw_node(&w, "Neg", "v", "next");
-    mw_node(&w, "Neg", "z", "other");
-    mw_node(&w, "Abs", "x", "row");
-    mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "next", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "row", RIG_FLOAT, NULL);
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    mw_node(&w, "Neg", "y", "u");
-    mw_value(&w, MW_OUTPUT, y_is_output ? "y" : "u", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "s", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    model = load(&w);
-    wire_deinit(&w);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "3");
+    rig_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
+    loop = mw_node_begin(&wire, "Loop", "n,,x", "y,s");
+    body = mw_body_begin(&wire, "body", "body");
+    mw_value(&wire, MW_INPUT, "i", RIG_INT64, "");
+    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "v", RIG_FLOAT, NULL);
+    mw_node(&wire, "Identity", "c", "go");
+    mw_node(&wire, "Neg", "v", "next");
+    mw_node(&wire, "Neg", "z", "other");
+    mw_node(&wire, "Abs", "x", "row");
+    mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "next", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "row", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    mw_node(&wire, "Neg", "y", "u");
+    mw_value(&wire, MW_OUTPUT, y_is_output ? "y" : "u", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "s", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    model = load(&wire);
+    wire_deinit(&wire);
     return model;
 }
 
@@ -268,12 +268,12 @@ static struct {
     int64_t dims[2];
 } folded;
 
-static inlay_status fold_wrongly(void *ctx, struct graph *g, graph_node *n, uint64_t max_bytes,
-                                 inlay_tensor_view *results, struct arena *a, inlay_diag *diag)
+static inlay_status fold_wrongly(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+                                 inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
     static const double zeros[6];
 
-    (void)ctx, (void)g, (void)n, (void)max_bytes, (void)a, (void)diag;
+    (void)ctx, (void)graph, (void)node, (void)max_bytes, (void)arena, (void)diag;
     results[0] = (inlay_tensor_view){
         .data = zeros, .bytes = sizeof zeros, .dims = folded.dims, .rank = folded.rank, .dtype = folded.dtype
     };
@@ -316,27 +316,27 @@ static void folded_constants(void **state)
 typedef enum mistake { READS_OTHER, SETS_ATTRIBUTE, EDITS_IN_PLACE, FORWARDS_CONSTANT, MISTAKES } mistake;
 static mistake planted;
 
-static inlay_status edit(struct rewrite *w, graph_node *n)
+static inlay_status edit(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t other = value(w->g, "k"), one = value(w->g, "c");
+    const uint32_t other = value(rewrite->g, "k"), one = value(rewrite->g, "c");
     graph_node *fresh;
     bool done;
 
-    if (!pass_is_op(n, "Flatten"))
+    if (!pass_is_op(node, "Flatten"))
         return INLAY_OK;
     if (planted == FORWARDS_CONSTANT)
-        return rw_forward(w, one, other, &done);
+        return rw_forward(rewrite, one, other, &done);
     if (planted == EDITS_IN_PLACE) {
-        rw_set_input(w, n, 0, other);
+        rw_set_input(rewrite, node, 0, other);
         return INLAY_OK;
     }
-    fresh = rw_copy(w, n);
+    fresh = rw_copy(rewrite, node);
     assert_non_null(fresh);
     if (planted == READS_OTHER)
-        rw_set_input(w, fresh, 0, other);
+        rw_set_input(rewrite, fresh, 0, other);
     else
-        assert_int_equal(graph_set_attr_int(w->g, fresh, "axis", 0), INLAY_OK);
-    return rw_replace(w, n, fresh);
+        assert_int_equal(graph_set_attr_int(rewrite->g, fresh, "axis", 0), INLAY_OK);
+    return rw_replace(rewrite, node, fresh);
 }
 
 static void edited_nodes(void **state)

@@ -12,85 +12,85 @@ typedef struct loop_row {
     int64_t opset;
 } loop_row;
 
-static mw_body body_begin(struct wire *w)
+static mw_body body_begin(struct wire *wire)
 {
-    mw_body b = mw_body_begin(w, "body", "body");
+    mw_body body = mw_body_begin(wire, "body", "body");
 
-    mw_value(w, MW_INPUT, "i", RIG_INT64, "");
-    mw_value(w, MW_INPUT, "c", RIG_BOOL, "");
-    return b;
+    mw_value(wire, MW_INPUT, "i", RIG_INT64, "");
+    mw_value(wire, MW_INPUT, "c", RIG_BOOL, "");
+    return body;
 }
 
-static bool has_op(const struct rig *r, const char *op)
+static bool has_op(const struct rig *rig, const char *op)
 {
-    const struct graph *g = r->session->model->main;
+    const struct graph *graph = rig->session->model->main;
 
-    for (uint32_t i = 0; i < g->node_count; i++)
-        if (strcmp(g->nodes[i]->info.op_type.data, op) == 0)
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (strcmp(graph->nodes[i]->info.op_type.data, op) == 0)
             return true;
     return false;
 }
 
 /* A tensor that grows, one that stays, two that change places, a captured constant; as scan outputs one that changes
  * and the number of the iteration. */
-static struct rig open_loop(const loop_row *l, const char *level)
+static struct rig open_loop(const loop_row *row, const char *level)
 {
     static const char *const carried[] = { "grown", "through", "first", "second", "same" };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, l->opset == 0 ? 17 : l->opset), loop;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, row->opset == 0 ? 17 : row->opset), loop;
     char inputs[64];
     mw_body body;
 
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "z", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "m", RIG_INT64, "");
-    rig_ints(&w, "n", 0, 1, &l->trips);
-    rig_scalar(&w, "yes", RIG_BOOL, 1);
-    rig_scalar(&w, "no", RIG_BOOL, 0);
-    mw_ones(&w, "ones", 2);
-    (void)snprintf(inputs, sizeof inputs, "%s,%s,x,x,x,z,z", l->trips == UNKNOWN ? "m" : "n", l->cond);
-    loop = mw_node_begin(&w, "Loop", inputs, "grown,through,first,second,same,scan_first,scan_i");
-    body = body_begin(&w);
-    mw_value(&w, MW_INPUT, "g_in", RIG_FLOAT, NULL);
-    mw_value(&w, MW_INPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_INPUT, "k_in", RIG_FLOAT, "2");
-    mw_node(&w, "Add", "z,ones", "z1");
-    rig_node_int(&w, "Concat", "g_in,z1", "g_out", "axis", 0);
-    mw_node(&w, "Identity", l->again, "go");
-    mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
-    mw_value(&w, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
-    mw_value(&w, MW_OUTPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "ones", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&w, MW_OUTPUT, "i", RIG_INT64, "");
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "m", RIG_INT64, "");
+    rig_ints(&wire, "n", 0, 1, &row->trips);
+    rig_scalar(&wire, "yes", RIG_BOOL, 1);
+    rig_scalar(&wire, "no", RIG_BOOL, 0);
+    mw_ones(&wire, "ones", 2);
+    (void)snprintf(inputs, sizeof inputs, "%s,%s,x,x,x,z,z", row->trips == UNKNOWN ? "m" : "n", row->cond);
+    loop = mw_node_begin(&wire, "Loop", inputs, "grown,through,first,second,same,scan_first,scan_i");
+    body = body_begin(&wire);
+    mw_value(&wire, MW_INPUT, "g_in", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_INPUT, "t_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "f_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_INPUT, "k_in", RIG_FLOAT, "2");
+    mw_node(&wire, "Add", "z,ones", "z1");
+    rig_node_int(&wire, "Concat", "g_in,z1", "g_out", "axis", 0);
+    mw_node(&wire, "Identity", row->again, "go");
+    mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
+    mw_value(&wire, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
+    mw_value(&wire, MW_OUTPUT, "t_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "ones", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
+    mw_value(&wire, MW_OUTPUT, "i", RIG_INT64, "");
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
     for (size_t i = 0; i < sizeof carried / sizeof carried[0]; i++) {
         char twice[32];
 
         (void)snprintf(twice, sizeof twice, "%s_neg", carried[i]);
-        mw_node(&w, "Neg", carried[i], twice);
-        mw_value(&w, MW_OUTPUT, i % 2 == 0 ? twice : carried[i], RIG_FLOAT, NULL);
+        mw_node(&wire, "Neg", carried[i], twice);
+        mw_value(&wire, MW_OUTPUT, i % 2 == 0 ? twice : carried[i], RIG_FLOAT, NULL);
     }
-    mw_value(&w, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
-    rig_node_int(&w, "Cast", "scan_i", "scan_f", "to", RIG_FLOAT);
-    mw_value(&w, MW_OUTPUT, "scan_f", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    return rig_open(&w, (const char *const[]){ "level", level, NULL });
+    mw_value(&wire, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
+    rig_node_int(&wire, "Cast", "scan_i", "scan_f", "to", RIG_FLOAT);
+    mw_value(&wire, MW_OUTPUT, "scan_f", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    return rig_open(&wire, (const char *const[]){ "level", level, NULL });
 }
 
-static void feed(struct rig *r)
+static void feed(struct rig *rig)
 {
     const float x[2] = { 1, -2 }, z[2] = { 3, 0.5f };
 
-    rig_floats(r, 0, "2", x);
-    rig_floats(r, 1, "2", z);
-    rig_set(r, 2, INLAY_INT64, "", &(int64_t){ 3 });
-    rig_run(r);
+    rig_floats(rig, 0, "2", x);
+    rig_floats(rig, 1, "2", z);
+    rig_set(rig, 2, INLAY_INT64, "", &(int64_t){ 3 });
+    rig_run(rig);
 }
 
 static void what_loops_carry(void **state)
@@ -125,46 +125,46 @@ static void what_loops_carry(void **state)
 static void parts_in_a_sequence(void **state)
 {
     const float x[6] = { 1, 2, 3, 4, 5, 6 };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 15), loop;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 15), loop;
     mw_body body;
     char left[128];
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "6");
-    rig_ints(&w, "n", 0, 1, (int64_t[]){ 2 });
-    rig_scalar(&w, "yes", RIG_BOOL, 1);
-    rig_ints(&w, "bounds", 1, 3, (int64_t[]){ 0, 1, 3 });
-    rig_ints(&w, "axis", 1, 1, (int64_t[]){ 0 });
-    rig_ints(&w, "one", 1, 1, (int64_t[]){ 1 });
-    rig_ints(&w, "last", 0, 1, (int64_t[]){ -1 });
-    mw_node(&w, "SequenceEmpty", "", "empty");
-    loop = mw_node_begin(&w, "Loop", "n,yes,empty", "parts");
-    body = body_begin(&w);
-    rig_list_value(&w, MW_INPUT, "q", 4, RIG_FLOAT);
-    mw_node(&w, "Unsqueeze", "i,axis", "i1");
-    mw_node(&w, "Gather", "bounds,i1", "begin");
-    mw_node(&w, "Add", "i1,one", "next");
-    mw_node(&w, "Gather", "bounds,next", "end");
-    mw_node(&w, "Slice", "x,begin,end,axis", "part");
-    mw_node(&w, "SequenceInsert", "q,part", "longer");
-    mw_node(&w, "Identity", "yes", "go");
-    mw_value(&w, MW_OUTPUT, "go", RIG_BOOL, "");
-    rig_list_value(&w, MW_OUTPUT, "longer", 4, RIG_FLOAT);
-    mw_body_end(&w, body);
-    wire_end(&w, loop);
-    mw_node(&w, "SequenceAt", "parts,last", "b");
-    mw_node(&w, "Neg", "b", "y");
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, (const char *const[]){ "level", "99", NULL });
-    list_ops(r.session->model->main, left, sizeof left);
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
+    rig_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
+    rig_scalar(&wire, "yes", RIG_BOOL, 1);
+    rig_ints(&wire, "bounds", 1, 3, (int64_t[]){ 0, 1, 3 });
+    rig_ints(&wire, "axis", 1, 1, (int64_t[]){ 0 });
+    rig_ints(&wire, "one", 1, 1, (int64_t[]){ 1 });
+    rig_ints(&wire, "last", 0, 1, (int64_t[]){ -1 });
+    mw_node(&wire, "SequenceEmpty", "", "empty");
+    loop = mw_node_begin(&wire, "Loop", "n,yes,empty", "parts");
+    body = body_begin(&wire);
+    rig_list_value(&wire, MW_INPUT, "q", 4, RIG_FLOAT);
+    mw_node(&wire, "Unsqueeze", "i,axis", "i1");
+    mw_node(&wire, "Gather", "bounds,i1", "begin");
+    mw_node(&wire, "Add", "i1,one", "next");
+    mw_node(&wire, "Gather", "bounds,next", "end");
+    mw_node(&wire, "Slice", "x,begin,end,axis", "part");
+    mw_node(&wire, "SequenceInsert", "q,part", "longer");
+    mw_node(&wire, "Identity", "yes", "go");
+    mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
+    rig_list_value(&wire, MW_OUTPUT, "longer", 4, RIG_FLOAT);
+    mw_body_end(&wire, body);
+    wire_end(&wire, loop);
+    mw_node(&wire, "SequenceAt", "parts,last", "b");
+    mw_node(&wire, "Neg", "b", "y");
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, (const char *const[]){ "level", "99", NULL });
+    list_ops(rig.session->model->main, left, sizeof left);
     assert_string_equal(left, "Slice Neg");
-    rig_floats(&r, 0, "6", x);
-    rig_run(&r);
-    rig_expect_floats(&r, 0, "2", (float[]){ -2, -3 });
-    rig_close(&r);
+    rig_floats(&rig, 0, "6", x);
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "2", (float[]){ -2, -3 });
+    rig_close(&rig);
 }
 
 /* Weights that lie in a body are packed once: such a loop stays, unless it runs once. */
@@ -172,27 +172,27 @@ static void loops_with_weights(void **state)
 {
     (void)state;
     for (int64_t trips = 1; trips < 3; trips++) {
-        struct wire w = { 0 };
-        wire_mark g = mw_begin(&w, 8, 17), loop;
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), loop;
         mw_body body;
-        struct rig r;
+        struct rig rig;
 
-        mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "2000");
-        rig_ints(&w, "n", 0, 1, &trips);
-        mw_ones(&w, "weights", 2000);
-        loop = mw_node_begin(&w, "Loop", "n,_,x", "y");
-        body = body_begin(&w);
-        mw_value(&w, MW_INPUT, "a", RIG_FLOAT, "2000");
-        mw_node(&w, "Add", "a,weights", "b");
-        mw_value(&w, MW_OUTPUT, "c", RIG_BOOL, "");
-        mw_value(&w, MW_OUTPUT, "b", RIG_FLOAT, NULL);
-        mw_body_end(&w, body);
-        wire_end(&w, loop);
-        mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        wire_end(&w, g);
-        r = rig_open(&w, (const char *const[]){ "level", "99", NULL });
-        assert_int_equal(has_op(&r, "Loop"), trips > 1);
-        rig_close(&r);
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2000");
+        rig_ints(&wire, "n", 0, 1, &trips);
+        mw_ones(&wire, "weights", 2000);
+        loop = mw_node_begin(&wire, "Loop", "n,_,x", "y");
+        body = body_begin(&wire);
+        mw_value(&wire, MW_INPUT, "a", RIG_FLOAT, "2000");
+        mw_node(&wire, "Add", "a,weights", "b");
+        mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
+        mw_value(&wire, MW_OUTPUT, "b", RIG_FLOAT, NULL);
+        mw_body_end(&wire, body);
+        wire_end(&wire, loop);
+        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, (const char *const[]){ "level", "99", NULL });
+        assert_int_equal(has_op(&rig, "Loop"), trips > 1);
+        rig_close(&rig);
     }
 }
 

@@ -15,60 +15,60 @@ struct trial {
     inlay_diag diag;
 };
 
-/* A session of one node, and a run with x. */
+/* A session of one node, and a run with input. */
 static struct trial try_node(const char *op, const char *inputs, const char *outputs, const char *attr, int64_t value,
-                             inlay_dtype dtype, int64_t count, const void *x, uint32_t rank)
+                             inlay_dtype dtype, int64_t count, const void *input, uint32_t rank)
 {
     static onnx_bytes file;
-    onnx_bytes g = { .count = 0 };
-    struct trial t = { .diag = INLAY_DIAG_INIT };
+    onnx_bytes bytes = { .count = 0 };
+    struct trial trial = { .diag = INLAY_DIAG_INIT };
     inlay_options *options;
     inlay_value *in = NULL;
     const int64_t dims[] = { count, 1 };
     inlay_status status;
 
     file.count = 0;
-    onnx_input(&g, "x", dtype, rank, dims);
+    onnx_input(&bytes, "x", dtype, rank, dims);
     if (attr != NULL)
-        onnx_node_int(&g, op, "com.example", inputs, outputs, attr, value);
+        onnx_node_int(&bytes, op, "com.example", inputs, outputs, attr, value);
     else
-        onnx_node(&g, op, "com.example", inputs, outputs);
-    onnx_output(&g, "y", INLAY_UNDEFINED, 0, NULL);
+        onnx_node(&bytes, op, "com.example", inputs, outputs);
+    onnx_output(&bytes, "y", INLAY_UNDEFINED, 0, NULL);
     if (strstr(outputs, ",") != NULL)
-        onnx_output(&g, "z", INLAY_UNDEFINED, 0, NULL);
-    assert_int_equal(onnx_file(&file, &g, 17, "com.example"), 0);
+        onnx_output(&bytes, "z", INLAY_UNDEFINED, 0, NULL);
+    assert_int_equal(onnx_file(&file, &bytes, 17, "com.example"), 0);
     assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", CPP_DIR, NULL), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "cpp", NULL), INLAY_OK);
-    INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &t.session, &t.diag));
-    INLAY_TRY(inlay_context_create(t.session, &t.context, &t.diag));
-    INLAY_TRY(inlay_value_create(dtype, rank, dims, &in, &t.diag));
-    memcpy(inlay_value_data(in), x, (size_t)count * inlay_dtype_bits(dtype) / 8);
-    INLAY_TRY(inlay_context_set_input(t.context, 0, in, &t.diag));
-    INLAY_TRY(inlay_context_run(t.context, NULL, &t.diag));
+    INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &trial.session, &trial.diag));
+    INLAY_TRY(inlay_context_create(trial.session, &trial.context, &trial.diag));
+    INLAY_TRY(inlay_value_create(dtype, rank, dims, &in, &trial.diag));
+    memcpy(inlay_value_data(in), input, (size_t)count * inlay_dtype_bits(dtype) / 8);
+    INLAY_TRY(inlay_context_set_input(trial.context, 0, in, &trial.diag));
+    INLAY_TRY(inlay_context_run(trial.context, NULL, &trial.diag));
 done:
-    t.status = status;
+    trial.status = status;
     inlay_value_unref(in);
     inlay_options_destroy(options);
-    return t;
+    return trial;
 }
 
-static void close_trial(struct trial *t)
+static void close_trial(struct trial *trial)
 {
-    inlay_context_destroy(t->context);
-    inlay_session_destroy(t->session);
+    inlay_context_destroy(trial->context);
+    inlay_session_destroy(trial->session);
 }
 
-static void expect(struct trial *t, uint32_t output, inlay_dtype dtype, int64_t count, const void *want)
+static void expect(struct trial *trial, uint32_t output, inlay_dtype dtype, int64_t count, const void *want)
 {
-    const inlay_value *y;
+    const inlay_value *value;
 
-    if (t->status != INLAY_OK)
-        fail_msg("%s", t->diag.text);
-    y = inlay_context_output(t->context, output);
-    assert_int_equal(inlay_value_dtype(y), dtype);
-    assert_int_equal(inlay_value_count(y), count);
-    assert_memory_equal(inlay_value_data(y), want, (size_t)count * inlay_dtype_bits(dtype) / 8);
+    if (trial->status != INLAY_OK)
+        fail_msg("%s", trial->diag.text);
+    value = inlay_context_output(trial->context, output);
+    assert_int_equal(inlay_value_dtype(value), dtype);
+    assert_int_equal(inlay_value_count(value), count);
+    assert_memory_equal(inlay_value_data(value), want, (size_t)count * inlay_dtype_bits(dtype) / 8);
 }
 
 static const float some[] = { 1, 2.5f, -3, 4 };
@@ -76,51 +76,51 @@ static const float some[] = { 1, 2.5f, -3, 4 };
 static void test_attributes(void **state)
 {
     const float threefold[] = { 3, 7.5f, -9, 12 };
-    struct trial t = try_node("Affine", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 1);
+    struct trial trial = try_node("Affine", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
-    expect(&t, 0, INLAY_FLOAT, 4, threefold); /* scale is omitted, mode and shift have their defaults */
-    close_trial(&t);
-    t = try_node("Affine", "x,x", "y", NULL, 0, INLAY_FLOAT, 4, some, 1); /* scale is x[0], which is 1 */
-    expect(&t, 0, INLAY_FLOAT, 4, some);
-    close_trial(&t);
+    expect(&trial, 0, INLAY_FLOAT, 4, threefold); /* scale is omitted, mode and shift have their defaults */
+    close_trial(&trial);
+    trial = try_node("Affine", "x,x", "y", NULL, 0, INLAY_FLOAT, 4, some, 1); /* scale is x[0], which is 1 */
+    expect(&trial, 0, INLAY_FLOAT, 4, some);
+    close_trial(&trial);
 }
 
 static void test_shapes(void **state)
 {
     const float twice[] = { 1, 2.5f, -3, 4, 1, 2.5f, -3, 4 };
     const int64_t ids[] = { 7, INT64_MIN }, thrice[] = { 7, INT64_MIN, 7, INT64_MIN, 7, INT64_MIN };
-    struct trial t = try_node("Repeat", "x", "y", "times", 2, INLAY_FLOAT, 4, some, 1);
+    struct trial trial = try_node("Repeat", "x", "y", "times", 2, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
-    expect(&t, 0, INLAY_FLOAT, 8, twice);
-    close_trial(&t);
-    t = try_node("Repeat", "x", "y", "times", 3, INLAY_INT64, 2, ids, 1);
-    expect(&t, 0, INLAY_INT64, 6, thrice);
-    close_trial(&t);
-    t = try_node("Repeat", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 2);
-    assert_int_equal(t.status, INLAY_INVALID_ARGUMENT);
-    assert_non_null(strstr(t.diag.text, "Repeat: x is no vector"));
-    close_trial(&t);
-    t = try_node("Repeat", "x", "y", NULL, 0, INLAY_FLOAT, 4, some, 1);
-    assert_int_not_equal(t.status, INLAY_OK); /* times has no default */
-    assert_non_null(strstr(t.diag.text, "times"));
-    close_trial(&t);
-    t = try_node("Repeat", "x", "y", "times", 1, INLAY_DOUBLE, 4, (double[]){ 1, 2, 3, 4 }, 1);
-    assert_int_not_equal(t.status, INLAY_OK); /* no function for doubles */
-    close_trial(&t);
+    expect(&trial, 0, INLAY_FLOAT, 8, twice);
+    close_trial(&trial);
+    trial = try_node("Repeat", "x", "y", "times", 3, INLAY_INT64, 2, ids, 1);
+    expect(&trial, 0, INLAY_INT64, 6, thrice);
+    close_trial(&trial);
+    trial = try_node("Repeat", "x", "y", "times", 3, INLAY_FLOAT, 4, some, 2);
+    assert_int_equal(trial.status, INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(trial.diag.text, "Repeat: x is no vector"));
+    close_trial(&trial);
+    trial = try_node("Repeat", "x", "y", NULL, 0, INLAY_FLOAT, 4, some, 1);
+    assert_int_not_equal(trial.status, INLAY_OK); /* times has no default */
+    assert_non_null(strstr(trial.diag.text, "times"));
+    close_trial(&trial);
+    trial = try_node("Repeat", "x", "y", "times", 1, INLAY_DOUBLE, 4, (double[]){ 1, 2, 3, 4 }, 1);
+    assert_int_not_equal(trial.status, INLAY_OK); /* no function for doubles */
+    close_trial(&trial);
 }
 
 static void test_two_outputs(void **state)
 {
     const float whole[] = { 1, 2, -3, 4 };
     const uint8_t isnot[] = { 0, 1, 0, 0 };
-    struct trial t = try_node("Split2", "x", "y,z", NULL, 0, INLAY_FLOAT, 4, some, 1);
+    struct trial trial = try_node("Split2", "x", "y,z", NULL, 0, INLAY_FLOAT, 4, some, 1);
 
     (void)state;
-    expect(&t, 0, INLAY_FLOAT, 4, whole);
-    expect(&t, 1, INLAY_BOOL, 4, isnot);
-    close_trial(&t);
+    expect(&trial, 0, INLAY_FLOAT, 4, whole);
+    expect(&trial, 1, INLAY_BOOL, 4, isnot);
+    close_trial(&trial);
 }
 
 static void test_exceptions(void **state)
@@ -136,11 +136,11 @@ static void test_exceptions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct trial t = try_node("Fail", "x", "y", NULL, 0, INLAY_FLOAT, 1, &cases[i].x, 1);
+        struct trial trial = try_node("Fail", "x", "y", NULL, 0, INLAY_FLOAT, 1, &cases[i].x, 1);
 
-        assert_int_equal(t.status, cases[i].status);
-        assert_non_null(strstr(t.diag.text, cases[i].text));
-        close_trial(&t);
+        assert_int_equal(trial.status, cases[i].status);
+        assert_non_null(strstr(trial.diag.text, cases[i].text));
+        close_trial(&trial);
     }
 }
 

@@ -13,41 +13,42 @@ static void name_of(char text[32], const char *stem, uint32_t i)
 }
 
 /* Integer attributes are all that the samples have. */
-static void add_attrs(onnx_bytes *node, const inlay_op_example *e)
+static void add_attrs(onnx_bytes *node, const inlay_op_example *example)
 {
-    for (uint32_t i = 0; i < e->attr_count; i++) {
-        const inlay_attr_info *a = INLAY_AT(inlay_attr_info, e->attrs, e->attr_stride, i);
+    for (uint32_t i = 0; i < example->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, example->attrs, example->attr_stride, i);
         onnx_bytes attr = { .count = 0 };
 
-        assert_int_equal(a->kind, INLAY_ATTR_INT);
-        onnx_blob(&attr, 1, a->name.data, a->name.bytes);
-        onnx_number(&attr, 3, a->i);
+        assert_int_equal(attribute->kind, INLAY_ATTR_INT);
+        onnx_blob(&attr, 1, attribute->name.data, attribute->name.bytes);
+        onnx_number(&attr, 3, attribute->i);
         onnx_number(&attr, 20, 2);
         onnx_message(node, 5, &attr);
     }
 }
 
-static void model_of(const inlay_operator *op, const inlay_op_example *e, onnx_bytes *file)
+static void model_of(const inlay_operator *op, const inlay_op_example *example, onnx_bytes *file)
 {
-    onnx_bytes g = { .count = 0 }, node = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 }, node = { .count = 0 };
     char name[32];
 
-    for (uint32_t i = 0; i < e->input_count; i++) {
+    for (uint32_t i = 0; i < example->input_count; i++) {
         name_of(name, "x", i);
         onnx_text(&node, 1, name);
-        onnx_input(&g, name, e->inputs[i].dtype, e->inputs[i].rank, e->inputs[i].dims);
+        onnx_input(&bytes, name, example->inputs[i].dtype, example->inputs[i].rank, example->inputs[i].dims);
     }
-    for (uint32_t o = 0; o < e->output_count; o++) {
-        name_of(name, "y", o);
+    for (uint32_t output = 0; output < example->output_count; output++) {
+        name_of(name, "y", output);
         onnx_text(&node, 2, name);
-        onnx_output(&g, name, e->outputs[o].dtype, e->outputs[o].rank, e->outputs[o].dims);
+        onnx_output(&bytes, name, example->outputs[output].dtype, example->outputs[output].rank,
+                    example->outputs[output].dims);
     }
-    onnx_text(&node, 3, e->name);
+    onnx_text(&node, 3, example->name);
     onnx_text(&node, 4, op->op_type);
-    add_attrs(&node, e);
+    add_attrs(&node, example);
     onnx_text(&node, 7, op->domain);
-    onnx_message(&g, 1, &node);
-    assert_int_equal(onnx_file(file, &g, 17, op->domain), 0);
+    onnx_message(&bytes, 1, &node);
+    assert_int_equal(onnx_file(file, &bytes, 17, op->domain), 0);
 }
 
 /* The two types that the samples have. */
@@ -57,7 +58,7 @@ static double element(inlay_dtype dtype, const void *data, int64_t i)
     return dtype == INLAY_FLOAT ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-static void compare(const inlay_op_example *e, const inlay_tensor_view *want, const inlay_value *got)
+static void compare(const inlay_op_example *example, const inlay_tensor_view *want, const inlay_value *got)
 {
     assert_non_null(got);
     assert_int_equal(inlay_value_dtype(got), want->dtype);
@@ -66,13 +67,13 @@ static void compare(const inlay_op_example *e, const inlay_tensor_view *want, co
     for (int64_t i = 0; i < inlay_value_count(got); i++) {
         double w = element(want->dtype, want->data, i), g = element(want->dtype, inlay_value_data(got), i);
 
-        if (!(fabs(g - w) <= e->atol + e->rtol * fabs(w)))
-            fail_msg("%s: element %lld is %g instead of %g", e->name, (long long)i, g, w);
+        if (!(fabs(g - w) <= example->atol + example->rtol * fabs(w)))
+            fail_msg("%s: element %lld is %g instead of %g", example->name, (long long)i, g, w);
     }
 }
 
 /* Returns whether the provider takes the example's node; if so, it has passed. */
-static bool run_example(const inlay_operator *op, const inlay_op_example *e, const char *runs_on)
+static bool run_example(const inlay_operator *op, const inlay_op_example *example, const char *runs_on)
 {
     static onnx_bytes file;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -82,30 +83,31 @@ static bool run_example(const inlay_operator *op, const inlay_op_example *e, con
     inlay_status status;
 
     file.count = 0;
-    model_of(op, e, &file);
+    model_of(op, example, &file);
     INLAY_TRY(inlay_options_create(&options, &diag));
     INLAY_TRY(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag));
     INLAY_TRY(inlay_options_set(options, "providers", runs_on, &diag));
     INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
     INLAY_TRY(inlay_context_create(session, &context, &diag));
-    for (uint32_t i = 0; i < e->input_count; i++) {
-        const inlay_tensor_view *x = &e->inputs[i];
+    for (uint32_t i = 0; i < example->input_count; i++) {
+        const inlay_tensor_view *input = &example->inputs[i];
         inlay_value *value;
 
-        INLAY_TRY(inlay_value_borrow(x->dtype, x->rank, x->dims, (void *)(uintptr_t)x->data, x->bytes, &value, &diag));
+        INLAY_TRY(inlay_value_borrow(input->dtype, input->rank, input->dims, (void *)(uintptr_t)input->data,
+                                     input->bytes, &value, &diag));
         status = inlay_context_set_input(context, i, value, &diag);
         inlay_value_unref(value);
         INLAY_TRY(status);
     }
     INLAY_TRY(inlay_context_run(context, NULL, &diag));
-    for (uint32_t o = 0; o < e->output_count; o++)
-        compare(e, &e->outputs[o], inlay_context_output(context, o));
+    for (uint32_t output = 0; output < example->output_count; output++)
+        compare(example, &example->outputs[output], inlay_context_output(context, output));
 done:
     inlay_context_destroy(context);
     inlay_session_destroy(session);
     inlay_options_destroy(options);
     if (status != INLAY_OK && (status != INLAY_UNSUPPORTED || strstr(diag.text, "no provider runs") == NULL))
-        fail_msg("%s.%s, %s, on %s: %s", op->domain, op->op_type, e->name, runs_on, diag.text);
+        fail_msg("%s.%s, %s, on %s: %s", op->domain, op->op_type, example->name, runs_on, diag.text);
     return status == INLAY_OK;
 }
 
@@ -148,22 +150,22 @@ static void wrong_uses_of_a_custom_operator(void **state)
     static const int64_t dims[] = { 2, 4 };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        onnx_bytes g = { .count = 0 }, file = { .count = 0 };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        onnx_bytes bytes = { .count = 0 }, file = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_options *options = NULL;
         inlay_session *session = NULL;
 
-        onnx_input(&g, "x", rows[r].dtype, 2, dims);
-        onnx_node_int(&g, rows[r].op_type, "com.example", "x", "y", "window", rows[r].window);
-        onnx_output(&g, "y", rows[r].dtype, 2, dims);
-        assert_int_equal(onnx_file(&file, &g, 17, "com.example"), 0);
+        onnx_input(&bytes, "x", rows[row].dtype, 2, dims);
+        onnx_node_int(&bytes, rows[row].op_type, "com.example", "x", "y", "window", rows[row].window);
+        onnx_output(&bytes, "y", rows[row].dtype, 2, dims);
+        assert_int_equal(onnx_file(&file, &bytes, 17, "com.example"), 0);
         assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "plugin_dirs", SAMPLE_DIR, &diag), INLAY_OK);
         assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
                              INLAY_OK);
-        if (strstr(diag.text, rows[r].words) == NULL)
-            fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words);
+        if (strstr(diag.text, rows[row].words) == NULL)
+            fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words);
         inlay_options_destroy(options);
     }
 }

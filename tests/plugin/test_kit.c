@@ -11,23 +11,23 @@
 
 static inlay_status run_double(const kit_call *call)
 {
-    const float *x = call->in[0].data;
-    float *y = call->out[0].data;
+    const float *input = call->in[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->in[0].count; i++)
-        y[i] = 2 * x[i];
+        output[i] = 2 * input[i];
     return INLAY_OK;
 }
 
 static inlay_status run_sum(const kit_call *call)
 {
-    float *y = call->out[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->out[0].count; i++)
-        y[i] = 0;
+        output[i] = 0;
     for (uint32_t k = 0; k < call->in_count; k++)
         for (int64_t i = 0; kit_has_input(call, k) && i < call->out[0].count; i++)
-            y[i] += ((const float *)call->in[k].data)[i];
+            output[i] += ((const float *)call->in[k].data)[i];
     return INLAY_OK;
 }
 
@@ -41,15 +41,15 @@ static bool supports_pick(const kit_node *node, kit_refusal *why)
 static int released;
 static inlay_status prepare_scale(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const float *w = kit_constant(node, 1);
+    const float *weights = kit_constant(node, 1);
     float *state = malloc(3 * sizeof *state);
 
-    if (w == NULL || state == NULL) {
+    if (weights == NULL || state == NULL) {
         free(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "Scale");
     }
     for (int i = 0; i < 3; i++)
-        state[i] = w[i];
+        state[i] = weights[i];
     kit_drop_constant(node, 1);
     *out_state = state;
     return INLAY_OK;
@@ -84,19 +84,19 @@ static inlay_status run_scale(const kit_call *call)
 /* The positive elements. */
 static inlay_status run_positive(const kit_call *call)
 {
-    const float *x = call->in[0].data;
+    const float *input = call->in[0].data;
     int64_t n = 0, dims[1];
     inlay_status status;
 
     for (int64_t i = 0; i < call->in[0].count; i++)
-        n += x[i] > 0;
+        n += input[i] > 0;
     dims[0] = n;
     status = kit_alloc_output(call, 0, 1, dims);
     if (status != INLAY_OK)
         return status;
     for (int64_t i = 0, at = 0; i < call->in[0].count; i++)
-        if (x[i] > 0)
-            ((float *)call->out[0].data)[at++] = x[i];
+        if (input[i] > 0)
+            ((float *)call->out[0].data)[at++] = input[i];
     return call->out[0].count == n && call->out[0].rank == 1 ? INLAY_OK : INLAY_INTERNAL;
 }
 
@@ -157,60 +157,60 @@ static inlay_str text(const char *s)
 
 static struct made *new_graph(void)
 {
-    struct made *m = calloc(1, sizeof *m);
+    struct made *made = calloc(1, sizeof *made);
 
-    m->graph = (inlay_graph){ .struct_size = sizeof m->graph,
-                              .name = text("g"),
-                              .nodes = m->nodes,
-                              .values = m->values,
-                              .node_stride = sizeof m->nodes[0],
-                              .value_stride = sizeof m->values[0] };
-    return m;
+    made->graph = (inlay_graph){ .struct_size = sizeof made->graph,
+                                 .name = text("g"),
+                                 .nodes = made->nodes,
+                                 .values = made->values,
+                                 .node_stride = sizeof made->nodes[0],
+                                 .value_stride = sizeof made->values[0] };
+    return made;
 }
 
 /* A vector of size elements; size -1: not known before the run. */
-static uint32_t add_value(struct made *m, const char *name, inlay_dtype dtype, int64_t size)
+static uint32_t add_value(struct made *made, const char *name, inlay_dtype dtype, int64_t size)
 {
-    uint32_t v = m->graph.value_count++;
+    uint32_t value = made->graph.value_count++;
 
-    m->dims[v] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
-    m->sizes[v] = size;
-    m->values[v] = (inlay_value_info){ .name = text(name),
-                                       .kind = INLAY_VALUE_TENSOR,
-                                       .dtype = dtype,
-                                       .rank = 1,
-                                       .dims = &m->dims[v],
-                                       .producer = INLAY_NONE };
-    m->states[v] = (inlay_value_state){ .dims = &m->sizes[v], .rank = 1, .dtype = dtype };
-    return v;
+    made->dims[value] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
+    made->sizes[value] = size;
+    made->values[value] = (inlay_value_info){ .name = text(name),
+                                              .kind = INLAY_VALUE_TENSOR,
+                                              .dtype = dtype,
+                                              .rank = 1,
+                                              .dims = &made->dims[value],
+                                              .producer = INLAY_NONE };
+    made->states[value] = (inlay_value_state){ .dims = &made->sizes[value], .rank = 1, .dtype = dtype };
+    return value;
 }
 
-static void set_constant(struct made *m, uint32_t v, const void *data, uint64_t bytes)
+static void set_constant(struct made *made, uint32_t value, const void *data, uint64_t bytes)
 {
-    m->values[v].flags |= INLAY_VALUE_CONSTANT;
-    m->values[v].data = data;
-    m->values[v].data_bytes = bytes;
+    made->values[value].flags |= INLAY_VALUE_CONSTANT;
+    made->values[value].data = data;
+    made->values[value].data_bytes = bytes;
 }
 
-static uint32_t add_node(struct made *m, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
+static uint32_t add_node(struct made *made, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
                          uint32_t out)
 {
-    uint32_t n = m->graph.node_count++, *list = m->lists + m->listed;
+    uint32_t node = made->graph.node_count++, *list = made->lists + made->listed;
 
     memcpy(list, in, in_count * sizeof *in);
     list[in_count] = out;
-    m->listed += in_count + 1;
-    m->nodes[n] = (inlay_node_info){ .name = text("node"),
-                                     .domain = text("ai.onnx"),
-                                     .op_type = text(op_type),
-                                     .since_version = since,
-                                     .inputs = list,
-                                     .outputs = list + in_count,
-                                     .input_count = in_count,
-                                     .output_count = out != INLAY_NONE,
-                                     .attr_stride = sizeof(inlay_attr_info) };
-    m->values[out].producer = n;
-    return n;
+    made->listed += in_count + 1;
+    made->nodes[node] = (inlay_node_info){ .name = text("node"),
+                                           .domain = text("ai.onnx"),
+                                           .op_type = text(op_type),
+                                           .since_version = since,
+                                           .inputs = list,
+                                           .outputs = list + in_count,
+                                           .input_count = in_count,
+                                           .output_count = out != INLAY_NONE,
+                                           .attr_stride = sizeof(inlay_attr_info) };
+    made->values[out].producer = node;
+    return node;
 }
 
 /* ------------------------------------------------------------------ the provider under test */
@@ -269,12 +269,12 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
 }
 static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    struct heard *h = ctx;
+    struct heard *heard = ctx;
 
-    h->refusals++;
-    h->code = refusal->code;
-    (void)snprintf(h->text, sizeof h->text, "%s", refusal->text);
-    (void)snprintf(h->accepted_if, sizeof h->accepted_if, "%s",
+    heard->refusals++;
+    heard->code = refusal->code;
+    (void)snprintf(heard->text, sizeof heard->text, "%s", refusal->text);
+    (void)snprintf(heard->accepted_if, sizeof heard->accepted_if, "%s",
                    refusal->accepted_if != NULL ? refusal->accepted_if : "");
     return INLAY_OK;
 }
@@ -307,85 +307,86 @@ static void refusals_say_how_far_they_came(void **unused)
     };
 
     (void)unused;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        struct made *m = new_graph();
-        struct heard h = { 0 };
-        const inlay_assess_sink sink = { sizeof sink, &h, hear_offer, hear_refusal };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        struct made *made = new_graph();
+        struct heard heard = { 0 };
+        const inlay_assess_sink sink = { sizeof sink, &heard, hear_offer, hear_refusal };
         uint8_t candidates[1] = { 1 };
-        uint32_t x = add_value(m, "x", rows[r].dtype, 3), n;
+        uint32_t x = add_value(made, "x", rows[row].dtype, 3), node;
 
-        n = add_node(m, rows[r].op_type, rows[r].since, &x, 1, add_value(m, "y", rows[r].dtype, 3));
-        m->nodes[n].domain = text(rows[r].domain);
-        m->nodes[n].attrs = &axis;
-        m->nodes[n].attr_count = rows[r].with_axis;
-        assert_int_equal(api->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
-        assert_int_equal(h.offers, rows[r].code == 0);
-        assert_int_equal(h.refusals, rows[r].code != 0);
-        assert_int_equal(h.code, rows[r].code);
-        if (strstr(h.text, rows[r].words) == NULL || strstr(h.accepted_if, rows[r].accepted_if) == NULL)
-            fail_msg("row %zu: '%s', '%s'", r, h.text, h.accepted_if);
+        node = add_node(made, rows[row].op_type, rows[row].since, &x, 1, add_value(made, "y", rows[row].dtype, 3));
+        made->nodes[node].domain = text(rows[row].domain);
+        made->nodes[node].attrs = &axis;
+        made->nodes[node].attr_count = rows[row].with_axis;
+        assert_int_equal(api->assess(state, &made->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(heard.offers, rows[row].code == 0);
+        assert_int_equal(heard.refusals, rows[row].code != 0);
+        assert_int_equal(heard.code, rows[row].code);
+        if (strstr(heard.text, rows[row].words) == NULL || strstr(heard.accepted_if, rows[row].accepted_if) == NULL)
+            fail_msg("row %zu: '%s', '%s'", row, heard.text, heard.accepted_if);
         candidates[0] = 0;
-        h = (struct heard){ 0 };
-        assert_int_equal(api->assess(state, &m->graph, candidates, &sink, NULL), INLAY_OK);
-        assert_int_equal(h.offers + h.refusals, 0);
-        free(m);
+        heard = (struct heard){ 0 };
+        assert_int_equal(api->assess(state, &made->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(heard.offers + heard.refusals, 0);
+        free(made);
     }
 }
 
 static void costs(void **unused)
 {
-    struct made *m = new_graph();
-    uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), n;
+    struct made *made = new_graph();
+    uint32_t x = add_value(made, "x", INLAY_FLOAT, 1000), node;
     inlay_cost cost = { .struct_size = sizeof cost };
-    inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1 };
+    inlay_offer offer = { .struct_size = sizeof offer, .nodes = &node, .node_count = 1 };
     inlay_cost_request request = { .struct_size = sizeof request,
-                                   .graph = &m->graph,
+                                   .graph = &made->graph,
                                    .offer = &offer,
-                                   .values = m->states,
-                                   .value_stride = sizeof m->states[0],
+                                   .values = made->states,
+                                   .value_stride = sizeof made->states[0],
                                    .max_threads = 1 };
     double one_thread;
 
     (void)unused;
-    n = add_node(m, "Double", 6, &x, 1, add_value(m, "y", INLAY_FLOAT, 1000));
-    request.value_count = m->graph.value_count;
+    node = add_node(made, "Double", 6, &x, 1, add_value(made, "y", INLAY_FLOAT, 1000));
+    request.value_count = made->graph.value_count;
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
     assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
-    m->sizes[1] = -1; /* unknown: as large as the input */
+    made->sizes[1] = -1; /* unknown: as large as the input */
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_written, 4000);
-    m->sizes[1] = 1000;
-    m->nodes[n].op_type = text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
+    made->sizes[1] = 1000;
+    made->nodes[node].op_type =
+        text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     one_thread = cost.ns;
     assert_true(cost.flops == 1e9 && one_thread > 1e6);
     request.max_threads = 4;
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_true(cost.ns < one_thread / 2);
-    free(m);
+    free(made);
 }
 
 /* What nodes of a chain hand to each other does not go through memory; all that comes from outside does. */
 static void costs_of_a_chain(void **unused)
 {
-    struct made *m = new_graph();
-    const uint32_t x = add_value(m, "x", INLAY_FLOAT, 1000), y = add_value(m, "y", INLAY_FLOAT, 1000);
-    const uint32_t z = add_value(m, "z", INLAY_FLOAT, 500), sum = add_value(m, "sum", INLAY_FLOAT, 1000);
-    const uint32_t nodes[] = { add_node(m, "Double", 6, &x, 1, y),
-                               add_node(m, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
+    struct made *made = new_graph();
+    const uint32_t x = add_value(made, "x", INLAY_FLOAT, 1000), y = add_value(made, "y", INLAY_FLOAT, 1000);
+    const uint32_t z = add_value(made, "z", INLAY_FLOAT, 500), sum = add_value(made, "sum", INLAY_FLOAT, 1000);
+    const uint32_t nodes[] = { add_node(made, "Double", 6, &x, 1, y),
+                               add_node(made, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
     inlay_cost cost = { .struct_size = sizeof cost };
     const inlay_offer offer = {
         .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes, .node_count = 2
     };
     const inlay_cost_request request = { .struct_size = sizeof request,
-                                         .graph = &m->graph,
+                                         .graph = &made->graph,
                                          .offer = &offer,
-                                         .values = m->states,
-                                         .value_stride = sizeof m->states[0],
-                                         .value_count = m->graph.value_count,
+                                         .values = made->states,
+                                         .value_stride = sizeof made->states[0],
+                                         .value_count = made->graph.value_count,
                                          .max_threads = 1 };
 
     (void)unused;
@@ -393,7 +394,7 @@ static void costs_of_a_chain(void **unused)
     assert_int_equal(cost.bytes_read, 4000 + 2000 + 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 2000 && cost.ns > 0);
-    free(m);
+    free(made);
 }
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
@@ -417,97 +418,98 @@ struct region {
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    const struct made *m = ctx;
-    const void *data = m->values[value].data;
+    const struct made *made = ctx;
+    const void *data = made->values[value].data;
 
     return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align theirs */
 }
 
 static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    struct region *r = ctx;
+    struct region *region = ctx;
     int64_t count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
-        count *= r->allocated_dims[d] = dims[d];
-    free(r->allocated);
-    r->allocated = malloc((size_t)count * 8 + 1);
-    *out = (inlay_buffer){ .handle = (uintptr_t)r->allocated, .bytes = (uint64_t)count * 4 };
+        count *= region->allocated_dims[d] = dims[d];
+    free(region->allocated);
+    region->allocated = malloc((size_t)count * 8 + 1);
+    *out = (inlay_buffer){ .handle = (uintptr_t)region->allocated, .bytes = (uint64_t)count * 4 };
     return output == 0 ? INLAY_OK : INLAY_INTERNAL;
 }
 
-static inlay_status build(struct region *r)
+static inlay_status build(struct region *region)
 {
-    run_compile_hooks hooks = { .ctx = r->m, .align_constant = align_constant };
+    run_compile_hooks hooks = { .ctx = region->m, .align_constant = align_constant };
     uint32_t nodes[MOST];
     uint64_t cookies[MOST] = { 0 };
     inlay_placement placements[MOST] = { { 0 } };
     inlay_compile_request request = { .struct_size = sizeof request,
                                       .handle = &hooks,
-                                      .graph = &r->m->graph,
+                                      .graph = &region->m->graph,
                                       .nodes = nodes,
                                       .cookies = cookies,
-                                      .inputs = r->inputs,
-                                      .outputs = r->outputs,
-                                      .node_count = r->m->graph.node_count,
-                                      .offer_count = r->m->graph.node_count,
-                                      .input_count = r->input_count,
-                                      .output_count = r->output_count,
+                                      .inputs = region->inputs,
+                                      .outputs = region->outputs,
+                                      .node_count = region->m->graph.node_count,
+                                      .offer_count = region->m->graph.node_count,
+                                      .input_count = region->input_count,
+                                      .output_count = region->output_count,
                                       .placements = placements,
                                       .placement_stride = sizeof placements[0],
-                                      .constants = r->fates };
+                                      .constants = region->fates };
     inlay_specialize_request shapes = { .struct_size = sizeof shapes,
-                                        .values = r->m->states,
-                                        .value_count = r->m->graph.value_count,
-                                        .value_stride = sizeof r->m->states[0],
+                                        .values = region->m->states,
+                                        .value_count = region->m->graph.value_count,
+                                        .value_stride = sizeof region->m->states[0],
                                         .max_threads = 1,
-                                        .outputs = r->plans,
-                                        .output_count = r->output_count,
-                                        .output_stride = sizeof r->plans[0] };
+                                        .outputs = region->plans,
+                                        .output_count = region->output_count,
+                                        .output_stride = sizeof region->plans[0] };
     inlay_status status;
 
-    r->diag = (inlay_diag)INLAY_DIAG_INIT;
+    region->diag = (inlay_diag)INLAY_DIAG_INIT;
     for (uint32_t i = 0; i < request.node_count; i++)
         nodes[i] = i;
-    status = api->compile(state, &request, &r->compiled, &r->diag);
+    status = api->compile(state, &request, &region->compiled, &region->diag);
     if (status == INLAY_OK)
-        status = api->specialize(state, r->compiled, &shapes, &r->instance, &r->diag);
+        status = api->specialize(state, region->compiled, &shapes, &region->instance, &region->diag);
     if (status == INLAY_OK && shapes.workspace_bytes > 0)
-        r->workspace = aligned_alloc(64, (shapes.workspace_bytes + 63) / 64 * 64);
+        region->workspace = aligned_alloc(64, (shapes.workspace_bytes + 63) / 64 * 64);
     return status;
 }
 
-static inlay_status run_region(struct region *r, void *const *in, void *const *out)
+static inlay_status run_region(struct region *region, void *const *in, void *const *out)
 {
     inlay_tensor_arg inputs[MOST] = { { { 0 }, NULL, 0, 0 } }, outputs[4] = { { { 0 }, NULL, 0, 0 } };
     inlay_exec_args args = { .struct_size = sizeof args,
-                             .run = &r->run,
+                             .run = &region->run,
                              .inputs = inputs,
                              .outputs = outputs,
-                             .input_count = r->input_count,
-                             .output_count = r->output_count,
+                             .input_count = region->input_count,
+                             .output_count = region->output_count,
                              .arg_stride = sizeof inputs[0],
-                             .cancel = &r->cancel,
-                             .diag = &r->diag,
-                             .workspace = { .handle = (uintptr_t)r->workspace } };
+                             .cancel = &region->cancel,
+                             .diag = &region->diag,
+                             .workspace = { .handle = (uintptr_t)region->workspace } };
 
-    r->run = (inlay_run){ .cancel = &r->cancel, .max_threads = 1, .ctx = r, .output_alloc = output_alloc };
-    for (uint32_t i = 0; i < r->input_count; i++)
+    region->run =
+        (inlay_run){ .cancel = &region->cancel, .max_threads = 1, .ctx = region, .output_alloc = output_alloc };
+    for (uint32_t i = 0; i < region->input_count; i++)
         inputs[i].buffer.handle = (uintptr_t)in[i];
-    for (uint32_t o = 0; o < r->output_count; o++)
-        outputs[o].buffer.handle = (uintptr_t)out[o];
-    return api->execute(state, r->compiled, r->instance, &args);
+    for (uint32_t output = 0; output < region->output_count; output++)
+        outputs[output].buffer.handle = (uintptr_t)out[output];
+    return api->execute(state, region->compiled, region->instance, &args);
 }
 
-static void tear_down(struct region *r)
+static void tear_down(struct region *region)
 {
-    if (r->instance != NULL)
-        api->release_instance(state, r->compiled, r->instance);
-    if (r->compiled != NULL)
-        api->release_compiled(state, r->compiled);
-    free(r->workspace);
-    free(r->allocated);
-    free(r->m);
+    if (region->instance != NULL)
+        api->release_instance(state, region->compiled, region->instance);
+    if (region->compiled != NULL)
+        api->release_compiled(state, region->compiled);
+    free(region->workspace);
+    free(region->allocated);
+    free(region->m);
 }
 
 static _Alignas(64) float weights[3] = { 10, 20, 30 };
@@ -516,116 +518,117 @@ static _Alignas(64) float offsets[3] = { 1, 2, 3 };
 /* Double -> Scale: an inner value, a packed constant, a borrowed one, kernel workspace. */
 static void a_region_of_two_nodes(void **unused)
 {
-    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
-    uint32_t in[3], n;
+    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    uint32_t in[3], node;
     float x[3] = { 1, 2, 3 }, y[3];
 
     (void)unused;
-    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 3);
-    in[0] = add_value(r.m, "double", INLAY_FLOAT, 3);
-    in[1] = add_value(r.m, "w", INLAY_FLOAT, 3);
-    in[2] = add_value(r.m, "w0", INLAY_FLOAT, 3);
-    set_constant(r.m, in[1], weights, sizeof weights);
-    set_constant(r.m, in[2], offsets, sizeof offsets);
-    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
-    add_node(r.m, "Double", 13, r.inputs, 1, in[0]);
-    n = add_node(r.m, "Scale", 1, in, 3, r.outputs[0]);
-    r.m->nodes[n].domain = text("com.example");
+    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 3);
+    in[0] = add_value(region.m, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(region.m, "w", INLAY_FLOAT, 3);
+    in[2] = add_value(region.m, "w0", INLAY_FLOAT, 3);
+    set_constant(region.m, in[1], weights, sizeof weights);
+    set_constant(region.m, in[2], offsets, sizeof offsets);
+    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
+    add_node(region.m, "Double", 13, region.inputs, 1, in[0]);
+    node = add_node(region.m, "Scale", 1, in, 3, region.outputs[0]);
+    region.m->nodes[node].domain = text("com.example");
     released = 0;
-    assert_int_equal(build(&r), INLAY_OK);
-    assert_int_equal(r.fates[in[1]], INLAY_CONST_PACKED);
-    assert_int_equal(r.fates[in[2]], INLAY_CONST_BORROWED);
+    assert_int_equal(build(&region), INLAY_OK);
+    assert_int_equal(region.fates[in[1]], INLAY_CONST_PACKED);
+    assert_int_equal(region.fates[in[2]], INLAY_CONST_BORROWED);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ y }), INLAY_OK);
+        assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ y }), INLAY_OK);
         assert_true(y[0] == 21 && y[1] == 82 && y[2] == 183);
     }
-    tear_down(&r);
+    tear_down(&region);
     assert_int_equal(released, 1);
 }
 
 static void failures_name_the_node(void **unused)
 {
-    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
     float x[4] = { 0 };
 
     (void)unused;
-    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 4);
-    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 4);
-    add_node(r.m, "Fail", 1, r.inputs, 1, r.outputs[0]);
-    assert_int_equal(build(&r), INLAY_OK);
-    assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ x }), INLAY_SHAPE_MISMATCH);
-    assert_string_equal(r.diag.node, "node");
-    assert_string_equal(r.diag.text, "node 'node': wrong shape");
-    tear_down(&r);
+    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 4);
+    add_node(region.m, "Fail", 1, region.inputs, 1, region.outputs[0]);
+    assert_int_equal(build(&region), INLAY_OK);
+    assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ x }), INLAY_SHAPE_MISMATCH);
+    assert_string_equal(region.diag.node, "node");
+    assert_string_equal(region.diag.text, "node 'node': wrong shape");
+    tear_down(&region);
 
-    r = (struct region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
-    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 4);
-    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
-    add_node(r.m, "Double", 13, r.inputs, 1, r.outputs[0]);
-    assert_int_equal(build(&r), INLAY_UNSUPPORTED);
-    assert_non_null(strstr(r.diag.text, "output 0 is not known"));
-    tear_down(&r);
+    region = (struct region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
+    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
+    add_node(region.m, "Double", 13, region.inputs, 1, region.outputs[0]);
+    assert_int_equal(build(&region), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(region.diag.text, "output 0 is not known"));
+    tear_down(&region);
 }
 
 static void outputs_that_the_run_allocates(void **unused)
 {
-    struct region r = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
     float x[5] = { 1, -2, 3, -4, 5 };
 
     (void)unused;
-    r.inputs[0] = add_value(r.m, "x", INLAY_FLOAT, 5);
-    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, -1);
-    add_node(r.m, "Positive", 1, r.inputs, 1, r.outputs[0]);
-    assert_int_equal(build(&r), INLAY_OK);
-    assert_int_equal(r.plans[0].kind, INLAY_OUTPUT_ALLOCATED);
-    assert_int_equal(run_region(&r, (void *[]){ x }, (void *[]){ NULL }), INLAY_OK);
-    assert_int_equal(r.allocated_dims[0], 3);
-    assert_true(((float *)r.allocated)[2] == 5);
-    tear_down(&r);
+    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 5);
+    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, -1);
+    add_node(region.m, "Positive", 1, region.inputs, 1, region.outputs[0]);
+    assert_int_equal(build(&region), INLAY_OK);
+    assert_int_equal(region.plans[0].kind, INLAY_OUTPUT_ALLOCATED);
+    assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ NULL }), INLAY_OK);
+    assert_int_equal(region.allocated_dims[0], 3);
+    assert_true(((float *)region.allocated)[2] == 5);
+    tear_down(&region);
 }
 
 /* More tensors than fit on the stack, some of them omitted. */
 static void many_inputs(void **unused)
 {
-    struct region r = { .m = new_graph(), .output_count = 1 };
+    struct region region = { .m = new_graph(), .output_count = 1 };
     uint32_t in[40];
     float x[3] = { 1, 2, 3 }, y[3];
     void *all[40];
 
     (void)unused;
     for (uint32_t i = 0; i < 40; i++) {
-        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(r.m, "x", INLAY_FLOAT, 3);
+        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(region.m, "x", INLAY_FLOAT, 3);
         if (in[i] != INLAY_NONE) {
-            all[r.input_count] = x;
-            r.inputs[r.input_count++] = in[i];
+            all[region.input_count] = x;
+            region.inputs[region.input_count++] = in[i];
         }
     }
-    r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
-    add_node(r.m, "Sum", 1, in, 40, r.outputs[0]);
-    assert_int_equal(build(&r), INLAY_OK);
-    assert_int_equal(run_region(&r, all, (void *[]){ y }), INLAY_OK);
+    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
+    add_node(region.m, "Sum", 1, in, 40, region.outputs[0]);
+    assert_int_equal(build(&region), INLAY_OK);
+    assert_int_equal(run_region(&region, all, (void *[]){ y }), INLAY_OK);
     assert_true(y[0] == 30 && y[2] == 90);
-    tear_down(&r);
+    tear_down(&region);
 }
 
 /* Of two inputs that could lend their buffer the one is chosen that nobody reads later. */
 static void in_place(void **unused)
 {
     for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
-        struct region r = { .m = new_graph(), .input_count = 2, .output_count = 2 };
-        uint32_t a = add_value(r.m, "a", INLAY_FLOAT, 3), b = add_value(r.m, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
+        struct region region = { .m = new_graph(), .input_count = 2, .output_count = 2 };
+        uint32_t a = add_value(region.m, "a", INLAY_FLOAT, 3),
+                 b = add_value(region.m, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
         const uint32_t in[2] = { b, a };
 
-        r.inputs[0] = a;
-        r.inputs[1] = b;
-        r.outputs[0] = add_value(r.m, "y", INLAY_FLOAT, 3);
-        r.outputs[1] = add_value(r.m, "z", INLAY_FLOAT, 3);
-        add_node(r.m, "AddInPlace", 1, in, 2, r.outputs[0]);
-        add_node(r.m, "Sum", 1, later == 1 ? &a : &r.outputs[0], 1, r.outputs[1]);
-        assert_int_equal(build(&r), INLAY_OK);
-        assert_int_equal(r.plans[0].alias, later == 2 ? 0 : 1);
-        assert_int_equal(r.plans[1].alias, INLAY_NONE);
-        tear_down(&r);
+        region.inputs[0] = a;
+        region.inputs[1] = b;
+        region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
+        region.outputs[1] = add_value(region.m, "z", INLAY_FLOAT, 3);
+        add_node(region.m, "AddInPlace", 1, in, 2, region.outputs[0]);
+        add_node(region.m, "Sum", 1, later == 1 ? &a : &region.outputs[0], 1, region.outputs[1]);
+        assert_int_equal(build(&region), INLAY_OK);
+        assert_int_equal(region.plans[0].alias, later == 2 ? 0 : 1);
+        assert_int_equal(region.plans[1].alias, INLAY_NONE);
+        tear_down(&region);
     }
     (void)unused;
 }
@@ -634,23 +637,23 @@ static void in_place(void **unused)
 
 static void regions_are_kept(void **unused)
 {
-    struct made *m = new_graph();
+    struct made *made = new_graph();
     const uint32_t nodes[] = { 0, 1 };
-    uint32_t in[3], x = add_value(m, "x", INLAY_FLOAT, 3), y;
-    const kit_region_value *v;
+    uint32_t in[3], x = add_value(made, "x", INLAY_FLOAT, 3), y;
+    const kit_region_value *value;
     inlay_diag diag = INLAY_DIAG_INIT;
     kit_region kept;
 
     (void)unused;
-    in[0] = add_value(m, "double", INLAY_FLOAT, 3);
-    in[1] = add_value(m, "w", INLAY_FLOAT, 3);
+    in[0] = add_value(made, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(made, "w", INLAY_FLOAT, 3);
     in[2] = INLAY_NONE;
-    set_constant(m, in[1], weights, sizeof weights);
-    y = add_value(m, "y", INLAY_FLOAT, 3);
-    add_node(m, "Double", 13, &x, 1, in[0]);
-    add_node(m, "Scale", 1, in, 3, y);
+    set_constant(made, in[1], weights, sizeof weights);
+    y = add_value(made, "y", INLAY_FLOAT, 3);
+    add_node(made, "Double", 13, &x, 1, in[0]);
+    add_node(made, "Scale", 1, in, 3, y);
     const inlay_compile_request request = { .struct_size = sizeof request,
-                                            .graph = &m->graph,
+                                            .graph = &made->graph,
                                             .nodes = nodes,
                                             .node_count = 2,
                                             .inputs = &x,
@@ -663,14 +666,14 @@ static void regions_are_kept(void **unused)
     assert_int_equal(kept.nodes[1].inputs[2], INLAY_NONE);
     assert_int_equal(kept.nodes[1].inputs[0], kept.nodes[0].outputs[0]);
     assert_string_equal(kept.nodes[1].op_type.data, "Scale");
-    assert_true(kept.nodes[1].op_type.data != inlay_graph_node(&m->graph, 1)->op_type.data); /* a copy */
-    v = &kept.values[kept.nodes[0].inputs[0]];
-    assert_true(v->snapshot == x && v->input == 0 && v->output == INLAY_NONE && v->uses == 1);
-    v = &kept.values[kept.nodes[1].outputs[0]];
-    assert_true(v->snapshot == y && v->output == 0 && v->uses == 1);
-    v = &kept.values[kept.nodes[1].inputs[1]];
-    assert_true(v->constant && v->data_bytes == sizeof weights && v->data != weights);
-    assert_memory_equal(v->data, weights, sizeof weights);
+    assert_true(kept.nodes[1].op_type.data != inlay_graph_node(&made->graph, 1)->op_type.data); /* a copy */
+    value = &kept.values[kept.nodes[0].inputs[0]];
+    assert_true(value->snapshot == x && value->input == 0 && value->output == INLAY_NONE && value->uses == 1);
+    value = &kept.values[kept.nodes[1].outputs[0]];
+    assert_true(value->snapshot == y && value->output == 0 && value->uses == 1);
+    value = &kept.values[kept.nodes[1].inputs[1]];
+    assert_true(value->constant && value->data_bytes == sizeof weights && value->data != weights);
+    assert_memory_equal(value->data, weights, sizeof weights);
     for (uint32_t i = 0; i < 2; i++) /* the provider's own */
         assert_int_equal(kept.values[kept.value_count + i].snapshot, INLAY_NONE);
     assert_non_null(kit_region_take(&kept, 100));
@@ -679,7 +682,7 @@ static void regions_are_kept(void **unused)
     assert_null(kept.values[kept.nodes[1].inputs[1]].data); /* larger than small */
     kit_region_free(&kept);
     kit_region_free(&kept);
-    free(m);
+    free(made);
 }
 
 /* ------------------------------------------------------------------ files of a provider's folder */
@@ -689,7 +692,7 @@ static void files_are_kept(void **unused)
     char dir[] = "/tmp/inlay-kept-XXXXXX", path[64];
     char data[1000], *found;
     size_t bytes = 77;
-    FILE *f;
+    FILE *file;
 
     (void)unused;
     memset(data, 'x', sizeof data);
@@ -709,11 +712,11 @@ static void files_are_kept(void **unused)
     (void)snprintf(path, sizeof path, "%s/a", dir);
     for (long at = 0; at < 1008; at += 503) { /* one byte is wrong */
         kit_kept_save(dir, "a", "me", 2, data, sizeof data);
-        f = fopen(path, "r+");
-        assert_non_null(f);
-        assert_int_equal(fseek(f, at, SEEK_SET), 0);
-        assert_int_equal(fputc('!', f), '!');
-        assert_int_equal(fclose(f), 0);
+        file = fopen(path, "r+");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, at, SEEK_SET), 0);
+        assert_int_equal(fputc('!', file), '!');
+        assert_int_equal(fclose(file), 0);
         assert_null(kit_kept_load(dir, "a", "me", 2, &bytes));
     }
     assert_int_equal(remove(path), 0);

@@ -14,13 +14,13 @@ static char broken_dir[] = "/tmp/inlay-missing-XXXXXX", empty_dir[] = "/tmp/inla
 static void put_text(const char *name)
 {
     char path[256];
-    FILE *f;
+    FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s", broken_dir, name);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    (void)fputs("this is no plugin\n", f);
-    assert_int_equal(fclose(f), 0);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("this is no plugin\n", file);
+    assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(path, 0644), 0);
 }
 
@@ -53,14 +53,14 @@ static void open_model(const char *dirs, const char *domain, const char *op_type
                        inlay_diag *diag)
 {
     static const int64_t dims[] = { 2, 4 };
-    onnx_bytes g = { .count = 0 }, file = { .count = 0 }, import = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 }, file = { .count = 0 }, import = { .count = 0 };
     inlay_options *options = NULL;
     inlay_session *session = NULL;
 
-    onnx_input(&g, "x", INLAY_FLOAT, 2, dims);
-    onnx_node(&g, op_type, domain, "x", "y");
-    onnx_output(&g, "y", INLAY_FLOAT, 2, dims);
-    assert_int_equal(onnx_file(&file, &g, 17, NULL), 0);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 2, dims);
+    onnx_node(&bytes, op_type, domain, "x", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
+    assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
     onnx_text(&import, 1, domain);
     onnx_number(&import, 2, version);
     onnx_message(&file, 8, &import);
@@ -100,17 +100,17 @@ static void the_sentence_says_what_is_there(void **state)
     };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         inlay_diag diag;
 
-        open_model(VERSIONS_DIR, rows[r].domain, rows[r].op_type, rows[r].version, INLAY_UNSUPPORTED, &diag);
-        for (size_t w = 0; w < 4 && rows[r].words[w] != NULL; w++)
-            if (strstr(diag.text, rows[r].words[w]) == NULL)
-                fail_msg("row %zu: '%s' does not say '%s'", r, diag.text, rows[r].words[w]);
-        if (rows[r].not != NULL && strstr(diag.text, rows[r].not ) != NULL)
-            fail_msg("row %zu: '%s' says '%s'", r, diag.text, rows[r].not );
+        open_model(VERSIONS_DIR, rows[row].domain, rows[row].op_type, rows[row].version, INLAY_UNSUPPORTED, &diag);
+        for (size_t word = 0; word < 4 && rows[row].words[word] != NULL; word++)
+            if (strstr(diag.text, rows[row].words[word]) == NULL)
+                fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words[word]);
+        if (rows[row].not != NULL && strstr(diag.text, rows[row].not ) != NULL)
+            fail_msg("row %zu: '%s' says '%s'", row, diag.text, rows[row].not );
         if (strstr(diag.text, "Not loaded") != NULL)
-            fail_msg("row %zu: '%s' speaks of files that are not there", r, diag.text);
+            fail_msg("row %zu: '%s' speaks of files that are not there", row, diag.text);
     }
 }
 
@@ -160,8 +160,8 @@ static void versions_that_are_there(void **state)
     inlay_diag diag;
 
     (void)state;
-    for (size_t v = 0; v < sizeof versions / sizeof versions[0]; v++) {
-        open_model(VERSIONS_DIR, "org.example.late", "Late", versions[v], INLAY_UNSUPPORTED, &diag);
+    for (size_t version = 0; version < sizeof versions / sizeof versions[0]; version++) {
+        open_model(VERSIONS_DIR, "org.example.late", "Late", versions[version], INLAY_UNSUPPORTED, &diag);
         assert_null(strstr(diag.text, "the model imports"));
         assert_non_null(strstr(diag.text, "no provider runs Late"));
     }

@@ -15,13 +15,13 @@ static double x[MAX_COUNT], want[MAX_COUNT], got[PROVIDERS][MAX_COUNT];
 
 static void model_of(onnx_bytes *file, inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t window)
 {
-    onnx_bytes g = { .count = 0 };
+    onnx_bytes bytes = { .count = 0 };
 
     file->count = 0;
-    onnx_input(&g, "x", dtype, rank, dims);
-    onnx_node_int(&g, "MovingAverage", "com.example", "x", "y", "window", window);
-    onnx_output(&g, "y", dtype, rank, dims);
-    assert_int_equal(onnx_file(file, &g, 17, "com.example"), 0);
+    onnx_input(&bytes, "x", dtype, rank, dims);
+    onnx_node_int(&bytes, "MovingAverage", "com.example", "x", "y", "window", window);
+    onnx_output(&bytes, "y", dtype, rank, dims);
+    assert_int_equal(onnx_file(file, &bytes, 17, "com.example"), 0);
 }
 
 static inlay_options *options_of(const char *names, const char *policy, const char *threads)
@@ -36,9 +36,9 @@ static inlay_options *options_of(const char *names, const char *policy, const ch
     return options;
 }
 
-/* Runs x through one provider into y, as doubles. */
+/* Runs x through one provider into output, as doubles. */
 static void run_one(const char *provider, const onnx_bytes *file, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                    double *y)
+                    double *output)
 {
     inlay_options *options = options_of(provider, "cost", "2");
     inlay_session *session = NULL;
@@ -63,8 +63,8 @@ static void run_one(const char *provider, const onnx_bytes *file, inlay_dtype dt
     assert_int_equal(inlay_value_rank(out), rank);
     assert_memory_equal(inlay_value_dims(out), dims, rank * sizeof *dims);
     for (int64_t i = 0; i < inlay_value_count(out); i++)
-        y[i] = dtype == INLAY_FLOAT ? (double)((const float *)inlay_value_data(out))[i]
-                                    : ((const double *)inlay_value_data(out))[i];
+        output[i] = dtype == INLAY_FLOAT ? (double)((const float *)inlay_value_data(out))[i]
+                                         : ((const double *)inlay_value_data(out))[i];
 done:
     inlay_value_unref(value);
     inlay_context_destroy(context);
@@ -99,17 +99,17 @@ static void check(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t
     model_of(&file, dtype, rank, dims, window);
     if (count > 0)
         define(count, dims[rank - 1], window, dtype);
-    for (int p = 0; p < PROVIDERS; p++)
-        run_one(providers[p], &file, dtype, rank, dims, got[p]);
+    for (int provider = 0; provider < PROVIDERS; provider++)
+        run_one(providers[provider], &file, dtype, rank, dims, got[provider]);
     for (int64_t i = 0; i < count; i++) {
-        for (int p = 0; p < PROVIDERS; p++) {
-            if (isfinite(want[i]) ? fabs(got[p][i] - want[i]) <= tolerance * (1 + fabs(want[i]))
-                : isnan(want[i])  ? isnan(got[p][i]) != 0
-                                  : got[p][i] == want[i])
+        for (int provider = 0; provider < PROVIDERS; provider++) {
+            if (isfinite(want[i]) ? fabs(got[provider][i] - want[i]) <= tolerance * (1 + fabs(want[i]))
+                : isnan(want[i])  ? isnan(got[provider][i]) != 0
+                                  : got[provider][i] == want[i])
                 continue;
-            fail_msg("%s, %s, rank %u, rows of %lld, window %lld: element %lld is %.17g instead of %.17g", providers[p],
-                     inlay_dtype_name(dtype), rank, (long long)dims[rank - 1], (long long)window, (long long)i,
-                     got[p][i], want[i]);
+            fail_msg("%s, %s, rank %u, rows of %lld, window %lld: element %lld is %.17g instead of %.17g",
+                     providers[provider], inlay_dtype_name(dtype), rank, (long long)dims[rank - 1], (long long)window,
+                     (long long)i, got[provider][i], want[i]);
         }
     }
 }
@@ -136,10 +136,10 @@ static void every_shape_window_and_type(void **state)
 
     (void)state;
     fill();
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-        for (size_t w = 0; w < sizeof windows / sizeof windows[0]; w++)
-            for (size_t t = 0; t < 2; t++)
-                check(types[t], shapes[s].rank, shapes[s].dims, windows[w]);
+    for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++)
+        for (size_t window = 0; window < sizeof windows / sizeof windows[0]; window++)
+            for (size_t type = 0; type < 2; type++)
+                check(types[type], shapes[shape].rank, shapes[shape].dims, windows[window]);
 }
 
 /* What is no number stays within its window: a sum from which old elements are taken away again would keep it. */
@@ -202,9 +202,9 @@ static const char *who_runs(int64_t window, const char *names, const char *polic
     assert_non_null(place);
     place = strstr(place, "\"provider\": \"");
     assert_non_null(place);
-    for (int p = 0; p < PROVIDERS; p++)
-        if (strncmp(place + 13, providers[p], strlen(providers[p])) == 0)
-            who = providers[p];
+    for (int provider = 0; provider < PROVIDERS; provider++)
+        if (strncmp(place + 13, providers[provider], strlen(providers[provider])) == 0)
+            who = providers[provider];
     inlay_session_destroy(session);
     inlay_options_destroy(options);
     return who;

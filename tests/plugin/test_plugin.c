@@ -57,25 +57,25 @@ static void sizes_of_other_versions(void **state)
     const struct provider *open = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = load("older");
-    const plugin_provider *p = plugin_set_find(set, "older");
+    const plugin_provider *provider = plugin_set_find(set, "older");
 
     (void)state;
-    assert_non_null(p);
-    assert_null(p->table.fingerprint);
-    assert_null(p->table.buffer_alloc);
-    assert_null(p->table.extension);
-    assert_non_null(p->table.execute);
+    assert_non_null(provider);
+    assert_null(provider->table.fingerprint);
+    assert_null(provider->table.buffer_alloc);
+    assert_null(provider->table.extension);
+    assert_non_null(provider->table.execute);
     assert_int_equal(provider_open(set, "older", NULL, 0, &open, &diag), INLAY_OK);
     provider_close(open);
     plugin_set_destroy(set);
 
     set = load("newer");
     assert_int_equal(plugin_set_provider_count(set), 2);
-    p = plugin_set_find(set, "newer2");
-    assert_non_null(p);
-    assert_int_equal(p->table.option_count, 2);
-    assert_string_equal(p->options[1].name, "scale");
-    assert_int_equal(p->options[1].kind, INLAY_OPTION_FLOAT);
+    provider = plugin_set_find(set, "newer2");
+    assert_non_null(provider);
+    assert_int_equal(provider->table.option_count, 2);
+    assert_string_equal(provider->options[1].name, "scale");
+    assert_int_equal(provider->options[1].kind, INLAY_OPTION_FLOAT);
     plugin_set_destroy(set);
 
     set = load("high_flag"); /* a bit that says "ignore me if you do not know me" */
@@ -100,15 +100,15 @@ static void refused_files_say_why(void **state)
     };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        plugin_set *set = load(rows[r].variant);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        plugin_set *set = load(rows[row].variant);
         const plugin_file *file = plugin_set_file(set, 0);
 
         assert_int_equal(plugin_set_file_count(set), 1);
         assert_false(file->loaded);
-        if (strstr(file->reason, rows[r].words) == NULL)
-            fail_msg("%s: '%s' does not say '%s'", rows[r].variant, file->reason, rows[r].words);
-        assert_non_null(strstr(log_text, rows[r].words));
+        if (strstr(file->reason, rows[row].words) == NULL)
+            fail_msg("%s: '%s' does not say '%s'", rows[row].variant, file->reason, rows[row].words);
+        assert_non_null(strstr(log_text, rows[row].words));
         assert_int_equal(plugin_set_provider_count(set), 0);
         plugin_set_destroy(set);
     }
@@ -116,11 +116,11 @@ static void refused_files_say_why(void **state)
 
 static void write_text(const char *path, const char *text)
 {
-    FILE *f = fopen(path, "w");
+    FILE *file = fopen(path, "w");
 
-    assert_non_null(f);
-    (void)fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    assert_non_null(file);
+    (void)fputs(text, file);
+    assert_int_equal(fclose(file), 0);
 }
 
 static void files_that_are_no_plugins(void **state)
@@ -172,13 +172,13 @@ static void directories_that_are_refused(void **state)
                  { "/dev/null", "not a directory" } };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         plugin_set *set;
 
-        assert_int_not_equal(plugin_set_create(&rows[r].dir, 1, NULL, NULL, &set, &diag), INLAY_OK);
-        if (strstr(diag.text, rows[r].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[r].words);
+        assert_int_not_equal(plugin_set_create(&rows[row].dir, 1, NULL, NULL, &set, &diag), INLAY_OK);
+        if (strstr(diag.text, rows[row].words) == NULL)
+            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
     }
 }
 
@@ -227,7 +227,7 @@ static void opening_and_sharing(void **state)
     static const provider_setting device1[] = { { "device", "1" } }, also1[] = { { "device", "0x1" } },
                                   device13[] = { { "device", "13" } };
     plugin_set *set = load("good"), *second = load("good");
-    const struct provider *a, *b, *c, *d;
+    const struct provider *a, *b, *provider, *d;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
@@ -235,25 +235,25 @@ static void opening_and_sharing(void **state)
     assert_non_null(strstr(log_text, "created"));
     assert_int_equal(provider_open(second, "variant", NULL, 0, &b, &diag), INLAY_OK);
     assert_ptr_equal(a, b);
-    assert_int_equal(provider_open(set, "variant", device1, 1, &c, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "variant", device1, 1, &provider, &diag), INLAY_OK);
     assert_int_equal(provider_open(set, "variant", also1, 1, &d, &diag), INLAY_OK);
-    assert_ptr_not_equal(a, c);
-    assert_ptr_equal(c, d);
+    assert_ptr_not_equal(a, provider);
+    assert_ptr_equal(provider, d);
     assert_string_equal(a->name, "variant");
     assert_int_equal(provider_open(set, "variant", device13, 1, &d, &diag), INLAY_UNSUPPORTED);
     assert_string_equal(diag.text, "there is no device 13");
     assert_null(d);
 
-    provider_lost(c->state);
+    provider_lost(provider->state);
     assert_int_equal(provider_open(set, "variant", device1, 1, &d, &diag), INLAY_OK);
-    assert_ptr_not_equal(c, d);
+    assert_ptr_not_equal(provider, d);
     /* Open providers outlive the sets. */
     plugin_set_destroy(set);
     plugin_set_destroy(second);
     provider_close(a);
     provider_close(b);
-    provider_close(c);
-    provider_close(c);
+    provider_close(provider);
+    provider_close(provider);
     provider_close(d);
     provider_close(NULL);
 }
@@ -271,21 +271,21 @@ static void wrong_names_and_values(void **state)
     };
     plugin_set *set = load("good");
     inlay_diag diag = INLAY_DIAG_INIT;
-    const struct provider *p;
+    const struct provider *provider;
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        const provider_setting setting = { rows[r].name, rows[r].value };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        const provider_setting setting = { rows[row].name, rows[row].value };
 
-        assert_int_equal(provider_open(set, "variant", &setting, 1, &p, &diag), INLAY_INVALID_ARGUMENT);
-        if (strstr(diag.text, rows[r].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[r].words);
+        assert_int_equal(provider_open(set, "variant", &setting, 1, &provider, &diag), INLAY_INVALID_ARGUMENT);
+        if (strstr(diag.text, rows[row].words) == NULL)
+            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
     }
-    assert_int_equal(provider_open(set, "varaint", NULL, 0, &p, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(provider_open(set, "varaint", NULL, 0, &provider, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'variant'"));
     plugin_set_destroy(set);
     set = load("refuses");
-    assert_int_equal(provider_open(set, "refuses", NULL, 0, &p, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(provider_open(set, "refuses", NULL, 0, &provider, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "not on a Friday"));
     plugin_set_destroy(set);
 }
@@ -300,18 +300,18 @@ static void typed_values(void **state)
         { .name = "label", .kind = INLAY_OPTION_STRING },
     };
     static const provider_setting settings[] = { { "fast-math", "yes" }, { "tile", "large" }, { "label", "a=b;" } };
-    inlay_option_value v[5];
+    inlay_option_value value[5];
 
     (void)state;
-    assert_int_equal(provider_parse_options("p", options, 5, settings, 3, v, NULL), INLAY_OK);
-    assert_int_equal(v[0].i, 3);
-    assert_int_equal(v[0].is_set, 0);
-    assert_int_equal(v[1].i, 1);
-    assert_int_equal(v[1].is_set, 1);
-    assert_true(v[2].f == 0.5);
-    assert_string_equal(v[3].s, "large");
-    assert_string_equal(v[4].s, "a=b;");
-    assert_int_equal(v[4].kind, INLAY_OPTION_STRING);
+    assert_int_equal(provider_parse_options("p", options, 5, settings, 3, value, NULL), INLAY_OK);
+    assert_int_equal(value[0].i, 3);
+    assert_int_equal(value[0].is_set, 0);
+    assert_int_equal(value[1].i, 1);
+    assert_int_equal(value[1].is_set, 1);
+    assert_true(value[2].f == 0.5);
+    assert_string_equal(value[3].s, "large");
+    assert_string_equal(value[4].s, "a=b;");
+    assert_int_equal(value[4].kind, INLAY_OPTION_STRING);
 }
 
 /* Texts without an end get one within their arrays, and no control characters are left. */

@@ -26,17 +26,17 @@ struct marks {
 
 static inlay_status mark(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct marks *m = user;
-    int64_t shortest = __atomic_load_n(&m->shortest, __ATOMIC_RELAXED);
+    struct marks *marks = user;
+    int64_t shortest = __atomic_load_n(&marks->shortest, __ATOMIC_RELAXED);
 
-    if (worker >= 64 || __atomic_exchange_n(&m->busy[worker], 1, __ATOMIC_RELAXED) != 0)
+    if (worker >= 64 || __atomic_exchange_n(&marks->busy[worker], 1, __ATOMIC_RELAXED) != 0)
         return INLAY_INTERNAL;
     for (int64_t i = begin; i < end; i++)
-        m->seen[i]++; /* not atomic on purpose: ThreadSanitizer would notice a shared index */
-    while (end - begin < shortest && !__atomic_compare_exchange_n(&m->shortest, &shortest, end - begin, false,
+        marks->seen[i]++; /* not atomic on purpose: ThreadSanitizer would notice a shared index */
+    while (end - begin < shortest && !__atomic_compare_exchange_n(&marks->shortest, &shortest, end - begin, false,
                                                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
-    __atomic_store_n(&m->busy[worker], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&marks->busy[worker], 0, __ATOMIC_RELAXED);
     return INLAY_OK;
 }
 
@@ -50,16 +50,16 @@ static void every_index_once(void **state)
                  { 100000, 64, 2 }, { 100003, 64, 8 }, { 5, 0, 4 } };
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        inlay_run run = run_with(rows[r].threads);
-        struct marks m = { .seen = calloc((size_t)rows[r].count + 1, sizeof(int32_t)), .shortest = INT64_MAX };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        inlay_run run = run_with(rows[row].threads);
+        struct marks marks = { .seen = calloc((size_t)rows[row].count + 1, sizeof(int32_t)), .shortest = INT64_MAX };
 
-        assert_int_equal(threads_parallel_for(&run, rows[r].count, rows[r].grain, mark, &m), INLAY_OK);
-        for (int64_t i = 0; i < rows[r].count; i++)
-            assert_int_equal(m.seen[i], 1);
-        if (rows[r].count >= rows[r].grain && rows[r].count > 0)
-            assert_true(m.shortest >= rows[r].grain);
-        free(m.seen);
+        assert_int_equal(threads_parallel_for(&run, rows[row].count, rows[row].grain, mark, &marks), INLAY_OK);
+        for (int64_t i = 0; i < rows[row].count; i++)
+            assert_int_equal(marks.seen[i], 1);
+        if (rows[row].count >= rows[row].grain && rows[row].count > 0)
+            assert_true(marks.shortest >= rows[row].grain);
+        free(marks.seen);
     }
 }
 
@@ -77,30 +77,30 @@ static inlay_status fill(void *user, int64_t begin, int64_t end, uint32_t worker
 }
 static inlay_status add(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct sums *s = user;
+    struct sums *sums = user;
 
     for (int64_t i = begin; i < end; i++)
-        s->total[worker] += s->values[i];
+        sums->total[worker] += sums->values[i];
     return INLAY_OK;
 }
 static void loops_follow_each_other(void **state)
 {
     enum { N = 4096 };
     inlay_run run = run_with(4);
-    struct sums s = { .values = malloc(N * sizeof(double)) };
+    struct sums sums = { .values = malloc(N * sizeof(double)) };
     double total;
 
     (void)state;
     for (int i = 0; i < 200; i++) {
-        memset(s.total, 0, sizeof s.total);
-        assert_int_equal(threads_parallel_for(&run, N, 16, fill, &s), INLAY_OK);
-        assert_int_equal(threads_parallel_for(&run, N, 100, add, &s), INLAY_OK);
+        memset(sums.total, 0, sizeof sums.total);
+        assert_int_equal(threads_parallel_for(&run, N, 16, fill, &sums), INLAY_OK);
+        assert_int_equal(threads_parallel_for(&run, N, 100, add, &sums), INLAY_OK);
         total = 0;
         for (int w = 0; w < 64; w++)
-            total += s.total[w];
+            total += sums.total[w];
         assert_true(total == (double)N * (N - 1) / 2);
     }
-    free(s.values);
+    free(sums.values);
 }
 
 static inlay_status fail_at_40(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -147,19 +147,19 @@ struct nest {
 };
 static inlay_status inner(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct nest *n = user;
+    struct nest *nest = user;
 
     for (int64_t i = begin; i < end; i++)
-        __atomic_fetch_add(&n->seen[i], 1, __ATOMIC_RELAXED);
-    return n->outer[worker] == worker + 1 ? INLAY_OK : INLAY_INTERNAL; /* the number of the outer loop's worker */
+        __atomic_fetch_add(&nest->seen[i], 1, __ATOMIC_RELAXED);
+    return nest->outer[worker] == worker + 1 ? INLAY_OK : INLAY_INTERNAL; /* the number of the outer loop's worker */
 }
 static inlay_status outer(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct nest *n = user;
+    struct nest *nest = user;
 
-    n->outer[worker] = worker + 1;
+    nest->outer[worker] = worker + 1;
     for (int64_t i = begin; i < end; i++) {
-        inlay_status status = threads_parallel_for(&n->run, 100, 1, inner, n);
+        inlay_status status = threads_parallel_for(&nest->run, 100, 1, inner, nest);
         if (status != INLAY_OK)
             return status;
     }
@@ -167,13 +167,13 @@ static inlay_status outer(void *user, int64_t begin, int64_t end, uint32_t worke
 }
 static void nested_loops_stay_on_their_worker(void **state)
 {
-    struct nest n = { .run = run_with(4), .seen = calloc(100, sizeof(int32_t)) };
+    struct nest nest = { .run = run_with(4), .seen = calloc(100, sizeof(int32_t)) };
 
     (void)state;
-    assert_int_equal(threads_parallel_for(&n.run, 50, 1, outer, &n), INLAY_OK);
+    assert_int_equal(threads_parallel_for(&nest.run, 50, 1, outer, &nest), INLAY_OK);
     for (int i = 0; i < 100; i++)
-        assert_int_equal(n.seen[i], 50);
-    free(n.seen);
+        assert_int_equal(nest.seen[i], 50);
+    free(nest.seen);
 }
 
 static void *run_many(void *arg)
@@ -181,12 +181,12 @@ static void *run_many(void *arg)
     (void)arg;
     for (int i = 0; i < 100; i++) {
         inlay_run run = run_with(1 + (uint32_t)i % 4);
-        struct marks m = { .seen = calloc(500, sizeof(int32_t)), .shortest = INT64_MAX };
-        bool good = threads_parallel_for(&run, 500, 8, mark, &m) == INLAY_OK;
+        struct marks marks = { .seen = calloc(500, sizeof(int32_t)), .shortest = INT64_MAX };
+        bool good = threads_parallel_for(&run, 500, 8, mark, &marks) == INLAY_OK;
 
         for (int k = 0; k < 500; k++)
-            good &= m.seen[k] == 1;
-        free(m.seen);
+            good &= marks.seen[k] == 1;
+        free(marks.seen);
         if (!good)
             return (void *)1;
     }
@@ -198,10 +198,10 @@ static void several_threads_share_the_budget(void **state)
     void *bad;
 
     (void)state;
-    for (int t = 0; t < 4; t++)
-        assert_int_equal(pthread_create(&threads[t], NULL, run_many, NULL), 0);
-    for (int t = 0; t < 4; t++) {
-        assert_int_equal(pthread_join(threads[t], &bad), 0);
+    for (int thread = 0; thread < 4; thread++)
+        assert_int_equal(pthread_create(&threads[thread], NULL, run_many, NULL), 0);
+    for (int thread = 0; thread < 4; thread++) {
+        assert_int_equal(pthread_join(threads[thread], &bad), 0);
         assert_null(bad);
     }
     assert_true(threads_budget() >= 1);
@@ -217,11 +217,11 @@ static void note_worker(void *data)
 static bool began_with(const char *name)
 {
     static char all[1 << 16];
-    FILE *f = fopen("/proc/self/environ", "re");
-    size_t bytes = f != NULL ? fread(all, 1, sizeof all - 1, f) : 0;
+    FILE *file = fopen("/proc/self/environ", "re");
+    size_t bytes = file != NULL ? fread(all, 1, sizeof all - 1, file) : 0;
 
-    assert_non_null(f);
-    (void)fclose(f);
+    assert_non_null(file);
+    (void)fclose(file);
     for (const char *at = all; at < all + bytes; at += strlen(at) + 1)
         if (strncmp(at, name, strlen(name)) == 0 && at[strlen(name)] == '=')
             return true;

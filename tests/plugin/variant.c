@@ -101,10 +101,10 @@ static inlay_provider providers[] = { PROVIDER("older") };
 static UNUSED inlay_plugin plugin = { PLUGIN(providers) };
 static void prepare(void)
 {
-    inlay_provider *p = &providers[0];
+    inlay_provider *provider = &providers[0];
 
-    p->struct_size = offsetof(inlay_provider, fingerprint);
-    memset((char *)p + p->struct_size, 1, sizeof *p - p->struct_size);
+    provider->struct_size = offsetof(inlay_provider, fingerprint);
+    memset((char *)provider + provider->struct_size, 1, sizeof *provider - provider->struct_size);
     plugin.struct_size = offsetof(inlay_plugin, reserved);
     memset((char *)&plugin + plugin.struct_size, 1, sizeof plugin - plugin.struct_size);
 }

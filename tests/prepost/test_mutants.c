@@ -85,18 +85,18 @@ static void pictures_come_back(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rgb; i++)
         rgb[i] = (uint8_t)(i * 7 / 3);
-    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+    for (size_t format = 0; format < sizeof formats / sizeof formats[0]; format++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         picture_file file = { .data = NULL };
         uint8_t *pixels = NULL;
-        uint64_t seed = 88172645463325252u + f;
+        uint64_t seed = 88172645463325252u + format;
         uint32_t refused = 0;
 
-        if (!picture_encodes(formats[f]))
+        if (!picture_encodes(formats[format]))
             continue;
-        assert_int_equal(picture_encode(formats[f], rgb, HEIGHT, WIDTH, PICTURE_RGB, 90, &file, &diag), INLAY_OK);
+        assert_int_equal(picture_encode(formats[format], rgb, HEIGHT, WIDTH, PICTURE_RGB, 90, &file, &diag), INLAY_OK);
         assert_int_equal(decode(file.data, file.count, PICTURE_RGB, &pixels, &diag), INLAY_OK);
-        if (f < 3)
+        if (format < 3)
             assert_memory_equal(pixels, rgb, sizeof rgb);
         for (size_t n = 0; n < file.count; n += 1 + file.count / 64) { /* the end cut off: no more than what is there */
             uint8_t *part = exact(file.data, n);
@@ -133,12 +133,12 @@ static void sounds_come_back(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         size_t count;
         uint8_t *made = mutate((const uint8_t *)wav, sizeof wav - 1, &seed, &count), *own = exact(made, count);
-        struct sound s;
+        struct sound sound;
 
-        if (sound_decode(own, count, &s, &diag) == INLAY_OK) {
-            sound_mix(&s);
-            assert_true(s.frames >= 0 && s.frames <= (int64_t)count);
-            free(s.samples);
+        if (sound_decode(own, count, &sound, &diag) == INLAY_OK) {
+            sound_mix(&sound);
+            assert_true(sound.frames >= 0 && sound.frames <= (int64_t)count);
+            free(sound.samples);
         } else {
             assert_true(diag.text[0] != '\0');
         }
@@ -178,19 +178,19 @@ static void tokenizers_stand(const char *file, size_t bytes, int rounds)
         uint8_t *made =
             i > 0 ? mutate((const uint8_t *)file, bytes, &seed, &count) : exact((const uint8_t *)file, bytes);
         uint8_t *own = exact(made, count);
-        text_tokenizer *t = NULL;
+        text_tokenizer *tokenizer = NULL;
         text_ids ids = { .list = NULL };
         char *back = NULL;
 
-        if (text_open((const char *)own, count, &t, &diag) == INLAY_OK) {
-            assert_int_equal(text_encode(t, text, sizeof text - 1, true, &ids, &diag), INLAY_OK);
-            assert_int_equal(text_decode(t, ids.list, ids.count, true, &back, &length, &diag), INLAY_OK);
+        if (text_open((const char *)own, count, &tokenizer, &diag) == INLAY_OK) {
+            assert_int_equal(text_encode(tokenizer, text, sizeof text - 1, true, &ids, &diag), INLAY_OK);
+            assert_int_equal(text_decode(tokenizer, ids.list, ids.count, true, &back, &length, &diag), INLAY_OK);
         } else {
             assert_true(i > 0 && diag.text[0] != '\0');
         }
         free(back);
         free(ids.list);
-        text_close(t);
+        text_close(tokenizer);
         free(own);
         free(made);
     }
@@ -210,21 +210,21 @@ static void long_words_are_fine(void **state)
     enum { LENGTH = 50000 };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text = malloc(LENGTH);
-    text_tokenizer *t = NULL;
+    text_tokenizer *tokenizer = NULL;
     text_ids ids = { .list = NULL };
 
     (void)state;
     assert_non_null(text);
     for (int i = 0; i < LENGTH; i++)
         text[i] = "ab"[i % 2];
-    assert_int_equal(text_open(json, sizeof json - 1, &t, &diag), INLAY_OK);
-    assert_int_equal(text_encode(t, text, LENGTH, false, &ids, &diag), INLAY_OK);
+    assert_int_equal(text_open(json, sizeof json - 1, &tokenizer, &diag), INLAY_OK);
+    assert_int_equal(text_encode(tokenizer, text, LENGTH, false, &ids, &diag), INLAY_OK);
     assert_int_equal(ids.count, LENGTH / 2);
     assert_int_equal(ids.list[0], 4);
     assert_int_equal(ids.list[1], 3);
     free(ids.list);
     free(text);
-    text_close(t);
+    text_close(tokenizer);
 }
 #endif
 

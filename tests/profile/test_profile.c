@@ -4,47 +4,47 @@
 #include "told.h"
 #include <jansson.h>
 
-static struct told write_format(const struct rig *r, const char *format)
+static struct told write_format(const struct rig *rig, const char *format)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told t = { 0 };
+    struct told told = { 0 };
 
-    if (inlay_context_profile_write(r->context, format, 1e11, 1e10, told_keep, &t, &diag) != INLAY_OK)
+    if (inlay_context_profile_write(rig->context, format, 1e11, 1e10, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s: %s", format, diag.text);
-    return t;
+    return told;
 }
 
-static json_t *parse(const struct told *t)
+static json_t *parse(const struct told *told)
 {
     json_error_t error;
-    json_t *j = json_loads(t->data, 0, &error);
+    json_t *json = json_loads(told->data, 0, &error);
 
-    if (j == NULL)
-        fail_msg("%s at line %d of %s", error.text, error.line, t->data);
-    return j;
+    if (json == NULL)
+        fail_msg("%s at line %d of %s", error.text, error.line, told->data);
+    return json;
 }
 
 static struct rig open_script(const char *script)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, 17);
-    return rig_open(&w, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
+    script_model(&wire, script, 17);
+    return rig_open(&wire, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
 }
 
 static void figures_agree(void **state)
 {
-    struct rig r = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
+    struct rig rig = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
     json_t *report, *trace, *step;
     size_t i, steps = 0, counters = 0;
     struct told json, events, stacks;
 
     (void)state;
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
-    script_feed(&r, 1);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&rig, 1);
     for (int k = 0; k < 5; k++)
-        rig_run(&r);
-    json = write_format(&r, "json");
+        rig_run(&rig);
+    json = write_format(&rig, "json");
     report = parse(&json);
     assert_int_equal(json_integer_value(json_object_get(report, "runs")), 5);
     assert_int_equal(json_integer_value(json_object_get(report, "lost_events")), 0);
@@ -58,7 +58,7 @@ static void figures_agree(void **state)
     step = json_array_get(json_object_get(report, "steps"), 0);
     assert_string_equal(json_string_value(json_object_get(step, "op")), "MatMul");
     assert_true(json_number_value(json_object_get(step, "flops")) == 2.0 * 64 * 64 * 64);
-    events = write_format(&r, "trace");
+    events = write_format(&rig, "trace");
     trace = parse(&events);
     json_array_foreach(json_object_get(trace, "traceEvents"), i, step) {
         const char *phase = json_string_value(json_object_get(step, "ph"));
@@ -67,7 +67,7 @@ static void figures_agree(void **state)
     }
     assert_int_equal(steps, 15);
     assert_int_equal(counters, 15);
-    stacks = write_format(&r, "stacks");
+    stacks = write_format(&rig, "stacks");
     assert_int_equal(strspn(stacks.data, "g;") >= 2, 1); /* the graph is called g */
     assert_non_null(strstr(stacks.data, ";reference;MatMul;"));
     json_decref(report);
@@ -75,83 +75,84 @@ static void figures_agree(void **state)
     told_free(&json);
     told_free(&events);
     told_free(&stacks);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* What a model calls its nodes stays text, in every format. */
 static void names_are_text(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     json_t *report;
     struct told json, lines;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
-    n = mw_node_begin(&w, "Neg", "x", "y");
-    wire_text(&w, 3, "</script><b>\"a\";\n b");
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
-    rig_floats(&r, 0, "4", (float[]){ 1, 2, 3, 4 });
-    rig_run(&r);
-    json = write_format(&r, "json");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
+    n = mw_node_begin(&wire, "Neg", "x", "y");
+    wire_text(&wire, 3, "</script><b>\"a\";\n b");
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    rig_floats(&rig, 0, "4", (float[]){ 1, 2, 3, 4 });
+    rig_run(&rig);
+    json = write_format(&rig, "json");
     report = parse(&json);
     assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(report, "steps"), 0), "name")),
                         "</script><b>\"a\";\n b");
     assert_null(strstr(json.data, "</script>")); /* it can stand in a page */
-    lines = write_format(&r, "stacks");
+    lines = write_format(&rig, "stacks");
     assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
     told_free(&lines);
-    lines = write_format(&r, "text");
+    lines = write_format(&rig, "text");
     assert_non_null(strstr(lines.data, "Neg"));
     json_decref(report);
     told_free(&json);
     told_free(&lines);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Rows have the columns of the header, with and without a roof to compare with. */
 static void columns_line_up(void **state)
 {
-    struct rig r = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
+    struct rig rig = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
 
     (void)state;
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
-    script_feed(&r, 1);
-    rig_run(&r);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&rig, 1);
+    rig_run(&rig);
     for (int roof = 0; roof < 2; roof++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct told t = { 0 };
+        struct told told = { 0 };
         const char *header, *row;
 
-        assert_int_equal(inlay_context_profile_write(r.context, "text", roof * 1e11, roof * 1e10, told_keep, &t, &diag),
-                         INLAY_OK);
-        header = strstr(t.data, "\nstep ");
+        assert_int_equal(
+            inlay_context_profile_write(rig.context, "text", roof * 1e11, roof * 1e10, told_keep, &told, &diag),
+            INLAY_OK);
+        header = strstr(told.data, "\nstep ");
         assert_non_null(header);
         row = strchr(header + 1, '\n') + 1;
         for (; *row != '\0'; row = strchr(row, '\n') + 1)
             assert_int_equal(strcspn(row, "\n"), strcspn(header + 1, "\n"));
-        told_free(&t);
+        told_free(&told);
     }
-    rig_close(&r);
+    rig_close(&rig);
 }
 
-static double roofline_of(const struct rig *r, const char *op)
+static double roofline_of(const struct rig *rig, const char *op)
 {
     double found = -2;
-    struct told t = write_format(r, "json");
-    json_t *report = parse(&t), *step;
+    struct told told = write_format(rig, "json");
+    json_t *report = parse(&told), *step;
     size_t i;
 
     json_array_foreach(json_object_get(report, "steps"), i, step)
         if (strcmp(json_string_value(json_object_get(step, "op")), op) == 0)
             found = json_number_value(json_object_get(step, "roofline"));
     json_decref(report);
-    told_free(&t);
+    told_free(&told);
     return found;
 }
 
@@ -161,74 +162,74 @@ static void integers_have_a_roof_of_their_own(void **state)
     inlay_peaks peaks = { .struct_size = sizeof peaks };
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
     const int64_t dims[2] = { 64, 64 };
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     double low, high;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "a", INLAY_UINT8, "64,64");
-    mw_value(&w, MW_INPUT, "b", INLAY_UINT8, "64,64");
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "64,64");
-    mw_node(&w, "MatMulInteger", "a,b", "y");
-    mw_value(&w, MW_INPUT, "h", INLAY_FLOAT16, "64,64");
-    mw_node(&w, "MatMul", "x,x", "z");
-    mw_node(&w, "Gemm", "h,h", "u");
-    mw_value(&w, MW_OUTPUT, "u", INLAY_FLOAT16, NULL);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_INT32, NULL);
-    mw_value(&w, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, (const char *const[]){ "providers", "reference", NULL });
-    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
+    mw_value(&wire, MW_INPUT, "a", INLAY_UINT8, "64,64");
+    mw_value(&wire, MW_INPUT, "b", INLAY_UINT8, "64,64");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "64,64");
+    mw_node(&wire, "MatMulInteger", "a,b", "y");
+    mw_value(&wire, MW_INPUT, "h", INLAY_FLOAT16, "64,64");
+    mw_node(&wire, "MatMul", "x,x", "z");
+    mw_node(&wire, "Gemm", "h,h", "u");
+    mw_value(&wire, MW_OUTPUT, "u", INLAY_FLOAT16, NULL);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT32, NULL);
+    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, (const char *const[]){ "providers", "reference", NULL });
+    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
     for (uint32_t i = 0; i < 4; i++) {
-        inlay_value *v = NULL;
+        inlay_value *value = NULL;
 
-        assert_int_equal(inlay_value_create(types[i], 2, dims, &v, NULL), INLAY_OK);
-        rig_bind(&r, i, v);
+        assert_int_equal(inlay_value_create(types[i], 2, dims, &value, NULL), INLAY_OK);
+        rig_bind(&rig, i, value);
     }
-    rig_run(&r);
-    assert_true(roofline_of(&r, "MatMul") > 0);
-    assert_true(roofline_of(&r, "MatMulInteger") < 0);
-    assert_true(roofline_of(&r, "Gemm") < 0);
+    rig_run(&rig);
+    assert_true(roofline_of(&rig, "MatMul") > 0);
+    assert_true(roofline_of(&rig, "MatMulInteger") < 0);
+    assert_true(roofline_of(&rig, "Gemm") < 0);
     peaks.integer_ops_per_s = 1e9;
-    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
-    high = roofline_of(&r, "MatMulInteger");
+    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
+    high = roofline_of(&rig, "MatMulInteger");
     peaks.integer_ops_per_s = 2e9;
-    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
-    low = roofline_of(&r, "MatMulInteger");
+    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
+    low = roofline_of(&rig, "MatMulInteger");
     assert_true(low > 0 && fabs(high / low - 2) < 1e-6);
     peaks.half_flops_per_s = 1e9;
-    assert_int_equal(inlay_context_profile_peaks(r.context, &peaks, NULL), INLAY_OK);
-    assert_true(roofline_of(&r, "Gemm") > 0);
-    rig_close(&r);
+    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
+    assert_true(roofline_of(&rig, "Gemm") > 0);
+    rig_close(&rig);
 }
 
 /* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
 static void kernels_of_a_region(void **state)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t i, kernels = 0, regions = 0;
     json_t *report, *trace, *step;
     struct told json, events, stacks;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    script_model(&w,
+    script_model(&wire,
                  "x : 64,64\nw = [64,64]\nv = [64,64]\na = MatMul(x, w)\nb = Relu(a)\nc = Softmax(b)\n"
                  "y = MatMul(c, v)\n-> y",
                  17);
-    if (rig_try_open(&w, (const char *const[]){ "providers", "cpu", NULL }, &r, &diag) != INLAY_OK) {
-        inlay_session_destroy(r.session);
-        wire_deinit(&r.model);
+    if (rig_try_open(&wire, (const char *const[]){ "providers", "cpu", NULL }, &rig, &diag) != INLAY_OK) {
+        inlay_session_destroy(rig.session);
+        wire_deinit(&rig.model);
         skip(); /* it is not built */
     }
-    assert_int_equal(inlay_context_profile(r.context, 1, 0, NULL), INLAY_OK);
-    script_feed(&r, 1);
+    assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
+    script_feed(&rig, 1);
     for (int k = 0; k < 3; k++)
-        rig_run(&r);
-    json = write_format(&r, "json");
+        rig_run(&rig);
+    json = write_format(&rig, "json");
     report = parse(&json);
     json_array_foreach(json_object_get(report, "steps"), i, step) {
         bool leaf = json_is_true(json_object_get(step, "leaf"));
@@ -245,69 +246,70 @@ static void kernels_of_a_region(void **state)
     }
     assert_int_equal(regions, 1);
     assert_in_range(kernels, 3, 4);
-    events = write_format(&r, "trace");
+    events = write_format(&rig, "trace");
     trace = parse(&events);
-    stacks = write_format(&r, "stacks");
+    stacks = write_format(&rig, "stacks");
     assert_non_null(strstr(stacks.data, "_(4_nodes);MatMul;"));
-    assert_int_equal(inlay_context_profile(r.context, 0, 0, NULL), INLAY_OK);
-    rig_run(&r);
+    assert_int_equal(inlay_context_profile(rig.context, 0, 0, NULL), INLAY_OK);
+    rig_run(&rig);
     json_decref(report);
     json_decref(trace);
     told_free(&json);
     told_free(&events);
     told_free(&stacks);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 static void bodies_and_limits(void **state)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *report;
     mw_body body;
     struct told json = { 0 };
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&w, MW_INPUT, "x", RIG_FLOAT, "4");
-    n = mw_node_begin(&w, "If", "c", "y");
-    body = mw_body_begin(&w, "then_branch", "then");
-    mw_node(&w, "Neg", "x", "t");
-    mw_value(&w, MW_OUTPUT, "t", RIG_FLOAT, NULL);
-    mw_body_end(&w, body);
-    body = mw_body_begin(&w, "else_branch", "else");
-    mw_node(&w, "Abs", "x", "e");
-    mw_value(&w, MW_OUTPUT, "e", RIG_FLOAT, NULL);
-    mw_body_end(&w, body);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
-    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, told_keep, &json, &diag),
+    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
+    n = mw_node_begin(&wire, "If", "c", "y");
+    body = mw_body_begin(&wire, "then_branch", "then");
+    mw_node(&wire, "Neg", "x", "t");
+    mw_value(&wire, MW_OUTPUT, "t", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    body = mw_body_begin(&wire, "else_branch", "else");
+    mw_node(&wire, "Abs", "x", "e");
+    mw_value(&wire, MW_OUTPUT, "e", RIG_FLOAT, NULL);
+    mw_body_end(&wire, body);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
+    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, told_keep, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_profile(r.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
-    assert_int_equal(inlay_context_profile_write(r.context, "json", 0, 0, told_keep, &json, &diag),
+    assert_int_equal(inlay_context_profile(rig.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
+    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, told_keep, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
-    rig_set(&r, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
-    rig_floats(&r, 1, "4", (float[]){ 1, 2, 3, 4 });
+    rig_set(&rig, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
+    rig_floats(&rig, 1, "4", (float[]){ 1, 2, 3, 4 });
     for (int i = 0; i < 4; i++)
-        rig_run(&r);
-    assert_int_equal(inlay_context_profile_write(r.context, "pdf", 0, 0, told_keep, &json, &diag),
+        rig_run(&rig);
+    assert_int_equal(inlay_context_profile_write(rig.context, "pdf", 0, 0, told_keep, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_profile_write(r.context, "html", 0, 0, told_keep, &json, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_context_profile_write(rig.context, "html", 0, 0, told_keep, &json, &diag),
+                     INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay profile --from")); /* the verb makes pages */
-    json = write_format(&r, "json");
+    json = write_format(&rig, "json");
     report = parse(&json);
     assert_int_equal(json_integer_value(json_object_get(report, "runs")), 2);
     assert_true(json_integer_value(json_object_get(report, "lost_events")) > 0);
     assert_int_equal(json_array_size(json_object_get(report, "steps")), 2);
     json_decref(report);
     told_free(&json);
-    assert_int_equal(inlay_context_profile(r.context, 0, 0, &diag), INLAY_OK);
-    rig_run(&r);
-    rig_close(&r);
+    assert_int_equal(inlay_context_profile(rig.context, 0, 0, &diag), INLAY_OK);
+    rig_run(&rig);
+    rig_close(&rig);
 }
 
 int main(void)

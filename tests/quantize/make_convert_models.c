@@ -90,18 +90,18 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        struct wire w = { 0 };
+        struct wire wire = { 0 };
         char path[512];
         FILE *file;
 
-        script_model(&w, models[i].script, models[i].opset);
+        script_model(&wire, models[i].script, models[i].opset);
         (void)snprintf(path, sizeof path, "%.400s/%s", argv[1], models[i].name);
         file = fopen(path, "wb");
-        if (file == NULL || fwrite(w.bytes, 1, w.count, file) != w.count || fclose(file) != 0) {
+        if (file == NULL || fwrite(wire.bytes, 1, wire.count, file) != wire.count || fclose(file) != 0) {
             perror(path);
             return 1;
         }
-        wire_deinit(&w);
+        wire_deinit(&wire);
     }
     return 0;
 }

@@ -99,11 +99,11 @@ static void write_file(const char *folder, const char *name, const void *data, s
 
 static void write_script(const char *folder, const char *name, const char *script, int64_t opset)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, script, opset);
-    write_file(folder, name, w.bytes, w.count);
-    wire_deinit(&w);
+    script_model(&wire, script, opset);
+    write_file(folder, name, wire.bytes, wire.count);
+    wire_deinit(&wire);
 }
 
 /* What reads weights of which four fifths of the blocks of 1x16 are zeros, or two of each four inputs. */
@@ -122,7 +122,7 @@ static const struct sparse_kind {
     { "fours_gemm_", "Gemm", "3,1002", "3,900", { 900, 1002 }, 2, true, true },
 };
 
-static void put_sparse(struct wire *m, const struct sparse_kind *kind, const float *w, int64_t total)
+static void put_sparse(struct wire *wire, const struct sparse_kind *kind, const float *weights, int64_t total)
 {
     const int64_t columns = kind->turned ? 2 : 1;
     float *values = calloc((size_t)total, sizeof *values);
@@ -132,21 +132,21 @@ static void put_sparse(struct wire *m, const struct sparse_kind *kind, const flo
     if (values == NULL || at == NULL)
         exit(1);
     for (int64_t i = 0; i < total; i++) {
-        values[count] = w[i];
+        values[count] = weights[i];
         at[count * columns] = kind->turned ? i / kind->dims[1] : i;
         if (kind->turned)
             at[count * columns + 1] = i % kind->dims[1];
-        count += w[i] != 0;
+        count += weights[i] != 0;
     }
-    inner = wire_begin(m, 1);
-    mw_tensor_head(m, "w", INLAY_FLOAT, 1, &count);
-    wire_bytes(m, 9, values, (size_t)count * sizeof *values);
-    wire_end(m, inner);
-    inner = wire_begin(m, 2);
-    mw_tensor_head(m, NULL, INLAY_INT64, kind->turned ? 2 : 1, (const int64_t[]){ count, 2 });
-    wire_bytes(m, 9, at, (size_t)(count * columns) * sizeof *at);
-    wire_end(m, inner);
-    wire_ints(m, 3, kind->dims, kind->rank);
+    inner = wire_begin(wire, 1);
+    mw_tensor_head(wire, "w", INLAY_FLOAT, 1, &count);
+    wire_bytes(wire, 9, values, (size_t)count * sizeof *values);
+    wire_end(wire, inner);
+    inner = wire_begin(wire, 2);
+    mw_tensor_head(wire, NULL, INLAY_INT64, kind->turned ? 2 : 1, (const int64_t[]){ count, 2 });
+    wire_bytes(wire, 9, at, (size_t)(count * columns) * sizeof *at);
+    wire_end(wire, inner);
+    wire_ints(wire, 3, kind->dims, kind->rank);
     free(values);
     free(at);
 }
@@ -155,65 +155,65 @@ static void put_sparse(struct wire *m, const struct sparse_kind *kind, const flo
 static void write_sparse(const char *folder, const struct sparse_kind *kind, bool is_sparse)
 {
     const int64_t rows = kind->dims[0], columns = kind->dims[1];
-    float *w = calloc((size_t)(rows * columns), sizeof *w);
+    float *weights = calloc((size_t)(rows * columns), sizeof *weights);
     uint32_t state = 9;
     bool is_zero = false;
     char name[40];
-    struct wire m = { 0 };
-    wire_mark g, t;
+    struct wire wire = { 0 };
+    wire_mark mark, t;
 
-    if (w == NULL)
+    if (weights == NULL)
         exit(1);
     for (int64_t k = 0; k < (kind->turned ? columns : rows); k++)
         for (int64_t n = 0; n < (kind->turned ? rows : columns); n++) {
             is_zero = n % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
             is_zero = kind->fours ? ((k - n) & 2) != 0 : is_zero;
-            w[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : script_random(&state) - 1.25F;
+            weights[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : script_random(&state) - 1.25F;
         }
-    g = mw_begin(&m, 8, 17);
-    mw_value(&m, MW_INPUT, "x", INLAY_FLOAT, kind->x);
-    t = mw_node_begin(&m, kind->op, "x,w", "y");
+    mark = mw_begin(&wire, 8, 17);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, kind->x);
+    t = mw_node_begin(&wire, kind->op, "x,w", "y");
     if (kind->turned) {
-        const wire_mark attr = wire_begin(&m, 5);
+        const wire_mark attr = wire_begin(&wire, 5);
 
-        wire_text(&m, 1, "transB");
-        wire_int(&m, 3, 1);
-        wire_int(&m, 20, 2);
-        wire_end(&m, attr);
+        wire_text(&wire, 1, "transB");
+        wire_int(&wire, 3, 1);
+        wire_int(&wire, 20, 2);
+        wire_end(&wire, attr);
     }
-    wire_end(&m, t);
-    mw_value(&m, MW_OUTPUT, "y", INLAY_FLOAT, kind->y);
-    t = wire_begin(&m, is_sparse ? MW_SPARSE : MW_INITIALIZER);
+    wire_end(&wire, t);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, kind->y);
+    t = wire_begin(&wire, is_sparse ? MW_SPARSE : MW_INITIALIZER);
     if (is_sparse) {
-        put_sparse(&m, kind, w, rows * columns);
+        put_sparse(&wire, kind, weights, rows * columns);
     } else {
-        mw_tensor_head(&m, "w", INLAY_FLOAT, kind->rank, kind->dims);
-        wire_bytes(&m, 9, w, (size_t)(rows * columns) * sizeof *w);
+        mw_tensor_head(&wire, "w", INLAY_FLOAT, kind->rank, kind->dims);
+        wire_bytes(&wire, 9, weights, (size_t)(rows * columns) * sizeof *weights);
     }
-    wire_end(&m, t);
-    wire_end(&m, g);
+    wire_end(&wire, t);
+    wire_end(&wire, mark);
     (void)snprintf(name, sizeof name, "%s%s.onnx", kind->prefix, is_sparse ? "sparse" : "dense");
-    write_file(folder, name, m.bytes, m.count);
-    wire_deinit(&m);
-    free(w);
+    write_file(folder, name, wire.bytes, wire.count);
+    wire_deinit(&wire);
+    free(weights);
 }
 
 static void write_array(const char *folder, const char *name, const char *shape, const float *data, size_t count)
 {
-    struct buffer b = npy_of(shape, data, count);
+    struct buffer buffer = npy_of(shape, data, count);
 
-    write_file(folder, name, b.data, b.bytes);
-    free(b.data);
+    write_file(folder, name, buffer.data, buffer.bytes);
+    free(buffer.data);
 }
 
 static void write_archive(const char *folder, const char *name, const char *entry, const char *shape, const float *data,
                           size_t count, bool deflate_it)
 {
-    struct buffer b = npy_of(shape, data, count), zip = zip_of(entry, &b, deflate_it);
+    struct buffer buffer = npy_of(shape, data, count), zip = zip_of(entry, &buffer, deflate_it);
 
     write_file(folder, name, zip.data, zip.bytes);
     free(zip.data);
-    free(b.data);
+    free(buffer.data);
 }
 
 /* Samples of `wide`, a few and many. */

@@ -18,12 +18,12 @@ static inlay_tensor_view floats(const float *data, const int64_t *dims, uint32_t
 static struct agree compared(agree_metric metric, const float *want, const float *got, const int64_t *dims,
                              uint32_t rank)
 {
-    struct agree a = { .metric = metric };
-    const inlay_tensor_view x = floats(want, dims, rank), y = floats(got, dims, rank);
+    struct agree agree = { .metric = metric };
+    const inlay_tensor_view input = floats(want, dims, rank), output = floats(got, dims, rank);
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    assert_int_equal(agree_add(&a, &x, &y, &diag), INLAY_OK);
-    return a;
+    assert_int_equal(agree_add(&agree, &input, &output, &diag), INLAY_OK);
+    return agree;
 }
 
 static const int64_t rows[] = { 4, 3 };
@@ -32,13 +32,13 @@ static const float want[] = { 1, 2, 3, 3, 2, 1, 0, 5, 1, 4, 4.5F, 0 };
 static void equal_outputs(void **state)
 {
     (void)state;
-    for (agree_metric m = AGREE_top1; m < AGREE_METRIC_COUNT; m++) {
-        const struct agree a = compared(m, want, want, rows, 2);
-        const double best = m == AGREE_kl ? 0 : m == AGREE_psnr ? 200 : 1;
+    for (agree_metric metric = AGREE_top1; metric < AGREE_METRIC_COUNT; metric++) {
+        const struct agree agree = compared(metric, want, want, rows, 2);
+        const double best = metric == AGREE_kl ? 0 : metric == AGREE_psnr ? 200 : 1;
 
-        assert_true(fabs(agree_result(&a).value - best) < 1e-12);
-        assert_true(a.max_error == 0 && agree_relative(&a) == 0 && fabs(agree_cosine(&a) - 1) < 1e-12);
-        assert_true(agree_holds(m, agree_result(&a).value, best));
+        assert_true(fabs(agree_result(&agree).value - best) < 1e-12);
+        assert_true(agree.max_error == 0 && agree_relative(&agree) == 0 && fabs(agree_cosine(&agree) - 1) < 1e-12);
+        assert_true(agree_holds(metric, agree_result(&agree).value, best));
     }
 }
 
@@ -60,10 +60,10 @@ static void nearly_equal_rows(void **state)
             x[k] /= sum;
             y[k] = nextafterf(x[k], (k & 1) != 0 ? 9.0F : -9.0F);
         }
-        for (agree_metric m = AGREE_top1; m < AGREE_METRIC_COUNT; m++) {
-            const struct agree a = compared(m, x, y, one, 2);
+        for (agree_metric metric = AGREE_top1; metric < AGREE_METRIC_COUNT; metric++) {
+            const struct agree agree = compared(metric, x, y, one, 2);
 
-            assert_true(agree_off(&a) >= 0 && agree_off(&a) < 1e-3);
+            assert_true(agree_off(&agree) >= 0 && agree_off(&agree) < 1e-3);
         }
     }
 }
@@ -71,20 +71,20 @@ static void nearly_equal_rows(void **state)
 static void other_outputs(void **state)
 {
     float got[12];
-    struct agree a;
+    struct agree agree;
 
     (void)state;
     memcpy(got, want, sizeof got);
     got[9] = 5; /* the largest of the last row moves */
-    a = compared(AGREE_top1, want, got, rows, 2);
-    assert_true(agree_result(&a).value == 0.75);
-    assert_true(agree_result(&a).low > 0.2 && agree_result(&a).low < 0.75 && agree_result(&a).high < 1);
-    assert_true(a.max_error == 1 && fabs(agree_rms(&a) - sqrt(1.0 / 12)) < 1e-12);
-    a = compared(AGREE_text, want, got, rows, 2); /* 2, nothing, 1, 1 -> "2 1" becomes "2 1", nothing at the end */
-    assert_true(agree_result(&a).value == 1);
+    agree = compared(AGREE_top1, want, got, rows, 2);
+    assert_true(agree_result(&agree).value == 0.75);
+    assert_true(agree_result(&agree).low > 0.2 && agree_result(&agree).low < 0.75 && agree_result(&agree).high < 1);
+    assert_true(agree.max_error == 1 && fabs(agree_rms(&agree) - sqrt(1.0 / 12)) < 1e-12);
+    agree = compared(AGREE_text, want, got, rows, 2); /* 2, nothing, 1, 1 -> "2 1" becomes "2 1", nothing at the end */
+    assert_true(agree_result(&agree).value == 1);
     got[6] = 9; /* ... and now the third row says nothing: "2" */
-    a = compared(AGREE_text, want, got, rows, 2);
-    assert_true(agree_result(&a).value == 0);
+    agree = compared(AGREE_text, want, got, rows, 2);
+    assert_true(agree_result(&agree).value == 0);
 }
 
 enum { STEPS = 6, SYMBOLS = 3 };
@@ -110,12 +110,12 @@ static void distance_of_texts(void **state)
     (void)state;
     spell(spelled[0], sure[0], x);
     for (int i = 0; i < 6; i++) {
-        struct agree a;
+        struct agree agree;
 
         spell(spelled[i], sure[i], y);
-        a = compared(AGREE_text, x, y, dims, 3);
-        off[i] = agree_off(&a);
-        assert_true(agree_result(&a).value == (i < 4)); /* the last two read "21" and "1" */
+        agree = compared(AGREE_text, x, y, dims, 3);
+        off[i] = agree_off(&agree);
+        assert_true(agree_result(&agree).value == (i < 4)); /* the last two read "21" and "1" */
     }
     assert_true(off[0] == 0 && off[1] < 0.02 && off[3] < 0.05);
     assert_true(off[2] > 0.05 && off[2] < 0.3);
@@ -124,9 +124,9 @@ static void distance_of_texts(void **state)
     memcpy(broken, x, sizeof x);
     broken[4] = NAN;
     {
-        const struct agree a = compared(AGREE_text, x, broken, dims, 3);
+        const struct agree agree = compared(AGREE_text, x, broken, dims, 3);
 
-        assert_true(agree_off(&a) > 0.9 && agree_off(&a) <= 1 && agree_result(&a).value == 0);
+        assert_true(agree_off(&agree) > 0.9 && agree_off(&agree) <= 1 && agree_result(&agree).value == 0);
     }
 }
 
@@ -134,34 +134,34 @@ static void distance_of_texts(void **state)
  * none; and texts that nearly differ count. */
 static void few_texts_tell_little(void **state)
 {
-    struct verdict v = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
+    struct verdict verdict = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
 
     (void)state;
-    assert_true(verdict_holds(&v, 0.95, true));
-    v.error = 0.12;
-    assert_true(verdict_holds(&v, 0.95, true));
-    v.error = 0.14;
-    assert_true(!verdict_holds(&v, 0.95, true) && verdict_holds(&v, 0.95, false));
-    v.error = 0;
-    v.score.value = 93 / 96.0;
-    assert_true(!verdict_holds(&v, 0.95, true) && verdict_holds(&v, 0.95, false));
-    v.samples = 10;
-    v.score.value = 0.9;
-    assert_true(!verdict_holds(&v, 0.8, true));
-    v.score.value = 1;
-    assert_true(verdict_holds(&v, 0.95, true));
-    v = (struct verdict){ .metric = AGREE_cosine, .samples = 10, .score = { .value = 0.96 }, .error = 0.5 };
-    assert_true(verdict_holds(&v, 0.95, true));
+    assert_true(verdict_holds(&verdict, 0.95, true));
+    verdict.error = 0.12;
+    assert_true(verdict_holds(&verdict, 0.95, true));
+    verdict.error = 0.14;
+    assert_true(!verdict_holds(&verdict, 0.95, true) && verdict_holds(&verdict, 0.95, false));
+    verdict.error = 0;
+    verdict.score.value = 93 / 96.0;
+    assert_true(!verdict_holds(&verdict, 0.95, true) && verdict_holds(&verdict, 0.95, false));
+    verdict.samples = 10;
+    verdict.score.value = 0.9;
+    assert_true(!verdict_holds(&verdict, 0.8, true));
+    verdict.score.value = 1;
+    assert_true(verdict_holds(&verdict, 0.95, true));
+    verdict = (struct verdict){ .metric = AGREE_cosine, .samples = 10, .score = { .value = 0.96 }, .error = 0.5 };
+    assert_true(verdict_holds(&verdict, 0.95, true));
 }
 
 static void divergence_of_probabilities(void **state)
 {
     static const float p[] = { 0.5F, 0.5F }, q[] = { 0.25F, 0.75F };
     static const int64_t dims[] = { 1, 2 };
-    const struct agree a = compared(AGREE_kl, p, q, dims, 2);
+    const struct agree agree = compared(AGREE_kl, p, q, dims, 2);
 
     (void)state;
-    assert_true(fabs(agree_result(&a).value - (0.5 * log(2) + 0.5 * log(0.5 / 0.75))) < 1e-6);
+    assert_true(fabs(agree_result(&agree).value - (0.5 * log(2) + 0.5 * log(0.5 / 0.75))) < 1e-6);
     assert_true(agree_holds(AGREE_kl, 0.1, 0.2) && !agree_holds(AGREE_kl, 0.3, 0.2));
 }
 
@@ -169,44 +169,45 @@ static void overlap(void **state)
 {
     static const float p[] = { 0.9F, 0.9F, 0.1F, 0.1F }, q[] = { 0.9F, 0.1F, 0.9F, 0.1F };
     static const int64_t dims[] = { 2, 2 };
-    const struct agree a = compared(AGREE_iou, p, q, dims, 2);
+    const struct agree agree = compared(AGREE_iou, p, q, dims, 2);
 
     (void)state;
-    assert_true(fabs(agree_result(&a).value - 1.0 / 3) < 1e-12);
+    assert_true(fabs(agree_result(&agree).value - 1.0 / 3) < 1e-12);
 }
 
 /* NaN in one alone is no agreement; in both at the same place it is. */
 static void not_numbers(void **state)
 {
     float got[12], nan_both[12];
-    struct agree a;
+    struct agree agree;
 
     (void)state;
     memcpy(got, want, sizeof got);
     memcpy(nan_both, want, sizeof nan_both);
     got[2] = nan_both[2] = NAN;
-    a = compared(AGREE_cosine, want, got, rows, 2);
-    assert_true(a.broken == 1 && agree_result(&a).value == 0);
-    a = compared(AGREE_kl, want, got, rows, 2);
-    assert_true(isinf(agree_result(&a).value));
-    a = compared(AGREE_cosine, nan_both, nan_both, rows, 2);
-    assert_true(a.broken == 0 && fabs(agree_result(&a).value - 1) < 1e-12);
+    agree = compared(AGREE_cosine, want, got, rows, 2);
+    assert_true(agree.broken == 1 && agree_result(&agree).value == 0);
+    agree = compared(AGREE_kl, want, got, rows, 2);
+    assert_true(isinf(agree_result(&agree).value));
+    agree = compared(AGREE_cosine, nan_both, nan_both, rows, 2);
+    assert_true(agree.broken == 0 && fabs(agree_result(&agree).value - 1) < 1e-12);
 }
 
 static void refusals_and_edges(void **state)
 {
     static const int64_t other[] = { 3, 4 }, none[] = { 0, 3 };
-    struct agree a = { .metric = AGREE_cosine };
+    struct agree agree = { .metric = AGREE_cosine };
     inlay_diag diag = INLAY_DIAG_INIT;
-    const inlay_tensor_view x = floats(want, rows, 2), y = floats(want, other, 2), empty = floats(want, none, 2);
+    const inlay_tensor_view input = floats(want, rows, 2), output = floats(want, other, 2),
+                            empty = floats(want, none, 2);
     const inlay_tensor_view scalar = floats(want, NULL, 0);
 
     (void)state;
-    assert_int_equal(agree_add(&a, &x, &y, &diag), INLAY_SHAPE_MISMATCH);
-    assert_int_equal(a.samples, 0);
-    assert_int_equal(agree_add(&a, &empty, &empty, &diag), INLAY_OK);
-    assert_int_equal(agree_add(&a, &scalar, &scalar, &diag), INLAY_OK);
-    assert_true(fabs(agree_result(&a).value - 1) < 1e-12);
+    assert_int_equal(agree_add(&agree, &input, &output, &diag), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(agree.samples, 0);
+    assert_int_equal(agree_add(&agree, &empty, &empty, &diag), INLAY_OK);
+    assert_int_equal(agree_add(&agree, &scalar, &scalar, &diag), INLAY_OK);
+    assert_true(fabs(agree_result(&agree).value - 1) < 1e-12);
     assert_int_equal(agree_metric_find("nonsense"), AGREE_METRIC_COUNT);
     assert_int_equal(agree_metric_find("kl"), AGREE_kl);
 }

@@ -15,26 +15,27 @@ struct bare {
     struct layer l;
 };
 
-static void make_bare(struct bare *b, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups, uint32_t channel)
+static void make_bare(struct bare *bare, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups,
+                      uint32_t channel)
 {
     const int64_t sizes[] = { a, c, k };
 
-    *b = (struct bare){ .group = { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = groups } };
+    *bare = (struct bare){ .group = { .name = { "group", 5 }, .kind = INLAY_ATTR_INT, .i = groups } };
     for (int d = 0; d < 3; d++)
-        b->dims[d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = sizes[d] };
-    b->value.info.dims = b->dims;
-    b->value.info.rank = k > 1 ? 3 : 2;
-    b->g.values = &b->value;
-    b->g.value_count = 1;
-    b->node.info.op_type = (inlay_str){ op, strlen(op) };
-    b->node.info.attrs = &b->group;
-    b->node.info.attr_stride = sizeof b->group;
-    b->node.info.attr_count = b->node.own_attr_count = 1;
-    b->l = (struct layer){ .g = &b->g, .node = &b->node, .weight = 0, .channel = channel, .count = a * c * k };
+        bare->dims[d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = sizes[d] };
+    bare->value.info.dims = bare->dims;
+    bare->value.info.rank = k > 1 ? 3 : 2;
+    bare->g.values = &bare->value;
+    bare->g.value_count = 1;
+    bare->node.info.op_type = (inlay_str){ op, strlen(op) };
+    bare->node.info.attrs = &bare->group;
+    bare->node.info.attr_stride = sizeof bare->group;
+    bare->node.info.attr_count = bare->node.own_attr_count = 1;
+    bare->l = (struct layer){ .g = &bare->g, .node = &bare->node, .weight = 0, .channel = channel, .count = a * c * k };
 }
 
 /* Every weight is off by 0.25 of its code: the loss is 0.25 times the means that a channel reads. */
-static void check(struct bare *b, int64_t inputs, const double *means, const double *want)
+static void check(struct bare *bare, int64_t inputs, const double *means, const double *want)
 {
     enum { MOST = OUTPUTS * INPUTS * KERNEL };
     float w[MOST], scales[OUTPUTS];
@@ -44,14 +45,14 @@ static void check(struct bare *b, int64_t inputs, const double *means, const dou
 
     for (int i = 0; i < OUTPUTS; i++)
         scales[i] = 0.5F;
-    for (int i = 0; i < b->l.count; i++) {
+    for (int i = 0; i < bare->l.count; i++) {
         codes[i] = (int8_t)(i % 7 - 3);
         w[i] = (float)codes[i] * 0.5F + 0.25F;
     }
-    assert_true(bias_lost(&b->l, w, &bytes, means, inputs, lost));
+    assert_true(bias_lost(&bare->l, w, &bytes, means, inputs, lost));
     for (int c = 0; c < OUTPUTS; c++)
         assert_true(fabs(lost[c] - want[c]) < 1e-6);
-    assert_false(bias_lost(&b->l, w, &bytes, means, inputs + 1, lost));
+    assert_false(bias_lost(&bare->l, w, &bytes, means, inputs + 1, lost));
 }
 
 static void convolutions_and_products(void **state)
@@ -59,26 +60,26 @@ static void convolutions_and_products(void **state)
     const double means[] = { 1, -2, 4 }, all = 0.25 * (1 - 2 + 4);
     const double dense[] = { KERNEL * all, KERNEL * all, KERNEL * all, KERNEL * all };
     const double row[] = { all, all, all, all };
-    struct bare b;
+    struct bare bare;
 
     (void)state;
-    make_bare(&b, "Conv", OUTPUTS, INPUTS, KERNEL, 1, 0);
-    check(&b, INPUTS, means, dense);
-    make_bare(&b, "MatMul", INPUTS, OUTPUTS, 1, 1, 1);
-    check(&b, INPUTS, means, row);
-    make_bare(&b, "Gemm", OUTPUTS, INPUTS, 1, 1, 0);
-    check(&b, INPUTS, means, row);
+    make_bare(&bare, "Conv", OUTPUTS, INPUTS, KERNEL, 1, 0);
+    check(&bare, INPUTS, means, dense);
+    make_bare(&bare, "MatMul", INPUTS, OUTPUTS, 1, 1, 1);
+    check(&bare, INPUTS, means, row);
+    make_bare(&bare, "Gemm", OUTPUTS, INPUTS, 1, 1, 0);
+    check(&bare, INPUTS, means, row);
 }
 
 static void groups_read_their_own(void **state)
 {
     const double means[] = { 1, -2, 4, 8 };
     const double own[] = { 0.25 * KERNEL, -0.5 * KERNEL, KERNEL, 2 * KERNEL };
-    struct bare b;
+    struct bare bare;
 
     (void)state;
-    make_bare(&b, "Conv", OUTPUTS, 1, KERNEL, OUTPUTS, 0);
-    check(&b, OUTPUTS, means, own);
+    make_bare(&bare, "Conv", OUTPUTS, 1, KERNEL, OUTPUTS, 0);
+    check(&bare, OUTPUTS, means, own);
 }
 
 int main(void)

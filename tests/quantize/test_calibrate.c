@@ -8,30 +8,30 @@ static uint64_t bins[CALIBRATE_BINS];
 /* A bell around the middle of the range, n elements at its height, and one element in the last bin. */
 static tensor_range bell(float low, float high, double width)
 {
-    tensor_range r = { .name = "x", .low = low, .high = high, .bins = bins };
+    tensor_range range = { .name = "x", .low = low, .high = high, .bins = bins };
 
     for (int i = 0; i < CALIBRATE_BINS; i++) {
         const double x = ((double)i / CALIBRATE_BINS - 0.5) / width;
 
         bins[i] = (uint64_t)(10000 * exp(-x * x / 2)) + (i == CALIBRATE_BINS - 1);
-        r.count += bins[i];
+        range.count += bins[i];
     }
-    return r;
+    return range;
 }
 
 static void outliers_are_cut(void **state)
 {
-    const tensor_range r = bell(-8, 8, 0.02); /* a deviation of 0.32 */
+    const tensor_range range = bell(-8, 8, 0.02); /* a deviation of 0.32 */
     float low, high;
 
     (void)state;
-    calibrate_minmax(&r, &low, &high);
+    calibrate_minmax(&range, &low, &high);
     assert_true(low == -8 && high == 8);
-    calibrate_percentile(&r, 0.9999, &low, &high);
+    calibrate_percentile(&range, 0.9999, &low, &high);
     assert_true(low < -0.9F && low > -2 && high > 0.9F && high < 2);
-    calibrate_mse(&r, &low, &high);
+    calibrate_mse(&range, &low, &high);
     assert_true(low < -0.6F && low > -4 && high > 0.6F && high < 4);
-    calibrate_entropy(&r, &low, &high);
+    calibrate_entropy(&range, &low, &high);
     assert_true(low < -0.3F && low > -4 && high > 0.3F && high < 4);
 }
 

@@ -24,37 +24,37 @@ static void each_work_has_its_own(void **state)
 {
     double base = 2, got = 0;
     char longest[PATH_MAX + 1];
-    struct fresh f;
+    struct fresh fresh;
 
     (void)state;
-    assert_true(fresh_begin(&f, count, &base));
+    assert_true(fresh_begin(&fresh, count, &base));
     state_of_process = 7; /* what the caller does afterwards is not seen */
     base = 5;
     for (int i = 0; i < 3; i++) {
-        assert_true(fresh_ask(&f, "four", &got));
+        assert_true(fresh_ask(&fresh, "four", &got));
         assert_true(got == 241);
     }
-    assert_false(fresh_ask(&f, "fail", &got));
-    assert_false(fresh_ask(&f, "die", &got));
+    assert_false(fresh_ask(&fresh, "fail", &got));
+    assert_false(fresh_ask(&fresh, "die", &got));
     memset(longest, 'x', PATH_MAX);
     longest[PATH_MAX] = '\0';
-    assert_false(fresh_ask(&f, longest, &got));
-    assert_true(fresh_ask(&f, "", &got) && got == 201);
-    fresh_end(&f);
-    assert_false(fresh_ask(&f, "four", &got));
-    fresh_end(&f);
+    assert_false(fresh_ask(&fresh, longest, &got));
+    assert_true(fresh_ask(&fresh, "", &got) && got == 201);
+    fresh_end(&fresh);
+    assert_false(fresh_ask(&fresh, "four", &got));
+    fresh_end(&fresh);
 }
 
 static void a_process_that_is_gone_is_told(void **state)
 {
     double base = 0, got;
-    struct fresh f;
+    struct fresh fresh;
 
     (void)state;
-    assert_true(fresh_begin(&f, count, &base));
-    assert_int_equal(kill(f.pid, SIGKILL), 0);
-    assert_false(fresh_ask(&f, "four", &got));
-    fresh_end(&f);
+    assert_true(fresh_begin(&fresh, count, &base));
+    assert_int_equal(kill(fresh.pid, SIGKILL), 0);
+    assert_false(fresh_ask(&fresh, "four", &got));
+    fresh_end(&fresh);
 }
 
 int main(void)

@@ -88,70 +88,70 @@ static void fill_in(const char *script, const char *op, const char *attrs, char 
 }
 
 /* Frees the wire. */
-static void write_model(const struct tally *t, struct wire *w, char *path)
+static void write_model(const struct tally *tally, struct wire *wire, char *path)
 {
     FILE *file;
 
-    (void)snprintf(path, PATH_MAX, "%s/model.onnx", t->dir);
+    (void)snprintf(path, PATH_MAX, "%s/model.onnx", tally->dir);
     file = fopen(path, "wb");
     assert_non_null(file);
-    assert_int_equal(fwrite(w->bytes, 1, w->count, file), w->count);
+    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
     assert_int_equal(fclose(file), 0);
-    wire_deinit(w);
+    wire_deinit(wire);
 }
 
 /* The body of a Loop, a Scan or a SequenceMap, which runs over the rows of x: s grows by them. */
-static void body_model(struct wire *w, const char *op, const char *attrs, int64_t opset)
+static void body_model(struct wire *wire, const char *op, const char *attrs, int64_t opset)
 {
     const bool loop = strcmp(op, "Loop") == 0, map = strcmp(op, "SequenceMap") == 0;
-    wire_mark g = mw_begin(w, 8, opset), n;
+    wire_mark mark = mw_begin(wire, 8, opset), n;
     char copy[200], *next = NULL;
-    mw_body b;
+    mw_body body;
 
-    mw_value(w, MW_INPUT, "s", RIG_FLOAT, "2");
-    mw_value(w, MW_INPUT, "x", RIG_FLOAT, "2,2");
+    mw_value(wire, MW_INPUT, "s", RIG_FLOAT, "2");
+    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "2,2");
     if (loop) {
-        rig_scalar(w, "m", INLAY_INT64, 3);
-        rig_scalar(w, "c", INLAY_BOOL, 1);
+        rig_scalar(wire, "m", INLAY_INT64, 3);
+        rig_scalar(wire, "c", INLAY_BOOL, 1);
     }
     if (map)
-        mw_node(w, "SequenceConstruct", "s,s", "l");
-    n = mw_node_begin(w, op, loop ? "m,c,s" : map ? "l,x" : "s,x", map ? "k" : "y,z");
+        mw_node(wire, "SequenceConstruct", "s,s", "l");
+    n = mw_node_begin(wire, op, loop ? "m,c,s" : map ? "l,x" : "s,x", map ? "k" : "y,z");
     if (strcmp(op, "Scan") == 0)
-        rig_attr_int(w, "num_scan_inputs", 1);
+        rig_attr_int(wire, "num_scan_inputs", 1);
     (void)snprintf(copy, sizeof copy, "%s", attrs);
     for (char *a = strtok_r(copy, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
-        script_attr(w, a);
-    b = mw_body_begin(w, "body", "rows");
+        script_attr(wire, a);
+    body = mw_body_begin(wire, "body", "rows");
     if (loop) {
-        mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
-        mw_value(w, MW_INPUT, "go", INLAY_BOOL, "");
+        mw_value(wire, MW_INPUT, "i", INLAY_INT64, "");
+        mw_value(wire, MW_INPUT, "go", INLAY_BOOL, "");
     }
-    mw_value(w, MW_INPUT, "t", RIG_FLOAT, "2");
+    mw_value(wire, MW_INPUT, "t", RIG_FLOAT, "2");
     if (!loop)
-        mw_value(w, MW_INPUT, "e", RIG_FLOAT, map ? "2,2" : "2");
+        mw_value(wire, MW_INPUT, "e", RIG_FLOAT, map ? "2,2" : "2");
     if (loop)
-        mw_node(w, "Identity", "go", "on");
-    mw_node(w, "Add", loop ? "t,x" : "t,e", "sum");
-    mw_node(w, "ReduceMax", "sum", "most");
-    mw_node(w, "Add", "t,most", "u");
-    rig_node_int(w, "Softmax", "sum", "o", "axis", 0);
+        mw_node(wire, "Identity", "go", "on");
+    mw_node(wire, "Add", loop ? "t,x" : "t,e", "sum");
+    mw_node(wire, "ReduceMax", "sum", "most");
+    mw_node(wire, "Add", "t,most", "u");
+    rig_node_int(wire, "Softmax", "sum", "o", "axis", 0);
     if (loop)
-        mw_value(w, MW_OUTPUT, "on", INLAY_BOOL, "");
+        mw_value(wire, MW_OUTPUT, "on", INLAY_BOOL, "");
     if (!map)
-        mw_value(w, MW_OUTPUT, "u", RIG_FLOAT, NULL);
-    mw_value(w, MW_OUTPUT, "o", RIG_FLOAT, NULL);
-    mw_body_end(w, b);
-    wire_end(w, n);
+        mw_value(wire, MW_OUTPUT, "u", RIG_FLOAT, NULL);
+    mw_value(wire, MW_OUTPUT, "o", RIG_FLOAT, NULL);
+    mw_body_end(wire, body);
+    wire_end(wire, n);
     if (map) {
-        n = mw_node_begin(w, "ConcatFromSequence", "k", "y");
-        rig_attr_int(w, "axis", 0);
-        wire_end(w, n);
+        n = mw_node_begin(wire, "ConcatFromSequence", "k", "y");
+        rig_attr_int(wire, "axis", 0);
+        wire_end(wire, n);
     }
-    mw_value(w, MW_OUTPUT, "y", 0, NULL);
+    mw_value(wire, MW_OUTPUT, "y", 0, NULL);
     if (!map)
-        mw_value(w, MW_OUTPUT, "z", 0, NULL);
-    wire_end(w, g);
+        mw_value(wire, MW_OUTPUT, "z", 0, NULL);
+    wire_end(wire, mark);
 }
 
 /* Does the list of names, parted by spaces, have it? */
@@ -174,10 +174,10 @@ struct outcome {
     inlay_status status;
 };
 
-static void close_outcome(struct outcome *o)
+static void close_outcome(struct outcome *outcome)
 {
-    inlay_context_destroy(o->context);
-    inlay_session_destroy(o->session);
+    inlay_context_destroy(outcome->context);
+    inlay_session_destroy(outcome->session);
 }
 
 static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
@@ -185,7 +185,7 @@ static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
     static const inlay_str words[] = { { "abc", 3 }, { "ab", 2 }, { "c", 1 } };
     inlay_str texts[256];
     int64_t dims[INLAY_MAX_RANK], count = 1;
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
     for (uint32_t d = 0; d < info->rank; d++) {
         dims[d] = info->dims[d];
@@ -195,47 +195,47 @@ static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
         assert_in_range(count, 0, 256);
         for (int64_t i = 0; i < count; i++)
             texts[i] = words[i % 3];
-        assert_int_equal(inlay_value_create_strings(info->rank, dims, texts, &v, NULL), INLAY_OK);
-        return v;
+        assert_int_equal(inlay_value_create_strings(info->rank, dims, texts, &value, NULL), INLAY_OK);
+        return value;
     }
-    assert_int_equal(inlay_value_create(info->dtype, info->rank, dims, &v, NULL), INLAY_OK);
-    for (int64_t k = 0; k < inlay_value_count(v); k++) {
+    assert_int_equal(inlay_value_create(info->dtype, info->rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t k = 0; k < inlay_value_count(value); k++) {
         const float x = script_random(&seed);
 
         if (info->dtype == INLAY_FLOAT)
-            ((float *)inlay_value_data(v))[k] = 6 * x - 3;
+            ((float *)inlay_value_data(value))[k] = 6 * x - 3;
         else if (info->dtype == INLAY_DOUBLE)
-            ((double *)inlay_value_data(v))[k] = 6 * (double)x - 3;
+            ((double *)inlay_value_data(value))[k] = 6 * (double)x - 3;
         else if (info->dtype == INLAY_FLOAT16)
-            ((uint16_t *)inlay_value_data(v))[k] = element_half(6 * x - 3);
+            ((uint16_t *)inlay_value_data(value))[k] = element_half(6 * x - 3);
         else if (info->dtype == INLAY_BFLOAT16)
-            ((uint16_t *)inlay_value_data(v))[k] = (uint16_t)(0x3f80 + 64 * (int)(5 * x)); /* 1, 1.5, 2, 3, 4 */
+            ((uint16_t *)inlay_value_data(value))[k] = (uint16_t)(0x3f80 + 64 * (int)(5 * x)); /* 1, 1.5, 2, 3, 4 */
         else
-            assert_true(
-                element_put(info->dtype, inlay_value_data(v), k, (int64_t)(x * (info->dtype == INLAY_BOOL ? 2 : 5))));
+            assert_true(element_put(info->dtype, inlay_value_data(value), k,
+                                    (int64_t)(x * (info->dtype == INLAY_BOOL ? 2 : 5))));
     }
-    return v;
+    return value;
 }
 
 static struct outcome run(const char *path, const inlay_options *options)
 {
-    struct outcome o = { .diag = INLAY_DIAG_INIT };
+    struct outcome outcome = { .diag = INLAY_DIAG_INIT };
 
-    o.status = inlay_session_create(path, options, &o.session, &o.diag);
-    if (o.status == INLAY_OK)
-        o.status = inlay_context_create(o.session, &o.context, &o.diag);
-    for (uint32_t i = 0; o.status == INLAY_OK && i < inlay_session_input_count(o.session); i++) {
+    outcome.status = inlay_session_create(path, options, &outcome.session, &outcome.diag);
+    if (outcome.status == INLAY_OK)
+        outcome.status = inlay_context_create(outcome.session, &outcome.context, &outcome.diag);
+    for (uint32_t i = 0; outcome.status == INLAY_OK && i < inlay_session_input_count(outcome.session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
-        inlay_value *v;
+        inlay_value *value;
 
-        assert_int_equal(inlay_session_input(o.session, i, &info), INLAY_OK);
-        v = make_input(&info, 11 + i);
-        o.status = inlay_context_set_input(o.context, i, v, &o.diag);
-        inlay_value_unref(v);
+        assert_int_equal(inlay_session_input(outcome.session, i, &info), INLAY_OK);
+        value = make_input(&info, 11 + i);
+        outcome.status = inlay_context_set_input(outcome.context, i, value, &outcome.diag);
+        inlay_value_unref(value);
     }
-    if (o.status == INLAY_OK)
-        o.status = inlay_context_run(o.context, NULL, &o.diag);
-    return o;
+    if (outcome.status == INLAY_OK)
+        outcome.status = inlay_context_run(outcome.context, NULL, &outcome.diag);
+    return outcome;
 }
 
 static bool same_value(const inlay_value *a, const inlay_value *b)
@@ -251,10 +251,10 @@ static bool same_value(const inlay_value *a, const inlay_value *b)
             return false;
     if (dtype == INLAY_STRING) {
         for (int64_t i = 0; i < inlay_value_count(a); i++) {
-            const inlay_str x = ((const inlay_str *)inlay_value_data(a))[i];
+            const inlay_str string = ((const inlay_str *)inlay_value_data(a))[i];
             const inlay_str y = ((const inlay_str *)inlay_value_data(b))[i];
 
-            if (x.bytes != y.bytes || memcmp(x.data, y.data, x.bytes) != 0)
+            if (string.bytes != y.bytes || memcmp(string.data, y.data, string.bytes) != 0)
                 return false;
         }
         return true;
@@ -335,32 +335,32 @@ static bool is_gone(const char *op, const char *attrs)
 }
 
 /* plain: opsets to which the model converts without the attributes. Returns whether this one converts. */
-static bool convert(struct tally *t, const char *what, const char *path, const struct outcome *before, const char *op,
-                    const char *attrs, int64_t own, int64_t opset, bool plain)
+static bool convert(struct tally *tally, const char *what, const char *path, const struct outcome *before,
+                    const char *op, const char *attrs, int64_t own, int64_t opset, bool plain)
 {
-    struct scratch s = { .dir = "" };
+    struct scratch scratch = { .dir = "" };
     inlay_diag diag = INLAY_DIAG_INIT;
     char converted[PATH_MAX];
-    const inlay_status status = ((void)snprintf(s.dir, sizeof s.dir, "%s", t->dir),
-                                 convert_file(path, t->options, opset, &s, converted, &diag));
+    const inlay_status status = ((void)snprintf(scratch.dir, sizeof scratch.dir, "%s", tally->dir),
+                                 convert_file(path, tally->options, opset, &scratch, converted, &diag));
     struct outcome after;
 
-    t->conversions++;
+    tally->conversions++;
     if (status == INLAY_UNSUPPORTED) {
-        t->refusals++;
+        tally->refusals++;
         if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_gone(op, attrs))) {
             print_error("%s to opset %lld is refused, or the refusal does not name the attribute: %s\n", what,
                         (long long)opset, diag.text);
-            t->different++;
+            tally->different++;
         }
         return false;
     }
     if (status != INLAY_OK) {
         print_error("%s to opset %lld: %s\n", what, (long long)opset, diag.text);
-        t->different++;
+        tally->different++;
         return false;
     }
-    after = run(converted, t->options);
+    after = run(converted, tally->options);
     if (after.status != INLAY_OK)
         print_error("%s to opset %lld does not run: %s\n", what, (long long)opset, after.diag.text);
     else if (!same_outputs(before, &after))
@@ -370,27 +370,28 @@ static bool convert(struct tally *t, const char *what, const char *path, const s
     else if (!value_is_there(op, attrs, opset, true))
         print_error("%s to opset %lld: that opset has no such value\n", what, (long long)opset);
     else
-        t->different--;
-    t->different++;
+        tally->different--;
+    tally->different++;
     close_outcome(&after);
-    if (t->keep != NULL) {
+    if (tally->keep != NULL) {
         char kept[PATH_MAX];
 
-        (void)snprintf(kept, sizeof kept, "%s/%05u %s to %lld.onnx", t->keep, t->conversions, what, (long long)opset);
+        (void)snprintf(kept, sizeof kept, "%s/%05u %s to %lld.onnx", tally->keep, tally->conversions, what,
+                       (long long)opset);
         assert_int_equal(rename(converted, kept), 0);
     }
     return true;
 }
 
 /* The first opset of each version of the operator, and some in which it does not exist; of other types, the ends. */
-static bool is_tried(const struct tally *t, const op_row *row, int64_t opset, int64_t own)
+static bool is_tried(const struct tally *tally, const op_row *row, int64_t opset, int64_t own)
 {
     static const int64_t often[] = { 9, 12, 17, 20 };
     const op_row *there = op_find("ai.onnx", row->op_type, opset, NULL);
 
-    if (t->all || opset == OPSET_LOWEST || opset == NEWEST)
+    if (tally->all || opset == OPSET_LOWEST || opset == NEWEST)
         return true;
-    if (t->few)
+    if (tally->few)
         return false;
     for (size_t i = 0; there == NULL && i < sizeof often / sizeof often[0]; i++)
         if (often[i] == opset)
@@ -400,30 +401,30 @@ static bool is_tried(const struct tally *t, const op_row *row, int64_t opset, in
 
 /* One model to each opset; script NULL: body_model(). plain is [NEWEST + 1], of the model without attributes: set for
  * that, read for others. False: it does not run as it is. */
-static bool try_model(struct tally *t, const op_row *row, const char *script, const char *attrs, bool *plain)
+static bool try_model(struct tally *tally, const op_row *row, const char *script, const char *attrs, bool *plain)
 {
     const int64_t own = row->since_version < OPSET_LOWEST ? OPSET_LOWEST : row->since_version;
     char path[PATH_MAX], text[MOST_TEXT], what[160];
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     struct outcome before;
     bool runs;
 
     (void)snprintf(what, sizeof what, "%s-%u %s", row->op_type, row->since_version, attrs);
     if (script == NULL) {
-        body_model(&w, row->op_type, attrs, own);
+        body_model(&wire, row->op_type, attrs, own);
     } else {
         fill_in(script, row->op_type, attrs, text);
-        script_model(&w, text, own);
+        script_model(&wire, text, own);
     }
-    write_model(t, &w, path);
-    before = run(path, t->options);
+    write_model(tally, &wire, path);
+    before = run(path, tally->options);
     runs = before.status == INLAY_OK;
     if (!runs && *attrs != '\0')
         print_error("%s does not run: %s\n", what, before.diag.text);
-    t->models += runs;
+    tally->models += runs;
     for (int64_t opset = OPSET_LOWEST; runs && opset <= NEWEST; opset++)
-        if (is_tried(t, row, opset, own)) {
-            const bool done = convert(t, what, path, &before, row->op_type, attrs, own, opset, plain[opset]);
+        if (is_tried(tally, row, opset, own)) {
+            const bool done = convert(tally, what, path, &before, row->op_type, attrs, own, opset, plain[opset]);
 
             if (*attrs == '\0')
                 plain[opset] = done;
@@ -485,34 +486,34 @@ static uint32_t newest_from(const op_row *row)
 }
 
 /* The same models with x of another type, where they run so. */
-static void try_types(struct tally *t, const op_row *row, const char *script)
+static void try_types(struct tally *tally, const op_row *row, const char *script)
 {
     static const char *const types[] = { "float16", "bfloat16", "double", "int64", "int8", "uint8", "bool", "string" };
     char text[MOST_TEXT];
 
     if (strncmp(script, "x : ", 4) != 0 || strchr("123456789", script[4]) == NULL)
         return;
-    t->few = true;
+    tally->few = true;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         bool plain[NEWEST + 1] = { false };
 
         (void)snprintf(text, sizeof text, "x : %s %s", types[i], script + 4);
-        (void)try_model(t, row, text, "", plain);
+        (void)try_model(tally, row, text, "", plain);
     }
-    t->few = false;
+    tally->few = false;
 }
 
-static void try_row(struct tally *t, const op_row *row)
+static void try_row(struct tally *tally, const op_row *row)
 {
-    struct arena a = { 0 };
+    struct arena arena = { 0 };
     op_schema schema;
     uint64_t covered = 0;
     uint32_t models = 0;
 
-    assert_int_equal(op_schema_parse(row->signature, heap_schema, &a, &schema, NULL), INLAY_OK);
+    assert_int_equal(op_schema_parse(row->signature, heap_schema, &arena, &schema, NULL), INLAY_OK);
     if (newest_from(row) == 0 && !is_exempt(row->op_type, "")) {
         print_error("%s-%u: opset_rows.inc has no model\n", row->op_type, row->since_version);
-        t->not_run++;
+        tally->not_run++;
     }
     for (size_t i = 0; i < OPSET_ROW_COUNT; i++) {
         bool plain[NEWEST + 1] = { false };
@@ -520,11 +521,11 @@ static void try_row(struct tally *t, const op_row *row)
 
         if (!lists(opset_rows[i].operators, row->op_type) || opset_rows[i].from > row->since_version)
             continue;
-        if (try_model(t, row, opset_rows[i].script, "", plain))
+        if (try_model(tally, row, opset_rows[i].script, "", plain))
             models++;
         else if (opset_rows[i].from < newest_from(row))
             continue; /* the form of earlier versions */
-        try_types(t, row, opset_rows[i].script);
+        try_types(tally, row, opset_rows[i].script);
         while (*variant != '\0') {
             const size_t bytes = strcspn(variant, "|");
             char attrs[200];
@@ -536,7 +537,7 @@ static void try_row(struct tally *t, const op_row *row)
                            variant + (*variant == '@' ? 4 : 0));
             if (from <= row->since_version && row_has(&schema, attrs) &&
                 value_is_there(row->op_type, attrs, row->since_version, false) &&
-                try_model(t, row, opset_rows[i].script, attrs, plain)) {
+                try_model(tally, row, opset_rows[i].script, attrs, plain)) {
                 models++;
                 for (uint32_t k = 0; k < schema.attr_count; k++)
                     covered |= (uint64_t)(states(attrs, schema.attrs[k].name) ||
@@ -553,15 +554,15 @@ static void try_row(struct tally *t, const op_row *row)
         if ((covered >> k & 1) == 0 && !is_exempt(row->op_type, schema.attrs[k].name) &&
             strcmp(schema.attrs[k].name, "consumed_inputs") != 0) {
             print_error("%s-%u: no model sets attribute %s\n", row->op_type, row->since_version, schema.attrs[k].name);
-            t->not_run++;
+            tally->not_run++;
         }
-        t->attributes += covered >> k & 1;
+        tally->attributes += covered >> k & 1;
     }
     if (models == 0 && newest_from(row) > 0 && (row->flags & OP_DEPRECATED) == 0) {
         print_error("%s-%u: no model runs\n", row->op_type, row->since_version);
-        t->not_run++;
+        tally->not_run++;
     }
-    arena_deinit(&a);
+    arena_deinit(&arena);
 }
 
 /* Scan-8 has batches, and no later opset has them. */
@@ -582,19 +583,19 @@ static bool is_visible(const op_row *row)
 static bool every_opset;
 static const char *kept_folder;
 
-static void try_bodies(struct tally *t, const op_row *row)
+static void try_bodies(struct tally *tally, const op_row *row)
 {
     static const char *const scan[] = { "scan_input_directions=1,", "scan_output_directions=1,", "scan_input_axes=1,",
                                         "scan_output_axes=1,", "scan_input_axes=-1," };
     bool plain[NEWEST + 1] = { false };
 
-    if (!try_model(t, row, NULL, "", plain)) {
+    if (!try_model(tally, row, NULL, "", plain)) {
         print_error("%s-%u: its model does not run\n", row->op_type, row->since_version);
-        t->not_run++;
+        tally->not_run++;
     }
     for (size_t i = 0; strcmp(row->op_type, "Scan") == 0 && i < sizeof scan / sizeof scan[0]; i++)
         if (row->since_version >= 11 || strchr(scan[i], '-') == NULL)
-            (void)try_model(t, row, NULL, scan[i], plain);
+            (void)try_model(tally, row, NULL, scan[i], plain);
 }
 
 static void every_attribute_of_every_row(void **state)
@@ -602,37 +603,39 @@ static void every_attribute_of_every_row(void **state)
     uint32_t count, rows = 0;
     const op_table *const *tables = op_tables(&count);
     /* thousands of small files, none of which needs a disk */
-    struct tally t = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
-    struct scratch s = { .dir = "" };
+    struct tally tally = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
+    struct scratch scratch = { .dir = "" };
 
     (void)state;
     assert_int_equal(op_domain_newest("ai.onnx"), NEWEST);
-    if (mkdtemp(t.dir) == NULL) {
-        (void)strcpy(t.dir, "/tmp/inlay-opset-XXXXXX");
-        assert_non_null(mkdtemp(t.dir));
+    if (mkdtemp(tally.dir) == NULL) {
+        (void)strcpy(tally.dir, "/tmp/inlay-opset-XXXXXX");
+        assert_non_null(mkdtemp(tally.dir));
     }
-    assert_int_equal(inlay_options_create(&t.options, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(t.options, "providers", "reference", NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(t.options, "level", "0", NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(t.options, "cache_dir", "", NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(t.options, "intra_threads", "1", NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(t.options, "strict_model", "1", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_create(&tally.options, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(tally.options, "providers", "reference", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(tally.options, "level", "0", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(tally.options, "cache_dir", "", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(tally.options, "intra_threads", "1", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(tally.options, "strict_model", "1", NULL), INLAY_OK);
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t r = 0; strcmp(tables[i]->domain, "ai.onnx") == 0 && r < tables[i]->count; r++)
-            if (is_visible(&tables[i]->rows[r])) {
-                try_row(&t, &tables[i]->rows[r]);
-                if (lists("Loop Scan SequenceMap", tables[i]->rows[r].op_type) && !is_first_scan(&tables[i]->rows[r]))
-                    try_bodies(&t, &tables[i]->rows[r]);
+        for (uint32_t row = 0; strcmp(tables[i]->domain, "ai.onnx") == 0 && row < tables[i]->count; row++)
+            if (is_visible(&tables[i]->rows[row])) {
+                try_row(&tally, &tables[i]->rows[row]);
+                if (lists("Loop Scan SequenceMap", tables[i]->rows[row].op_type) &&
+                    !is_first_scan(&tables[i]->rows[row]))
+                    try_bodies(&tally, &tables[i]->rows[row]);
                 rows++;
             }
-    inlay_options_destroy(t.options);
-    (void)snprintf(s.dir, sizeof s.dir, "%s", t.dir);
-    scratch_remove(&s);
+    inlay_options_destroy(tally.options);
+    (void)snprintf(scratch.dir, sizeof scratch.dir, "%s", tally.dir);
+    scratch_remove(&scratch);
     (void)printf("%u versions of operators, %u attributes of them, %u models, %u conversions, %u refusals, "
                  "%u differences, %u without a model\n",
-                 rows, t.attributes, t.models, t.conversions, t.refusals, t.different, t.not_run);
-    assert_int_equal(t.different, 0);
-    assert_int_equal(t.not_run, 0);
+                 rows, tally.attributes, tally.models, tally.conversions, tally.refusals, tally.different,
+                 tally.not_run);
+    assert_int_equal(tally.different, 0);
+    assert_int_equal(tally.not_run, 0);
 }
 
 int main(int argc, char **argv)

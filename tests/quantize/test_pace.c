@@ -11,50 +11,50 @@
 
 static struct pace paced(const double *ratios, uint32_t count)
 {
-    struct pace p = { 0 };
+    struct pace pace = { 0 };
 
     for (uint32_t i = 0; i < count; i++)
-        pace_add(&p, 2, 2 * ratios[i]);
-    return p;
+        pace_add(&pace, 2, 2 * ratios[i]);
+    return pace;
 }
 
 static void few_rounds_settle_what_is_clear(void **state)
 {
     const double faster[] = { 0.8, 0.9, 0.7 }, slower[] = { 0.98, 1.2, 1.0 }, unclear[] = { 0.9, 0.98, 0.9, 0.9, 0.9 };
-    struct pace p = paced(faster, 2);
+    struct pace pace = paced(faster, 2);
 
     (void)state;
-    assert_false(pace_is_settled(&p, 0.97));
-    p = paced(faster, 3);
-    assert_true(pace_is_settled(&p, 0.97) && pace_holds(&p, 0.97));
-    p = paced(slower, 3);
-    assert_true(pace_is_settled(&p, 0.97) && !pace_holds(&p, 0.97));
-    assert_true(pace_holds(&p, 1.01) && pace_holds(&p, INFINITY));
-    p = paced(unclear, 4);
-    assert_false(pace_is_settled(&p, 0.97));
-    p = paced(unclear, 5);
-    assert_true(pace_is_settled(&p, 0.97) && pace_holds(&p, 0.97));
+    assert_false(pace_is_settled(&pace, 0.97));
+    pace = paced(faster, 3);
+    assert_true(pace_is_settled(&pace, 0.97) && pace_holds(&pace, 0.97));
+    pace = paced(slower, 3);
+    assert_true(pace_is_settled(&pace, 0.97) && !pace_holds(&pace, 0.97));
+    assert_true(pace_holds(&pace, 1.01) && pace_holds(&pace, INFINITY));
+    pace = paced(unclear, 4);
+    assert_false(pace_is_settled(&pace, 0.97));
+    pace = paced(unclear, 5);
+    assert_true(pace_is_settled(&pace, 0.97) && pace_holds(&pace, 0.97));
 }
 
 static void a_gain_within_the_spread_is_none(void **state)
 {
     const double one_off[] = { 0.9, 0.9, 1.3, 0.9, 0.9 }, two_off[] = { 0.9, 1.3, 0.9, 1.01, 0.9 };
     const double little[] = { 0.98, 0.98, 0.96, 0.96, 0.98 };
-    struct pace p = paced(one_off, 5);
+    struct pace pace = paced(one_off, 5);
     double before, after;
 
     (void)state;
-    assert_true(pace_holds(&p, 0.97));
-    pace_times(&p, &before, &after);
+    assert_true(pace_holds(&pace, 0.97));
+    pace_times(&pace, &before, &after);
     assert_true(before == 2 && fabs(after - 1.8) < 1e-12);
-    p = paced(two_off, 5);
-    assert_false(pace_holds(&p, 0.97));
-    assert_true(pace_holds(&p, 1.01));
-    p = paced(little, 5);
-    assert_false(pace_holds(&p, 0.97));
-    p = (struct pace){ 0 };
-    assert_false(pace_holds(&p, INFINITY));
-    pace_times(&p, &before, &after);
+    pace = paced(two_off, 5);
+    assert_false(pace_holds(&pace, 0.97));
+    assert_true(pace_holds(&pace, 1.01));
+    pace = paced(little, 5);
+    assert_false(pace_holds(&pace, 0.97));
+    pace = (struct pace){ 0 };
+    assert_false(pace_holds(&pace, INFINITY));
+    pace_times(&pace, &before, &after);
     assert_true(before == 0 && after == 0);
 }
 
@@ -82,9 +82,9 @@ struct planted {
 
 static bool timer(void *user, const char *path, double *out_ms)
 {
-    struct planted *p = user;
+    struct planted *planted = user;
 
-    *out_ms = strcmp(path, p->model) == 0 ? 1 : p->ratios[p->rounds++];
+    *out_ms = strcmp(path, planted->model) == 0 ? 1 : planted->ratios[planted->rounds++];
     return true;
 }
 
@@ -95,59 +95,59 @@ struct fixture {
     struct samples set;
 };
 
-static void begin(struct fixture *f)
+static void begin(struct fixture *fixture)
 {
     inlay_diag diag[1] = { INLAY_DIAG_INIT };
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     FILE *file;
 
-    *f = (struct fixture){ .dir = "/tmp/inlay-pace-XXXXXX" };
-    assert_non_null(mkdtemp(f->dir));
-    (void)snprintf(f->model, sizeof f->model, "%s/m.onnx", f->dir);
-    (void)snprintf(f->output, sizeof f->output, "%s/q.onnx", f->dir);
-    script_model(&w, script, 13);
-    file = fopen(f->model, "wb");
+    *fixture = (struct fixture){ .dir = "/tmp/inlay-pace-XXXXXX" };
+    assert_non_null(mkdtemp(fixture->dir));
+    (void)snprintf(fixture->model, sizeof fixture->model, "%s/m.onnx", fixture->dir);
+    (void)snprintf(fixture->output, sizeof fixture->output, "%s/q.onnx", fixture->dir);
+    script_model(&wire, script, 13);
+    file = fopen(fixture->model, "wb");
     assert_non_null(file);
-    assert_int_equal(fwrite(w.bytes, 1, w.count, file), w.count);
+    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
     assert_int_equal(fclose(file), 0);
-    wire_deinit(&w);
-    assert_int_equal(inlay_options_create(&f->options, diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(f->options, "cache_dir", "", diag), INLAY_OK);
-    assert_int_equal(inlay_session_create(f->model, f->options, &f->session, diag), INLAY_OK);
-    f->set = (struct samples){ .count = 3, .of = f->session, .load = load };
+    wire_deinit(&wire);
+    assert_int_equal(inlay_options_create(&fixture->options, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(fixture->options, "cache_dir", "", diag), INLAY_OK);
+    assert_int_equal(inlay_session_create(fixture->model, fixture->options, &fixture->session, diag), INLAY_OK);
+    fixture->set = (struct samples){ .count = 3, .of = fixture->session, .load = load };
 }
 
-static void end(struct fixture *f)
+static void end(struct fixture *fixture)
 {
-    inlay_session_destroy(f->session);
-    inlay_options_destroy(f->options);
-    (void)unlink(f->output);
-    assert_int_equal(unlink(f->model), 0);
-    assert_int_equal(rmdir(f->dir), 0);
+    inlay_session_destroy(fixture->session);
+    inlay_options_destroy(fixture->options);
+    (void)unlink(fixture->output);
+    assert_int_equal(unlink(fixture->model), 0);
+    assert_int_equal(rmdir(fixture->dir), 0);
 }
 
 /* Is the model handed back, where the result takes these times? */
-static bool hands_back(const struct fixture *f, quantize_args how, const double *ratios, uint32_t rounds)
+static bool hands_back(const struct fixture *fixture, quantize_args how, const double *ratios, uint32_t rounds)
 {
-    struct planted p = { f->model, ratios, 0 };
+    struct planted planted = { fixture->model, ratios, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
     bool handed;
 
-    how.model = f->model;
-    how.output = f->output;
-    how.options = f->options;
-    how.data = &f->set;
+    how.model = fixture->model;
+    how.output = fixture->output;
+    how.options = fixture->options;
+    how.data = &fixture->set;
     how.bits = 8;
     how.block = 32;
     how.prune = NAN;
     how.metric = AGREE_cosine;
     how.goal = 0.9;
     how.timer = timer;
-    how.timer_user = &p;
+    how.timer_user = &planted;
     assert_int_equal(quantize_model(&how, &report, &diag), INLAY_OK);
-    assert_int_equal(access(f->output, R_OK), 0);
-    assert_int_equal(p.rounds, rounds);
+    assert_int_equal(access(fixture->output, R_OK), 0);
+    assert_int_equal(planted.rounds, rounds);
     handed = report.handed != NULL;
     assert_true(report.layers[0].bits == (handed ? 32 : 8));
     assert_true(report.ms_before == 1 && report.ms_after > 0);
@@ -165,19 +165,19 @@ static void the_model_is_handed_back_where_that_is_faster(void **state)
                  spread[] = { 0.9, 1.02, 0.95, 1.03, 0.92 };
     const quantize_args fast = { .mode = QUANTIZE_WEIGHTS }, small = { .mode = QUANTIZE_WEIGHTS, .small = true },
                         must = { .mode = QUANTIZE_WEIGHTS, .must = true }, dynamic = { .mode = QUANTIZE_DYNAMIC };
-    struct fixture f;
+    struct fixture fixture;
 
     (void)state;
-    begin(&f);
-    assert_false(hands_back(&f, fast, clear, 3));
-    assert_true(hands_back(&f, fast, same, 3));
-    assert_true(hands_back(&f, fast, slow, 3));
-    assert_true(hands_back(&f, fast, spread, 5));
-    assert_true(hands_back(&f, dynamic, same, 3));
-    assert_false(hands_back(&f, small, same, 3));
-    assert_true(hands_back(&f, small, slow, 3));
-    assert_false(hands_back(&f, must, slow, 3));
-    end(&f);
+    begin(&fixture);
+    assert_false(hands_back(&fixture, fast, clear, 3));
+    assert_true(hands_back(&fixture, fast, same, 3));
+    assert_true(hands_back(&fixture, fast, slow, 3));
+    assert_true(hands_back(&fixture, fast, spread, 5));
+    assert_true(hands_back(&fixture, dynamic, same, 3));
+    assert_false(hands_back(&fixture, small, same, 3));
+    assert_true(hands_back(&fixture, small, slow, 3));
+    assert_false(hands_back(&fixture, must, slow, 3));
+    end(&fixture);
 }
 
 int main(void)

@@ -127,7 +127,7 @@ static void compensation_lowers_the_error_of_products(void **state)
     static double h[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
-    const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
+    const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
     static double turned[DEPTH * DEPTH];
     static float factors[2][DEPTH * DEPTH], below[DEPTH * DEPTH];
     int32_t order[DEPTH];
@@ -166,14 +166,14 @@ static void compensation_lowers_the_error_of_products(void **state)
         const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
-            weights_nibbles(&m, importance, codes, scales, zeros);
+            weights_nibbles(&rows, importance, codes, scales, zeros);
         if (way == 3)
             refine_moments(&in, DEPTH, whole);
         for (int64_t r = 0; r < ROWS && way > 0; r += WEIGHTS_TOGETHER) {
             const int64_t count = ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER;
-            const double one = weights_nibbles_compensated(&m, &in, r, count, codes, scales, zeros, scratch);
+            const double one = weights_nibbles_compensated(&rows, &in, r, count, codes, scales, zeros, scratch);
 
-            loss[way] += way < 3 ? one : refine_nibbles(&m, &in, whole, r, count, codes, scales, zeros, scratch);
+            loss[way] += way < 3 ? one : refine_nibbles(&rows, &in, whole, r, count, codes, scales, zeros, scratch);
         }
         for (int i = 0; i < INPUTS; i++)
             for (int r = 0; r < ROWS; r++) {
@@ -202,9 +202,9 @@ static void scales_of_sixteen_bits(void **state)
     for (int i = 0; i < ROWS * DEPTH; i++)
         w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below what halves can say */
     for (int way = 0; way < 2; way++) {
-        const weight_rows m = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
+        const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
 
-        weights_nibbles(&m, NULL, codes[way], scales[way], zeros[way]);
+        weights_nibbles(&rows, NULL, codes[way], scales[way], zeros[way]);
         for (int i = DEPTH; i < ROWS * DEPTH; i++)
             errors[way] += pow((double)(value(codes[way], scales[way], zeros[way], i / DEPTH, i % DEPTH) - w[i]), 2);
     }

@@ -3,14 +3,14 @@
 #include "data/zip.h"
 #include "cmocka_all.h"
 
-static FILE *file_of(const struct buffer *b)
+static FILE *file_of(const struct buffer *buffer)
 {
-    FILE *f = tmpfile();
+    FILE *file = tmpfile();
 
-    assert_non_null(f);
-    assert_int_equal(fwrite(b->data, 1, b->bytes, f), b->bytes);
-    rewind(f);
-    return f;
+    assert_non_null(file);
+    assert_int_equal(fwrite(buffer->data, 1, buffer->bytes, file), buffer->bytes);
+    rewind(file);
+    return file;
 }
 
 static struct buffer some_array(void)
@@ -23,25 +23,25 @@ static struct buffer some_array(void)
 }
 
 /* Reads the archive and its entry; the status of whichever fails. */
-static inlay_status unpack(const struct buffer *b, struct buffer *out)
+static inlay_status unpack(const struct buffer *buffer, struct buffer *out)
 {
-    FILE *f = file_of(b), *entry = NULL;
-    struct arena a = { 0 };
+    FILE *file = file_of(buffer), *entry = NULL;
+    struct arena arena = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     zip_list list;
-    inlay_status status = zip_read(f, "x.npz", &a, &list, &diag);
+    inlay_status status = zip_read(file, "x.npz", &arena, &list, &diag);
 
     *out = (struct buffer){ 0 };
     if (status == INLAY_OK && list.count == 1)
-        status = zip_extract(f, "x.npz", &list.entries[0], &entry, &diag);
+        status = zip_extract(file, "x.npz", &list.entries[0], &entry, &diag);
     if (status != INLAY_OK)
         assert_string_not_equal(diag.text, "");
     for (int c; entry != NULL && (c = fgetc(entry)) != EOF;)
         buffer_number(out, (uint64_t)c, 1);
     if (entry != NULL)
         assert_int_equal(fclose(entry), 0);
-    assert_int_equal(fclose(f), 0);
-    arena_deinit(&a);
+    assert_int_equal(fclose(file), 0);
+    arena_deinit(&arena);
     return status;
 }
 

@@ -8,16 +8,16 @@
 #include <jansson.h>
 #include <unistd.h>
 
-static graph_model *load_script(struct wire *w, const char *script)
+static graph_model *load_script(struct wire *wire, const char *script)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    graph_model *m = NULL;
+    graph_model *model = NULL;
 
-    *w = (struct wire){ 0 };
-    script_model(w, script, 17);
-    if (model_load_bytes(w->bytes, w->count, NULL, &m, &diag) != INLAY_OK)
+    *wire = (struct wire){ 0 };
+    script_model(wire, script, 17);
+    if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return m;
+    return model;
 }
 
 /* ------------------------------------------------------------------ drawings */
@@ -25,26 +25,27 @@ static graph_model *load_script(struct wire *w, const char *script)
 /* Rows grow along every edge, boxes of a row do not overlap. */
 static void test_layout(void **state)
 {
-    struct wire w;
-    graph_model *m =
-        load_script(&w, "x : 2,8\n a = Relu(x)\n b = Tanh(x)\n c = Neg(x)\n d = Add(a, b)\n e = Add(d, c)\n"
-                        "-> e, b");
-    struct arena a = { 0 };
-    struct layout l;
+    struct wire wire;
+    graph_model *model =
+        load_script(&wire, "x : 2,8\n a = Relu(x)\n b = Tanh(x)\n c = Neg(x)\n d = Add(a, b)\n e = Add(d, c)\n"
+                           "-> e, b");
+    struct arena arena = { 0 };
+    struct layout layout;
 
     (void)state;
-    assert_true(layout_graph(m->main, &a, &l));
-    assert_int_equal(l.box_count, 1 + 5 + 2);
-    assert_int_equal(l.edge_count, 3 + 2 + 2 + 2);
-    for (uint32_t i = 0; i < l.edge_count; i++)
-        assert_true(l.boxes[l.edges[i].from].row < l.boxes[l.edges[i].to].row);
-    for (uint32_t i = 0; i < l.box_count; i++)
-        for (uint32_t k = i + 1; k < l.box_count; k++)
-            if (l.boxes[i].row == l.boxes[k].row)
-                assert_true(l.boxes[i].x - l.boxes[k].x > 0.999 || l.boxes[k].x - l.boxes[i].x > 0.999);
-    arena_deinit(&a);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    assert_true(layout_graph(model->main, &arena, &layout));
+    assert_int_equal(layout.box_count, 1 + 5 + 2);
+    assert_int_equal(layout.edge_count, 3 + 2 + 2 + 2);
+    for (uint32_t i = 0; i < layout.edge_count; i++)
+        assert_true(layout.boxes[layout.edges[i].from].row < layout.boxes[layout.edges[i].to].row);
+    for (uint32_t i = 0; i < layout.box_count; i++)
+        for (uint32_t k = i + 1; k < layout.box_count; k++)
+            if (layout.boxes[i].row == layout.boxes[k].row)
+                assert_true(layout.boxes[i].x - layout.boxes[k].x > 0.999 ||
+                            layout.boxes[k].x - layout.boxes[i].x > 0.999);
+    arena_deinit(&arena);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 static uint32_t count_text(const char *in, const char *text)
@@ -59,21 +60,22 @@ static uint32_t count_text(const char *in, const char *text)
 static void test_drawings(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w;
-    graph_model *m = load_script(&w, "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
-                                     "y = If(t) then:Neg(x) else:Relu(x)\n -> y");
+    struct wire wire;
+    graph_model *model =
+        load_script(&wire, "x : 2,8\n zero = [] 0.0\n s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
+                           "y = If(t) then:Neg(x) else:Relu(x)\n -> y");
     char *text = NULL;
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
 
     (void)state;
-    assert_int_equal(draw_dot(to, m, NULL, &diag), INLAY_OK);
+    assert_int_equal(draw_dot(to, model, NULL, &diag), INLAY_OK);
     assert_int_equal(fclose(to), 0);
     assert_int_equal(count_text(text, "subgraph"), 3);
     assert_non_null(strstr(text, "\"Greater\""));
     free(text);
     to = open_memstream(&text, &bytes);
-    assert_int_equal(draw_html(to, m, m, "a <b> & c", &diag), INLAY_OK);
+    assert_int_equal(draw_html(to, model, model, "a <b> & c", &diag), INLAY_OK);
     assert_int_equal(fclose(to), 0);
     assert_non_null(strstr(text, "a &#60;b&#62; &#38; c"));
     assert_non_null(strstr(text, ">Greater</text>"));
@@ -81,8 +83,8 @@ static void test_drawings(void **state)
     assert_null(strstr(text, "<script"));
     assert_int_equal(count_text(text, "<svg "), 1);
     free(text);
-    graph_model_destroy(m);
-    wire_deinit(&w);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
 }
 
 /* ------------------------------------------------------------------ pages of JSON */
@@ -115,13 +117,13 @@ static void check_page(const char *page, const char *json)
 
 static char *read_all(const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     char *text = calloc(1, 1 << 20);
 
-    assert_non_null(f);
+    assert_non_null(file);
     assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
-    assert_int_equal(fclose(f), 0);
+    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+    assert_int_equal(fclose(file), 0);
     return text;
 }
 
@@ -130,33 +132,33 @@ static void test_page_of_session(void **state)
 {
     const inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     char *page = NULL, *json = NULL;
     size_t bytes;
     FILE *to;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
-    mw_value(&w, MW_INPUT, hostile, INLAY_FLOAT, "2,3");
-    n = mw_node_begin(&w, "Relu", hostile, "y");
-    wire_text(&w, 3, hostile);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
-    wire_end(&w, g);
-    r = rig_open(&w, NULL);
+    mw_value(&wire, MW_INPUT, hostile, INLAY_FLOAT, "2,3");
+    n = mw_node_begin(&wire, "Relu", hostile, "y");
+    wire_text(&wire, 3, hostile);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, NULL);
     to = open_memstream(&page, &bytes);
     page_script_begin(to, &page_explain);
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, page_script_json, to, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
     page_script_end(to, &page_explain);
     assert_int_equal(fclose(to), 0);
     to = open_memstream(&json, &bytes);
-    assert_int_equal(inlay_session_explain_ex(r.session, &options, page_script_json, to, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
     assert_int_equal(fclose(to), 0);
     check_page(page, json);
     free(page);
     free(json);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* From a file that another program wrote, without escapes of its own. */

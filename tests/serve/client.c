@@ -19,52 +19,52 @@ enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* sanitizers, on a busy machine *
 
 static void nap(void)
 {
-    const struct timespec t = { 0, 5000000 };
+    const struct timespec timespec = { 0, 5000000 };
 
-    (void)nanosleep(&t, NULL);
+    (void)nanosleep(&timespec, NULL);
 }
 
 /* ------------------------------------------------------------------ the server */
 
-void serving_prepare(struct serving *s)
+void serving_prepare(struct serving *serving)
 {
     char path[128];
 
-    *s = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
-    assert_non_null(mkdtemp(s->folder));
-    (void)snprintf(path, sizeof path, "%s/models", s->folder);
+    *serving = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    assert_non_null(mkdtemp(serving->folder));
+    (void)snprintf(path, sizeof path, "%s/models", serving->folder);
     write_models(path);
 }
 
-void serving_prepare_empty(struct serving *s)
+void serving_prepare_empty(struct serving *serving)
 {
     char path[128];
 
-    *s = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
-    assert_non_null(mkdtemp(s->folder));
-    (void)snprintf(path, sizeof path, "%s/models", s->folder);
+    *serving = (struct serving){ .folder = "/tmp/inlay-serve-XXXXXX" };
+    assert_non_null(mkdtemp(serving->folder));
+    (void)snprintf(path, sizeof path, "%s/models", serving->folder);
     assert_int_equal(mkdir(path, 0755), 0);
 }
 
-void serving_file(const struct serving *s, const char *name, const char *text, int mode)
+void serving_file(const struct serving *serving, const char *name, const char *text, int mode)
 {
     char path[256];
     int fd;
 
-    (void)snprintf(path, sizeof path, "%s/%s", s->folder, name);
+    (void)snprintf(path, sizeof path, "%s/%s", serving->folder, name);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
     assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
     (void)close(fd);
 }
 
 /* The first bytes of the log, or the last. */
-static void read_log(const struct serving *s, bool end, char *text, size_t bytes)
+static void read_log(const struct serving *serving, bool end, char *text, size_t bytes)
 {
     char path[128];
     int fd;
     ssize_t n;
 
-    (void)snprintf(path, sizeof path, "%s/log", s->folder);
+    (void)snprintf(path, sizeof path, "%s/log", serving->folder);
     fd = open(path, O_RDONLY);
     if (fd >= 0 && end && lseek(fd, 0, SEEK_END) >= (off_t)bytes)
         (void)lseek(fd, -(off_t)bytes + 1, SEEK_END);
@@ -76,19 +76,19 @@ static void read_log(const struct serving *s, bool end, char *text, size_t bytes
         (void)close(fd);
 }
 
-const char *serving_path(const struct serving *s, const char *name, char *path, size_t bytes)
+const char *serving_path(const struct serving *serving, const char *name, char *path, size_t bytes)
 {
-    (void)snprintf(path, bytes, "%s/%s", s->folder, name);
+    (void)snprintf(path, bytes, "%s/%s", serving->folder, name);
     return path;
 }
 
-void serving_copy(const struct serving *s, const char *from, const char *name)
+void serving_copy(const struct serving *serving, const char *from, const char *name)
 {
     char path[256], bytes[65536];
     int in = open(from, O_RDONLY), out;
     ssize_t n;
 
-    out = open(serving_path(s, name, path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    out = open(serving_path(serving, name, path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC, 0755);
     assert_true(in >= 0 && out >= 0);
     while ((n = read(in, bytes, sizeof bytes)) > 0)
         assert_int_equal(write(out, bytes, (size_t)n), n);
@@ -96,12 +96,12 @@ void serving_copy(const struct serving *s, const char *from, const char *name)
     (void)close(out);
 }
 
-void serving_folder(const struct serving *s, const char *name)
+void serving_folder(const struct serving *serving, const char *name)
 {
     char path[256];
 
-    (void)serving_path(s, name, path, sizeof path);
-    for (char *at = path + strlen(s->folder) + 1;; at++) {
+    (void)serving_path(serving, name, path, sizeof path);
+    for (char *at = path + strlen(serving->folder) + 1;; at++) {
         char was = *at;
 
         if (was != '/' && was != '\0')
@@ -114,35 +114,35 @@ void serving_folder(const struct serving *s, const char *name)
     }
 }
 
-void serving_tokens(const struct serving *s)
+void serving_tokens(const struct serving *serving)
 {
-    serving_file(s, "tokens", "# users\n" USER_TOKEN "\n", 0600);
-    serving_file(s, "admins", ADMIN_TOKEN "\n", 0600);
+    serving_file(serving, "tokens", "# users\n" USER_TOKEN "\n", 0600);
+    serving_file(serving, "admins", ADMIN_TOKEN "\n", 0600);
 }
 
-void serving_model(const struct serving *s, const char *name, const char *config, void (*write)(const char *path))
+void serving_model(const struct serving *serving, const char *name, const char *config, void (*write)(const char *path))
 {
     char below[128], path[256];
 
     (void)snprintf(below, sizeof below, "models/%s/1", name);
-    serving_folder(s, below);
+    serving_folder(serving, below);
     (void)snprintf(below, sizeof below, "models/%s/1/model.onnx", name);
-    write(serving_path(s, below, path, sizeof path));
+    write(serving_path(serving, below, path, sizeof path));
     (void)snprintf(below, sizeof below, "models/%s/config.yaml", name);
     if (config != NULL)
-        serving_file(s, below, config, 0644);
+        serving_file(serving, below, config, 0644);
 }
 
-void serving_plugin(const struct serving *s, const char *from, const char *name)
+void serving_plugin(const struct serving *serving, const char *from, const char *name)
 {
     char below[128];
 
-    serving_folder(s, "plugins");
+    serving_folder(serving, "plugins");
     (void)snprintf(below, sizeof below, "plugins/%s.so", name);
-    serving_copy(s, from, below);
+    serving_copy(serving, from, below);
 }
 
-void serving_spawn(struct serving *s, const char *const *flags)
+void serving_spawn(struct serving *serving, const char *const *flags)
 {
     char models[128], log[128], full[MAX_FLAGS][256];
     char *argv[MAX_FLAGS + 10] = { (char *)(uintptr_t)INLAY_SERVE,    models,
@@ -152,69 +152,70 @@ void serving_spawn(struct serving *s, const char *const *flags)
     posix_spawn_file_actions_t actions;
     uint32_t n = 7;
 
-    (void)snprintf(models, sizeof models, "%s/models", s->folder);
-    (void)snprintf(log, sizeof log, "%s/log", s->folder);
+    (void)snprintf(models, sizeof models, "%s/models", serving->folder);
+    (void)snprintf(log, sizeof log, "%s/log", serving->folder);
     for (uint32_t i = 0; flags != NULL && flags[i] != NULL; i++) {
         bool in_folder = strncmp(flags[i], "FOLDER/", 7) == 0;
 
         assert_true(i < MAX_FLAGS);
-        (void)snprintf(full[i], sizeof full[i], "%s%s", in_folder ? s->folder : "", flags[i] + (in_folder ? 6 : 0));
+        (void)snprintf(full[i], sizeof full[i], "%s%s", in_folder ? serving->folder : "",
+                       flags[i] + (in_folder ? 6 : 0));
         argv[n++] = full[i];
     }
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
-    assert_int_equal(posix_spawn(&s->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
+    assert_int_equal(posix_spawn(&serving->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
 }
 
-void serving_await(const struct serving *s, const char *part, char *text, size_t bytes)
+void serving_await(const struct serving *serving, const char *part, char *text, size_t bytes)
 {
     for (uint32_t waited = 0;; waited += 5) {
-        read_log(s, false, text, bytes);
+        read_log(serving, false, text, bytes);
         if (strstr(text, part) != NULL)
             return;
-        if (waited > PATIENCE_MS || waitpid(s->pid, NULL, WNOHANG) != 0)
+        if (waited > PATIENCE_MS || waitpid(serving->pid, NULL, WNOHANG) != 0)
             fail_msg("the server did not start: %s", text);
         nap();
     }
 }
 
-void serving_start(struct serving *s, const char *const *flags)
+void serving_start(struct serving *serving, const char *const *flags)
 {
     char text[8192];
     const char *at;
 
-    serving_spawn(s, flags);
-    serving_await(s, "ready, models", text, sizeof text);
+    serving_spawn(serving, flags);
+    serving_await(serving, "ready, models", text, sizeof text);
     at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
     assert_non_null(at);
-    s->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
+    serving->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
 
-void serving_open(struct serving *s, const char *const *flags)
+void serving_open(struct serving *serving, const char *const *flags)
 {
-    serving_prepare(s);
-    serving_start(s, flags);
+    serving_prepare(serving);
+    serving_start(serving, flags);
 }
 
-int serving_end(struct serving *s, int signal_number)
+int serving_end(struct serving *serving, int signal_number)
 {
     int status = 0;
 
-    assert_int_equal(kill(s->pid, signal_number), 0);
-    for (uint32_t waited = 0; waitpid(s->pid, &status, WNOHANG) == 0; waited += 5) {
+    assert_int_equal(kill(serving->pid, signal_number), 0);
+    for (uint32_t waited = 0; waitpid(serving->pid, &status, WNOHANG) == 0; waited += 5) {
         if (waited > PATIENCE_MS) {
-            (void)kill(s->pid, SIGKILL);
-            (void)waitpid(s->pid, &status, 0);
+            (void)kill(serving->pid, SIGKILL);
+            (void)waitpid(serving->pid, &status, 0);
             fail_msg("the server did not end");
         }
         nap();
     }
-    s->pid = 0;
+    serving->pid = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         char text[8192];
 
-        read_log(s, true, text, sizeof text);
+        read_log(serving, true, text, sizeof text);
         print_error("the server ended with status %d: %s\n", status, text);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -238,45 +239,45 @@ static void remove_tree(const char *path)
     (void)rmdir(path);
 }
 
-void serving_remove(struct serving *s)
+void serving_remove(struct serving *serving)
 {
-    if (s->pid > 0) {
-        (void)kill(s->pid, SIGKILL);
-        (void)waitpid(s->pid, NULL, 0);
+    if (serving->pid > 0) {
+        (void)kill(serving->pid, SIGKILL);
+        (void)waitpid(serving->pid, NULL, 0);
     }
-    remove_tree(s->folder);
+    remove_tree(serving->folder);
 }
 
-int serving_close(struct serving *s)
+int serving_close(struct serving *serving)
 {
-    const int code = serving_end(s, SIGTERM);
+    const int code = serving_end(serving, SIGTERM);
 
-    serving_remove(s);
+    serving_remove(serving);
     return code;
 }
 
-uint32_t serving_children(const struct serving *s, long *pids, uint32_t room)
+uint32_t serving_children(const struct serving *serving, long *pids, uint32_t room)
 {
     char path[96];
     uint32_t count = 0;
-    FILE *f;
+    FILE *file;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)s->pid, (int)s->pid);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    while (count < room && fscanf(f, "%ld", &pids[count]) == 1)
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)serving->pid, (int)serving->pid);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (count < room && fscanf(file, "%ld", &pids[count]) == 1)
         count++;
-    (void)fclose(f);
+    (void)fclose(file);
     return count;
 }
 
-uint32_t serving_files(const struct serving *s)
+uint32_t serving_files(const struct serving *serving)
 {
     char path[64];
     uint32_t count = 0;
     DIR *dir;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)s->pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)serving->pid);
     dir = opendir(path);
     assert_non_null(dir);
     while (readdir(dir) != NULL)
@@ -285,26 +286,26 @@ uint32_t serving_files(const struct serving *s)
     return count;
 }
 
-uint64_t serving_memory(const struct serving *s)
+uint64_t serving_memory(const struct serving *serving)
 {
     char path[64];
     unsigned long long pages = 0;
-    FILE *f;
+    FILE *file;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)s->pid);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%*u %llu", &pages), 1);
-    (void)fclose(f);
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)serving->pid);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %llu", &pages), 1);
+    (void)fclose(file);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ------------------------------------------------------------------ the client */
 
-int client_connect(const struct serving *s)
+int client_connect(const struct serving *serving)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)s->port),
+                              .sin_port = htons((uint16_t)serving->port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const struct timeval patience = { PATIENCE_MS / 1000, 0 };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
@@ -339,9 +340,9 @@ void client_text(int fd, const char *text)
     client_send(fd, text, strlen(text));
 }
 
-const char *answer_header(const struct answer *a, const char *name, char *value, size_t bytes)
+const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes)
 {
-    const char *at = a->head;
+    const char *at = answer->head;
     size_t length = strlen(name);
 
     while ((at = strstr(at, "\r\n")) != NULL) {
@@ -403,37 +404,37 @@ void client_call(int fd, const char *method, const char *path, const char *heade
     client_receive(fd, out);
 }
 
-void client_once(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
-                 struct answer *out)
+void client_once(const struct serving *serving, const char *method, const char *path, const char *headers,
+                 const char *body, struct answer *out)
 {
-    int fd = client_connect(s);
+    int fd = client_connect(serving);
 
     assert_true(fd >= 0);
     client_call(fd, method, path, headers, body, body != NULL ? strlen(body) : 0, out);
     (void)close(fd);
 }
 
-void client_expect(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
-                   int code, const char *part)
+void client_expect(const struct serving *serving, const char *method, const char *path, const char *headers,
+                   const char *body, int code, const char *part)
 {
-    struct answer a;
+    struct answer answer;
 
-    client_once(s, method, path, headers, body, &a);
-    if (a.code != code || strstr(a.body, part) == NULL)
+    client_once(serving, method, path, headers, body, &answer);
+    if (answer.code != code || strstr(answer.body, part) == NULL)
         fail_msg("%s %s %s: expected %d with '%s', got %d: %s", method, path, body != NULL ? body : "", code, part,
-                 a.code, a.body);
+                 answer.code, answer.body);
 }
 
-double client_metric(const struct serving *s, const char *name)
+double client_metric(const struct serving *serving, const char *name)
 {
-    struct answer a;
+    struct answer answer;
     const char *at;
 
-    client_once(s, "GET", "/metrics", "", NULL, &a);
-    assert_int_equal(a.code, 200);
-    at = a.body;
+    client_once(serving, "GET", "/metrics", "", NULL, &answer);
+    assert_int_equal(answer.code, 200);
+    at = answer.body;
     while ((at = strstr(at, name)) != NULL) {
-        if ((at == a.body || at[-1] == '\n') && at[strlen(name)] == ' ')
+        if ((at == answer.body || at[-1] == '\n') && at[strlen(name)] == ' ')
             return strtod(at + strlen(name), NULL);
         at++;
     }

@@ -13,45 +13,46 @@ struct serving {
 };
 
 /* Makes the folder and the models. */
-void serving_prepare(struct serving *s);
+void serving_prepare(struct serving *serving);
 /* The same without models. */
-void serving_prepare_empty(struct serving *s);
+void serving_prepare_empty(struct serving *serving);
 /* Writes a file of the folder. */
-void serving_file(const struct serving *s, const char *name, const char *text, int mode);
+void serving_file(const struct serving *serving, const char *name, const char *text, int mode);
 /* Copies a file there. */
-void serving_copy(const struct serving *s, const char *from, const char *name);
+void serving_copy(const struct serving *serving, const char *from, const char *name);
 /* Files `tokens` and `admins` in it, one token in each, and the headers that show them. */
-void serving_tokens(const struct serving *s);
+void serving_tokens(const struct serving *serving);
 #define USER_TOKEN "user-0123456789abcdef"
 #define ADMIN_TOKEN "admin-0123456789abcdef"
 #define AS_USER "Authorization: Bearer " USER_TOKEN "\r\n"
 #define AS_ADMIN "Authorization: Bearer " ADMIN_TOKEN "\r\n"
 /* Version 1 of a model in it, made by one of the functions below, and its config.yaml unless that is NULL. */
-void serving_model(const struct serving *s, const char *name, const char *config, void (*write)(const char *path));
+void serving_model(const struct serving *serving, const char *name, const char *config,
+                   void (*write)(const char *path));
 /* The folder `plugins` in it, with this file as NAME.so. */
-void serving_plugin(const struct serving *s, const char *from, const char *name);
+void serving_plugin(const struct serving *serving, const char *from, const char *name);
 /* Makes a folder in it, and those above. */
-void serving_folder(const struct serving *s, const char *name);
+void serving_folder(const struct serving *serving, const char *name);
 /* The path of a file in it. */
-const char *serving_path(const struct serving *s, const char *name, char *path, size_t bytes);
+const char *serving_path(const struct serving *serving, const char *name, char *path, size_t bytes);
 /* Starts the server with these flags (NULL at the end; FOLDER/ at their beginning is the folder) and waits until it is
  * ready. */
-void serving_start(struct serving *s, const char *const *flags);
+void serving_start(struct serving *serving, const char *const *flags);
 /* serving_prepare() and that. */
-void serving_open(struct serving *s, const char *const *flags);
+void serving_open(struct serving *serving, const char *const *flags);
 /* The two halves of serving_start(): starts the server; waits until its log has the part, and reads that into text. */
-void serving_spawn(struct serving *s, const char *const *flags);
-void serving_await(const struct serving *s, const char *part, char *text, size_t bytes);
+void serving_spawn(struct serving *serving, const char *const *flags);
+void serving_await(const struct serving *serving, const char *part, char *text, size_t bytes);
 /* Sends a signal and returns its exit code, -1 if a signal ended it; fails the test after a minute. */
-int serving_end(struct serving *s, int signal_number);
-void serving_remove(struct serving *s);
+int serving_end(struct serving *serving, int signal_number);
+void serving_remove(struct serving *serving);
 /* Ends it by SIGTERM and removes the folder; the exit code. */
-int serving_close(struct serving *s);
+int serving_close(struct serving *serving);
 /* The processes that it has started, those that have ended unseen among them. */
-uint32_t serving_children(const struct serving *s, long *pids, uint32_t room);
+uint32_t serving_children(const struct serving *serving, long *pids, uint32_t room);
 /* Open files and resident memory of the server. */
-uint32_t serving_files(const struct serving *s);
-uint64_t serving_memory(const struct serving *s);
+uint32_t serving_files(const struct serving *serving);
+uint64_t serving_memory(const struct serving *serving);
 
 struct answer {
     int code;        /* 0: the connection ended without one */
@@ -60,7 +61,7 @@ struct answer {
     size_t body_bytes; /* body[body_bytes] is '\0' */
 };
 
-int client_connect(const struct serving *s);
+int client_connect(const struct serving *serving);
 void client_send(int fd, const void *data, size_t bytes);
 void client_text(int fd, const char *text);
 /* Reads one answer. */
@@ -69,15 +70,15 @@ void client_receive(int fd, struct answer *out);
 void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
                  struct answer *out);
 /* The same on a connection of its own. */
-void client_once(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
-                 struct answer *out);
+void client_once(const struct serving *serving, const char *method, const char *path, const char *headers,
+                 const char *body, struct answer *out);
 /* The same; fails the test unless the answer has that code, and the part in its body. */
-void client_expect(const struct serving *s, const char *method, const char *path, const char *headers, const char *body,
-                   int code, const char *part);
+void client_expect(const struct serving *serving, const char *method, const char *path, const char *headers,
+                   const char *body, int code, const char *part);
 /* The value of a header, or NULL. */
-const char *answer_header(const struct answer *a, const char *name, char *value, size_t bytes);
+const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
 /* The number behind `name ` in /metrics, labels included; -1 if there is none. */
-double client_metric(const struct serving *s, const char *name);
+double client_metric(const struct serving *serving, const char *name);
 
 /* models.c: twice [N,3] = 2x, joinable; triple/1 and triple/2 (versions: 2x and 4x); id_<DATATYPE> [N]; spin (n: INT64,
  * x [4,4]): n turns of a loop; pair (a [N,2], b [N,2]) = a + b. */

@@ -6,26 +6,27 @@
 
 static ssize_t send_bytes(nghttp2_session *session, const uint8_t *data, size_t bytes, int flags, void *user)
 {
-    const grpc_client *k = user;
+    const grpc_client *client = user;
 
     (void)session;
     (void)flags;
-    return k->tls != NULL ? gnutls_record_send(k->tls, data, bytes) : send(k->fd, data, bytes, MSG_NOSIGNAL);
+    return client->tls != NULL ? gnutls_record_send(client->tls, data, bytes)
+                               : send(client->fd, data, bytes, MSG_NOSIGNAL);
 }
 
 static ssize_t read_sent(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *user)
 {
-    grpc_call *c = source->ptr;
-    size_t bytes = c->sent_bytes - c->sent_at;
+    grpc_call *call = source->ptr;
+    size_t bytes = call->sent_bytes - call->sent_at;
 
     (void)session;
     (void)stream;
     (void)user;
     bytes = bytes < room ? bytes : room;
-    memcpy(to, c->sent + c->sent_at, bytes);
-    c->sent_at += bytes;
-    if (c->sent_at == c->sent_bytes)
+    memcpy(to, call->sent + call->sent_at, bytes);
+    call->sent_at += bytes;
+    if (call->sent_at == call->sent_bytes)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)bytes;
 }
@@ -33,42 +34,42 @@ static ssize_t read_sent(nghttp2_session *session, int32_t stream, uint8_t *to, 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_bytes,
                      const uint8_t *value, size_t value_bytes, uint8_t flags, void *user)
 {
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)flags;
     (void)user;
-    if (c != NULL && name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0)
-        c->status = (int)strtol((const char *)value, NULL, 10);
-    if (c != NULL && name_bytes == 12 && memcmp(name, "grpc-message", 12) == 0)
-        (void)snprintf(c->text, sizeof c->text, "%.*s", (int)value_bytes, (const char *)value);
+    if (call != NULL && name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0)
+        call->status = (int)strtol((const char *)value, NULL, 10);
+    if (call != NULL && name_bytes == 12 && memcmp(name, "grpc-message", 12) == 0)
+        (void)snprintf(call->text, sizeof call->text, "%.*s", (int)value_bytes, (const char *)value);
     return 0;
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
                    void *user)
 {
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, stream);
+    grpc_call *call = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)flags;
     (void)user;
-    assert_true(c != NULL && c->got_bytes + bytes <= sizeof c->got);
-    memcpy(c->got + c->got_bytes, data, bytes);
-    c->got_bytes += bytes;
+    assert_true(call != NULL && call->got_bytes + bytes <= sizeof call->got);
+    memcpy(call->got + call->got_bytes, data, bytes);
+    call->got_bytes += bytes;
     return 0;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-    grpc_call *c = nghttp2_session_get_stream_user_data(session, stream);
+    grpc_call *call = nghttp2_session_get_stream_user_data(session, stream);
 
     (void)code;
     (void)user;
-    if (c != NULL)
-        c->closed = true;
+    if (call != NULL)
+        call->closed = true;
     return 0;
 }
 
-static void begin(grpc_client *k)
+static void begin(grpc_client *client)
 {
     nghttp2_session_callbacks *callbacks;
 
@@ -77,30 +78,30 @@ static void begin(grpc_client *k)
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    assert_int_equal(nghttp2_session_client_new(&k->session, callbacks, k), 0);
+    assert_int_equal(nghttp2_session_client_new(&client->session, callbacks, client), 0);
     nghttp2_session_callbacks_del(callbacks);
-    assert_int_equal(nghttp2_submit_settings(k->session, NGHTTP2_FLAG_NONE, NULL, 0), 0);
+    assert_int_equal(nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, NULL, 0), 0);
 }
 
-void grpc_close(grpc_client *k)
+void grpc_close(grpc_client *client)
 {
-    nghttp2_session_del(k->session);
-    if (k->tls != NULL)
-        gnutls_deinit(k->tls);
-    (void)close(k->fd);
+    nghttp2_session_del(client->session);
+    if (client->tls != NULL)
+        gnutls_deinit(client->tls);
+    (void)close(client->fd);
 }
 
-int grpc_port_of(const struct serving *s)
+int grpc_port_of(const struct serving *serving)
 {
     char path[128], text[4096];
     const char *at;
-    FILE *f;
+    FILE *file;
 
-    (void)snprintf(path, sizeof path, "%s/log", s->folder);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    (void)fclose(f);
+    (void)snprintf(path, sizeof path, "%s/log", serving->folder);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
     at = strstr(text, "listening on grpc");
     assert_non_null(at);
     at = strstr(at, "://127.0.0.1:");
@@ -117,30 +118,30 @@ int grpc_connect(int port)
     return fd;
 }
 
-void grpc_open(grpc_client *k, int port)
+void grpc_open(grpc_client *client, int port)
 {
-    *k = (grpc_client){ .fd = grpc_connect(port) };
-    begin(k);
+    *client = (grpc_client){ .fd = grpc_connect(port) };
+    begin(client);
 }
 
-bool grpc_open_tls(grpc_client *k, int port, gnutls_certificate_credentials_t credentials)
+bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials_t credentials)
 {
     const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t) "h2", 2 };
     gnutls_datum_t chosen;
 
-    *k = (grpc_client){ .fd = grpc_connect(port) };
-    assert_int_equal(gnutls_init(&k->tls, GNUTLS_CLIENT), 0);
-    assert_int_equal(gnutls_set_default_priority(k->tls), 0);
-    assert_int_equal(gnutls_credentials_set(k->tls, GNUTLS_CRD_CERTIFICATE, credentials), 0);
-    assert_int_equal(gnutls_alpn_set_protocols(k->tls, &protocol, 1, 0), 0);
-    gnutls_transport_set_int(k->tls, k->fd);
-    if (gnutls_handshake(k->tls) != 0) {
-        gnutls_deinit(k->tls);
-        (void)close(k->fd);
+    *client = (grpc_client){ .fd = grpc_connect(port) };
+    assert_int_equal(gnutls_init(&client->tls, GNUTLS_CLIENT), 0);
+    assert_int_equal(gnutls_set_default_priority(client->tls), 0);
+    assert_int_equal(gnutls_credentials_set(client->tls, GNUTLS_CRD_CERTIFICATE, credentials), 0);
+    assert_int_equal(gnutls_alpn_set_protocols(client->tls, &protocol, 1, 0), 0);
+    gnutls_transport_set_int(client->tls, client->fd);
+    if (gnutls_handshake(client->tls) != 0) {
+        gnutls_deinit(client->tls);
+        (void)close(client->fd);
         return false;
     }
-    assert_int_equal(gnutls_alpn_get_selected_protocol(k->tls, &chosen), 0);
-    begin(k);
+    assert_int_equal(gnutls_alpn_get_selected_protocol(client->tls, &chosen), 0);
+    begin(client);
     return true;
 }
 
@@ -149,56 +150,57 @@ bool grpc_open_tls(grpc_client *k, int port, gnutls_certificate_credentials_t cr
         (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE \
     }
 
-void grpc_submit(grpc_client *k, grpc_call *c)
+void grpc_submit(grpc_client *client, grpc_call *call)
 {
     const nghttp2_nv headers[] = { NV(":method", "POST"),
                                    NV(":scheme", "http"),
-                                   NV(":path", c->path),
+                                   NV(":path", call->path),
                                    NV(":authority", "a"),
                                    NV("content-type", "application/grpc"),
-                                   NV("authorization", c->token != NULL ? c->token : "none"),
-                                   NV("grpc-timeout", c->timeout != NULL ? c->timeout : "") };
-    nghttp2_data_provider provider = { .source.ptr = c, .read_callback = read_sent };
+                                   NV("authorization", call->token != NULL ? call->token : "none"),
+                                   NV("grpc-timeout", call->timeout != NULL ? call->timeout : "") };
+    nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_sent };
 
-    c->status = -1;
-    c->stream = nghttp2_submit_request(k->session, NULL, headers, c->timeout != NULL ? 7 : 6, &provider, c);
-    assert_true(c->stream > 0);
-    assert_true(nghttp2_session_send(k->session) == 0 || k->tls != NULL);
+    call->status = -1;
+    call->stream =
+        nghttp2_submit_request(client->session, NULL, headers, call->timeout != NULL ? 7 : 6, &provider, call);
+    assert_true(call->stream > 0);
+    assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
 }
 
-void grpc_wait(grpc_client *k, grpc_call *c)
+void grpc_wait(grpc_client *client, grpc_call *call)
 {
-    while (!c->closed) {
+    while (!call->closed) {
         uint8_t bytes[16384];
-        ssize_t n =
-            k->tls != NULL ? gnutls_record_recv(k->tls, bytes, sizeof bytes) : recv(k->fd, bytes, sizeof bytes, 0);
+        ssize_t n = client->tls != NULL ? gnutls_record_recv(client->tls, bytes, sizeof bytes)
+                                        : recv(client->fd, bytes, sizeof bytes, 0);
 
         if (n <= 0)
             return;
-        assert_int_equal(nghttp2_session_mem_recv(k->session, bytes, (size_t)n), n);
-        assert_true(nghttp2_session_send(k->session) == 0 || k->tls != NULL);
+        assert_int_equal(nghttp2_session_mem_recv(client->session, bytes, (size_t)n), n);
+        assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
     }
 }
 
 /* ------------------------------------------------------------------ messages */
 
-void grpc_add(grpc_call *c, const ProtobufCMessage *message)
+void grpc_add(grpc_call *call, const ProtobufCMessage *message)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);
-    uint8_t *to = c->sent + c->sent_bytes;
+    uint8_t *to = call->sent + call->sent_bytes;
 
-    assert_true(c->sent_bytes + bytes + 5 <= sizeof c->sent);
+    assert_true(call->sent_bytes + bytes + 5 <= sizeof call->sent);
     to[0] = 0;
     for (int i = 0; i < 4; i++)
         to[1 + i] = (uint8_t)(bytes >> (24 - 8 * i));
     (void)protobuf_c_message_pack(message, to + 5);
-    c->sent_bytes += bytes + 5;
+    call->sent_bytes += bytes + 5;
 }
 
 /* The index-th message that came, unpacked; NULL: not so many. */
-void *grpc_message(const grpc_call *c, uint32_t index, const ProtobufCMessageDescriptor *type)
+void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type)
 {
-    const uint8_t *at = c->got, *end = c->got + c->got_bytes;
+    const uint8_t *at = call->got, *end = call->got + call->got_bytes;
 
     for (;; index--) {
         size_t bytes;
@@ -213,15 +215,15 @@ void *grpc_message(const grpc_call *c, uint32_t index, const ProtobufCMessageDes
     }
 }
 
-void grpc_expect(int port, const char *path, grpc_call *c, int status, const char *part)
+void grpc_expect(int port, const char *path, grpc_call *call, int status, const char *part)
 {
-    grpc_client k;
+    grpc_client client;
 
-    c->path = path;
-    grpc_open(&k, port);
-    grpc_submit(&k, c);
-    grpc_wait(&k, c);
-    grpc_close(&k);
-    if (c->status != status || strstr(c->text, part) == NULL)
-        fail_msg("%s: expected status %d with '%s', got %d: %s", path, status, part, c->status, c->text);
+    call->path = path;
+    grpc_open(&client, port);
+    grpc_submit(&client, call);
+    grpc_wait(&client, call);
+    grpc_close(&client);
+    if (call->status != status || strstr(call->text, part) == NULL)
+        fail_msg("%s: expected status %d with '%s', got %d: %s", path, status, part, call->status, call->text);
 }

@@ -27,19 +27,19 @@ typedef struct grpc_client {
 } grpc_client;
 
 /* The port in the server's log behind "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
-int grpc_port_of(const struct serving *s);
+int grpc_port_of(const struct serving *serving);
 int grpc_connect(int port);
-void grpc_open(grpc_client *k, int port);
+void grpc_open(grpc_client *client, int port);
 /* false: the server refuses it. With TLS 1.3 that may come after the client's handshake: then calls get no answer. */
-bool grpc_open_tls(grpc_client *k, int port, gnutls_certificate_credentials_t credentials);
-void grpc_close(grpc_client *k);
-void grpc_submit(grpc_client *k, grpc_call *c);
-void grpc_wait(grpc_client *k, grpc_call *c);
+bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials_t credentials);
+void grpc_close(grpc_client *client);
+void grpc_submit(grpc_client *client, grpc_call *call);
+void grpc_wait(grpc_client *client, grpc_call *call);
 
 /* Appends a message to what the call sends. */
-void grpc_add(grpc_call *c, const ProtobufCMessage *message);
+void grpc_add(grpc_call *call, const ProtobufCMessage *message);
 /* The index-th message that came, unpacked; NULL: not so many. */
-void *grpc_message(const grpc_call *c, uint32_t index, const ProtobufCMessageDescriptor *type);
+void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type);
 /* The call on a connection of its own ends with that status, and a text with that part. */
-void grpc_expect(int port, const char *path, grpc_call *c, int status, const char *part);
+void grpc_expect(int port, const char *path, grpc_call *call, int status, const char *part);
 #endif

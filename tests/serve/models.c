@@ -6,139 +6,139 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static void save(const char *path, struct wire *w)
+static void save(const char *path, struct wire *wire)
 {
     char draft[256];
     int fd;
 
     (void)snprintf(draft, sizeof draft, "%s.part", path);
     fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    assert_true(fd >= 0 && !w->failed && wire_write(w, fd));
+    assert_true(fd >= 0 && !wire->failed && wire_write(wire, fd));
     (void)close(fd);
     assert_int_equal(rename(draft, path), 0);
-    wire_deinit(w);
+    wire_deinit(wire);
 }
 
 void write_doubling(const char *path, uint32_t times)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     char from[16] = "x", to[16];
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,3");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,3");
     for (uint32_t i = 1; i <= times; i++) {
         char inputs[40];
 
         (void)snprintf(to, sizeof to, i == times ? "y" : "v%u", i);
         (void)snprintf(inputs, sizeof inputs, "%s,%s", from, from);
-        mw_node(&w, "Add", inputs, to);
+        mw_node(&wire, "Add", inputs, to);
         memcpy(from, to, sizeof from);
     }
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
-    wire_end(&w, g);
-    save(path, &w);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,3");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 static void write_identity(const char *folder, const char *name, int dtype)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     char path[256];
 
-    mw_value(&w, MW_INPUT, "x", dtype, "N");
-    mw_node(&w, "Identity", "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", dtype, "N");
-    wire_end(&w, g);
+    mw_value(&wire, MW_INPUT, "x", dtype, "N");
+    mw_node(&wire, "Identity", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", dtype, "N");
+    wire_end(&wire, mark);
     (void)snprintf(path, sizeof path, "%s/id_%s.onnx", folder, name);
-    save(path, &w);
+    save(path, &wire);
 }
 
 static void write_pair(const char *folder)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     char path[256];
 
-    mw_value(&w, MW_INPUT, "a", INLAY_FLOAT, "N,2");
-    mw_value(&w, MW_INPUT, "b", INLAY_FLOAT, "N,2");
-    mw_node(&w, "Add", "a,b", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
-    wire_end(&w, g);
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,2");
+    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "N,2");
+    mw_node(&wire, "Add", "a,b", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
+    wire_end(&wire, mark);
     (void)snprintf(path, sizeof path, "%s/pair.onnx", folder);
-    save(path, &w);
+    save(path, &wire);
 }
 
 /* n turns of a loop from x to y, as long as a test wants it to be. */
-static void write_loop(struct wire *w, const char *dims)
+static void write_loop(struct wire *wire, const char *dims)
 {
-    wire_mark n = mw_node_begin(w, "Loop", "n,_,x", "y");
-    mw_body body = mw_body_begin(w, "body", "turn");
+    wire_mark mark = mw_node_begin(wire, "Loop", "n,_,x", "y");
+    mw_body body = mw_body_begin(wire, "body", "turn");
 
-    mw_value(w, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(w, MW_INPUT, "go", INLAY_BOOL, "");
-    mw_value(w, MW_INPUT, "v", INLAY_FLOAT, dims);
-    mw_node(w, "Identity", "go", "on");
-    mw_node(w, "Abs", "v", "r");
-    mw_value(w, MW_OUTPUT, "on", INLAY_BOOL, "");
-    mw_value(w, MW_OUTPUT, "r", INLAY_FLOAT, dims);
-    mw_body_end(w, body);
-    wire_end(w, n);
+    mw_value(wire, MW_INPUT, "i", INLAY_INT64, "");
+    mw_value(wire, MW_INPUT, "go", INLAY_BOOL, "");
+    mw_value(wire, MW_INPUT, "v", INLAY_FLOAT, dims);
+    mw_node(wire, "Identity", "go", "on");
+    mw_node(wire, "Abs", "v", "r");
+    mw_value(wire, MW_OUTPUT, "on", INLAY_BOOL, "");
+    mw_value(wire, MW_OUTPUT, "r", INLAY_FLOAT, dims);
+    mw_body_end(wire, body);
+    wire_end(wire, mark);
 }
 
 static void write_spin(const char *folder)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
     char path[256];
 
-    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "4,4");
-    write_loop(&w, "4,4");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "4,4");
-    wire_end(&w, g);
+    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,4");
+    write_loop(&wire, "4,4");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "4,4");
+    wire_end(&wire, mark);
     (void)snprintf(path, sizeof path, "%s/spin.onnx", folder);
-    save(path, &w);
+    save(path, &wire);
 }
 
 void write_relu(const char *path, const char *name)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "2");
-    n = mw_node_begin(&w, "Relu", "x", name);
-    wire_text(&w, 3, name);
-    wire_end(&w, n);
-    mw_value(&w, MW_OUTPUT, name, INLAY_FLOAT, "2");
-    wire_end(&w, g);
-    save(path, &w);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2");
+    n = mw_node_begin(&wire, "Relu", "x", name);
+    wire_text(&wire, 3, name);
+    wire_end(&wire, n);
+    mw_value(&wire, MW_OUTPUT, name, INLAY_FLOAT, "2");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_one(const char *path, const char *op)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "7");
-    mw_node(&w, op, "x", "y");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "7");
-    wire_end(&w, g);
-    save(path, &w);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "7");
+    mw_node(&wire, op, "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "7");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_sum_by(const char *path, const char *op)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
-    mw_node(&w, op, "old,x", "new");
-    mw_node(&w, "Identity", "new", "y");
-    mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
-    mw_value(&w, MW_OUTPUT, "y", INLAY_FLOAT, "1");
-    wire_end(&w, g);
-    save(path, &w);
+    mw_value(&wire, MW_INPUT, "old", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1");
+    mw_node(&wire, op, "old,x", "new");
+    mw_node(&wire, "Identity", "new", "y");
+    mw_value(&wire, MW_OUTPUT, "new", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_sum(const char *path)
@@ -148,131 +148,131 @@ void write_sum(const char *path)
 
 void write_slow_sum(const char *path)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&w, MW_INPUT, "n", INLAY_INT64, "");
-    mw_value(&w, MW_INPUT, "old", INLAY_FLOAT, "1");
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "1");
-    write_loop(&w, "1");
-    mw_node(&w, "Add", "old,y", "new");
-    mw_node(&w, "Identity", "new", "sum");
-    mw_value(&w, MW_OUTPUT, "new", INLAY_FLOAT, "1");
-    mw_value(&w, MW_OUTPUT, "sum", INLAY_FLOAT, "1");
-    wire_end(&w, g);
-    save(path, &w);
+    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
+    mw_value(&wire, MW_INPUT, "old", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1");
+    write_loop(&wire, "1");
+    mw_node(&wire, "Add", "old,y", "new");
+    mw_node(&wire, "Identity", "new", "sum");
+    mw_value(&wire, MW_OUTPUT, "new", INLAY_FLOAT, "1");
+    mw_value(&wire, MW_OUTPUT, "sum", INLAY_FLOAT, "1");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 /* Of rank 0 with one number, or of rank 1. */
-static void write_numbers(struct wire *w, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
+static void write_numbers(struct wire *wire, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, dtype, rank, &count);
+    mw_tensor_head(wire, name, dtype, rank, &count);
     for (int64_t i = 0; i < count; i++) {
         if (dtype == INLAY_FLOAT)
-            wire_float(w, 4, (float)(first + i));
+            wire_float(wire, 4, (float)(first + i));
         else
-            wire_int(w, 7, first + i);
+            wire_int(wire, 7, first + i);
     }
-    wire_end(w, t);
+    wire_end(wire, mark);
 }
 
 void write_counting(const char *path)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17), n, a;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17), n, a;
 
-    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(&w, "zero", INLAY_INT64, 1, 1, 0);
-    write_numbers(&w, "base", INLAY_INT64, 1, 1, 'A' - 1);
-    write_numbers(&w, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&w, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&w, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&w, MW_INPUT, "old", INLAY_INT64, "1,P");
-    n = mw_node_begin(&w, "Concat", "old,input_ids", "new");
-    a = wire_begin(&w, 5);
-    wire_text(&w, 1, "axis");
-    wire_int(&w, 3, 1);
-    wire_int(&w, 20, 2);
-    wire_end(&w, a);
-    wire_end(&w, n);
-    mw_node(&w, "Shape", "new", "shape");
-    mw_node(&w, "Gather", "shape,one", "length");
-    mw_node(&w, "Add", "length,base", "next");
-    mw_node(&w, "OneHot", "next,depth,off_on", "hot");
-    mw_node(&w, "Unsqueeze", "hot,zero", "logits");
-    mw_value(&w, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
-    mw_value(&w, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
-    wire_end(&w, g);
-    save(path, &w);
+    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(&wire, "zero", INLAY_INT64, 1, 1, 0);
+    write_numbers(&wire, "base", INLAY_INT64, 1, 1, 'A' - 1);
+    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,P");
+    n = mw_node_begin(&wire, "Concat", "old,input_ids", "new");
+    a = wire_begin(&wire, 5);
+    wire_text(&wire, 1, "axis");
+    wire_int(&wire, 3, 1);
+    wire_int(&wire, 20, 2);
+    wire_end(&wire, a);
+    wire_end(&wire, n);
+    mw_node(&wire, "Shape", "new", "shape");
+    mw_node(&wire, "Gather", "shape,one", "length");
+    mw_node(&wire, "Add", "length,base", "next");
+    mw_node(&wire, "OneHot", "next,depth,off_on", "hot");
+    mw_node(&wire, "Unsqueeze", "hot,zero", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
+    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_masked(const char *path, bool masked)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(&w, "plus", INLAY_FLOAT, 1, 1, 1);
-    mw_value(&w, MW_INPUT, "x", INLAY_FLOAT, "N,S");
+    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(&wire, "plus", INLAY_FLOAT, 1, 1, 1);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,S");
     if (masked)
-        mw_value(&w, MW_INPUT, "mask", INLAY_FLOAT, "N,S");
-    mw_node(&w, masked ? "Mul" : "Add", masked ? "x,mask" : "x,plus", "hidden");
-    mw_node(&w, "ReduceSum", "hidden,one", "total");
-    mw_value(&w, MW_OUTPUT, "hidden", INLAY_FLOAT, "N,S");
-    mw_value(&w, MW_OUTPUT, "total", INLAY_FLOAT, "N,1");
-    wire_end(&w, g);
-    save(path, &w);
+        mw_value(&wire, MW_INPUT, "mask", INLAY_FLOAT, "N,S");
+    mw_node(&wire, masked ? "Mul" : "Add", masked ? "x,mask" : "x,plus", "hidden");
+    mw_node(&wire, "ReduceSum", "hidden,one", "total");
+    mw_value(&wire, MW_OUTPUT, "hidden", INLAY_FLOAT, "N,S");
+    mw_value(&wire, MW_OUTPUT, "total", INLAY_FLOAT, "N,1");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_vectors(const char *path)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    write_numbers(&w, "two", INLAY_INT64, 1, 1, 2);
-    write_numbers(&w, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&w, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&w, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
-    mw_value(&w, MW_INPUT, "attention_mask", INLAY_INT64, "B,S");
-    mw_node(&w, "OneHot", "input_ids,depth,off_on", "hot");
-    mw_node(&w, "Unsqueeze", "attention_mask,two", "mask");
-    mw_node(&w, "CastLike", "mask,hot", "weight");
-    mw_node(&w, "Mul", "hot,weight", "last_hidden_state");
-    mw_value(&w, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "B,S,128");
-    wire_end(&w, g);
-    save(path, &w);
+    write_numbers(&wire, "two", INLAY_INT64, 1, 1, 2);
+    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
+    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
+    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,S");
+    mw_node(&wire, "OneHot", "input_ids,depth,off_on", "hot");
+    mw_node(&wire, "Unsqueeze", "attention_mask,two", "mask");
+    mw_node(&wire, "CastLike", "mask,hot", "weight");
+    mw_node(&wire, "Mul", "hot,weight", "last_hidden_state");
+    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "B,S,128");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
-static void write_cast(struct wire *w, const char *from, const char *to, int dtype)
+static void write_cast(struct wire *wire, const char *from, const char *to, int dtype)
 {
-    wire_mark n = mw_node_begin(w, "Cast", from, to), a = wire_begin(w, 5);
+    wire_mark mark = mw_node_begin(wire, "Cast", from, to), a = wire_begin(wire, 5);
 
-    wire_text(w, 1, "to");
-    wire_int(w, 3, dtype);
-    wire_int(w, 20, 2);
-    wire_end(w, a);
-    wire_end(w, n);
+    wire_text(wire, 1, "to");
+    wire_int(wire, 3, dtype);
+    wire_int(wire, 20, 2);
+    wire_end(wire, a);
+    wire_end(wire, mark);
 }
 
 void write_documented(const char *path)
 {
-    struct wire w = { 0 };
-    wire_mark g = mw_begin(&w, 8, 17);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    write_numbers(&w, "zero", INLAY_INT64, 1, 1, 0);
-    write_numbers(&w, "one", INLAY_INT64, 1, 1, 1);
-    mw_value(&w, MW_INPUT, "input0", INLAY_UINT32, "2,2");
-    mw_value(&w, MW_INPUT, "input1", INLAY_BOOL, "3");
-    write_cast(&w, "input0", "floats", INLAY_FLOAT);
-    write_cast(&w, "input1", "flags", INLAY_FLOAT);
-    mw_node(&w, "ReduceSum", "floats,zero", "sums");
-    mw_node(&w, "Unsqueeze", "flags,one", "column");
-    mw_node(&w, "Mul", "column,sums", "output0");
-    mw_value(&w, MW_OUTPUT, "output0", INLAY_FLOAT, "3,2");
-    wire_end(&w, g);
-    save(path, &w);
+    write_numbers(&wire, "zero", INLAY_INT64, 1, 1, 0);
+    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
+    mw_value(&wire, MW_INPUT, "input0", INLAY_UINT32, "2,2");
+    mw_value(&wire, MW_INPUT, "input1", INLAY_BOOL, "3");
+    write_cast(&wire, "input0", "floats", INLAY_FLOAT);
+    write_cast(&wire, "input1", "flags", INLAY_FLOAT);
+    mw_node(&wire, "ReduceSum", "floats,zero", "sums");
+    mw_node(&wire, "Unsqueeze", "flags,one", "column");
+    mw_node(&wire, "Mul", "column,sums", "output0");
+    mw_value(&wire, MW_OUTPUT, "output0", INLAY_FLOAT, "3,2");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }
 
 void write_models(const char *folder)

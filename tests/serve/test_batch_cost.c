@@ -4,85 +4,85 @@
 
 static void test_the_cheapest_row(void **state)
 {
-    batch_cost c = { .best = 0 };
+    batch_cost cost = { .best = 0 };
 
     (void)state;
-    batch_cost_add(&c, 1, 100);
-    assert_int_equal(c.best, 1);
-    batch_cost_add(&c, 2, 120);
-    batch_cost_add(&c, 4, 160);
-    assert_int_equal(c.best, 4);
-    batch_cost_add(&c, 8, 318); /* not better by enough */
-    assert_int_equal(c.best, 4);
-    batch_cost_add(&c, 3, 1); /* a size between is not kept */
-    batch_cost_add(&c, 0, 1);
-    batch_cost_add(&c, UINT64_C(1) << 40, 1);
-    assert_int_equal(c.best, 4);
-    assert_true(batch_cost_gain(&c) == 60);
+    batch_cost_add(&cost, 1, 100);
+    assert_int_equal(cost.best, 1);
+    batch_cost_add(&cost, 2, 120);
+    batch_cost_add(&cost, 4, 160);
+    assert_int_equal(cost.best, 4);
+    batch_cost_add(&cost, 8, 318); /* not better by enough */
+    assert_int_equal(cost.best, 4);
+    batch_cost_add(&cost, 3, 1); /* a size between is not kept */
+    batch_cost_add(&cost, 0, 1);
+    batch_cost_add(&cost, UINT64_C(1) << 40, 1);
+    assert_int_equal(cost.best, 4);
+    assert_true(batch_cost_gain(&cost) == 60);
 }
 
 static void test_nothing_gained(void **state)
 {
-    batch_cost c = { .best = 0 };
+    batch_cost cost = { .best = 0 };
 
     (void)state;
-    assert_true(batch_cost_gain(&c) == 0 && batch_cost_of(&c, 4) == 0);
+    assert_true(batch_cost_gain(&cost) == 0 && batch_cost_of(&cost, 4) == 0);
     for (uint64_t rows = 1; rows <= 64; rows *= 2)
-        batch_cost_add(&c, rows, 100.0 * (double)rows);
-    assert_int_equal(c.best, 1);
-    assert_true(batch_cost_gain(&c) == 0);
+        batch_cost_add(&cost, rows, 100.0 * (double)rows);
+    assert_int_equal(cost.best, 1);
+    assert_true(batch_cost_gain(&cost) == 0);
 }
 
 static void test_between_what_is_known(void **state)
 {
-    batch_cost c = { .best = 0 };
+    batch_cost cost = { .best = 0 };
 
     (void)state;
-    batch_cost_add(&c, 1, 100);
-    batch_cost_add(&c, 8, 240);
-    assert_true(batch_cost_of(&c, 1) == 100);
-    assert_true(batch_cost_of(&c, 2) == 120);
-    assert_true(batch_cost_of(&c, 6) == 200);
-    assert_true(batch_cost_of(&c, 8) == 240);
-    assert_true(batch_cost_of(&c, 16) == 480);
+    batch_cost_add(&cost, 1, 100);
+    batch_cost_add(&cost, 8, 240);
+    assert_true(batch_cost_of(&cost, 1) == 100);
+    assert_true(batch_cost_of(&cost, 2) == 120);
+    assert_true(batch_cost_of(&cost, 6) == 200);
+    assert_true(batch_cost_of(&cost, 8) == 240);
+    assert_true(batch_cost_of(&cost, 16) == 480);
 }
 
 /* A run that something disturbed is forgotten; a machine that has become slower is not. */
 static void test_runs_that_change(void **state)
 {
-    batch_cost c = { .best = 0 };
+    batch_cost cost = { .best = 0 };
 
     (void)state;
-    batch_cost_add(&c, 4, 1000);
-    batch_cost_add(&c, 4, 400);
-    assert_true(batch_cost_of(&c, 4) == 400);
-    batch_cost_add(&c, 4, 40000);
-    assert_true(batch_cost_of(&c, 4) < 1100);
+    batch_cost_add(&cost, 4, 1000);
+    batch_cost_add(&cost, 4, 400);
+    assert_true(batch_cost_of(&cost, 4) == 400);
+    batch_cost_add(&cost, 4, 40000);
+    assert_true(batch_cost_of(&cost, 4) < 1100);
     for (int i = 0; i < 1000; i++)
-        batch_cost_add(&c, 4, 800);
-    assert_true(batch_cost_of(&c, 4) > 790 && batch_cost_of(&c, 4) < 810);
+        batch_cost_add(&cost, 4, 800);
+    assert_true(batch_cost_of(&cost, 4) > 790 && batch_cost_of(&cost, 4) < 810);
 }
 
 /* One run in 50 takes ten times as long: nearly all of 100 runs take no longer than what is told. */
 static void test_runs_that_are_late(void **state)
 {
-    batch_cost c = { .best = 0 };
+    batch_cost cost = { .best = 0 };
     uint32_t longer = 0;
 
     (void)state;
-    assert_true(batch_cost_latest(&c, 8) == 0);
-    batch_cost_add(&c, 8, 100);
-    assert_true(batch_cost_latest(&c, 8) == 100);
+    assert_true(batch_cost_latest(&cost, 8) == 0);
+    batch_cost_add(&cost, 8, 100);
+    assert_true(batch_cost_latest(&cost, 8) == 100);
     for (uint32_t i = 0; i < 20000; i++) {
         double ns = i % 50 == 7 ? 1000 : 100;
 
-        longer += i >= 10000 && ns > batch_cost_latest(&c, 8);
-        batch_cost_add(&c, 8, ns);
+        longer += i >= 10000 && ns > batch_cost_latest(&cost, 8);
+        batch_cost_add(&cost, 8, ns);
     }
     assert_in_range(longer, 0, 150);    /* of 10000 */
     for (uint32_t i = 0; i < 5000; i++) /* that is over */
-        batch_cost_add(&c, 8, 100);
-    assert_true(batch_cost_latest(&c, 8) < 130);
+        batch_cost_add(&cost, 8, 100);
+    assert_true(batch_cost_latest(&cost, 8) < 130);
 }
 
 int main(void)

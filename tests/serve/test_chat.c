@@ -12,11 +12,11 @@ static const chat_message talk[] = {
 
 static void expect_of(const char *form, const chat_message *messages, uint32_t count, const char *want)
 {
-    const struct chat c = { form, "<s>", "</s>", messages, count };
+    const struct chat chat = { form, "<s>", "</s>", messages, count };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text = NULL;
 
-    if (chat_render(&c, &text, &diag) != INLAY_OK)
+    if (chat_render(&chat, &text, &diag) != INLAY_OK)
         fail_msg("%s: %s", form, diag.text);
     if (strcmp(text, want) != 0)
         fail_msg("%s: expected\n%s\ngot\n%s", form, want, text);
@@ -61,14 +61,14 @@ static void test_turns_that_alternate(void **state)
                                "    {%- endif %}\n"
                                "{%- endfor %}\n";
     static const chat_message wrong[] = { { "assistant", "x" } };
-    const struct chat c = { form, "", "", wrong, 1 };
+    const struct chat chat = { form, "", "", wrong, 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text;
 
     (void)state;
     EXPECT(form, hello, "<s> [ASK] Hi there");
     EXPECT(form, talk, "<s> [ASK] S: one two</s> [ASK] three");
-    assert_int_equal(chat_render(&c, &text, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_INVALID_ARGUMENT);
     assert_string_equal(diag.text, "the model's chat template refuses the messages: turns have to alternate");
     assert_null(text);
 }
@@ -143,25 +143,25 @@ static void test_what_is_refused(void **state)
     };
     static char deep[4096];
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct chat c = { deep, "", "", talk, 4 };
+    struct chat chat = { deep, "", "", talk, 4 };
     char *text;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        c.form = rows[i].form;
+        chat.form = rows[i].form;
         diag = (inlay_diag)INLAY_DIAG_INIT;
-        assert_int_equal(chat_render(&c, &text, &diag), INLAY_UNSUPPORTED);
+        assert_int_equal(chat_render(&chat, &text, &diag), INLAY_UNSUPPORTED);
         if (strstr(diag.text, rows[i].part) == NULL)
             fail_msg("%s: %s", rows[i].form, diag.text);
     }
-    c.form = deep;
+    chat.form = deep;
     memset(deep, '(', sizeof deep - 1);
     memcpy(deep, "{{", 2);
-    assert_int_equal(chat_render(&c, &text, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
     for (size_t i = 0; i + 9 < sizeof deep; i += 9)
         memcpy(deep + i, "{% if 1%}", 9);
     deep[sizeof deep - 1] = '\0';
-    assert_int_equal(chat_render(&c, &text, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
 }
 
 /* Each character of a template changed: it gives a text, or a sentence. */
@@ -179,11 +179,11 @@ static void test_bent_templates(void **state)
         for (size_t k = 0; k < sizeof signs - 1; k++) {
             inlay_diag diag = INLAY_DIAG_INIT;
             char *bent = strdup(form), *text = NULL; /* cut to size, so that a sanitizer sees over-reads */
-            struct chat c = { bent, "<s>", "</s>", talk, 4 };
+            struct chat chat = { bent, "<s>", "</s>", talk, 4 };
 
             assert_non_null(bent);
             bent[i] = signs[k];
-            if (chat_render(&c, &text, &diag) == INLAY_OK)
+            if (chat_render(&chat, &text, &diag) == INLAY_OK)
                 good++;
             else if (diag.text[0] != '\0' && text == NULL)
                 bad++;

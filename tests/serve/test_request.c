@@ -27,12 +27,12 @@ static void test_numbers(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[64];
         json_text number;
-        json_reader r;
+        json_reader reader;
         double value;
 
         (void)snprintf(text, sizeof text, "%s", rows[i].text);
-        r = reader_begin(text, strlen(text));
-        assert_true(reader_number(&r, &number) && reader_end(&r));
+        reader = reader_begin(text, strlen(text));
+        assert_true(reader_number(&reader, &number) && reader_end(&reader));
         assert_true(text_to_double(number, &value));
         assert_memory_equal(&value, &rows[i].value, sizeof value);
     }
@@ -50,15 +50,15 @@ static void test_what_is_no_json(void **state)
         size_t bytes = strlen(texts[i]);
         char *copy = malloc(bytes > 0 ? bytes : 1); /* as long as the text: a read beyond it is seen */
         json_text span;
-        json_reader r;
+        json_reader reader;
 
         assert_non_null(copy);
         memcpy(copy, texts[i], bytes);
-        r = reader_begin(copy, bytes);
-        (void)reader_skip(&r, &span);
-        if (reader_end(&r))
+        reader = reader_begin(copy, bytes);
+        (void)reader_skip(&reader, &span);
+        if (reader_end(&reader))
             fail_msg("'%s' was taken", texts[i]);
-        assert_non_null(r.error);
+        assert_non_null(reader.error);
         free(copy);
     }
 }
@@ -66,18 +66,18 @@ static void test_what_is_no_json(void **state)
 static void test_strings(void **state)
 {
     char text[] = "\"a\\u00e9\\ud83d\\ude00\\n\\/\" ";
-    json_reader r = reader_begin(text, sizeof text - 1);
+    json_reader reader = reader_begin(text, sizeof text - 1);
     json_text out;
-    struct strbuf b = { .data = NULL };
+    struct strbuf strbuf = { .data = NULL };
 
     (void)state;
-    assert_true(reader_string(&r, &out) && reader_end(&r));
+    assert_true(reader_string(&reader, &out) && reader_end(&reader));
     assert_int_equal(out.bytes, 9);
     assert_memory_equal(out.data, "a\xc3\xa9\xf0\x9f\x98\x80\n/", 9);
-    strbuf_json(&b, "a\"\\\n\x7f\xff\xc3\xa9", 8);
-    assert_int_equal(b.size, strlen("\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\""));
-    assert_memory_equal(b.data, "\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\"", b.size);
-    strbuf_deinit(&b);
+    strbuf_json(&strbuf, "a\"\\\n\x7f\xff\xc3\xa9", 8);
+    assert_int_equal(strbuf.size, strlen("\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\""));
+    assert_memory_equal(strbuf.data, "\"a\\\"\\\\\\u000a\\u007f\\ufffd\xc3\xa9\"", strbuf.size);
+    strbuf_deinit(&strbuf);
 }
 
 static void test_routes(void **state)
@@ -95,7 +95,7 @@ static void test_routes(void **state)
 }
 
 /* Parses a copy that is exactly as long, and looks at every element, so that a sanitizer sees what is wrong. */
-static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, infer_request *q, char **body,
+static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, infer_request *request, char **body,
                           inlay_diag *diag)
 {
     inlay_status status;
@@ -103,21 +103,22 @@ static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, inf
     *body = malloc(bytes + (bytes == 0));
     assert_non_null(*body);
     memcpy(*body, text, bytes);
-    status = infer_parse_rest(*body, bytes, json_bytes, q, diag);
+    status = infer_parse_rest(*body, bytes, json_bytes, request, diag);
     if (status == INLAY_OK)
-        assert_true(q->input_count > 0);
+        assert_true(request->input_count > 0);
     else
-        assert_true(diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL && q->inputs == NULL);
-    for (uint32_t i = 0; i < q->input_count; i++) {
-        const infer_tensor *t = &q->inputs[i];
+        assert_true(diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL && request->inputs == NULL);
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        const infer_tensor *tensor = &request->inputs[i];
         volatile unsigned char sum = 0;
 
-        assert_int_equal((uintptr_t)t->data % (datatype_bytes(t->dtype) < 8 ? datatype_bytes(t->dtype) : 8), 0);
-        for (uint64_t k = 0; k < t->bytes; k++)
-            sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
-        for (uint64_t k = 0; t->dtype == INLAY_STRING && k < t->count; k++)
-            for (uint64_t c = 0; c < ((const inlay_str *)t->data)[k].bytes; c++)
-                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)t->data)[k].data[c]);
+        assert_int_equal(
+            (uintptr_t)tensor->data % (datatype_bytes(tensor->dtype) < 8 ? datatype_bytes(tensor->dtype) : 8), 0);
+        for (uint64_t k = 0; k < tensor->bytes; k++)
+            sum = (unsigned char)(sum + ((const unsigned char *)tensor->data)[k]);
+        for (uint64_t k = 0; tensor->dtype == INLAY_STRING && k < tensor->count; k++)
+            for (uint64_t c = 0; c < ((const inlay_str *)tensor->data)[k].bytes; c++)
+                sum = (unsigned char)(sum + (unsigned char)((const inlay_str *)tensor->data)[k].data[c]);
     }
     return status;
 }
@@ -156,16 +157,17 @@ static void test_every_byte_changed(void **state)
             static const unsigned char puts[] = { 0x00, 0xff, '"', '{', '[', ']', '}', '9', ',', '\\', '-' };
 
             for (size_t k = 0; k < sizeof puts + 8; k++) {
-                infer_request q;
+                infer_request request;
                 inlay_diag diag = INLAY_DIAG_INIT;
                 char *body;
 
                 memcpy(changed, good[i].text, good[i].bytes);
                 if (at < good[i].bytes)
                     changed[at] = (char)(k < 8 ? changed[at] ^ (1 << k) : puts[k - 8]);
-                *(parse(changed, good[i].bytes, good[i].json_bytes, &q, &body, &diag) == INLAY_OK ? &taken
-                                                                                                  : &refused) += 1;
-                infer_request_deinit(&q);
+                *(parse(changed, good[i].bytes, good[i].json_bytes, &request, &body, &diag) == INLAY_OK ? &taken
+                                                                                                        : &refused) +=
+                    1;
+                infer_request_deinit(&request);
                 free(body);
             }
         }
@@ -178,14 +180,14 @@ static void test_cut_anywhere(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         for (size_t bytes = 0; bytes <= good[i].bytes; bytes++) {
-            infer_request q;
+            infer_request request;
             inlay_diag diag = INLAY_DIAG_INIT;
             char *body;
-            inlay_status status =
-                parse(good[i].text, bytes, good[i].json_bytes < bytes ? good[i].json_bytes : bytes, &q, &body, &diag);
+            inlay_status status = parse(good[i].text, bytes, good[i].json_bytes < bytes ? good[i].json_bytes : bytes,
+                                        &request, &body, &diag);
 
             assert_int_equal(status == INLAY_OK, bytes == good[i].bytes);
-            infer_request_deinit(&q);
+            infer_request_deinit(&request);
             free(body);
         }
     }
@@ -218,7 +220,7 @@ static void test_tensors_stay_where_they_arrived(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         _Alignas(64) char memory[1024];
         inlay_diag diag = INLAY_DIAG_INIT;
-        infer_request q;
+        infer_request request;
         char json[512], *body;
         size_t bytes = (size_t)snprintf(json, sizeof json, "{\"inputs\":[%s]}", rows[i].inputs);
 
@@ -226,19 +228,19 @@ static void test_tensors_stay_where_they_arrived(void **state)
         memcpy(body, json, bytes);
         for (size_t k = 0; k < rows[i].bytes; k++)
             memory[512 + k] = (char)(k & 1);
-        assert_int_equal(infer_parse_rest(body, bytes + rows[i].bytes, bytes, &q, &diag), INLAY_OK);
-        assert_int_equal(q.input_count, rows[i].count);
-        assert_int_equal(q.copied_bytes, rows[i].copied);
-        for (uint32_t k = 0; k < q.input_count; k++) {
+        assert_int_equal(infer_parse_rest(body, bytes + rows[i].bytes, bytes, &request, &diag), INLAY_OK);
+        assert_int_equal(request.input_count, rows[i].count);
+        assert_int_equal(request.copied_bytes, rows[i].copied);
+        for (uint32_t k = 0; k < request.input_count; k++) {
             const char *arrived = memory + 512 + rows[i].at[k];
 
             if (rows[i].copied == 0 || k == 0)
-                assert_ptr_equal(q.inputs[k].data, arrived);
+                assert_ptr_equal(request.inputs[k].data, arrived);
             else
-                assert_ptr_not_equal(q.inputs[k].data, arrived);
-            assert_memory_equal(q.inputs[k].data, arrived, q.inputs[k].bytes);
+                assert_ptr_not_equal(request.inputs[k].data, arrived);
+            assert_memory_equal(request.inputs[k].data, arrived, request.inputs[k].bytes);
         }
-        infer_request_deinit(&q);
+        infer_request_deinit(&request);
     }
 #undef BINARY
 }

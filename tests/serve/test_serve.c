@@ -25,12 +25,12 @@ static int end(void **state)
 
 static void expect(const char *method, const char *path, const char *body, int code, const char *part)
 {
-    struct answer a;
+    struct answer answer;
 
-    client_once(&server, method, path, "", body, &a);
-    if (a.code != code || strstr(a.body, part) == NULL)
+    client_once(&server, method, path, "", body, &answer);
+    if (answer.code != code || strstr(answer.body, part) == NULL)
         fail_msg("%s %s %s: expected %d with '%s', got %d: %s", method, path, body != NULL ? body : "", code, part,
-                 a.code, a.body);
+                 answer.code, answer.body);
 }
 
 static void test_what_it_says_of_itself(void **state)
@@ -128,7 +128,7 @@ static void test_types_in_bytes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char body[512], path[64], headers[96], value[32];
-        struct answer a;
+        struct answer answer;
         int json = snprintf(body, sizeof body,
                             "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"%s\",\"parameters\":"
                             "{\"binary_data_size\":%zu}}],\"outputs\":[{\"name\":\"y\",\"parameters\":"
@@ -138,13 +138,13 @@ static void test_types_in_bytes(void **state)
         memcpy(body + json, rows[i].data, rows[i].bytes);
         (void)snprintf(path, sizeof path, "/v2/models/id_%s/infer", rows[i].type);
         (void)snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %d\r\n", json);
-        client_call(fd, "POST", path, headers, body, (size_t)json + rows[i].bytes, &a);
-        if (a.code != 200)
-            fail_msg("%s: %d %s", rows[i].type, a.code, a.body);
-        assert_non_null(answer_header(&a, "Inference-Header-Content-Length", value, sizeof value));
+        client_call(fd, "POST", path, headers, body, (size_t)json + rows[i].bytes, &answer);
+        if (answer.code != 200)
+            fail_msg("%s: %d %s", rows[i].type, answer.code, answer.body);
+        assert_non_null(answer_header(&answer, "Inference-Header-Content-Length", value, sizeof value));
         json = (int)strtol(value, NULL, 10);
-        assert_int_equal(a.body_bytes, (size_t)json + rows[i].bytes);
-        assert_memory_equal(a.body + json, rows[i].data, rows[i].bytes);
+        assert_int_equal(answer.body_bytes, (size_t)json + rows[i].bytes);
+        assert_memory_equal(answer.body + json, rows[i].data, rows[i].bytes);
     }
     (void)close(fd);
 }
@@ -155,7 +155,7 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
 {
     static const float data[4] = { 1, 2, 30, 40 };
     char text[1024], json[512];
-    struct answer a;
+    struct answer answer;
     int head, n = snprintf(
                   json, sizeof json,
                   "{\"id\":\"%0*d\",\"inputs\":[{\"name\":\"a\",\"shape\":[1,2],\"datatype\":\"FP32\",\"parameters\":"
@@ -175,9 +175,9 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
     } else {
         client_send(fd, text, (size_t)head + sizeof data);
     }
-    client_receive(fd, &a);
-    if (a.code != 200 || strstr(a.body, "[31.0,42.0]") == NULL)
-        fail_msg("%d, %d: %d %s", id_bytes, pad_bytes, a.code, a.body);
+    client_receive(fd, &answer);
+    if (answer.code != 200 || strstr(answer.body, "[31.0,42.0]") == NULL)
+        fail_msg("%d, %d: %d %s", id_bytes, pad_bytes, answer.code, answer.body);
     return (size_t)n + sizeof data;
 }
 
@@ -279,13 +279,13 @@ static void test_what_is_no_http(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         int fd = client_connect(&server);
-        struct answer a;
+        struct answer answer;
 
         client_text(fd, texts[i]);
         (void)shutdown(fd, SHUT_WR);
-        client_receive(fd, &a);
-        if (a.code != 0 && a.code / 100 != 4 && a.code != 505)
-            fail_msg("bytes %zu got %d", i, a.code);
+        client_receive(fd, &answer);
+        if (answer.code != 0 && answer.code / 100 != 4 && answer.code != 505)
+            fail_msg("bytes %zu got %d", i, answer.code);
         (void)close(fd);
     }
     expect("GET", "/v2/health/live", NULL, 200, "");
@@ -294,28 +294,28 @@ static void test_what_is_no_http(void **state)
 static void test_sizes(void **state)
 {
     static char big[70000];
-    struct answer a;
+    struct answer answer;
     int fd = client_connect(&server);
 
     (void)state;
     memset(big, 'a', sizeof big - 1);
-    client_call(fd, "POST", "/v2/models/twice/infer", "", big, sizeof big - 1, &a);
-    assert_int_equal(a.code, 413);
+    client_call(fd, "POST", "/v2/models/twice/infer", "", big, sizeof big - 1, &answer);
+    assert_int_equal(answer.code, 413);
     (void)close(fd);
     /* The same without saying how much it is. */
     fd = client_connect(&server);
     client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11170\r\n");
     client_send(fd, big, 70000);
     client_text(fd, "\r\n0\r\n\r\n");
-    client_receive(fd, &a);
-    assert_int_equal(a.code, 413);
+    client_receive(fd, &answer);
+    assert_int_equal(answer.code, 413);
     (void)close(fd);
     fd = client_connect(&server);
     client_text(fd, "GET / HTTP/1.1\r\nHost: a\r\nx-y: ");
     client_send(fd, big, 20000);
     client_text(fd, "\r\n\r\n");
-    client_receive(fd, &a);
-    assert_int_equal(a.code, 431);
+    client_receive(fd, &answer);
+    assert_int_equal(answer.code, 431);
     (void)close(fd);
     expect("GET", "/v2/health/live", NULL, 200, "");
 }

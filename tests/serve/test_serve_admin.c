@@ -59,21 +59,22 @@ static void rest(const char *token, const char *method, const char *path, const 
 
 static void change(const char *token, const char *method, const char *model, int status, const char *part)
 {
-    static grpc_call c;
-    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
+    static grpc_call call;
+    Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
 
-    c = (grpc_call){ .token = token };
-    q.model_name = TEXT(model);
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, method, &c, status, part);
+    call = (grpc_call){ .token = token };
+    RepositoryRequest.model_name = TEXT(model);
+    grpc_add(&call, &RepositoryRequest.base);
+    grpc_expect(grpc_port, method, &call, status, part);
 }
 
 static void test_load_and_unload(void **state)
 {
     static const char load[] = SERVICE "RepositoryModelLoad", unload[] = SERVICE "RepositoryModelUnload";
-    static grpc_call c;
-    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
-    Inference__RepositoryParameter p = INFERENCE__REPOSITORY_PARAMETER__INIT, *list = &p;
+    static grpc_call call;
+    Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
+    Inference__RepositoryParameter RepositoryParameter = INFERENCE__REPOSITORY_PARAMETER__INIT,
+                                   *list = &RepositoryParameter;
 
     (void)state;
     change(USER, unload, "twice", 7, "may not change");
@@ -85,30 +86,30 @@ static void test_load_and_unload(void **state)
     change(ADMIN, load, "none", 5, "no model 'none'");
     change(ADMIN, load, "../models/twice", 5, "no model");
     change(ADMIN, unload, "none", 5, "no model 'none'");
-    p.key = TEXT("config");
-    q.model_name = TEXT("twice");
-    q.parameters = &list;
-    q.n_parameters = 1;
-    c = (grpc_call){ .token = ADMIN };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, load, &c, 3, "send no parameters");
+    RepositoryParameter.key = TEXT("config");
+    RepositoryRequest.model_name = TEXT("twice");
+    RepositoryRequest.parameters = &list;
+    RepositoryRequest.n_parameters = 1;
+    call = (grpc_call){ .token = ADMIN };
+    grpc_add(&call, &RepositoryRequest.base);
+    grpc_expect(grpc_port, load, &call, 3, "send no parameters");
 }
 
 /* A call that its client leaves while the model is loaded: the next calls are answered, and nothing stays. */
 static void test_a_load_that_is_left(void **state)
 {
-    static grpc_call c;
-    Inference__RepositoryRequest q = INFERENCE__REPOSITORY_REQUEST__INIT;
-    grpc_client k;
+    static grpc_call call;
+    Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
+    grpc_client client;
 
     (void)state;
-    q.model_name = TEXT("triple");
+    RepositoryRequest.model_name = TEXT("triple");
     for (int i = 0; i < 8; i++) {
-        c = (grpc_call){ .path = SERVICE "RepositoryModelLoad", .token = ADMIN };
-        grpc_add(&c, &q.base);
-        grpc_open(&k, grpc_port);
-        grpc_submit(&k, &c);
-        grpc_close(&k);
+        call = (grpc_call){ .path = SERVICE "RepositoryModelLoad", .token = ADMIN };
+        grpc_add(&call, &RepositoryRequest.base);
+        grpc_open(&client, grpc_port);
+        grpc_submit(&client, &call);
+        grpc_close(&client);
     }
     change(ADMIN, SERVICE "RepositoryModelLoad", "triple", 0, "");
     rest(USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"2\"]");
@@ -116,18 +117,18 @@ static void test_a_load_that_is_left(void **state)
 
 static void test_statistics(void **state)
 {
-    static grpc_call c;
-    Inference__ModelName q = INFERENCE__MODEL_NAME__INIT;
+    static grpc_call call;
+    Inference__ModelName ModelName = INFERENCE__MODEL_NAME__INIT;
     Inference__StatisticsReply *reply;
 
     (void)state;
     rest(USER, "POST", "/v2/models/triple/infer", INFER, 200, "[16.0,0.0,4.0]");
-    q.name = TEXT("triple");
+    ModelName.name = TEXT("triple");
     for (uint32_t i = 0;; i++) { /* a run is counted after its answer is made */
-        c = (grpc_call){ .token = USER };
-        grpc_add(&c, &q.base);
-        grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 0, "");
-        reply = grpc_message(&c, 0, &inference__statistics_reply__descriptor);
+        call = (grpc_call){ .token = USER };
+        grpc_add(&call, &ModelName.base);
+        grpc_expect(grpc_port, SERVICE "ModelStatistics", &call, 0, "");
+        reply = grpc_message(&call, 0, &inference__statistics_reply__descriptor);
         assert_true(reply != NULL && reply->n_model_stats == 1);
         if (reply->model_stats[0]->n_batch_stats == 1)
             break;
@@ -143,17 +144,17 @@ static void test_statistics(void **state)
     assert_int_equal(reply->model_stats[0]->batch_stats[0]->batch_size, 1);
     assert_int_equal(reply->model_stats[0]->batch_stats[0]->compute_infer->count, 1);
     protobuf_c_message_free_unpacked(&reply->base, NULL);
-    q.name = TEXT("");
-    c = (grpc_call){ .token = USER };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 0, "");
-    reply = grpc_message(&c, 0, &inference__statistics_reply__descriptor);
+    ModelName.name = TEXT("");
+    call = (grpc_call){ .token = USER };
+    grpc_add(&call, &ModelName.base);
+    grpc_expect(grpc_port, SERVICE "ModelStatistics", &call, 0, "");
+    reply = grpc_message(&call, 0, &inference__statistics_reply__descriptor);
     assert_true(reply != NULL && reply->n_model_stats > 10);
     protobuf_c_message_free_unpacked(&reply->base, NULL);
-    q.name = TEXT("none");
-    c = (grpc_call){ .token = USER };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, SERVICE "ModelStatistics", &c, 5, "no such model");
+    ModelName.name = TEXT("none");
+    call = (grpc_call){ .token = USER };
+    grpc_add(&call, &ModelName.base);
+    grpc_expect(grpc_port, SERVICE "ModelStatistics", &call, 5, "no such model");
 }
 
 /* ------------------------------------------------------------------ trace and log settings */
@@ -163,13 +164,13 @@ static uint32_t traces(void)
     char path[128], text[65536];
     uint32_t count = 0;
     size_t bytes;
-    FILE *f;
+    FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/trace", server.folder);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    bytes = fread(text, 1, sizeof text - 1, f);
-    (void)fclose(f);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    bytes = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
     text[bytes] = '\0';
     assert_true(bytes >= 4 && text[0] == '[' && strcmp(text + bytes - 3, "\n]\n") == 0); /* an array at any time */
     for (const char *at = text; (at = strstr(at, "\"timestamps\":[{\"name\":\"REQUEST_START\",\"ns\":")) != NULL; at++)
@@ -273,11 +274,11 @@ static void test_log_format(void **state)
 
 static void test_settings_over_grpc(void **state)
 {
-    static grpc_call c;
-    Inference__TraceSettings q = INFERENCE__TRACE_SETTINGS__INIT, *trace;
+    static grpc_call call;
+    Inference__TraceSettings TraceSettings = INFERENCE__TRACE_SETTINGS__INIT, *trace;
     Inference__TraceEntry entry = INFERENCE__TRACE_ENTRY__INIT, *entries = &entry;
     Inference__TraceValue value = INFERENCE__TRACE_VALUE__INIT;
-    Inference__LogSettings l = INFERENCE__LOG_SETTINGS__INIT, *log;
+    Inference__LogSettings LogSettings = INFERENCE__LOG_SETTINGS__INIT, *log;
     Inference__LogEntry log_entry = INFERENCE__LOG_ENTRY__INIT, *log_entries = &log_entry;
     Inference__LogValue log_value = INFERENCE__LOG_VALUE__INIT;
     char *texts[1] = { TEXT("7") };
@@ -287,15 +288,15 @@ static void test_settings_over_grpc(void **state)
     entry.value = &value;
     value.value = texts;
     value.n_value = 1;
-    q.settings = &entries;
-    q.n_settings = 1;
-    c = (grpc_call){ .token = USER };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, SERVICE "TraceSetting", &c, 7, "may not change");
-    c = (grpc_call){ .token = ADMIN };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, SERVICE "TraceSetting", &c, 0, "");
-    trace = grpc_message(&c, 0, &inference__trace_settings__descriptor);
+    TraceSettings.settings = &entries;
+    TraceSettings.n_settings = 1;
+    call = (grpc_call){ .token = USER };
+    grpc_add(&call, &TraceSettings.base);
+    grpc_expect(grpc_port, SERVICE "TraceSetting", &call, 7, "may not change");
+    call = (grpc_call){ .token = ADMIN };
+    grpc_add(&call, &TraceSettings.base);
+    grpc_expect(grpc_port, SERVICE "TraceSetting", &call, 0, "");
+    trace = grpc_message(&call, 0, &inference__trace_settings__descriptor);
     assert_true(trace != NULL && trace->n_settings == 6);
     assert_string_equal(trace->settings[1]->key, "trace_rate");
     assert_string_equal(trace->settings[1]->value->value[0], "7");
@@ -304,14 +305,14 @@ static void test_settings_over_grpc(void **state)
     log_entry.value = &log_value;
     log_value.choice_case = INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE;
     log_value.bool_value = false;
-    l.settings = &log_entries;
-    l.n_settings = 1;
+    LogSettings.settings = &log_entries;
+    LogSettings.n_settings = 1;
     for (int on = 0; on < 2; on++) {
         log_value.bool_value = on;
-        c = (grpc_call){ .token = ADMIN };
-        grpc_add(&c, &l.base);
-        grpc_expect(grpc_port, SERVICE "LogSettings", &c, 0, "");
-        log = grpc_message(&c, 0, &inference__log_settings__descriptor);
+        call = (grpc_call){ .token = ADMIN };
+        grpc_add(&call, &LogSettings.base);
+        grpc_expect(grpc_port, SERVICE "LogSettings", &call, 0, "");
+        log = grpc_message(&call, 0, &inference__log_settings__descriptor);
         assert_true(log != NULL && log->n_settings == 6);
         assert_string_equal(log->settings[2]->key, "log_warning");
         assert_int_equal(log->settings[2]->value->bool_value, on);
@@ -327,78 +328,81 @@ struct identity {
     gnutls_x509_crt_t certificate;
 };
 
-static void save(const struct serving *s, const char *name, gnutls_datum_t *pem)
+static void save(const struct serving *serving, const char *name, gnutls_datum_t *pem)
 {
     char *text = strndup((const char *)pem->data, pem->size);
 
     assert_non_null(text);
-    serving_file(s, name, text, 0600);
+    serving_file(serving, name, text, 0600);
     free(text);
     gnutls_free(pem->data);
 }
 
-static struct identity make_identity(const struct serving *s, const char *name, const struct identity *issuer)
+static struct identity make_identity(const struct serving *serving, const char *name, const struct identity *issuer)
 {
     const unsigned char serial[] = { 1, (unsigned char)name[0] };
     char file[64];
-    struct identity i;
+    struct identity identity;
     gnutls_datum_t pem;
 
-    assert_int_equal(gnutls_x509_privkey_init(&i.key), 0);
-    assert_int_equal(
-        gnutls_x509_privkey_generate(i.key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0), 0);
-    assert_int_equal(gnutls_x509_crt_init(&i.certificate), 0);
-    assert_int_equal(gnutls_x509_crt_set_version(i.certificate, 3), 0);
-    assert_int_equal(gnutls_x509_crt_set_serial(i.certificate, serial, sizeof serial), 0);
-    assert_int_equal(gnutls_x509_crt_set_activation_time(i.certificate, time(NULL) - 3600), 0);
-    assert_int_equal(gnutls_x509_crt_set_expiration_time(i.certificate, time(NULL) + 3600), 0);
-    assert_int_equal(gnutls_x509_crt_set_dn(i.certificate, issuer == NULL ? "CN=issuer" : "CN=localhost", NULL), 0);
-    assert_int_equal(gnutls_x509_crt_set_key(i.certificate, i.key), 0);
-    assert_int_equal(gnutls_x509_crt_set_basic_constraints(i.certificate, issuer == NULL, -1), 0);
-    assert_int_equal(gnutls_x509_crt_sign2(i.certificate, issuer != NULL ? issuer->certificate : i.certificate,
-                                           issuer != NULL ? issuer->key : i.key, GNUTLS_DIG_SHA256, 0),
+    assert_int_equal(gnutls_x509_privkey_init(&identity.key), 0);
+    assert_int_equal(gnutls_x509_privkey_generate(identity.key, GNUTLS_PK_ECDSA,
+                                                  GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
                      0);
-    assert_int_equal(gnutls_x509_crt_export2(i.certificate, GNUTLS_X509_FMT_PEM, &pem), 0);
+    assert_int_equal(gnutls_x509_crt_init(&identity.certificate), 0);
+    assert_int_equal(gnutls_x509_crt_set_version(identity.certificate, 3), 0);
+    assert_int_equal(gnutls_x509_crt_set_serial(identity.certificate, serial, sizeof serial), 0);
+    assert_int_equal(gnutls_x509_crt_set_activation_time(identity.certificate, time(NULL) - 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_expiration_time(identity.certificate, time(NULL) + 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_dn(identity.certificate, issuer == NULL ? "CN=issuer" : "CN=localhost", NULL),
+                     0);
+    assert_int_equal(gnutls_x509_crt_set_key(identity.certificate, identity.key), 0);
+    assert_int_equal(gnutls_x509_crt_set_basic_constraints(identity.certificate, issuer == NULL, -1), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(identity.certificate,
+                                           issuer != NULL ? issuer->certificate : identity.certificate,
+                                           issuer != NULL ? issuer->key : identity.key, GNUTLS_DIG_SHA256, 0),
+                     0);
+    assert_int_equal(gnutls_x509_crt_export2(identity.certificate, GNUTLS_X509_FMT_PEM, &pem), 0);
     (void)snprintf(file, sizeof file, "%s.pem", name);
-    save(s, file, &pem);
-    assert_int_equal(gnutls_x509_privkey_export2(i.key, GNUTLS_X509_FMT_PEM, &pem), 0);
+    save(serving, file, &pem);
+    assert_int_equal(gnutls_x509_privkey_export2(identity.key, GNUTLS_X509_FMT_PEM, &pem), 0);
     (void)snprintf(file, sizeof file, "%s.key", name);
-    save(s, file, &pem);
-    return i;
+    save(serving, file, &pem);
+    return identity;
 }
 
-static void drop_identity(struct identity *i)
+static void drop_identity(struct identity *identity)
 {
-    gnutls_x509_crt_deinit(i->certificate);
-    gnutls_x509_privkey_deinit(i->key);
+    gnutls_x509_crt_deinit(identity->certificate);
+    gnutls_x509_privkey_deinit(identity->key);
 }
 
-static gnutls_certificate_credentials_t credentials_of(struct identity *i)
+static gnutls_certificate_credentials_t credentials_of(struct identity *identity)
 {
-    gnutls_certificate_credentials_t c;
+    gnutls_certificate_credentials_t credentials_t;
 
-    assert_int_equal(gnutls_certificate_allocate_credentials(&c), 0);
-    if (i != NULL)
-        assert_int_equal(gnutls_certificate_set_x509_key(c, &i->certificate, 1, i->key), 0);
-    return c;
+    assert_int_equal(gnutls_certificate_allocate_credentials(&credentials_t), 0);
+    if (identity != NULL)
+        assert_int_equal(gnutls_certificate_set_x509_key(credentials_t, &identity->certificate, 1, identity->key), 0);
+    return credentials_t;
 }
 
 /* Whether a call over a connection with the credentials is answered. */
 static bool is_answered(int port, struct identity *who)
 {
-    static grpc_call c;
+    static grpc_call call;
     gnutls_certificate_credentials_t credentials = credentials_of(who);
     Inference__Empty empty = INFERENCE__EMPTY__INIT;
-    grpc_client k;
+    grpc_client client;
     bool answered = false;
 
-    if (grpc_open_tls(&k, port, credentials)) {
-        c = (grpc_call){ .path = SERVICE "ServerReady" };
-        grpc_add(&c, &empty.base);
-        grpc_submit(&k, &c);
-        grpc_wait(&k, &c);
-        answered = c.status == 0;
-        grpc_close(&k);
+    if (grpc_open_tls(&client, port, credentials)) {
+        call = (grpc_call){ .path = SERVICE "ServerReady" };
+        grpc_add(&call, &empty.base);
+        grpc_submit(&client, &call);
+        grpc_wait(&client, &call);
+        answered = call.status == 0;
+        grpc_close(&client);
     }
     gnutls_certificate_free_credentials(credentials);
     return answered;
@@ -442,7 +446,7 @@ static int end_tls(void **state)
 }
 
 /* Waits until two workers listen on that port. */
-static void wait_for_two(const struct serving *s, int port)
+static void wait_for_two(const struct serving *serving, int port)
 {
     const struct timespec pause = { 0, 5000000 };
     char part[64], text[8192];
@@ -450,7 +454,7 @@ static void wait_for_two(const struct serving *s, int port)
 
     (void)snprintf(part, sizeof part, "listening on grpcs://127.0.0.1:%d\n", port);
     for (uint32_t i = 0; first == NULL || strstr(first + 1, part) == NULL; i++) {
-        serving_await(s, part, text, sizeof text);
+        serving_await(serving, part, text, sizeof text);
         first = strstr(text, part);
         if (i == 12000)
             fail_msg("not twice '%s': %s", part, text);

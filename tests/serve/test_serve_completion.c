@@ -12,7 +12,7 @@
 static struct serving server;
 
 /* Every printable character is a token of its code; <|end|> is the one behind 'y'. */
-static void write_tokenizer(const struct serving *s)
+static void write_tokenizer(const struct serving *serving)
 {
     static char text[8192];
     size_t used =
@@ -24,9 +24,9 @@ static void write_tokenizer(const struct serving *s)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s%c\":%d", c > '!' ? "," : "",
                                  c == '"' || c == '\\' ? "\\" : "", c, c);
     (void)snprintf(text + used, sizeof text - used, "}}}");
-    serving_file(s, "models/count/tokenizer.json", text, 0644);
-    serving_file(s, "models/vectors/tokenizer.json", text, 0644);
-    serving_file(s, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
+    serving_file(serving, "models/count/tokenizer.json", text, 0644);
+    serving_file(serving, "models/vectors/tokenizer.json", text, 0644);
+    serving_file(serving, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
 }
 
 #define MARK "\xe2\x96\x81" /* a space, among SentencePiece's */
@@ -50,7 +50,7 @@ static const char *piece_of(int id, bool unigram, char *out, size_t bytes)
     return out;
 }
 
-static void write_pieces(const struct serving *s)
+static void write_pieces(const struct serving *serving)
 {
     static char text[16384];
     char piece[32];
@@ -65,7 +65,7 @@ static void write_pieces(const struct serving *s)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s[\"%s\",%d]", id > 0 ? "," : "",
                                  piece_of(id, true, piece, sizeof piece), id == 2 ? -4 : -5);
     (void)snprintf(text + used, sizeof text - used, "]}}");
-    serving_file(s, "models/unigram/tokenizer.json", text, 0644);
+    serving_file(serving, "models/unigram/tokenizer.json", text, 0644);
     used = (size_t)snprintf(
         text, sizeof text,
         "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" MARK "\"},{"
@@ -80,7 +80,7 @@ static void write_pieces(const struct serving *s)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s\":%d", id > 0 ? "," : "",
                                      piece_of(id, false, piece, sizeof piece), id);
     (void)snprintf(text + used, sizeof text - used, "}}}");
-    serving_file(s, "models/spm/tokenizer.json", text, 0644);
+    serving_file(serving, "models/spm/tokenizer.json", text, 0644);
 }
 
 /* BERT's: words in pieces, [CLS] and [SEP] around a text. */
@@ -137,7 +137,7 @@ static void expect(const char *body, int code, const char *part)
 
 static void test_whole_texts(void **state)
 {
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\",\"logprobs\":null,\"finish_reason\":\"length\"");
@@ -148,8 +148,8 @@ static void test_whole_texts(void **state)
            "\"text\":\"CDEFG\",\"logprobs\":null,\"finish_reason\":\"stop\"");
     expect(ASK(",\"max_tokens\":20,\"stop\":[\"XX\",\"FG\",\"KL\"]"), 200, "\"text\":\"CDE\"");
     expect(ASK(",\"max_tokens\":100"), 200, "wxy\",\"logprobs\":null,\"finish_reason\":\"stop\""); /* 'z' ends */
-    client_once(&server, "GET", "/v1/models", "", NULL, &a);
-    assert_non_null(strstr(a.body, "{\"id\":\"count\",\"object\":\"model\""));
+    client_once(&server, "GET", "/v1/models", "", NULL, &answer);
+    assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));
 }
 
 static void test_what_is_refused(void **state)

@@ -60,58 +60,62 @@ static size_t read_hex(const char *text, char *out, size_t room)
 }
 
 /* One line of a file, with its end. */
-static void read_line(struct example *e, char *line)
+static void read_line(struct example *example, char *line)
 {
     size_t bytes = strlen(line);
 
-    if (e->code == 0 && line[0] != '#' && strchr(">:<=0", line[0]) == NULL) {
-        assert_true(e->body_bytes + bytes < sizeof e->body);
-        memcpy(e->body + e->body_bytes, line, bytes);
-        e->body_bytes += bytes;
+    if (example->code == 0 && line[0] != '#' && strchr(">:<=0", line[0]) == NULL) {
+        assert_true(example->body_bytes + bytes < sizeof example->body);
+        memcpy(example->body + example->body_bytes, line, bytes);
+        example->body_bytes += bytes;
         return;
     }
     line[strcspn(line, "\n")] = '\0';
     if (line[0] == '>') {
-        assert_int_equal(sscanf(line, "> %7s %255s", e->method, e->path), 2);
+        assert_int_equal(sscanf(line, "> %7s %255s", example->method, example->path), 2);
     } else if (line[0] == ':') {
-        (void)snprintf(e->headers + strlen(e->headers), sizeof e->headers - strlen(e->headers), "%s\r\n", line + 2);
+        (void)snprintf(example->headers + strlen(example->headers), sizeof example->headers - strlen(example->headers),
+                       "%s\r\n", line + 2);
     } else if (line[0] == '<') {
-        e->code = (int)strtol(line + 2, NULL, 10);
+        example->code = (int)strtol(line + 2, NULL, 10);
     } else if (line[0] == '=') {
-        assert_true(e->part_count < 16 && bytes < sizeof e->parts[0]);
-        memcpy(e->parts[e->part_count++], line + 2, bytes - 2);
-    } else if (line[0] == '0' && e->code == 0) {
-        e->data_bytes = read_hex(line + 2, e->data, sizeof e->data);
+        assert_true(example->part_count < 16 && bytes < sizeof example->parts[0]);
+        memcpy(example->parts[example->part_count++], line + 2, bytes - 2);
+    } else if (line[0] == '0' && example->code == 0) {
+        example->data_bytes = read_hex(line + 2, example->data, sizeof example->data);
     } else if (line[0] == '0') {
-        e->wanted_bytes = read_hex(line + 2, e->wanted_data, sizeof e->wanted_data);
+        example->wanted_bytes = read_hex(line + 2, example->wanted_data, sizeof example->wanted_data);
     } else {
         assert_int_equal(line[0], '#');
     }
 }
 
-static void send_example(struct example *e, const char *file)
+static void send_example(struct example *example, const char *file)
 {
-    static struct answer a;
+    static struct answer answer;
     char length[32] = "";
     size_t json;
     int fd = client_connect(&server);
 
-    if (e->data_bytes > 0)
-        (void)snprintf(e->headers + strlen(e->headers), sizeof e->headers - strlen(e->headers),
-                       "Inference-Header-Content-Length: %zu\r\n", e->body_bytes);
-    memcpy(e->body + e->body_bytes, e->data, e->data_bytes);
-    client_call(fd, e->method, e->path, e->headers, e->body, e->body_bytes + e->data_bytes, &a);
+    if (example->data_bytes > 0)
+        (void)snprintf(example->headers + strlen(example->headers), sizeof example->headers - strlen(example->headers),
+                       "Inference-Header-Content-Length: %zu\r\n", example->body_bytes);
+    memcpy(example->body + example->body_bytes, example->data, example->data_bytes);
+    client_call(fd, example->method, example->path, example->headers, example->body,
+                example->body_bytes + example->data_bytes, &answer);
     (void)close(fd);
-    if (a.code != e->code)
-        fail_msg("%s, %s %s: expected %d, got %d: %s", file, e->method, e->path, e->code, a.code, a.body);
-    for (size_t i = 0; i < e->part_count; i++)
-        if (strstr(a.head, e->parts[i]) == NULL && strstr(a.body, e->parts[i]) == NULL)
-            fail_msg("%s, %s %s: no '%s' in %s%s", file, e->method, e->path, e->parts[i], a.head, a.body);
-    json = answer_header(&a, "Inference-Header-Content-Length", length, sizeof length) != NULL
+    if (answer.code != example->code)
+        fail_msg("%s, %s %s: expected %d, got %d: %s", file, example->method, example->path, example->code, answer.code,
+                 answer.body);
+    for (size_t i = 0; i < example->part_count; i++)
+        if (strstr(answer.head, example->parts[i]) == NULL && strstr(answer.body, example->parts[i]) == NULL)
+            fail_msg("%s, %s %s: no '%s' in %s%s", file, example->method, example->path, example->parts[i], answer.head,
+                     answer.body);
+    json = answer_header(&answer, "Inference-Header-Content-Length", length, sizeof length) != NULL
                ? strtoul(length, NULL, 10)
-               : a.body_bytes;
-    assert_int_equal(a.body_bytes - json, e->wanted_bytes);
-    assert_memory_equal(a.body + json, e->wanted_data, e->wanted_bytes);
+               : answer.body_bytes;
+    assert_int_equal(answer.body_bytes - json, example->wanted_bytes);
+    assert_memory_equal(answer.body + json, example->wanted_data, example->wanted_bytes);
 }
 
 static void test_file(void **state)
@@ -119,7 +123,7 @@ static void test_file(void **state)
     const char *file = *state;
     char path[512], line[1024];
     uint32_t sent = 0;
-    struct example e = { .code = 0 };
+    struct example example = { .code = 0 };
     FILE *f;
 
     (void)snprintf(path, sizeof path, "%s/%s", EXAMPLES_DIR, file);
@@ -128,12 +132,12 @@ static void test_file(void **state)
     for (bool more = true; more;) {
         more = fgets(line, sizeof line, f) != NULL;
         if (more && strncmp(line, "===", 3) != 0) {
-            read_line(&e, line);
+            read_line(&example, line);
             continue;
         }
-        assert_true(e.code != 0 && e.method[0] != '\0');
-        send_example(&e, file);
-        e = (struct example){ .code = 0 };
+        assert_true(example.code != 0 && example.method[0] != '\0');
+        send_example(&example, file);
+        example = (struct example){ .code = 0 };
         sent++;
     }
     (void)fclose(f);

@@ -45,9 +45,9 @@ static void pause_up_to(uint32_t most_us)
 {
     double part = rand_r(&seed) / (double)RAND_MAX;
     long us = (long)(part * part * most_us);
-    const struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+    const struct timespec timespec = { us / 1000000, us % 1000000 * 1000 };
 
-    (void)nanosleep(&t, NULL);
+    (void)nanosleep(&timespec, NULL);
 }
 
 static void expect_end(int signal_number)
@@ -58,14 +58,14 @@ static void expect_end(int signal_number)
 
     assert_int_equal(serving_end(&server, signal_number), 0);
     for (uint32_t i = 0; i < count; i++) {
-        FILE *f;
+        FILE *file;
 
         (void)snprintf(path, sizeof path, "/proc/%ld/stat", pids[i]);
-        f = fopen(path, "r");
-        if (f == NULL)
+        file = fopen(path, "r");
+        if (file == NULL)
             continue;
-        assert_non_null(fgets(text, sizeof text, f));
-        (void)fclose(f);
+        assert_non_null(fgets(text, sizeof text, file));
+        (void)fclose(file);
         assert_int_equal(sscanf(text, "%*d %*s %c", &state), 1);
         if (state != 'Z') /* not a probe that nobody has waited for */
             fail_msg("process %ld is left: %s", pids[i], text);
@@ -132,7 +132,7 @@ static void wait_for_death(long pid)
         uint32_t threads = 0;
         char state = 'X';
         DIR *tasks;
-        FILE *f;
+        FILE *file;
 
         (void)snprintf(path, sizeof path, "/proc/%ld/task", pid);
         tasks = opendir(path);
@@ -141,11 +141,11 @@ static void wait_for_death(long pid)
         if (tasks != NULL)
             (void)closedir(tasks);
         (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-        f = fopen(path, "r");
-        if (f != NULL && fgets(text, sizeof text, f) != NULL)
+        file = fopen(path, "r");
+        if (file != NULL && fgets(text, sizeof text, file) != NULL)
             (void)sscanf(text, "%*d %*s %c", &state);
-        if (f != NULL)
-            (void)fclose(f);
+        if (file != NULL)
+            (void)fclose(file);
         if ((state == 'Z' && threads <= 3) || state == 'X') /* ".", ".." and itself */
             return;
         (void)nanosleep(&pause, NULL);
@@ -173,11 +173,11 @@ static void test_while_one_is_started_again(void **state)
 static void read_log(char *text, size_t bytes)
 {
     char path[256];
-    FILE *f = fopen(serving_path(&server, "log", path, sizeof path), "r");
+    FILE *file = fopen(serving_path(&server, "log", path, sizeof path), "r");
 
-    assert_non_null(f);
-    text[fread(text, 1, bytes - 1, f)] = '\0';
-    (void)fclose(f);
+    assert_non_null(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    (void)fclose(file);
 }
 
 /* One that dies while it drains leaves requests unanswered, which the exit code tells. */
@@ -187,15 +187,15 @@ static void test_one_that_dies_at_the_end(void **state)
     const struct timespec pause = { 0, 5000000 };
     char text[8192];
     long pid;
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     serving_start(&server, flags);
     assert_int_equal(serving_children(&server, &pid, 1), 1);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     for (uint32_t i = 0;; i++) {
-        client_once(&server, "GET", "/v2/health/ready", "", NULL, &a);
-        if (a.code != 200)
+        client_once(&server, "GET", "/v2/health/ready", "", NULL, &answer);
+        if (answer.code != 200)
             break;
         assert_true(i < 12000);
         (void)nanosleep(&pause, NULL);
@@ -214,7 +214,7 @@ static void test_with_requests(void **state)
         enum { REQUESTS = 8 };
         int fd[REQUESTS];
         char head[512];
-        struct answer a;
+        struct answer answer;
 
         serving_start(&server, i % 2 == 0 ? workers : NULL);
         for (uint32_t k = 0; k < REQUESTS; k++) {
@@ -225,13 +225,13 @@ static void test_with_requests(void **state)
             assert_true(fd[k] >= 0);
             client_text(fd[k], head);
         }
-        client_receive(fd[0], &a); /* so that at least one has come in */
-        assert_int_equal(a.code, 200);
+        client_receive(fd[0], &answer); /* so that at least one has come in */
+        assert_int_equal(answer.code, 200);
         pause_up_to(2000);
         expect_end(SIGTERM);
         for (uint32_t k = 1; k < REQUESTS; k++) {
-            client_receive(fd[k], &a);
-            assert_true(a.code == 200 || a.code == 0 || a.code == 503);
+            client_receive(fd[k], &answer);
+            assert_true(answer.code == 200 || answer.code == 0 || answer.code == 503);
         }
         for (uint32_t k = 0; k < REQUESTS; k++)
             (void)close(fd[k]);
@@ -322,7 +322,7 @@ static void start_with(int rest, int grpc, const char *flags)
 static void test_a_socket_that_is_passed(void **state)
 {
     int fd = listen_here(&server.port);
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -330,8 +330,9 @@ static void test_a_socket_that_is_passed(void **state)
 
         assert_true(before >= 0);
         start_with(fd, -1, i == 0 ? "" : "--workers 2");
-        client_call(before, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &a);
-        assert_int_equal(a.code, i == 0 && a.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
+        client_call(before, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &answer);
+        assert_int_equal(answer.code,
+                         i == 0 && answer.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
         (void)close(before);
         expect_end(SIGTERM);
     }
@@ -357,15 +358,15 @@ static uint32_t closed_but_watched(void)
     for (int epoll = 0; epoll < fds; epoll++) {
         char path[64], line[128];
         int watched;
-        FILE *f;
+        FILE *file;
 
         (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)server.pid, epoll);
-        f = fopen(path, "r");
-        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        file = fopen(path, "r");
+        while (file != NULL && fgets(line, sizeof line, file) != NULL)
             if (sscanf(line, "tfd: %d", &watched) == 1)
                 count += !has_file(watched);
-        if (f != NULL)
-            (void)fclose(f);
+        if (file != NULL)
+            (void)fclose(file);
     }
     return count;
 }

@@ -45,7 +45,7 @@ static void test_requests(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         char path[512], body[4096];
-        struct answer a;
+        struct answer answer;
         FILE *f;
 
         (void)snprintf(path, sizeof path, "%s/requests/%s", DEPLOY_DIR, requests[i].file);
@@ -53,26 +53,26 @@ static void test_requests(void **state)
         assert_non_null(f);
         body[fread(body, 1, sizeof body - 1, f)] = '\0';
         (void)fclose(f);
-        client_once(&server, "POST", requests[i].path, AS_ADMIN, body, &a);
-        if (a.code != requests[i].code || strstr(a.body, requests[i].part) == NULL)
+        client_once(&server, "POST", requests[i].path, AS_ADMIN, body, &answer);
+        if (answer.code != requests[i].code || strstr(answer.body, requests[i].part) == NULL)
             fail_msg("%s: expected %d with '%s', got %d: %s", requests[i].file, requests[i].code, requests[i].part,
-                     a.code, a.body);
+                     answer.code, answer.body);
     }
 }
 
 static void test_load_reports(void **state)
 {
     char value[256];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
-    client_once(&server, "GET", "/v2", "", NULL, &a);
-    assert_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
-    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: TEXT\r\n", NULL, &a);
-    assert_non_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
+    client_once(&server, "GET", "/v2", "", NULL, &answer);
+    assert_null(answer_header(&answer, "endpoint-load-metrics", value, sizeof value));
+    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: TEXT\r\n", NULL, &answer);
+    assert_non_null(answer_header(&answer, "endpoint-load-metrics", value, sizeof value));
     assert_memory_equal(value, "TEXT application_utilization=0.", 31);
-    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: json\r\n", NULL, &a);
-    assert_non_null(answer_header(&a, "endpoint-load-metrics", value, sizeof value));
+    client_once(&server, "GET", "/v2", "endpoint-load-metrics-format: json\r\n", NULL, &answer);
+    assert_non_null(answer_header(&answer, "endpoint-load-metrics", value, sizeof value));
     assert_memory_equal(value, "JSON {\"application_utilization\":0.", 34);
 }
 
@@ -93,8 +93,8 @@ static void test_trace_context(void **state)
                      { "rubbish", false } };
     char path[128], line[1024];
     size_t seen = 0;
-    struct answer a;
-    FILE *f;
+    struct answer answer;
+    FILE *file;
 
     (void)state;
     for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
@@ -102,18 +102,18 @@ static void test_trace_context(void **state)
 
         (void)snprintf(headers, sizeof headers, "x-request-id: context-%zu\r\ntraceparent: %s\r\n", i,
                        contexts[i].text);
-        client_once(&server, "GET", "/v2", headers, NULL, &a);
-        assert_int_equal(a.code, 200);
+        client_once(&server, "GET", "/v2", headers, NULL, &answer);
+        assert_int_equal(answer.code, 200);
     }
-    client_once(&server, "GET", "/v2", "", NULL, &a);
+    client_once(&server, "GET", "/v2", "", NULL, &answer);
     (void)snprintf(path, sizeof path, "%s/access", server.folder);
     for (uint32_t tries = 0; seen < sizeof contexts / sizeof contexts[0] && tries < 1000;
          tries++) { /* lines come after answers */
         (void)usleep(2000);
         seen = 0;
-        f = fopen(path, "r");
-        assert_non_null(f);
-        while (fgets(line, sizeof line, f) != NULL) {
+        file = fopen(path, "r");
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file) != NULL) {
             const char *at = strstr(line, "\"x-request-id\":\"context-");
 
             if (at == NULL)
@@ -122,7 +122,7 @@ static void test_trace_context(void **state)
             assert_int_equal(strstr(line, "traceparent") != NULL,
                              contexts[at[strlen("\"x-request-id\":\"context-")] - '0'].good);
         }
-        (void)fclose(f);
+        (void)fclose(file);
     }
     assert_int_equal(seen, sizeof contexts / sizeof contexts[0]);
 }

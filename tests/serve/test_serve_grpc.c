@@ -13,58 +13,59 @@ static struct serving server;
 static int grpc_port;
 
 /* A request for `twice`: one row; raw or in its field. */
-static void add_twice(grpc_call *c, const char *model, float value, bool raw)
+static void add_twice(grpc_call *call, const char *model, float value, bool raw)
 {
-    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor t = INFERENCE__TENSOR__INIT, *list = &t;
+    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
     Inference__Contents contents = INFERENCE__CONTENTS__INIT;
     float x[3] = { value, 0, 1 };
     int64_t shape[2] = { 1, 3 };
     ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
 
-    t.name = (char *)(uintptr_t) "x";
-    t.datatype = (char *)(uintptr_t) "FP32";
-    t.shape = shape;
-    t.n_shape = 2;
+    Tensor.name = (char *)(uintptr_t) "x";
+    Tensor.datatype = (char *)(uintptr_t) "FP32";
+    Tensor.shape = shape;
+    Tensor.n_shape = 2;
     if (!raw) {
         contents.fp32_contents = x;
         contents.n_fp32_contents = 3;
-        t.contents = &contents;
+        Tensor.contents = &contents;
     }
-    q.model_name = (char *)(uintptr_t)model;
-    q.id = (char *)(uintptr_t) "i";
-    q.inputs = &list;
-    q.n_inputs = 1;
-    q.raw_input_contents = &data;
-    q.n_raw_input_contents = raw;
-    grpc_add(c, &q.base);
+    InferRequest.model_name = (char *)(uintptr_t)model;
+    InferRequest.id = (char *)(uintptr_t) "i";
+    InferRequest.inputs = &list;
+    InferRequest.n_inputs = 1;
+    InferRequest.raw_input_contents = &data;
+    InferRequest.n_raw_input_contents = raw;
+    grpc_add(call, &InferRequest.base);
 }
 
-static void add_spin(grpc_call *c)
+static void add_spin(grpc_call *call)
 {
-    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor t[2] = { INFERENCE__TENSOR__INIT, INFERENCE__TENSOR__INIT }, *list[2] = { &t[0], &t[1] };
+    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor Tensor[2] = { INFERENCE__TENSOR__INIT, INFERENCE__TENSOR__INIT },
+                      *list[2] = { &Tensor[0], &Tensor[1] };
     int64_t turns = 1000000000000, shape[2] = { 4, 4 };
     float x[16] = { 0 };
     ProtobufCBinaryData data[2] = { { sizeof turns, (uint8_t *)&turns }, { sizeof x, (uint8_t *)x } };
 
-    t[0].name = (char *)(uintptr_t) "n";
-    t[0].datatype = (char *)(uintptr_t) "INT64";
-    t[1].name = (char *)(uintptr_t) "x";
-    t[1].datatype = (char *)(uintptr_t) "FP32";
-    t[1].shape = shape;
-    t[1].n_shape = 2;
-    q.model_name = (char *)(uintptr_t) "spin";
-    q.inputs = list;
-    q.n_inputs = 2;
-    q.raw_input_contents = data;
-    q.n_raw_input_contents = 2;
-    grpc_add(c, &q.base);
+    Tensor[0].name = (char *)(uintptr_t) "n";
+    Tensor[0].datatype = (char *)(uintptr_t) "INT64";
+    Tensor[1].name = (char *)(uintptr_t) "x";
+    Tensor[1].datatype = (char *)(uintptr_t) "FP32";
+    Tensor[1].shape = shape;
+    Tensor[1].n_shape = 2;
+    InferRequest.model_name = (char *)(uintptr_t) "spin";
+    InferRequest.inputs = list;
+    InferRequest.n_inputs = 2;
+    InferRequest.raw_input_contents = data;
+    InferRequest.n_raw_input_contents = 2;
+    grpc_add(call, &InferRequest.base);
 }
 
-static void expect(const char *path, grpc_call *c, int status, const char *part)
+static void expect(const char *path, grpc_call *call, int status, const char *part)
 {
-    grpc_expect(grpc_port, path, c, status, part);
+    grpc_expect(grpc_port, path, call, status, part);
 }
 
 /* ------------------------------------------------------------------ the tests */
@@ -91,14 +92,14 @@ static void test_infer(void **state)
 {
     (void)state;
     for (int raw = 0; raw < 2; raw++) {
-        static grpc_call c;
+        static grpc_call call;
         Inference__InferReply *reply;
         float y;
 
-        c = (grpc_call){ .path = NULL };
-        add_twice(&c, "twice", 21, raw);
-        expect(SERVICE "ModelInfer", &c, 0, "");
-        reply = grpc_message(&c, 0, &inference__infer_reply__descriptor);
+        call = (grpc_call){ .path = NULL };
+        add_twice(&call, "twice", 21, raw);
+        expect(SERVICE "ModelInfer", &call, 0, "");
+        reply = grpc_message(&call, 0, &inference__infer_reply__descriptor);
         assert_non_null(reply);
         assert_string_equal(reply->model_name, "twice");
         assert_string_equal(reply->id, "i");
@@ -114,7 +115,7 @@ static void test_infer(void **state)
 
 static void test_what_it_says_of_itself(void **state)
 {
-    static grpc_call c;
+    static grpc_call call;
     Inference__Empty empty = INFERENCE__EMPTY__INIT;
     Inference__ReadyReply *ready;
     Inference__HealthReply *health;
@@ -122,23 +123,23 @@ static void test_what_it_says_of_itself(void **state)
     Inference__ModelMetadataReply *model;
 
     (void)state;
-    c = (grpc_call){ .path = NULL };
-    grpc_add(&c, &empty.base);
-    expect(SERVICE "ServerReady", &c, 0, "");
-    ready = grpc_message(&c, 0, &inference__ready_reply__descriptor);
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &empty.base);
+    expect(SERVICE "ServerReady", &call, 0, "");
+    ready = grpc_message(&call, 0, &inference__ready_reply__descriptor);
     assert_true(ready != NULL && ready->ready);
     protobuf_c_message_free_unpacked(&ready->base, NULL);
-    c = (grpc_call){ .path = NULL };
-    grpc_add(&c, &empty.base);
-    expect("/grpc.health.v1.Health/Check", &c, 0, "");
-    health = grpc_message(&c, 0, &inference__health_reply__descriptor);
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &empty.base);
+    expect("/grpc.health.v1.Health/Check", &call, 0, "");
+    health = grpc_message(&call, 0, &inference__health_reply__descriptor);
     assert_true(health != NULL && health->status == 1);
     protobuf_c_message_free_unpacked(&health->base, NULL);
-    c = (grpc_call){ .path = NULL };
+    call = (grpc_call){ .path = NULL };
     name.name = (char *)(uintptr_t) "pair";
-    grpc_add(&c, &name.base);
-    expect(SERVICE "ModelMetadata", &c, 0, "");
-    model = grpc_message(&c, 0, &inference__model_metadata_reply__descriptor);
+    grpc_add(&call, &name.base);
+    expect(SERVICE "ModelMetadata", &call, 0, "");
+    model = grpc_message(&call, 0, &inference__model_metadata_reply__descriptor);
     assert_true(model != NULL && model->n_inputs == 2);
     assert_string_equal(model->inputs[1]->name, "b");
     protobuf_c_message_free_unpacked(&model->base, NULL);
@@ -146,45 +147,45 @@ static void test_what_it_says_of_itself(void **state)
 
 static void test_statuses(void **state)
 {
-    static grpc_call c;
+    static grpc_call call;
 
     (void)state;
-    c = (grpc_call){ .path = NULL };
-    expect(SERVICE "Nothing", &c, 12, "no such method");
-    c = (grpc_call){ .path = NULL };
-    expect(SERVICE "ModelInfer", &c, 13, "within a message");
-    c = (grpc_call){ .sent = { 1, 0, 0, 0, 0 }, .sent_bytes = 5 };
-    expect(SERVICE "ModelInfer", &c, 12, "compressed");
-    c = (grpc_call){ .sent = { 0, 0xff, 0, 0, 0 }, .sent_bytes = 5 };
-    expect(SERVICE "ModelInfer", &c, 8, "max_body_bytes");
-    c = (grpc_call){ .sent = { 0, 0, 0, 0, 9, 1 }, .sent_bytes = 6 };
-    expect(SERVICE "ModelInfer", &c, 13, "within a message");
-    c = (grpc_call){ .sent = { 0, 0, 0, 0, 3, 0xff, 0xff, 0xff }, .sent_bytes = 8 };
-    expect(SERVICE "ModelInfer", &c, 3, "not of the method's type");
-    c = (grpc_call){ .path = NULL };
-    add_twice(&c, "none", 1, true);
-    expect(SERVICE "ModelInfer", &c, 5, "no such model");
-    c = (grpc_call){ .path = NULL };
-    add_twice(&c, "pair", 1, true);
-    expect(SERVICE "ModelInfer", &c, 3, "no input 'x'");
-    c = (grpc_call){ .timeout = "50m" };
-    add_spin(&c);
-    expect(SERVICE "ModelInfer", &c, 4, "");
+    call = (grpc_call){ .path = NULL };
+    expect(SERVICE "Nothing", &call, 12, "no such method");
+    call = (grpc_call){ .path = NULL };
+    expect(SERVICE "ModelInfer", &call, 13, "within a message");
+    call = (grpc_call){ .sent = { 1, 0, 0, 0, 0 }, .sent_bytes = 5 };
+    expect(SERVICE "ModelInfer", &call, 12, "compressed");
+    call = (grpc_call){ .sent = { 0, 0xff, 0, 0, 0 }, .sent_bytes = 5 };
+    expect(SERVICE "ModelInfer", &call, 8, "max_body_bytes");
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 9, 1 }, .sent_bytes = 6 };
+    expect(SERVICE "ModelInfer", &call, 13, "within a message");
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 3, 0xff, 0xff, 0xff }, .sent_bytes = 8 };
+    expect(SERVICE "ModelInfer", &call, 3, "not of the method's type");
+    call = (grpc_call){ .path = NULL };
+    add_twice(&call, "none", 1, true);
+    expect(SERVICE "ModelInfer", &call, 5, "no such model");
+    call = (grpc_call){ .path = NULL };
+    add_twice(&call, "pair", 1, true);
+    expect(SERVICE "ModelInfer", &call, 3, "no input 'x'");
+    call = (grpc_call){ .timeout = "50m" };
+    add_spin(&call);
+    expect(SERVICE "ModelInfer", &call, 4, "");
 }
 
 /* Three requests in one stream, the second of them wrong. */
 static void test_a_stream_of_requests(void **state)
 {
-    static grpc_call c;
+    static grpc_call call;
 
     (void)state;
-    c = (grpc_call){ .path = NULL };
-    add_twice(&c, "twice", 1, true);
-    add_twice(&c, "none", 1, true);
-    add_twice(&c, "twice", 2, true);
-    expect(SERVICE "ModelStreamInfer", &c, 0, "");
+    call = (grpc_call){ .path = NULL };
+    add_twice(&call, "twice", 1, true);
+    add_twice(&call, "none", 1, true);
+    add_twice(&call, "twice", 2, true);
+    expect(SERVICE "ModelStreamInfer", &call, 0, "");
     for (uint32_t i = 0; i < 3; i++) {
-        Inference__StreamInferReply *reply = grpc_message(&c, i, &inference__stream_infer_reply__descriptor);
+        Inference__StreamInferReply *reply = grpc_message(&call, i, &inference__stream_infer_reply__descriptor);
 
         assert_non_null(reply);
         assert_int_equal(reply->infer_response == NULL, i == 1);
@@ -208,22 +209,22 @@ static void wait_for(const char *metric, double value)
 static void test_calls_that_are_left(void **state)
 {
     static grpc_call calls[4];
-    grpc_client k;
+    grpc_client client;
 
     (void)state;
-    grpc_open(&k, grpc_port);
+    grpc_open(&client, grpc_port);
     for (uint32_t i = 0; i < 4; i++) {
         calls[i] = (grpc_call){ .path = SERVICE "ModelInfer" };
         add_spin(&calls[i]);
-        grpc_submit(&k, &calls[i]);
+        grpc_submit(&client, &calls[i]);
         wait_for("inlay_runs", 1);
     }
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
-    (void)nghttp2_submit_rst_stream(k.session, NGHTTP2_FLAG_NONE, calls[3].stream, NGHTTP2_CANCEL);
-    (void)nghttp2_submit_rst_stream(k.session, NGHTTP2_FLAG_NONE, calls[0].stream, NGHTTP2_CANCEL);
-    assert_int_equal(nghttp2_session_send(k.session), 0);
+    (void)nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, calls[3].stream, NGHTTP2_CANCEL);
+    (void)nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, calls[0].stream, NGHTTP2_CANCEL);
+    assert_int_equal(nghttp2_session_send(client.session), 0);
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
-    grpc_close(&k);
+    grpc_close(&client);
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
     wait_for("inlay_runs", 0);
     wait_for("inlay_http_requests", 1);
@@ -253,25 +254,25 @@ static void test_what_is_no_http2(void **state)
 /* The bytes of a good call with one of them changed, on a connection of its own: some answer, or the end. */
 static void test_every_byte_changed(void **state)
 {
-    static grpc_call good, c;
+    static grpc_call good, call;
     uint32_t taken = 0;
-    grpc_client k;
+    grpc_client client;
 
     (void)state;
     good = (grpc_call){ .path = SERVICE "ModelInfer" };
     add_twice(&good, "twice", 1, true);
-    grpc_open(&k, grpc_port);
+    grpc_open(&client, grpc_port);
     for (size_t at = 5; at < good.sent_bytes; at++) {
         for (uint32_t bit = 0; bit < 8; bit++) {
-            c = good;
-            c.sent[at] = (uint8_t)(c.sent[at] ^ (1u << bit));
-            grpc_submit(&k, &c);
-            grpc_wait(&k, &c);
-            assert_true(c.closed && c.status >= 0);
-            taken += c.status == 0;
+            call = good;
+            call.sent[at] = (uint8_t)(call.sent[at] ^ (1u << bit));
+            grpc_submit(&client, &call);
+            grpc_wait(&client, &call);
+            assert_true(call.closed && call.status >= 0);
+            taken += call.status == 0;
         }
     }
-    grpc_close(&k);
+    grpc_close(&client);
     assert_true(taken > 10);
 }
 

@@ -78,11 +78,11 @@ static int ask_padded(uint32_t rows, uint32_t length)
 
 static void expect_padded(int fd, const char *hidden, const char *total)
 {
-    struct answer a;
+    struct answer answer;
 
-    client_receive(fd, &a);
-    if (a.code != 200 || strstr(a.body, hidden) == NULL || strstr(a.body, total) == NULL)
-        fail_msg("expected %s and %s, got %d: %s", hidden, total, a.code, a.body);
+    client_receive(fd, &answer);
+    if (answer.code != 200 || strstr(answer.body, hidden) == NULL || strstr(answer.body, total) == NULL)
+        fail_msg("expected %s and %s, got %d: %s", hidden, total, answer.code, answer.body);
     (void)close(fd);
 }
 
@@ -93,14 +93,14 @@ static long runs_of(const char *model, long *requests)
 {
     char path[128];
     const char *at;
-    struct answer a;
+    struct answer answer;
 
     (void)snprintf(path, sizeof path, "/v2/models/%s/stats", model);
-    client_once(&server, "GET", path, "", NULL, &a);
-    at = strstr(a.body, "\"inference_count\":");
+    client_once(&server, "GET", path, "", NULL, &answer);
+    at = strstr(answer.body, "\"inference_count\":");
     assert_non_null(at);
     *requests = strtol(at + strlen("\"inference_count\":"), NULL, 10);
-    at = strstr(a.body, "\"execution_count\":");
+    at = strstr(answer.body, "\"execution_count\":");
     assert_non_null(at);
     return strtol(at + strlen("\"execution_count\":"), NULL, 10);
 }
@@ -193,15 +193,15 @@ static void wait_for(const char *metric, double value)
 static void test_late_behind_its_sequence(void **state)
 {
     struct pollfd first = { .events = POLLIN };
-    struct answer a;
+    struct answer answer;
     int second;
 
     (void)state;
     first.fd = ask_slow("sequence_start", 1000000000, 600000);
     wait_for("inlay_runs", 1);
     second = ask_slow("sequence_end", 1, 200);
-    client_receive(second, &a);
-    assert_int_equal(a.code, 504);
+    client_receive(second, &answer);
+    assert_int_equal(answer.code, 504);
     assert_int_equal(poll(&first, 1, 0), 0); /* the first still runs */
     (void)close(first.fd);
     (void)close(second);

@@ -63,7 +63,7 @@ static int ask_spin(const char *headers)
 static void test_time_is_up(void **state)
 {
     int fd[3];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) { /* one that runs, two that wait */
@@ -71,15 +71,15 @@ static void test_time_is_up(void **state)
         wait_for("inlay_runs", 1);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        client_receive(fd[i], &a);
-        assert_int_equal(a.code, 504);
-        assert_non_null(strstr(a.body, "error"));
+        client_receive(fd[i], &answer);
+        assert_int_equal(answer.code, 504);
+        assert_non_null(strstr(answer.body, "error"));
         (void)close(fd[i]);
     }
     wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"deadline\"}", 3);
     wait_for("inlay_runs", 0);
-    client_once(&server, "POST", "/v2/models/twice/infer", "Inference-Timeout-Ms: 0\r\n", twice, &a);
-    assert_int_equal(a.code, 400);
+    client_once(&server, "POST", "/v2/models/twice/infer", "Inference-Timeout-Ms: 0\r\n", twice, &answer);
+    assert_int_equal(answer.code, 400);
 }
 
 static void test_a_client_that_goes(void **state)
@@ -103,7 +103,7 @@ static void test_a_full_queue(void **state)
 {
     int fd[3];
     char value[32];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
@@ -111,13 +111,13 @@ static void test_a_full_queue(void **state)
         wait_for("inlay_runs", 1);
     }
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
-    client_once(&server, "POST", "/v2/models/spin/infer", "", spin, &a);
-    assert_int_equal(a.code, 429);
-    assert_non_null(answer_header(&a, "Retry-After", value, sizeof value));
+    client_once(&server, "POST", "/v2/models/spin/infer", "", spin, &answer);
+    assert_int_equal(answer.code, 429);
+    assert_non_null(answer_header(&answer, "Retry-After", value, sizeof value));
     assert_true(strtol(value, NULL, 10) >= 1);
     /* Another model is not held up by it. */
-    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
-    assert_int_equal(a.code, 200);
+    client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
+    assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 3; i++)
         (void)close(fd[i]);
     wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
@@ -145,7 +145,7 @@ static void test_priority(void **state)
         "{\"parameters\":{\"priority\":%u},\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":["
         "%s]},{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
     int first = ask_spin(""), fd[2];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     wait_for("inlay_runs", 1);
@@ -157,8 +157,8 @@ static void test_priority(void **state)
         wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", i + 1);
     }
     (void)close(first); /* which ends it */
-    client_receive(fd[1], &a);
-    assert_int_equal(a.code, 200);
+    client_receive(fd[1], &answer);
+    assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 2; i++)
         (void)close(fd[i]);
     wait_for("inlay_runs", 0);
@@ -170,7 +170,7 @@ static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
     int spins[4], quick;
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     first_server = server;
@@ -183,8 +183,8 @@ static void test_fairness(void **state)
     quick = ask("twice", twice);
     wait_for("inlay_queue_length{model=\"twice\",version=\"1\"}", 1);
     (void)close(spins[0]);
-    client_receive(quick, &a);
-    assert_int_equal(a.code, 200);
+    client_receive(quick, &answer);
+    assert_int_equal(answer.code, 200);
     for (uint32_t i = 1; i < 4; i++)
         (void)close(spins[i]);
     (void)close(quick);
@@ -207,11 +207,11 @@ static void test_slow_clients(void **state)
         client_text(fd[i], begins[i]);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        struct pollfd p = { .fd = fd[i], .events = POLLIN };
+        struct pollfd pollfd = { .fd = fd[i], .events = POLLIN };
         char byte[1024];
         uint32_t turns = 0;
 
-        for (; poll(&p, 1, 20) == 0 && turns < 3000; turns++)
+        for (; poll(&pollfd, 1, 20) == 0 && turns < 3000; turns++)
             client_send(fd[i], " ", 1);
         assert_true(turns < 3000);
         while (recv(fd[i], byte, sizeof byte, 0) > 0)
@@ -237,16 +237,16 @@ static void wait_for_files(uint32_t count)
 static void mixed_round(uint32_t i)
 {
     static const char *const bodies[] = { twice, "{\"inputs\":", spin };
-    struct answer a;
+    struct answer answer;
     int fd = client_connect(&server);
 
     assert_true(fd >= 0);
     for (uint32_t k = 0; k < 6; k++) {
-        client_call(fd, "POST", "/v2/models/twice/infer", "", bodies[k % 3], strlen(bodies[k % 3]), &a);
-        assert_int_equal(a.code, k % 3 == 0 ? 200 : 400);
+        client_call(fd, "POST", "/v2/models/twice/infer", "", bodies[k % 3], strlen(bodies[k % 3]), &answer);
+        assert_int_equal(answer.code, k % 3 == 0 ? 200 : 400);
     }
-    client_call(fd, "GET", i % 2 == 0 ? "/v2/models/none" : "/v2/models/twice", "", NULL, 0, &a);
-    assert_int_equal(a.code, i % 2 == 0 ? 404 : 200);
+    client_call(fd, "GET", i % 2 == 0 ? "/v2/models/none" : "/v2/models/twice", "", NULL, 0, &answer);
+    assert_int_equal(answer.code, i % 2 == 0 ? 404 : 200);
     if (i % 5 == 0)
         client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{\"in");
     (void)close(fd);
@@ -287,13 +287,13 @@ static void test_nothing_is_left(void **state)
 static void test_sigterm(void **state)
 {
     int fd = ask_spin(""), idle = client_connect(&server);
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     wait_for("inlay_runs", 1);
     assert_int_equal(serving_end(&server, SIGTERM), 0);
-    client_receive(fd, &a);
-    assert_true(a.code == 0 || a.code == 499 || a.code == 503);
+    client_receive(fd, &answer);
+    assert_true(answer.code == 0 || answer.code == 499 || answer.code == 503);
     assert_int_equal(client_connect(&server), -1);
     (void)close(fd);
     (void)close(idle);

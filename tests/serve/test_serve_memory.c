@@ -50,27 +50,27 @@ static void begin(double models)
 static int infer(char model)
 {
     char path[64];
-    struct answer a;
+    struct answer answer;
 
     (void)snprintf(path, sizeof path, "/v2/models/%c/infer", model);
-    client_once(&server, "POST", path, "", INFER, &a);
-    if (a.code == 200)
-        assert_non_null(strstr(a.body, "[8.0,0.0,2.0]"));
-    return a.code;
+    client_once(&server, "POST", path, "", INFER, &answer);
+    if (answer.code == 200)
+        assert_non_null(strstr(answer.body, "[8.0,0.0,2.0]"));
+    return answer.code;
 }
 
 static void expect_ready(const char *ready)
 {
-    struct answer a;
+    struct answer answer;
 
-    client_once(&server, "POST", "/v2/repository/index", "", "", &a);
+    client_once(&server, "POST", "/v2/repository/index", "", "", &answer);
     for (const char *name = "abc"; *name != '\0'; name++) {
         char part[80];
 
         (void)snprintf(part, sizeof part, "{\"name\":\"%c\",\"version\":\"1\",\"state\":\"%s\"", *name,
                        strchr(ready, *name) != NULL ? "READY" : "UNAVAILABLE");
-        if (strstr(a.body, part) == NULL)
-            fail_msg("expected '%s' to be ready: %s", ready, a.body);
+        if (strstr(answer.body, part) == NULL)
+            fail_msg("expected '%s' to be ready: %s", ready, answer.body);
     }
 }
 
@@ -93,50 +93,50 @@ static void test_the_least_recently_used_goes(void **state)
 
 static void test_one_too_large(void **state)
 {
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     begin(0.5);
     expect_ready("");
-    client_once(&server, "POST", "/v2/models/a/infer", "", INFER, &a);
-    assert_int_equal(a.code, 413);
-    assert_non_null(strstr(a.body, "models_memory"));
+    client_once(&server, "POST", "/v2/models/a/infer", "", INFER, &answer);
+    assert_int_equal(answer.code, 413);
+    assert_non_null(strstr(answer.body, "models_memory"));
     assert_int_equal(infer('a'), 404); /* it is not tried again with each request */
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
 static void test_over_grpc(void **state)
 {
-    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor t = INFERENCE__TENSOR__INIT, *list = &t;
+    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
     float x[3] = { 4, 0, 1 };
     int64_t shape[2] = { 1, 3 };
     ProtobufCBinaryData data = { sizeof x, (uint8_t *)x };
-    static grpc_call c;
+    static grpc_call call;
     int port;
 
     (void)state;
     begin(1.5);
     port = grpc_port_of(&server);
     expect_ready("a");
-    q.model_name = (char *)(uintptr_t) "c";
-    t.name = (char *)(uintptr_t) "x";
-    t.datatype = (char *)(uintptr_t) "FP32";
-    t.shape = shape;
-    t.n_shape = 2;
-    q.inputs = &list;
-    q.n_inputs = 1;
-    q.raw_input_contents = &data;
-    q.n_raw_input_contents = 1;
-    c = (grpc_call){ .path = NULL };
-    grpc_add(&c, &q.base);
-    grpc_expect(port, SERVICE "ModelInfer", &c, 0, "");
+    InferRequest.model_name = (char *)(uintptr_t) "c";
+    Tensor.name = (char *)(uintptr_t) "x";
+    Tensor.datatype = (char *)(uintptr_t) "FP32";
+    Tensor.shape = shape;
+    Tensor.n_shape = 2;
+    InferRequest.inputs = &list;
+    InferRequest.n_inputs = 1;
+    InferRequest.raw_input_contents = &data;
+    InferRequest.n_raw_input_contents = 1;
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &InferRequest.base);
+    grpc_expect(port, SERVICE "ModelInfer", &call, 0, "");
     expect_ready("c");
     data.len = 4; /* wrong, and found so after its model was loaded */
-    q.model_name = (char *)(uintptr_t) "b";
-    c = (grpc_call){ .path = NULL };
-    grpc_add(&c, &q.base);
-    grpc_expect(port, SERVICE "ModelInfer", &c, 3, "its shape needs 12");
+    InferRequest.model_name = (char *)(uintptr_t) "b";
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &InferRequest.base);
+    grpc_expect(port, SERVICE "ModelInfer", &call, 3, "its shape needs 12");
     expect_ready("b");
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
@@ -149,13 +149,13 @@ struct caller {
 
 static void *call(void *user)
 {
-    struct caller *c = user;
+    struct caller *caller = user;
 
     for (uint32_t i = 0; i < 25; i++) {
-        int code = infer((char)('a' + rand_r(&c->seed) % 3));
+        int code = infer((char)('a' + rand_r(&caller->seed) % 3));
 
-        c->good += code == 200;
-        c->later += code == 503;
+        caller->good += code == 200;
+        caller->later += code == 503;
     }
     return NULL;
 }

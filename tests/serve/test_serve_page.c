@@ -32,12 +32,12 @@ static int end(void **state)
 static pid_t send_requests(void)
 {
     pid_t pid = fork();
-    struct answer a;
+    struct answer answer;
 
     if (pid != 0)
         return pid;
     for (uint32_t i = 0;; i++) {
-        client_once(&server, "POST", "/v2/models/twice/infer", "", i % 4 == 0 ? "{}" : twice, &a);
+        client_once(&server, "POST", "/v2/models/twice/infer", "", i % 4 == 0 ? "{}" : twice, &answer);
         (void)usleep(2000);
     }
 }
@@ -47,7 +47,7 @@ static void browse(void)
 {
     char command[1024], path[256];
     pid_t sender = send_requests();
-    FILE *f;
+    FILE *file;
     int code;
 
     assert_true(sender > 0);
@@ -60,10 +60,10 @@ static void browse(void)
     (void)kill(sender, SIGKILL);
     (void)waitpid(sender, NULL, 0);
     assert_int_equal(code, 0);
-    f = fopen(serving_path(&server, "document", path, sizeof path), "r");
-    assert_non_null(f);
-    document[fread(document, 1, sizeof document - 1, f)] = '\0';
-    (void)fclose(f);
+    file = fopen(serving_path(&server, "document", path, sizeof path), "r");
+    assert_non_null(file);
+    document[fread(document, 1, sizeof document - 1, file)] = '\0';
+    (void)fclose(file);
 }
 
 /* The number behind `from` in the document, from `at` on. */

@@ -120,20 +120,20 @@ struct asker {
 
 static void *ask(void *user)
 {
-    const struct asker *k = user;
+    const struct asker *asker = user;
     int fd = client_connect(&server);
 
-    for (uint32_t i = 0; k->stop != NULL ? !atomic_load(k->stop) : i < k->rounds; i++) {
+    for (uint32_t i = 0; asker->stop != NULL ? !atomic_load(asker->stop) : i < asker->rounds; i++) {
         char body[256], want[64];
-        uint32_t value = k->number * 1000 + i % 1000 + 1;
-        struct answer a;
+        uint32_t value = asker->number * 1000 + i % 1000 + 1;
+        struct answer answer;
 
         (void)snprintf(body, sizeof body, DOUBLE("%u"), value);
         (void)snprintf(want, sizeof want, "\"data\":[%u.0,", 2 * value);
-        client_call(fd, "POST", k->path, AS_USER, body, strlen(body), &a);
-        if (a.code != 200 || strstr(a.body, want) == NULL) {
-            (void)atomic_fetch_add(k->wrong, 1);
-            print_error("%u: got %d %s\n", value, a.code, a.body);
+        client_call(fd, "POST", asker->path, AS_USER, body, strlen(body), &answer);
+        if (answer.code != 200 || strstr(answer.body, want) == NULL) {
+            (void)atomic_fetch_add(asker->wrong, 1);
+            print_error("%u: got %d %s\n", value, answer.code, answer.body);
             break;
         }
     }
@@ -146,7 +146,7 @@ static void test_requests_are_joined(void **state)
     pthread_t threads[8];
     struct asker askers[8];
     atomic_uint wrong = 0;
-    struct answer a;
+    struct answer answer;
     const char *runs;
 
     (void)state;
@@ -157,9 +157,9 @@ static void test_requests_are_joined(void **state)
     for (uint32_t i = 0; i < 8; i++)
         (void)pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&wrong), 0);
-    client_once(&server, "GET", "/v2/models/joined/stats", AS_USER, NULL, &a);
-    assert_non_null(strstr(a.body, "\"inference_count\":40,"));
-    runs = strstr(a.body, "\"execution_count\":");
+    client_once(&server, "GET", "/v2/models/joined/stats", AS_USER, NULL, &answer);
+    assert_non_null(strstr(answer.body, "\"inference_count\":40,"));
+    runs = strstr(answer.body, "\"execution_count\":");
     assert_non_null(runs);
     assert_in_range(strtol(runs + strlen("\"execution_count\":"), NULL, 10), 5, 30);
     /* One alone waits for the delay and no longer. */
@@ -190,21 +190,21 @@ static void test_no_request_is_dropped(void **state)
 static void test_the_access_log(void **state)
 {
     char path[128], text[512];
-    FILE *f;
+    FILE *file;
     uint32_t lines = 0;
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/access", server.folder);
-    f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(text, sizeof text, f) != NULL) {
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(text, sizeof text, file) != NULL) {
         assert_memory_equal(text, "{\"time\":\"", 9);
         assert_non_null(strstr(text, "\"status\":"));
         assert_string_equal(text + strlen(text) - 2, "}\n");
         assert_null(strstr(text, "0123456789abcdef")); /* no token */
         lines++;
     }
-    (void)fclose(f);
+    (void)fclose(file);
     assert_true(lines > 50);
 }
 
@@ -214,20 +214,20 @@ static void test_draining(void **state)
     int fd = client_connect(&server);
     const struct timespec pause = { 0, 2000000 };
     char value[32];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
-    client_call(fd, "GET", "/v2/health/ready", "", NULL, 0, &a);
-    assert_int_equal(a.code, 200);
+    client_call(fd, "GET", "/v2/health/ready", "", NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     do {
         (void)nanosleep(&pause, NULL);
-        client_once(&server, "GET", "/v2/health/ready", "", NULL, &a);
-    } while (a.code == 200);
-    assert_int_equal(a.code, 400);
-    client_call(fd, "POST", "/v2/models/twice/infer", AS_USER, DOUBLE("4"), strlen(DOUBLE("4")), &a);
-    assert_int_equal(a.code, 200);
-    assert_string_equal(answer_header(&a, "Connection", value, sizeof value), "close");
+        client_once(&server, "GET", "/v2/health/ready", "", NULL, &answer);
+    } while (answer.code == 200);
+    assert_int_equal(answer.code, 400);
+    client_call(fd, "POST", "/v2/models/twice/infer", AS_USER, DOUBLE("4"), strlen(DOUBLE("4")), &answer);
+    assert_int_equal(answer.code, 200);
+    assert_string_equal(answer_header(&answer, "Connection", value, sizeof value), "close");
     (void)close(fd);
     assert_int_equal(serving_end(&server, 0), 0);
 }

@@ -36,19 +36,19 @@ static int add(const char *id, const char *how, int x, double *sum)
 {
     char body[512];
     const char *at;
-    struct answer a;
+    struct answer answer;
 
     (void)snprintf(
         body, sizeof body,
         "{\"parameters\":{\"sequence_id\":%s,\"sequence_start\":%s,\"sequence_end\":%s},\"inputs\":[{\"name\":"
         "\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[%d]}]}",
         id, how[0] == 's' || how[0] == 'b' ? "true" : "false", how[0] == 'e' || how[0] == 'b' ? "true" : "false", x);
-    client_once(&server, "POST", "/v2/models/sum/infer", "", body, &a);
-    at = strstr(a.body, "\"data\":[");
+    client_once(&server, "POST", "/v2/models/sum/infer", "", body, &answer);
+    at = strstr(answer.body, "\"data\":[");
     *sum = at != NULL ? strtod(at + 8, NULL) : -1;
-    if (a.code == 200 && strstr(a.body, "\"new\"") != NULL)
-        fail_msg("the state is among the outputs: %s", a.body);
-    return a.code;
+    if (answer.code == 200 && strstr(answer.body, "\"new\"") != NULL)
+        fail_msg("the state is among the outputs: %s", answer.body);
+    return answer.code;
 }
 
 static void expect(const char *id, const char *how, int x, int code, double wanted)
@@ -133,11 +133,11 @@ struct adder {
 
 static void *add_many(void *user)
 {
-    struct adder *a = user;
+    struct adder *adder = user;
 
     for (uint32_t i = 0; i < 20; i++)
-        if (add("\"shared\"", "", 1, &a->sums[i]) != 200)
-            a->sums[i] = -1;
+        if (add("\"shared\"", "", 1, &adder->sums[i]) != 200)
+            adder->sums[i] = -1;
     return NULL;
 }
 
@@ -164,39 +164,40 @@ static void test_one_after_another(void **state)
 
 static void grpc_add_number(bool begin, float x, float wanted)
 {
-    Inference__InferRequest q = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor t = INFERENCE__TENSOR__INIT, *list = &t;
-    Inference__Parameter p[2] = { INFERENCE__PARAMETER__INIT, INFERENCE__PARAMETER__INIT },
-                         *parameters[2] = { &p[0], &p[1] };
-    Inference__ParameterValue v[2] = { INFERENCE__PARAMETER_VALUE__INIT, INFERENCE__PARAMETER_VALUE__INIT };
+    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *list = &Tensor;
+    Inference__Parameter Parameter[2] = { INFERENCE__PARAMETER__INIT, INFERENCE__PARAMETER__INIT },
+                         *parameters[2] = { &Parameter[0], &Parameter[1] };
+    Inference__ParameterValue ParameterValue[2] = { INFERENCE__PARAMETER_VALUE__INIT,
+                                                    INFERENCE__PARAMETER_VALUE__INIT };
     ProtobufCBinaryData data = { sizeof x, (uint8_t *)&x };
     int64_t shape[1] = { 1 };
     Inference__InferReply *reply;
-    static grpc_call c;
+    static grpc_call call;
 
-    p[0].key = (char *)(uintptr_t) "sequence_id";
-    p[0].value = &v[0];
-    v[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
-    v[0].int64_value = 77;
-    p[1].key = (char *)(uintptr_t) "sequence_start";
-    p[1].value = &v[1];
-    v[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
-    v[1].bool_value = begin;
-    t.name = (char *)(uintptr_t) "x";
-    t.datatype = (char *)(uintptr_t) "FP32";
-    t.shape = shape;
-    t.n_shape = 1;
-    q.model_name = (char *)(uintptr_t) "sum";
-    q.parameters = parameters;
-    q.n_parameters = 2;
-    q.inputs = &list;
-    q.n_inputs = 1;
-    q.raw_input_contents = &data;
-    q.n_raw_input_contents = 1;
-    c = (grpc_call){ .path = NULL };
-    grpc_add(&c, &q.base);
-    grpc_expect(grpc_port, SERVICE "ModelInfer", &c, 0, "");
-    reply = grpc_message(&c, 0, &inference__infer_reply__descriptor);
+    Parameter[0].key = (char *)(uintptr_t) "sequence_id";
+    Parameter[0].value = &ParameterValue[0];
+    ParameterValue[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    ParameterValue[0].int64_value = 77;
+    Parameter[1].key = (char *)(uintptr_t) "sequence_start";
+    Parameter[1].value = &ParameterValue[1];
+    ParameterValue[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
+    ParameterValue[1].bool_value = begin;
+    Tensor.name = (char *)(uintptr_t) "x";
+    Tensor.datatype = (char *)(uintptr_t) "FP32";
+    Tensor.shape = shape;
+    Tensor.n_shape = 1;
+    InferRequest.model_name = (char *)(uintptr_t) "sum";
+    InferRequest.parameters = parameters;
+    InferRequest.n_parameters = 2;
+    InferRequest.inputs = &list;
+    InferRequest.n_inputs = 1;
+    InferRequest.raw_input_contents = &data;
+    InferRequest.n_raw_input_contents = 1;
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &InferRequest.base);
+    grpc_expect(grpc_port, SERVICE "ModelInfer", &call, 0, "");
+    reply = grpc_message(&call, 0, &inference__infer_reply__descriptor);
     assert_true(reply != NULL && reply->n_outputs == 1 && reply->n_raw_output_contents == 1);
     memcpy(&x, reply->raw_output_contents[0].data, sizeof x);
     assert_true(x == wanted);

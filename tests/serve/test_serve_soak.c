@@ -32,22 +32,22 @@ struct soaker {
     "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
 
 /* On the connection that stays; on a new one where the server has ended that, because nothing was sent for a while. */
-static int ask(struct soaker *s, const char *path, const char *headers, const void *body, size_t bytes,
-               struct answer *a)
+static int ask(struct soaker *soaker, const char *path, const char *headers, const void *body, size_t bytes,
+               struct answer *answer)
 {
-    a->code = 0;
-    for (int tries = 0; tries < 2 && a->code == 0; tries++) {
-        if (s->kept < 0)
-            s->kept = client_connect(&server);
-        if (s->kept < 0)
+    answer->code = 0;
+    for (int tries = 0; tries < 2 && answer->code == 0; tries++) {
+        if (soaker->kept < 0)
+            soaker->kept = client_connect(&server);
+        if (soaker->kept < 0)
             return 0;
-        client_call(s->kept, "POST", path, headers, body, bytes, a);
-        if (a->code == 0) {
-            (void)close(s->kept);
-            s->kept = -1;
+        client_call(soaker->kept, "POST", path, headers, body, bytes, answer);
+        if (answer->code == 0) {
+            (void)close(soaker->kept);
+            soaker->kept = -1;
         }
     }
-    return a->code;
+    return answer->code;
 }
 
 /* Sends bytes on a connection of its own, and reads what comes until it ends, or not at all. Whether anything came. */
@@ -70,7 +70,7 @@ static bool throw(int port, const void *data, size_t bytes, bool read_on)
     return any;
 }
 
-static int send_binary(struct soaker *s, struct answer *a)
+static int send_binary(struct soaker *soaker, struct answer *answer)
 {
     static _Thread_local char body[256 + RAW_FLOATS * 4];
     char headers[80];
@@ -81,55 +81,55 @@ static int send_binary(struct soaker *s, struct answer *a)
                  RAW_FLOATS, RAW_FLOATS * 4);
 
     (void)snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %d\r\n", json);
-    return ask(s, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, a);
+    return ask(soaker, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, answer);
 }
 
 /* Random frames behind the preface, or none. */
-static bool send_frames(struct soaker *s)
+static bool send_frames(struct soaker *soaker)
 {
     uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     size_t used = 24;
 
-    for (int frames = rand_r(&s->seed) % 8; frames > 0; frames--) {
-        uint32_t length = (uint32_t)rand_r(&s->seed) % 40;
+    for (int frames = rand_r(&soaker->seed) % 8; frames > 0; frames--) {
+        uint32_t length = (uint32_t)rand_r(&soaker->seed) % 40;
 
         bytes[used++] = 0;
         bytes[used++] = 0;
         bytes[used++] = (uint8_t)length;
-        bytes[used++] = (uint8_t)(rand_r(&s->seed) % 11); /* kind */
-        bytes[used++] = (uint8_t)rand_r(&s->seed);        /* flags */
+        bytes[used++] = (uint8_t)(rand_r(&soaker->seed) % 11); /* kind */
+        bytes[used++] = (uint8_t)rand_r(&soaker->seed);        /* flags */
         for (uint32_t i = 0; i < 4 + length; i++)
-            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&s->seed);
+            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&soaker->seed);
     }
     return throw(grpc_port, bytes, used, true);
 }
 
-static void send_one(struct soaker *s)
+static void send_one(struct soaker *soaker)
 {
     static const int weights[KINDS] = { 70, 8, 6, 4, 1, 3, 1, 3, 3, 4, 1 };
-    static _Thread_local struct answer a;
+    static _Thread_local struct answer answer;
     char text[512];
-    int kind = 0, code = -1, at = rand_r(&s->seed) % 104;
+    int kind = 0, code = -1, at = rand_r(&soaker->seed) % 104;
     size_t bytes = (size_t)snprintf(
         text, sizeof text, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n" GOOD,
         strlen(GOOD));
-    bool any = false, waits = rand_r(&s->seed) % 50 == 0; /* until the server has had enough */
+    bool any = false, waits = rand_r(&soaker->seed) % 50 == 0; /* until the server has had enough */
 
     while (at >= weights[kind])
         at -= weights[kind++];
     switch (kind) {
     case 0:
-        code = ask(s, "/v2/models/twice/infer", "", GOOD, strlen(GOOD), &a);
-        atomic_fetch_add(&wrong, code == 200 && strstr(a.body, "[8.0,0.0,2.0]") == NULL);
+        code = ask(soaker, "/v2/models/twice/infer", "", GOOD, strlen(GOOD), &answer);
+        atomic_fetch_add(&wrong, code == 200 && strstr(answer.body, "[8.0,0.0,2.0]") == NULL);
         break;
     case 1:
-        code = send_binary(s, &a);
+        code = send_binary(soaker, &answer);
         break;
     case 2:
-        code = ask(s, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&s->seed) % strlen(GOOD), &a);
+        code = ask(soaker, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&soaker->seed) % strlen(GOOD), &answer);
         break;
     case 3:
-        code = ask(s, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &a);
+        code = ask(soaker, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &answer);
         break;
     case 4:
         any = throw(server.port, text,
@@ -139,7 +139,7 @@ static void send_one(struct soaker *s)
                     true);
         break;
     case 5:
-        any = throw(server.port, text, (size_t)rand_r(&s->seed) % bytes, waits);
+        any = throw(server.port, text, (size_t)rand_r(&soaker->seed) % bytes, waits);
         break;
     case 6:
         (void)snprintf(text, sizeof text,
@@ -149,18 +149,18 @@ static void send_one(struct soaker *s)
         break;
     case 7:
         for (size_t i = 0; i < bytes; i++)
-            text[i] = (char)rand_r(&s->seed);
+            text[i] = (char)rand_r(&soaker->seed);
         any = throw(server.port, text, bytes, waits);
         break;
     case 8:
-        any = send_frames(s);
+        any = send_frames(soaker);
         break;
     case 9:
-        text[(size_t)rand_r(&s->seed) % bytes] = (char)rand_r(&s->seed);
+        text[(size_t)rand_r(&soaker->seed) % bytes] = (char)rand_r(&soaker->seed);
         any = throw(server.port, text, bytes, waits);
         break;
     default:
-        any = throw(rand_r(&s->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
+        any = throw(rand_r(&soaker->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
         break;
     }
     atomic_fetch_add(code > 0 || any ? &answered[kind] : &ended[kind], 1);
@@ -168,12 +168,12 @@ static void send_one(struct soaker *s)
 
 static void *soak(void *user)
 {
-    struct soaker *s = user;
+    struct soaker *soaker = user;
 
     while (atomic_fetch_sub(&left, 1) > 0)
-        send_one(s);
-    if (s->kept >= 0)
-        (void)close(s->kept);
+        send_one(soaker);
+    if (soaker->kept >= 0)
+        (void)close(soaker->kept);
     return NULL;
 }
 

@@ -18,16 +18,16 @@ static void write_boom(const char *path)
 }
 
 /* So many workers, with a plugin that crashes in model `boom`. */
-static void begin(struct serving *s, const char *workers)
+static void begin(struct serving *serving, const char *workers)
 {
     const char *const flags[] = { "--workers",      workers,       "--poll-ms",    "20", "--plugin-dirs",
                                   "FOLDER/plugins", "--cache-dir", "FOLDER/cache", NULL };
 
-    serving_prepare(s);
-    serving_plugin(s, CRASHING_PLUGIN, "execute_boom");
-    serving_model(s, "boom", "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n",
+    serving_prepare(serving);
+    serving_plugin(serving, CRASHING_PLUGIN, "execute_boom");
+    serving_model(serving, "boom", "warmup: 0\noptions: [\"providers=execute_boom?,reference\", \"intra_threads=1\"]\n",
                   write_boom);
-    serving_start(s, flags);
+    serving_start(serving, flags);
 }
 
 static int start(void **state)
@@ -53,12 +53,12 @@ static void wait_for_ready(uint32_t lines)
 
     (void)snprintf(path, sizeof path, "%s/log", server.folder);
     for (uint32_t i = 0;; i++) {
-        FILE *f = fopen(path, "r");
+        FILE *file = fopen(path, "r");
         uint32_t count = 0;
 
-        assert_non_null(f);
-        text[fread(text, 1, sizeof text - 1, f)] = '\0';
-        (void)fclose(f);
+        assert_non_null(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        (void)fclose(file);
         for (const char *at = text; (at = strstr(at, "ready, models")) != NULL; at++)
             count++;
         if (count >= lines)
@@ -72,22 +72,22 @@ static void wait_for_ready(uint32_t lines)
 static void test_a_worker_that_crashes(void **state)
 {
     long before[8], after[8];
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     wait_for_ready(2);
     assert_int_equal(serving_children(&server, before, 8), 2);
     assert_int_equal(kill((pid_t)before[0], SIGKILL), 0);
     for (uint32_t i = 0; i < 20; i++) {
-        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
-        assert_true(a.code == 200 || a.code == 0); /* 0: the one that dies had taken the connection */
+        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
+        assert_true(answer.code == 200 || answer.code == 0); /* 0: the one that dies had taken the connection */
     }
     wait_for_ready(3);
     assert_int_equal(serving_children(&server, after, 8), 2);
     assert_true(after[0] != before[0] && after[1] != before[0]);
     for (uint32_t i = 0; i < 20; i++) {
-        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &a);
-        assert_int_equal(a.code, 200);
+        client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
+        assert_int_equal(answer.code, 200);
     }
 }
 
@@ -98,25 +98,25 @@ static void test_a_plugin_that_crashes(void **state)
     uint32_t good = 0, lost = 0;
     static char text[1 << 18]; /* a sanitizer says much */
     char path[256];
-    FILE *f;
+    FILE *file;
 
     (void)state;
     for (uint32_t i = 0; good < 30; i++) {
-        struct answer a;
+        struct answer answer;
 
-        client_once(&server, "POST", "/v2/models/boom/infer", "", BOOM, &a);
-        lost += a.code == 0;
-        good = a.code == 200 && strstr(a.body, "[0.0,4.0]") != NULL ? good + 1 : 0;
-        if (i == 12000 || (a.code != 0 && a.code != 200))
-            fail_msg("after %u lost requests: %d %s", lost, a.code, a.body);
+        client_once(&server, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
+        lost += answer.code == 0;
+        good = answer.code == 200 && strstr(answer.body, "[0.0,4.0]") != NULL ? good + 1 : 0;
+        if (i == 12000 || (answer.code != 0 && answer.code != 200))
+            fail_msg("after %u lost requests: %d %s", lost, answer.code, answer.body);
         if (good == 0)
             (void)nanosleep(&pause, NULL);
     }
     assert_in_range(lost, 1, 2);
-    f = fopen(serving_path(&server, "log", path, sizeof path), "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    (void)fclose(f);
+    file = fopen(serving_path(&server, "log", path, sizeof path), "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
     assert_non_null(strstr(text, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom"));
     assert_non_null(strstr(text, "it is quarantined until it changes"));
 }
@@ -137,17 +137,17 @@ static void test_the_only_worker_is_back(void **state)
     struct timespec before, after;
     char text[16384];
     double seconds;
-    struct answer a;
+    struct answer answer;
 
     (void)state;
     begin(&alone, "1");
-    client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &a);
-    assert_int_equal(a.code, 0);
+    client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
+    assert_int_equal(answer.code, 0);
     (void)clock_gettime(CLOCK_MONOTONIC, &before);
-    client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &a);
+    client_once(&alone, "POST", "/v2/models/boom/infer", "", BOOM, &answer);
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
-    if (a.code != 200 || strstr(a.body, "[0.0,4.0]") == NULL)
-        fail_msg("after the crash: %d %s", a.code, a.body);
+    if (answer.code != 200 || strstr(answer.body, "[0.0,4.0]") == NULL)
+        fail_msg("after the crash: %d %s", answer.code, answer.body);
     serving_await(&alone, "it is quarantined until it changes", text, sizeof text);
     seconds = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
     print_message("answered again after %.2f s\n", seconds);
@@ -160,13 +160,13 @@ static void wait_for_model(const char *path, int code, const char *part)
 {
     const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0;
-    struct answer a = { .code = 0 };
+    struct answer answer = { .code = 0 };
 
     for (uint32_t i = 0; good < 20; i++) {
-        client_once(&server, "POST", path, "", twice, &a);
-        good = a.code == code && strstr(a.body, part) != NULL ? good + 1 : 0;
+        client_once(&server, "POST", path, "", twice, &answer);
+        good = answer.code == code && strstr(answer.body, part) != NULL ? good + 1 : 0;
         if (i == 12000)
-            fail_msg("%s: not %d with '%s', but %d: %s", path, code, part, a.code, a.body);
+            fail_msg("%s: not %d with '%s', but %d: %s", path, code, part, answer.code, answer.body);
         if (good == 0)
             (void)nanosleep(&pause, NULL);
     }

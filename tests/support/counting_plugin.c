@@ -3,10 +3,10 @@
 
 static inlay_status run(const kit_call *call)
 {
-    float *y = call->out[0].data;
+    float *output = call->out[0].data;
 
     for (int64_t i = 0; i < call->out[0].count; i++)
-        y[i] = (float)call->host->thread_count(call->host->ctx, call->run);
+        output[i] = (float)call->host->thread_count(call->host->ctx, call->run);
     return INLAY_OK;
 }
 

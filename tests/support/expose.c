@@ -25,10 +25,10 @@ static bool expose(unsigned char *bytes, size_t size)
 
         if (sections[i].sh_type != SHT_SYMTAB)
             continue;
-        for (size_t s = 0; s < sections[i].sh_size / sizeof(*symbols); s++) {
-            if (ELF64_ST_BIND(symbols[s].st_info) == STB_GLOBAL &&
-                ELF64_ST_VISIBILITY(symbols[s].st_other) == STV_HIDDEN)
-                symbols[s].st_other &= (unsigned char)~3;
+        for (size_t symbol = 0; symbol < sections[i].sh_size / sizeof(*symbols); symbol++) {
+            if (ELF64_ST_BIND(symbols[symbol].st_info) == STB_GLOBAL &&
+                ELF64_ST_VISIBILITY(symbols[symbol].st_other) == STV_HIDDEN)
+                symbols[symbol].st_other &= (unsigned char)~3;
         }
     }
     return true;

@@ -33,20 +33,20 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__real_arena_alloc(struct arena *a, size_t bytes);
-void *__real_arena_array(struct arena *a, size_t count, size_t element_bytes);
-void *__real_arena_copy(struct arena *a, const void *data, size_t bytes);
-char *__real_arena_string(struct arena *a, const char *text);
-char *__real_arena_string_n(struct arena *a, const char *text, size_t bytes);
+void *__real_arena_alloc(struct arena *arena, size_t bytes);
+void *__real_arena_array(struct arena *arena, size_t count, size_t element_bytes);
+void *__real_arena_copy(struct arena *arena, const void *data, size_t bytes);
+char *__real_arena_string(struct arena *arena, const char *text);
+char *__real_arena_string_n(struct arena *arena, const char *text, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_arena_alloc(struct arena *a, size_t bytes);
-void *__wrap_arena_array(struct arena *a, size_t count, size_t element_bytes);
-void *__wrap_arena_copy(struct arena *a, const void *data, size_t bytes);
-char *__wrap_arena_string(struct arena *a, const char *text);
-char *__wrap_arena_string_n(struct arena *a, const char *text, size_t bytes);
+void *__wrap_arena_alloc(struct arena *arena, size_t bytes);
+void *__wrap_arena_array(struct arena *arena, size_t count, size_t element_bytes);
+void *__wrap_arena_copy(struct arena *arena, const void *data, size_t bytes);
+char *__wrap_arena_string(struct arena *arena, const char *text);
+char *__wrap_arena_string_n(struct arena *arena, const char *text, size_t bytes);
 
 void *__wrap_malloc(size_t bytes)
 {
@@ -68,27 +68,27 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
     return fails() ? NULL : __real_aligned_alloc(alignment, bytes);
 }
 
-void *__wrap_arena_alloc(struct arena *a, size_t bytes)
+void *__wrap_arena_alloc(struct arena *arena, size_t bytes)
 {
-    return fails() ? NULL : __real_arena_alloc(a, bytes);
+    return fails() ? NULL : __real_arena_alloc(arena, bytes);
 }
 
-void *__wrap_arena_array(struct arena *a, size_t count, size_t element_bytes)
+void *__wrap_arena_array(struct arena *arena, size_t count, size_t element_bytes)
 {
-    return fails() ? NULL : __real_arena_array(a, count, element_bytes);
+    return fails() ? NULL : __real_arena_array(arena, count, element_bytes);
 }
 
-void *__wrap_arena_copy(struct arena *a, const void *data, size_t bytes)
+void *__wrap_arena_copy(struct arena *arena, const void *data, size_t bytes)
 {
-    return fails() ? NULL : __real_arena_copy(a, data, bytes);
+    return fails() ? NULL : __real_arena_copy(arena, data, bytes);
 }
 
-char *__wrap_arena_string(struct arena *a, const char *text)
+char *__wrap_arena_string(struct arena *arena, const char *text)
 {
-    return fails() ? NULL : __real_arena_string(a, text);
+    return fails() ? NULL : __real_arena_string(arena, text);
 }
 
-char *__wrap_arena_string_n(struct arena *a, const char *text, size_t bytes)
+char *__wrap_arena_string_n(struct arena *arena, const char *text, size_t bytes)
 {
-    return fails() ? NULL : __real_arena_string_n(a, text, bytes);
+    return fails() ? NULL : __real_arena_string_n(arena, text, bytes);
 }

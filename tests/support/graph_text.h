@@ -5,11 +5,11 @@
 #include "told.h"
 
 /* free() it. */
-static inline char *graph_to_text(const struct graph *g)
+static inline char *graph_to_text(const struct graph *graph)
 {
-    struct told t = { 0 };
+    struct told told = { 0 };
 
-    graph_dump(g, told_keep, &t);
-    return t.data;
+    graph_dump(graph, told_keep, &told);
+    return told.data;
 }
 #endif

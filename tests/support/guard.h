@@ -31,31 +31,31 @@ static inline guard_spares *guard_kept(void)
 static inline struct guard guard_alloc(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page;
-    struct guard g = { .map_bytes = (pages + 2) * page };
+    struct guard guard = { .map_bytes = (pages + 2) * page };
     guard_spares *spares = guard_kept();
 
     if (pages <= GUARD_KEPT_PAGES && spares->counts[pages] > 0) {
-        g.map = spares->maps[pages][--spares->counts[pages]];
-        memset(g.map + page, 0, pages * page);
+        guard.map = spares->maps[pages][--spares->counts[pages]];
+        memset(guard.map + page, 0, pages * page);
     } else {
-        g.map = mmap(NULL, g.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (g.map == MAP_FAILED)
+        guard.map = mmap(NULL, guard.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (guard.map == MAP_FAILED)
             abort();
-        mprotect(g.map, page, PROT_NONE);
-        mprotect(g.map + page + pages * page, page, PROT_NONE);
+        mprotect(guard.map, page, PROT_NONE);
+        mprotect(guard.map + page + pages * page, page, PROT_NONE);
     }
-    g.data = g.map + page + pages * page - bytes;
-    return g;
+    guard.data = guard.map + page + pages * page - bytes;
+    return guard;
 }
 
-static inline void guard_free(struct guard *g)
+static inline void guard_free(struct guard *guard)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = g->map_bytes / page - 2;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = guard->map_bytes / page - 2;
     guard_spares *spares = guard_kept();
 
     if (pages <= GUARD_KEPT_PAGES && spares->counts[pages] < GUARD_KEPT)
-        spares->maps[pages][spares->counts[pages]++] = g->map;
+        spares->maps[pages][spares->counts[pages]++] = guard->map;
     else
-        munmap(g->map, g->map_bytes);
+        munmap(guard->map, guard->map_bytes);
 }
 #endif

@@ -42,13 +42,13 @@ typedef struct kernel_case {
 static inline void kernel_case_value(kernel_case *c, uint32_t at, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                      void *data, uint32_t flags)
 {
-    kit_tensor *t = &c->tensors[at];
+    kit_tensor *tensor = &c->tensors[at];
 
-    *t = (kit_tensor){ .data = data, .dims = c->sizes[at], .count = 1, .rank = rank, .dtype = dtype };
+    *tensor = (kit_tensor){ .data = data, .dims = c->sizes[at], .count = 1, .rank = rank, .dtype = dtype };
     for (uint32_t d = 0; d < rank; d++) {
         c->sizes[at][d] = dims[d];
         c->dims[at][d] = (inlay_dim){ .value = dims[d], .kind = INLAY_DIM_FIXED };
-        t->count *= dims[d];
+        tensor->count *= dims[d];
     }
     c->values[at] = (inlay_value_info){ .kind = INLAY_VALUE_TENSOR,
                                         .flags = flags,
@@ -58,7 +58,7 @@ static inline void kernel_case_value(kernel_case *c, uint32_t at, inlay_dtype dt
                                         .producer = INLAY_NONE };
     if ((flags & INLAY_VALUE_CONSTANT) != 0) {
         c->values[at].data = data;
-        c->values[at].data_bytes = kit_bytes(dtype, t->count);
+        c->values[at].data_bytes = kit_bytes(dtype, tensor->count);
     }
     c->indexes[at] = dtype == INLAY_UNDEFINED ? INLAY_NONE : at;
 }
@@ -76,9 +76,9 @@ static inline void kernel_case_output(kernel_case *c, inlay_dtype dtype, uint32_
 }
 static inline inlay_attr_info *kernel_case_attr(kernel_case *c, const char *name, uint32_t kind)
 {
-    inlay_attr_info *a = &c->attrs[c->attr_count++];
-    *a = (inlay_attr_info){ .name = { name, strlen(name) }, .kind = kind };
-    return a;
+    inlay_attr_info *attribute = &c->attrs[c->attr_count++];
+    *attribute = (inlay_attr_info){ .name = { name, strlen(name) }, .kind = kind };
+    return attribute;
 }
 static inline void kernel_case_int(kernel_case *c, const char *name, int64_t value)
 {
@@ -94,9 +94,9 @@ static inline void kernel_case_string(kernel_case *c, const char *name, const ch
 }
 static inline void kernel_case_ints(kernel_case *c, const char *name, uint32_t count, const int64_t *values)
 {
-    inlay_attr_info *a = kernel_case_attr(c, name, INLAY_ATTR_INTS);
-    a->ints = values;
-    a->count = count;
+    inlay_attr_info *attribute = kernel_case_attr(c, name, INLAY_ATTR_INTS);
+    attribute->ints = values;
+    attribute->count = count;
 }
 
 static inline const void *kernel_case_align(void *ctx, void *compile, uint32_t value, uint32_t alignment)

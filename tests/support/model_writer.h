@@ -17,139 +17,139 @@
 /* Fields of GraphProto. */
 enum { MW_NODE = 1, MW_INITIALIZER = 5, MW_INPUT = 11, MW_OUTPUT = 12, MW_VALUE_INFO = 13, MW_SPARSE = 15 };
 
-static inline void mw_opset(struct wire *w, uint32_t field, const char *domain, int64_t version)
+static inline void mw_opset(struct wire *wire, uint32_t field, const char *domain, int64_t version)
 {
-    wire_mark mark = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
 
-    wire_text(w, 1, domain);
-    wire_int(w, 2, version);
-    wire_end(w, mark);
+    wire_text(wire, 1, domain);
+    wire_int(wire, 2, version);
+    wire_end(wire, mark);
 }
 
-static inline wire_mark mw_begin(struct wire *w, int64_t ir_version, int64_t opset)
+static inline wire_mark mw_begin(struct wire *wire, int64_t ir_version, int64_t opset)
 {
     wire_mark mark;
 
-    wire_int(w, 1, ir_version);
-    mw_opset(w, 8, "", opset);
-    mark = wire_begin(w, 7);
-    wire_text(w, 2, "g");
+    wire_int(wire, 1, ir_version);
+    mw_opset(wire, 8, "", opset);
+    mark = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
     return mark;
 }
 
 /* TypeProto.Tensor's fields. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
-static inline void mw_tensor_type(struct wire *w, int dtype, const char *dims)
+static inline void mw_tensor_type(struct wire *wire, int dtype, const char *dims)
 {
     char part[64];
     wire_mark shape;
 
-    wire_int(w, 1, dtype);
+    wire_int(wire, 1, dtype);
     if (dims == NULL)
         return;
-    shape = wire_begin(w, 2);
+    shape = wire_begin(wire, 2);
     while (*dims != '\0') {
         size_t n = strcspn(dims, ",");
-        wire_mark dim = wire_begin(w, 1);
+        wire_mark dim = wire_begin(wire, 1);
 
         (void)snprintf(part, sizeof part, "%.*s", (int)n, dims);
         if (strspn(part, "-0123456789") == n && n > 0)
-            wire_int(w, 1, strtoll(part, NULL, 10));
+            wire_int(wire, 1, strtoll(part, NULL, 10));
         else if (strcmp(part, "?") != 0)
-            wire_text(w, 2, part);
-        wire_end(w, dim);
+            wire_text(wire, 2, part);
+        wire_end(wire, dim);
         dims += n + (dims[n] == ',');
     }
-    wire_end(w, shape);
+    wire_end(wire, shape);
 }
 
 /* A ValueInfoProto of tensor type; dtype 0 leaves the type out. */
-static inline void mw_value(struct wire *w, uint32_t field, const char *name, int dtype, const char *dims)
+static inline void mw_value(struct wire *wire, uint32_t field, const char *name, int dtype, const char *dims)
 {
-    wire_mark value = wire_begin(w, field), type, tensor;
+    wire_mark value = wire_begin(wire, field), type, tensor;
 
-    wire_text(w, 1, name);
+    wire_text(wire, 1, name);
     if (dtype != 0) {
-        type = wire_begin(w, 2);
-        tensor = wire_begin(w, 1);
-        mw_tensor_type(w, dtype, dims);
-        wire_end(w, tensor);
-        wire_end(w, type);
+        type = wire_begin(wire, 2);
+        tensor = wire_begin(wire, 1);
+        mw_tensor_type(wire, dtype, dims);
+        wire_end(wire, tensor);
+        wire_end(wire, type);
     }
-    wire_end(w, value);
+    wire_end(wire, value);
 }
 
-static inline void mw_list(struct wire *w, uint32_t field, const char *list)
+static inline void mw_list(struct wire *wire, uint32_t field, const char *list)
 {
     for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',')) {
         size_t n = strcspn(list, ",");
 
-        wire_bytes(w, field, list, n == 1 && *list == '_' ? 0 : n); /* "_" is an omitted one */
+        wire_bytes(wire, field, list, n == 1 && *list == '_' ? 0 : n); /* "_" is an omitted one */
     }
 }
 
 /* An open NodeProto, for attributes; inputs and outputs are "a,b,_". */
-static inline wire_mark mw_node_begin(struct wire *w, const char *op, const char *inputs, const char *outputs)
+static inline wire_mark mw_node_begin(struct wire *wire, const char *op, const char *inputs, const char *outputs)
 {
-    wire_mark node = wire_begin(w, MW_NODE);
+    wire_mark node = wire_begin(wire, MW_NODE);
 
-    mw_list(w, 1, inputs);
-    mw_list(w, 2, outputs);
-    wire_text(w, 4, op);
+    mw_list(wire, 1, inputs);
+    mw_list(wire, 2, outputs);
+    wire_text(wire, 4, op);
     return node;
 }
 
-static inline void mw_node(struct wire *w, const char *op, const char *inputs, const char *outputs)
+static inline void mw_node(struct wire *wire, const char *op, const char *inputs, const char *outputs)
 {
-    wire_end(w, mw_node_begin(w, op, inputs, outputs));
+    wire_end(wire, mw_node_begin(wire, op, inputs, outputs));
 }
 
 /* An AttributeProto with a graph, open at the GraphProto; close with mw_body_end. */
 typedef struct mw_body {
     wire_mark attr, graph;
 } mw_body;
-static inline mw_body mw_body_begin(struct wire *w, const char *attr, const char *graph_name)
+static inline mw_body mw_body_begin(struct wire *wire, const char *attr, const char *graph_name)
 {
-    mw_body b = { .attr = wire_begin(w, 5) };
+    mw_body body = { .attr = wire_begin(wire, 5) };
 
-    wire_text(w, 1, attr);
-    wire_int(w, 20, 5);
-    b.graph = wire_begin(w, 6);
-    wire_text(w, 2, graph_name);
-    return b;
+    wire_text(wire, 1, attr);
+    wire_int(wire, 20, 5);
+    body.graph = wire_begin(wire, 6);
+    wire_text(wire, 2, graph_name);
+    return body;
 }
-static inline void mw_body_end(struct wire *w, mw_body b)
+static inline void mw_body_end(struct wire *wire, mw_body body)
 {
-    wire_end(w, b.graph);
-    wire_end(w, b.attr);
+    wire_end(wire, body.graph);
+    wire_end(wire, body.attr);
 }
 
 /* Name, type and dims of a TensorProto; the elements are the caller's. */
-static inline void mw_tensor_head(struct wire *w, const char *name, int dtype, uint32_t rank, const int64_t *dims)
+static inline void mw_tensor_head(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims)
 {
     for (uint32_t i = 0; i < rank; i++)
-        wire_int(w, 1, dims[i]);
-    wire_int(w, 2, dtype);
+        wire_int(wire, 1, dims[i]);
+    wire_int(wire, 2, dtype);
     if (name != NULL)
-        wire_text(w, 8, name);
+        wire_text(wire, 8, name);
 }
 
 /* A float initializer [count] of ones. */
-static inline void mw_ones(struct wire *w, const char *name, int64_t count)
+static inline void mw_ones(struct wire *wire, const char *name, int64_t count)
 {
-    wire_mark t = wire_begin(w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
-    mw_tensor_head(w, name, 1, 1, &count);
+    mw_tensor_head(wire, name, 1, 1, &count);
     for (int64_t i = 0; i < count; i++)
-        wire_float(w, 4, 1.0f);
-    wire_end(w, t);
+        wire_float(wire, 4, 1.0f);
+    wire_end(wire, mark);
 }
 
-static inline void mw_entry(struct wire *w, uint32_t field, const char *key, const char *value)
+static inline void mw_entry(struct wire *wire, uint32_t field, const char *key, const char *value)
 {
-    wire_mark e = wire_begin(w, field);
+    wire_mark mark = wire_begin(wire, field);
 
-    wire_text(w, 1, key);
-    wire_text(w, 2, value);
-    wire_end(w, e);
+    wire_text(wire, 1, key);
+    wire_text(wire, 2, value);
+    wire_end(wire, mark);
 }
 #endif

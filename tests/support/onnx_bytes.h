@@ -27,19 +27,19 @@ static inline void onnx_put(onnx_bytes *b, const void *data, size_t bytes)
         memcpy(b->data + b->count, data, bytes);
     b->count += bytes;
 }
-static inline void onnx_varint(onnx_bytes *b, uint64_t value)
+static inline void onnx_varint(onnx_bytes *bytes, uint64_t value)
 {
     do {
         unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
 
-        onnx_put(b, &c, 1);
+        onnx_put(bytes, &c, 1);
         value >>= 7;
     } while (value > 0);
 }
-static inline void onnx_number(onnx_bytes *b, uint32_t field, int64_t value)
+static inline void onnx_number(onnx_bytes *bytes, uint32_t field, int64_t value)
 {
-    onnx_varint(b, field << 3);
-    onnx_varint(b, (uint64_t)value);
+    onnx_varint(bytes, field << 3);
+    onnx_varint(bytes, (uint64_t)value);
 }
 static inline void onnx_blob(onnx_bytes *b, uint32_t field, const void *data, size_t bytes)
 {
@@ -47,14 +47,14 @@ static inline void onnx_blob(onnx_bytes *b, uint32_t field, const void *data, si
     onnx_varint(b, bytes);
     onnx_put(b, data, bytes);
 }
-static inline void onnx_text(onnx_bytes *b, uint32_t field, const char *text)
+static inline void onnx_text(onnx_bytes *bytes, uint32_t field, const char *text)
 {
-    onnx_blob(b, field, text, strlen(text));
+    onnx_blob(bytes, field, text, strlen(text));
 }
-static inline void onnx_message(onnx_bytes *b, uint32_t field, const onnx_bytes *message)
+static inline void onnx_message(onnx_bytes *bytes, uint32_t field, const onnx_bytes *message)
 {
-    onnx_blob(b, field, message->data, message->count);
-    b->overflow |= message->overflow;
+    onnx_blob(bytes, field, message->data, message->count);
+    bytes->overflow |= message->overflow;
 }
 
 /* ------------------------------------------------------------------ ONNX */
@@ -70,7 +70,7 @@ static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list
 }
 /* A node whose one attribute, if attr is not NULL, is an integer. Names of inputs and outputs are separated by commas;
  * the node is named after its first output. */
-static inline void onnx_node_int(onnx_bytes *g, const char *op_type, const char *domain, const char *inputs,
+static inline void onnx_node_int(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
                                  const char *outputs, const char *attr, int64_t value)
 {
     onnx_bytes node = { .count = 0 }, a = { .count = 0 };
@@ -86,15 +86,15 @@ static inline void onnx_node_int(onnx_bytes *g, const char *op_type, const char 
         onnx_message(&node, 5, &a);
     }
     onnx_text(&node, 7, domain);
-    onnx_message(g, 1, &node);
+    onnx_message(bytes, 1, &node);
 }
-static inline void onnx_node(onnx_bytes *g, const char *op_type, const char *domain, const char *inputs,
+static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
                              const char *outputs)
 {
-    onnx_node_int(g, op_type, domain, inputs, outputs, NULL, 0);
+    onnx_node_int(bytes, op_type, domain, inputs, outputs, NULL, 0);
 }
 /* dims[i] < 0 is the symbol "n". */
-static inline void onnx_value(onnx_bytes *g, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
+static inline void onnx_value(onnx_bytes *bytes, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {
     onnx_bytes value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
@@ -113,15 +113,17 @@ static inline void onnx_value(onnx_bytes *g, uint32_t field, const char *name, i
     onnx_message(&type, 1, &tensor);
     onnx_text(&value, 1, name);
     onnx_message(&value, 2, &type);
-    onnx_message(g, field, &value);
+    onnx_message(bytes, field, &value);
 }
-static inline void onnx_input(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+static inline void onnx_input(onnx_bytes *bytes, const char *name, inlay_dtype dtype, uint32_t rank,
+                              const int64_t *dims)
 {
-    onnx_value(g, 11, name, dtype, rank, dims);
+    onnx_value(bytes, 11, name, dtype, rank, dims);
 }
-static inline void onnx_output(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+static inline void onnx_output(onnx_bytes *bytes, const char *name, inlay_dtype dtype, uint32_t rank,
+                               const int64_t *dims)
 {
-    onnx_value(g, 12, name, dtype, rank, dims);
+    onnx_value(bytes, 12, name, dtype, rank, dims);
 }
 /* A TensorProto. data of INLAY_STRING is an array of inlay_str. */
 static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype dtype, uint32_t rank,
@@ -145,13 +147,13 @@ static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dt
     onnx_message(g, 5, &tensor);
 }
 /* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */
-static inline int onnx_file(onnx_bytes *file, onnx_bytes *g, int64_t opset, const char *domain)
+static inline int onnx_file(onnx_bytes *file, onnx_bytes *bytes, int64_t opset, const char *domain)
 {
     onnx_bytes import = { .count = 0 };
 
-    onnx_text(g, 2, "test");
+    onnx_text(bytes, 2, "test");
     onnx_number(file, 1, 8);
-    onnx_message(file, 7, g);
+    onnx_message(file, 7, bytes);
     onnx_text(&import, 1, "");
     onnx_number(&import, 2, opset);
     onnx_message(file, 8, &import);

@@ -28,10 +28,11 @@ static uint32_t held(uint32_t message, uint32_t number)
     return MSG_NONE;
 }
 
-bool tree_is_ints(const tree_field *f)
+bool tree_is_ints(const tree_field *field)
 {
-    return (f->message == MSG_ATTRIBUTE && f->number == 8) || (f->message == MSG_TENSOR && f->number == 1) ||
-           (f->message == MSG_TENSOR && f->number == 7) || (f->message == MSG_SPARSE && f->number == 3);
+    return (field->message == MSG_ATTRIBUTE && field->number == 8) ||
+           (field->message == MSG_TENSOR && field->number == 1) ||
+           (field->message == MSG_TENSOR && field->number == 7) || (field->message == MSG_SPARSE && field->number == 3);
 }
 
 /* ------------------------------------------------------------------ memory; a test that has none left may stop */
@@ -49,40 +50,40 @@ static void add(tree_field *parent, tree_field *child)
     parent->fields[parent->field_count++] = child;
 }
 
-void tree_destroy(tree_field *t)
+void tree_destroy(tree_field *field)
 {
-    if (t == NULL)
+    if (field == NULL)
         return;
-    for (uint32_t i = 0; i < t->field_count; i++)
-        tree_destroy(t->fields[i]);
-    free(t->fields);
-    free(t->bytes);
-    free(t);
+    for (uint32_t i = 0; i < field->field_count; i++)
+        tree_destroy(field->fields[i]);
+    free(field->fields);
+    free(field->bytes);
+    free(field);
 }
 
-tree_field *tree_copy(const tree_field *t)
+tree_field *tree_copy(const tree_field *field)
 {
     tree_field *copy = must(malloc(sizeof *copy));
 
-    *copy = *t;
+    *copy = *field;
     copy->bytes = NULL;
     copy->fields = NULL;
     copy->field_count = 0;
-    tree_set_bytes(copy, t->bytes, t->byte_count);
-    for (uint32_t i = 0; i < t->field_count; i++)
-        add(copy, tree_copy(t->fields[i]));
+    tree_set_bytes(copy, field->bytes, field->byte_count);
+    for (uint32_t i = 0; i < field->field_count; i++)
+        add(copy, tree_copy(field->fields[i]));
     return copy;
 }
 
-void tree_set_bytes(tree_field *f, const void *data, size_t bytes)
+void tree_set_bytes(tree_field *field, const void *data, size_t bytes)
 {
     uint8_t *copy = must(malloc(bytes + 1));
 
     if (bytes > 0)
         memcpy(copy, data, bytes);
-    free(f->bytes);
-    f->bytes = copy;
-    f->byte_count = bytes;
+    free(field->bytes);
+    field->bytes = copy;
+    field->byte_count = bytes;
 }
 
 void tree_add_copy(tree_field *parent, const tree_field *child)
@@ -102,14 +103,14 @@ void tree_remove(tree_field *parent, tree_field *child)
     }
 }
 
-size_t tree_list(tree_field *t, tree_field **fields, tree_field **parents, size_t room)
+size_t tree_list(tree_field *field, tree_field **fields, tree_field **parents, size_t room)
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < t->field_count && count < room; i++) {
-        fields[count] = t->fields[i];
-        parents[count++] = t;
-        count += tree_list(t->fields[i], fields + count, parents + count, room - count);
+    for (uint32_t i = 0; i < field->field_count && count < room; i++) {
+        fields[count] = field->fields[i];
+        parents[count++] = field;
+        count += tree_list(field->fields[i], fields + count, parents + count, room - count);
     }
     return count;
 }
@@ -120,11 +121,11 @@ struct reader {
     const uint8_t *at, *end;
 };
 
-static bool take_varint(struct reader *r, uint64_t *out)
+static bool take_varint(struct reader *reader, uint64_t *out)
 {
     *out = 0;
-    for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
-        uint8_t b = *r->at++;
+    for (unsigned shift = 0; reader->at < reader->end && shift < 64; shift += 7) {
+        uint8_t b = *reader->at++;
 
         *out |= (uint64_t)(b & 0x7f) << shift;
         if (b < 0x80)
@@ -133,39 +134,40 @@ static bool take_varint(struct reader *r, uint64_t *out)
     return false;
 }
 
-static bool take_fixed(struct reader *r, size_t bytes, uint64_t *out)
+static bool take_fixed(struct reader *reader, size_t bytes, uint64_t *out)
 {
     *out = 0;
-    if ((size_t)(r->end - r->at) < bytes)
+    if ((size_t)(reader->end - reader->at) < bytes)
         return false;
-    memcpy(out, r->at, bytes); /* little-endian, as the wire is */
-    r->at += bytes;
+    memcpy(out, reader->at, bytes); /* little-endian, as the wire is */
+    reader->at += bytes;
     return true;
 }
 
-static bool read_message(tree_field *into, struct reader r, int depth)
+static bool read_message(tree_field *into, struct reader reader, int depth)
 {
-    while (r.at < r.end) {
-        tree_field *f = must(calloc(1, sizeof *f));
+    while (reader.at < reader.end) {
+        tree_field *field = must(calloc(1, sizeof *field));
         uint64_t tag = 0, length = 0;
-        bool ok = take_varint(&r, &tag);
+        bool ok = take_varint(&reader, &tag);
 
-        add(into, f);
-        f->message = into->holds;
-        f->number = (uint32_t)(tag >> 3);
-        f->wire = (uint32_t)(tag & 7);
-        if (ok && f->wire == 0) {
-            ok = take_varint(&r, &f->value);
-        } else if (ok && (f->wire == 1 || f->wire == 5)) {
-            ok = take_fixed(&r, f->wire == 1 ? 8 : 4, &f->value);
+        add(into, field);
+        field->message = into->holds;
+        field->number = (uint32_t)(tag >> 3);
+        field->wire = (uint32_t)(tag & 7);
+        if (ok && field->wire == 0) {
+            ok = take_varint(&reader, &field->value);
+        } else if (ok && (field->wire == 1 || field->wire == 5)) {
+            ok = take_fixed(&reader, field->wire == 1 ? 8 : 4, &field->value);
         } else if (ok) {
-            ok = f->wire == 2 && take_varint(&r, &length) && length <= (uint64_t)(r.end - r.at);
-            f->holds = held(f->message, f->number);
-            if (ok && f->holds != MSG_NONE)
-                ok = depth < MAX_DEPTH && read_message(f, (struct reader){ r.at, r.at + length }, depth + 1);
+            ok = field->wire == 2 && take_varint(&reader, &length) && length <= (uint64_t)(reader.end - reader.at);
+            field->holds = held(field->message, field->number);
+            if (ok && field->holds != MSG_NONE)
+                ok = depth < MAX_DEPTH &&
+                     read_message(field, (struct reader){ reader.at, reader.at + length }, depth + 1);
             else if (ok)
-                tree_set_bytes(f, r.at, (size_t)length);
-            r.at += ok ? length : 0;
+                tree_set_bytes(field, reader.at, (size_t)length);
+            reader.at += ok ? length : 0;
         }
         if (!ok)
             return false;
@@ -175,13 +177,13 @@ static bool read_message(tree_field *into, struct reader r, int depth)
 
 tree_field *tree_read(const uint8_t *data, size_t bytes)
 {
-    tree_field *t = must(calloc(1, sizeof *t));
+    tree_field *field = must(calloc(1, sizeof *field));
 
-    t->wire = 2;
-    t->holds = MSG_MODEL;
-    if (read_message(t, (struct reader){ data, data + bytes }, 0))
-        return t;
-    tree_destroy(t);
+    field->wire = 2;
+    field->holds = MSG_MODEL;
+    if (read_message(field, (struct reader){ data, data + bytes }, 0))
+        return field;
+    tree_destroy(field);
     return NULL;
 }
 
@@ -196,23 +198,23 @@ static size_t varint_size(uint64_t v)
     return n;
 }
 
-static size_t body_size(const tree_field *t);
+static size_t body_size(const tree_field *field);
 
-static size_t field_size(const tree_field *f)
+static size_t field_size(const tree_field *field)
 {
-    size_t body = body_size(f), tag = varint_size((uint64_t)f->number << 3);
+    size_t body = body_size(field), tag = varint_size((uint64_t)field->number << 3);
 
-    return f->wire == 2 ? tag + varint_size(body) + body : tag + body;
+    return field->wire == 2 ? tag + varint_size(body) + body : tag + body;
 }
 
-static size_t body_size(const tree_field *t)
+static size_t body_size(const tree_field *field)
 {
-    size_t n = t->byte_count;
+    size_t n = field->byte_count;
 
-    if (t->wire != 2)
-        return t->wire == 0 ? varint_size(t->value) : t->wire == 1 ? 8 : 4;
-    for (uint32_t i = 0; i < t->field_count; i++)
-        n += field_size(t->fields[i]);
+    if (field->wire != 2)
+        return field->wire == 0 ? varint_size(field->value) : field->wire == 1 ? 8 : 4;
+    for (uint32_t i = 0; i < field->field_count; i++)
+        n += field_size(field->fields[i]);
     return n;
 }
 
@@ -224,19 +226,19 @@ static uint8_t *put_varint(uint8_t *to, uint64_t v)
     return to;
 }
 
-static uint8_t *put_body(uint8_t *to, const tree_field *t)
+static uint8_t *put_body(uint8_t *to, const tree_field *field)
 {
-    if (t->wire == 0)
-        return put_varint(to, t->value);
-    if (t->wire != 2) {
-        memcpy(to, &t->value, t->wire == 1 ? 8 : 4);
-        return to + (t->wire == 1 ? 8 : 4);
+    if (field->wire == 0)
+        return put_varint(to, field->value);
+    if (field->wire != 2) {
+        memcpy(to, &field->value, field->wire == 1 ? 8 : 4);
+        return to + (field->wire == 1 ? 8 : 4);
     }
-    if (t->byte_count > 0)
-        memcpy(to, t->bytes, t->byte_count);
-    to += t->byte_count;
-    for (uint32_t i = 0; i < t->field_count; i++) {
-        const tree_field *f = t->fields[i];
+    if (field->byte_count > 0)
+        memcpy(to, field->bytes, field->byte_count);
+    to += field->byte_count;
+    for (uint32_t i = 0; i < field->field_count; i++) {
+        const tree_field *f = field->fields[i];
 
         to = put_varint(to, (uint64_t)f->number << 3 | f->wire);
         if (f->wire == 2)
@@ -246,12 +248,12 @@ static uint8_t *put_body(uint8_t *to, const tree_field *t)
     return to;
 }
 
-uint8_t *tree_write(const tree_field *t, size_t *out_bytes)
+uint8_t *tree_write(const tree_field *field, size_t *out_bytes)
 {
-    size_t bytes = body_size(t);
+    size_t bytes = body_size(field);
     uint8_t *data = must(malloc(bytes + 1));
 
-    (void)put_body(data, t);
+    (void)put_body(data, field);
     *out_bytes = bytes;
     return data;
 }

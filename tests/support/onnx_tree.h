@@ -43,18 +43,18 @@ typedef struct tree_field {
 /* The whole file as one field that holds MSG_MODEL; NULL if it is no well-formed file (or memory ran out). */
 tree_field *tree_read(const uint8_t *data, size_t bytes);
 /* A deep copy. */
-tree_field *tree_copy(const tree_field *t);
-void tree_destroy(tree_field *t); /* NULL is a no-op */
+tree_field *tree_copy(const tree_field *field);
+void tree_destroy(tree_field *field); /* NULL is a no-op */
 /* Writes the file into a new block of *out_bytes; the caller frees it. */
-uint8_t *tree_write(const tree_field *t, size_t *out_bytes);
-/* All fields below t, at most room of them, in file order, with their parents; returns how many there are. */
-size_t tree_list(tree_field *t, tree_field **fields, tree_field **parents, size_t room);
+uint8_t *tree_write(const tree_field *field, size_t *out_bytes);
+/* All fields below field, at most room of them, in file order, with their parents; returns how many there are. */
+size_t tree_list(tree_field *field, tree_field **fields, tree_field **parents, size_t room);
 /* Is it a list of numbers (ints of an attribute, dims), packed or to be packed? */
-bool tree_is_ints(const tree_field *f);
+bool tree_is_ints(const tree_field *field);
 /* Takes child out of parent and destroys it. */
 void tree_remove(tree_field *parent, tree_field *child);
 /* Adds a copy of child to parent, at the end. */
 void tree_add_copy(tree_field *parent, const tree_field *child);
 /* Replaces the bytes of a bytes field. */
-void tree_set_bytes(tree_field *f, const void *data, size_t bytes);
+void tree_set_bytes(tree_field *field, const void *data, size_t bytes);
 #endif

@@ -12,23 +12,23 @@ struct told {
 /* An inlay_write_fn; user is the told. */
 static inline void told_keep(void *user, const char *piece, size_t bytes)
 {
-    struct told *t = user;
+    struct told *told = user;
 
-    if (t->bytes + bytes + 1 > t->capacity) {
-        t->capacity = (t->bytes + bytes + 1) * 2;
-        t->data = realloc(t->data, t->capacity);
-        if (t->data == NULL)
+    if (told->bytes + bytes + 1 > told->capacity) {
+        told->capacity = (told->bytes + bytes + 1) * 2;
+        told->data = realloc(told->data, told->capacity);
+        if (told->data == NULL)
             abort();
     }
-    memcpy(t->data + t->bytes, piece, bytes);
-    t->bytes += bytes;
-    t->data[t->bytes] = '\0';
+    memcpy(told->data + told->bytes, piece, bytes);
+    told->bytes += bytes;
+    told->data[told->bytes] = '\0';
 }
 
-/* Frees the text; t is empty then and may be told again. */
-static inline void told_free(struct told *t)
+/* Frees the text; told is empty then and may be told again. */
+static inline void told_free(struct told *told)
 {
-    free(t->data);
-    *t = (struct told){ 0 };
+    free(told->data);
+    *told = (struct told){ 0 };
 }
 #endif

@@ -13,14 +13,14 @@ static inline inlay_status beside_try(const char *script, int64_t opset, const c
                                       inlay_diag *diag)
 {
     char pin[96] = "op:Relu=vulkan";
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
     if (op != NULL)
         (void)snprintf(pin, sizeof pin, "op:%s=vulkan", op);
-    script_model(&w, script, opset);
+    script_model(&wire, script, opset);
     if (!vulkan)
-        return rig_try_open(&w, (const char *const[]){ "providers", "reference", NULL }, out, diag);
-    return rig_try_open(&w,
+        return rig_try_open(&wire, (const char *const[]){ "providers", "reference", NULL }, out, diag);
+    return rig_try_open(&wire,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
                                                "auto", op != NULL ? "pin" : NULL, pin, NULL },
                         out, diag);
@@ -59,11 +59,11 @@ static inline void beside_need_device(void)
 static inline struct rig beside_open(const char *script, int64_t opset, const char *op, bool vulkan)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
-    if (beside_try(script, opset, op, vulkan, &r, &diag) != INLAY_OK)
+    if (beside_try(script, opset, op, vulkan, &rig, &diag) != INLAY_OK)
         fail_msg("%s\n%s", diag.text, script);
-    return r;
+    return rig;
 }
 
 /* NaN where the other has it; integers and booleans to the bit. */
@@ -71,21 +71,23 @@ static inline void beside_compare(const struct rig *a, const struct rig *b, cons
 {
     for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
         const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
-        const float *x = inlay_value_data(got), *y = inlay_value_data(want);
+        const float *input = inlay_value_data(got), *output = inlay_value_data(want);
         float peak = 1e-3f;
 
         if (inlay_value_bytes(got) != inlay_value_bytes(want))
             fail_msg("output %u has other sizes in\n%s", i, script);
         if (inlay_value_dtype(got) != INLAY_FLOAT) {
-            if (memcmp(x, y, inlay_value_bytes(got)) != 0)
+            if (memcmp(input, output, inlay_value_bytes(got)) != 0)
                 fail_msg("output %u has other elements in\n%s", i, script);
             continue;
         }
         for (int64_t k = 0; k < inlay_value_count(got); k++)
-            peak = fabsf(y[k]) > peak && isfinite(y[k]) ? fabsf(y[k]) : peak;
+            peak = fabsf(output[k]) > peak && isfinite(output[k]) ? fabsf(output[k]) : peak;
         for (int64_t k = 0; k < inlay_value_count(got); k++)
-            if (!(fabsf(x[k] - y[k]) <= BESIDE_MOST * peak) && x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])))
-                fail_msg("element %lld is %g, not %g, in\n%s", (long long)k, (double)x[k], (double)y[k], script);
+            if (!(fabsf(input[k] - output[k]) <= BESIDE_MOST * peak) && input[k] != output[k] &&
+                !(isnan(input[k]) && isnan(output[k])))
+                fail_msg("element %lld is %g, not %g, in\n%s", (long long)k, (double)input[k], (double)output[k],
+                         script);
     }
 }
 

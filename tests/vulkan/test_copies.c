@@ -8,13 +8,13 @@ static gpu_device *open_apart(void)
 {
     const gpu_options options = { .device = "auto", .fault = GPU_APART, .cache_dir = "" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    gpu_device *g = NULL;
+    gpu_device *device = NULL;
 
-    if (gpu_open(&options, &g, &diag) != INLAY_OK) {
+    if (gpu_open(&options, &device, &diag) != INLAY_OK) {
         print_message("skipped: %s\n", diag.text);
         skip();
     }
-    return g;
+    return device;
 }
 
 static uint8_t *bytes_of(size_t count, uint32_t seed)
@@ -32,7 +32,7 @@ enum { COUNT = 5 };
 /* Up, from the first to the last on the device, and down again; how many submissions each takes is told. */
 static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t most_down)
 {
-    gpu_device *g = open_apart();
+    gpu_device *device = open_apart();
     inlay_diag diag = INLAY_DIAG_INIT;
     gpu_buffer buffers[COUNT];
     gpu_copy up[COUNT], down[COUNT];
@@ -40,32 +40,32 @@ static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64
     uint64_t before;
 
     for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(gpu_buffer_make(g, sizes[i], &buffers[i], &diag), INLAY_OK);
+        assert_int_equal(gpu_buffer_make(device, sizes[i], &buffers[i], &diag), INLAY_OK);
         assert_null(buffers[i].mapped);
         sent[i] = bytes_of(sizes[i], i);
         got[i] = calloc(1, sizes[i]);
         up[i] = (gpu_copy){ .to = &buffers[i], .host = sent[i], .bytes = sizes[i] };
         down[i] = (gpu_copy){ .from = &buffers[i], .host = got[i], .bytes = sizes[i] };
     }
-    before = g->submitted;
-    assert_int_equal(gpu_copies(g, up, COUNT, &diag), INLAY_OK);
-    assert_in_range(g->submitted - before, 1, most_up);
-    before = g->submitted;
-    assert_int_equal(gpu_copies(g, down, COUNT, &diag), INLAY_OK);
-    assert_in_range(g->submitted - before, 1, most_down);
+    before = device->submitted;
+    assert_int_equal(gpu_copies(device, up, COUNT, &diag), INLAY_OK);
+    assert_in_range(device->submitted - before, 1, most_up);
+    before = device->submitted;
+    assert_int_equal(gpu_copies(device, down, COUNT, &diag), INLAY_OK);
+    assert_in_range(device->submitted - before, 1, most_down);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_memory_equal(got[i], sent[i], sizes[i]);
     down[0] = (gpu_copy){ .from = &buffers[0], .to = &buffers[1], .to_at = 16, .bytes = 64 };
-    assert_int_equal(gpu_copies(g, down, 1, &diag), INLAY_OK);
-    assert_int_equal(gpu_copies(g, down + 1, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copies(device, down, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copies(device, down + 1, 1, &diag), INLAY_OK);
     assert_memory_equal(got[1], sent[1], 16);
     assert_memory_equal(got[1] + 16, sent[0], 64);
     for (uint32_t i = 0; i < COUNT; i++) {
-        gpu_buffer_drop(g, &buffers[i]);
+        gpu_buffer_drop(device, &buffers[i]);
         free(sent[i]);
         free(got[i]);
     }
-    gpu_close(g);
+    gpu_close(device);
 }
 
 static void several_are_one_submission(void **state)
@@ -84,22 +84,22 @@ static void more_than_there_is_room_for(void **state)
 /* What somebody else made has the same address, and stays when it is given back. */
 static void buffers_are_borrowed(void **state)
 {
-    gpu_device *g = open_apart();
+    gpu_device *device = open_apart();
     inlay_diag diag = INLAY_DIAG_INIT;
     uint8_t *sent = bytes_of(512, 3), got[512] = { 0 };
     gpu_buffer own, other;
 
     (void)state;
-    assert_int_equal(gpu_buffer_make(g, 512, &own, &diag), INLAY_OK);
-    gpu_buffer_borrow(g, own.buffer, 512, &other);
+    assert_int_equal(gpu_buffer_make(device, 512, &own, &diag), INLAY_OK);
+    gpu_buffer_borrow(device, own.buffer, 512, &other);
     assert_true(other.address == own.address);
-    assert_int_equal(gpu_write(g, &other, 0, sent, 512, &diag), INLAY_OK);
-    gpu_buffer_drop(g, &other);
-    assert_int_equal(gpu_copies(g, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_write(device, &other, 0, sent, 512, &diag), INLAY_OK);
+    gpu_buffer_drop(device, &other);
+    assert_int_equal(gpu_copies(device, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
     assert_memory_equal(got, sent, 512);
-    gpu_buffer_drop(g, &own);
+    gpu_buffer_drop(device, &own);
     free(sent);
-    gpu_close(g);
+    gpu_close(device);
 }
 
 int main(void)

@@ -6,15 +6,15 @@
 
 static inlay_status open_with(const char *option, const char *value, inlay_diag *diag)
 {
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
     inlay_status status;
 
-    script_model(&w, "x : 4\ny = Relu(x)\n-> y", 13);
+    script_model(&wire, "x : 4\ny = Relu(x)\n-> y", 13);
     status = rig_try_open(
-        &w, (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", option, value, NULL }, &r,
-        diag);
-    rig_close(&r);
+        &wire, (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", option, value, NULL },
+        &rig, diag);
+    rig_close(&rig);
     return status;
 }
 
@@ -71,15 +71,16 @@ struct worker {
 
 static void *work(void *user)
 {
-    struct worker *w = user;
+    struct worker *worker = user;
     inlay_context *context = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    w->same = inlay_context_create(w->session, &context, &diag) == INLAY_OK;
-    for (int i = 0; w->same && i < 50; i++)
-        w->same = inlay_context_set_input(context, 0, w->input, &diag) == INLAY_OK &&
-                  inlay_context_run(context, NULL, &diag) == INLAY_OK &&
-                  memcmp(inlay_value_data(inlay_context_output(context, 0)), w->want, sizeof w->want) == 0;
+    worker->same = inlay_context_create(worker->session, &context, &diag) == INLAY_OK;
+    for (int i = 0; worker->same && i < 50; i++)
+        worker->same =
+            inlay_context_set_input(context, 0, worker->input, &diag) == INLAY_OK &&
+            inlay_context_run(context, NULL, &diag) == INLAY_OK &&
+            memcmp(inlay_value_data(inlay_context_output(context, 0)), worker->want, sizeof worker->want) == 0;
     inlay_context_destroy(context);
     return NULL;
 }
@@ -91,26 +92,27 @@ static void many_threads(void **state)
     pthread_t threads[THREADS];
     struct worker workers[THREADS];
     inlay_value *input = NULL;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    r = beside_open("x : 8,8\nm = MatMul(x, x)\na = Tanh(m)\ny = Add(a, x)\n-> y", 13, "MatMul", true);
+    rig = beside_open("x : 8,8\nm = MatMul(x, x)\na = Tanh(m)\ny = Add(a, x)\n-> y", 13, "MatMul", true);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 8 }, &input, NULL), INLAY_OK);
     for (int i = 0; i < 64; i++)
         ((float *)inlay_value_data(input))[i] = (float)(i % 7) * 0.25f - 0.7f;
-    assert_int_equal(inlay_context_set_input(r.context, 0, input, NULL), INLAY_OK);
-    rig_run(&r);
-    for (int t = 0; t < THREADS; t++) {
-        workers[t] = (struct worker){ .session = r.session, .input = input };
-        memcpy(workers[t].want, inlay_value_data(inlay_context_output(r.context, 0)), sizeof workers[t].want);
-        assert_int_equal(pthread_create(&threads[t], NULL, work, &workers[t]), 0);
+    assert_int_equal(inlay_context_set_input(rig.context, 0, input, NULL), INLAY_OK);
+    rig_run(&rig);
+    for (int thread = 0; thread < THREADS; thread++) {
+        workers[thread] = (struct worker){ .session = rig.session, .input = input };
+        memcpy(workers[thread].want, inlay_value_data(inlay_context_output(rig.context, 0)),
+               sizeof workers[thread].want);
+        assert_int_equal(pthread_create(&threads[thread], NULL, work, &workers[thread]), 0);
     }
-    for (int t = 0; t < THREADS; t++) {
-        assert_int_equal(pthread_join(threads[t], NULL), 0);
-        assert_true(workers[t].same);
+    for (int thread = 0; thread < THREADS; thread++) {
+        assert_int_equal(pthread_join(threads[thread], NULL), 0);
+        assert_true(workers[thread].same);
     }
-    rig_close(&r);
+    rig_close(&rig);
     inlay_value_unref(input);
 }
 
@@ -128,38 +130,38 @@ static void keep_text(void *user, const char *data, size_t bytes)
     text[used + n] = '\0';
 }
 
-static inlay_value *rows_on(const struct rig *r, bool device, int64_t rows)
+static inlay_value *rows_on(const struct rig *rig, bool device, int64_t rows)
 {
     const int64_t dims[] = { rows, 8 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL;
+    inlay_value *value = NULL;
 
-    assert_int_equal(device ? inlay_session_value_create_on(r->session, "vulkan", INLAY_FLOAT, 2, dims, &v, &diag)
-                            : inlay_value_create(INLAY_FLOAT, 2, dims, &v, &diag),
+    assert_int_equal(device ? inlay_session_value_create_on(rig->session, "vulkan", INLAY_FLOAT, 2, dims, &value, &diag)
+                            : inlay_value_create(INLAY_FLOAT, 2, dims, &value, &diag),
                      INLAY_OK);
-    return v;
+    return value;
 }
 
 /* Runs a step: caches[i] is replaced by one of a row more, which lies where it lay. */
-static void decode(struct rig *r, bool device, int64_t rows, inlay_value *caches[2])
+static void decode(struct rig *rig, bool device, int64_t rows, inlay_value *caches[2])
 {
-    inlay_value *x = rows_on(r, false, 1), *longer[2];
+    inlay_value *value = rows_on(rig, false, 1), *longer[2];
     inlay_diag diag = INLAY_DIAG_INIT;
 
     for (int i = 0; i < 8; i++)
-        ((float *)inlay_value_data(x))[i] = (float)((7 * rows + i) % 11) * 0.25f - 1;
-    assert_int_equal(inlay_context_set_input(r->context, 0, x, &diag), INLAY_OK);
+        ((float *)inlay_value_data(value))[i] = (float)((7 * rows + i) % 11) * 0.25f - 1;
+    assert_int_equal(inlay_context_set_input(rig->context, 0, value, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 2; i++) {
-        longer[i] = rows_on(r, device, rows + 1);
-        assert_int_equal(inlay_context_set_input(r->context, 1 + i, caches[i], &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_output(r->context, 1 + i, longer[i], &diag), INLAY_OK);
+        longer[i] = rows_on(rig, device, rows + 1);
+        assert_int_equal(inlay_context_set_input(rig->context, 1 + i, caches[i], &diag), INLAY_OK);
+        assert_int_equal(inlay_context_set_output(rig->context, 1 + i, longer[i], &diag), INLAY_OK);
     }
-    rig_run(r);
+    rig_run(rig);
     for (uint32_t i = 0; i < 2; i++) {
         inlay_value_unref(caches[i]);
         caches[i] = longer[i];
     }
-    inlay_value_unref(x);
+    inlay_value_unref(value);
 }
 
 /* What stays on the device is not moved: each step copies its row to the device and the result back, and no cache. */
@@ -182,14 +184,14 @@ static void caches_stay_on_the_device(void **state)
     }
     assert_int_equal(inlay_context_profile(a.context, 1, 0, &diag), INLAY_OK);
     for (int64_t rows = 1; rows < 8; rows++) {
-        const float *x, *y;
+        const float *input, *output;
 
         decode(&a, true, rows, caches);
         decode(&b, false, rows, plain);
-        x = inlay_value_data(inlay_context_output(a.context, 0));
-        y = inlay_value_data(inlay_context_output(b.context, 0));
+        input = inlay_value_data(inlay_context_output(a.context, 0));
+        output = inlay_value_data(inlay_context_output(b.context, 0));
         for (int i = 0; i < 8; i++)
-            assert_true(fabsf(x[i] - y[i]) < 1e-5f);
+            assert_true(fabsf(input[i] - output[i]) < 1e-5f);
         assert_string_equal(inlay_value_device(caches[0]), "vulkan");
     }
     assert_int_equal(inlay_context_profile_write(a.context, "text", 0, 0, keep_text, text, &diag), INLAY_OK);
@@ -219,34 +221,34 @@ static void handles_are_wrapped(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *home, *there, *twin = NULL;
     const float *got;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    r = beside_open("x : 1,8\ny = Neg(x)\n-> y", 13, "Neg", true);
-    home = rows_on(&r, false, 1);
-    there = rows_on(&r, true, 1);
+    rig = beside_open("x : 1,8\ny = Neg(x)\n-> y", 13, "Neg", true);
+    home = rows_on(&rig, false, 1);
+    there = rows_on(&rig, true, 1);
     assert_int_equal(inlay_value_native(there, &memory, &diag), INLAY_OK);
     assert_int_equal(memory.device_type, 7);
     assert_true(memory.handle != 0 && memory.bytes >= 32);
-    assert_int_equal(inlay_session_value_wrap(r.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
+    assert_int_equal(inlay_session_value_wrap(rig.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
                      INLAY_OK);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 8; i++)
             ((float *)inlay_value_data(home))[i] = (float)(i + 10 * round);
         assert_int_equal(inlay_value_copy(home, there, &diag), INLAY_OK);
-        assert_int_equal(inlay_context_set_input(r.context, 0, twin, &diag), INLAY_OK);
-        rig_run(&r);
-        got = inlay_value_data(inlay_context_output(r.context, 0));
+        assert_int_equal(inlay_context_set_input(rig.context, 0, twin, &diag), INLAY_OK);
+        rig_run(&rig);
+        got = inlay_value_data(inlay_context_output(rig.context, 0));
         for (int i = 0; i < 8; i++)
             assert_true(got[i] == -(float)(i + 10 * round));
     }
     memory.device_type = 2;
     inlay_value_unref(twin);
-    assert_int_equal(inlay_session_value_wrap(r.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
+    assert_int_equal(inlay_session_value_wrap(rig.session, "vulkan", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
                      INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "not a VkBuffer"));
-    rig_close(&r);
+    rig_close(&rig);
     inlay_value_unref(there);
     inlay_value_unref(home);
 }
@@ -256,13 +258,13 @@ static void memory_is_apart(void **state)
 {
     const char *script = "x : 9,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z, m";
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
     struct rig a, b;
 
     (void)state;
     beside_need_device();
-    script_model(&w, script, 13);
-    assert_int_equal(rig_try_open(&w,
+    script_model(&wire, script, 13);
+    assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.fault", "apart:0", NULL },
                                   &a, &diag),
@@ -290,25 +292,25 @@ static void many_sessions(void **state)
 static void memory_ends(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *v = NULL;
-    struct rig r;
+    inlay_value *value = NULL;
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    r = beside_open("x : N\nc = i[2] 30000,1\ny = Expand(x, c)\nz = Neg(y)\nw = ReduceMax(z) keepdims=0\n-> w", 13,
-                    "Expand", true);
+    rig = beside_open("x : N\nc = i[2] 30000,1\ny = Expand(x, c)\nz = Neg(y)\nw = ReduceMax(z) keepdims=0\n-> w", 13,
+                      "Expand", true);
     for (int64_t n = 40000; n > 0; n -= 39990) { /* 4.8 GB, then 1.2 MB */
         const bool fits = n < 1000;
 
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, 1, &n, &v, NULL), INLAY_OK);
+        assert_int_equal(inlay_value_create(INLAY_FLOAT, 1, &n, &value, NULL), INLAY_OK);
         for (int64_t i = 0; i < n; i++)
-            ((float *)inlay_value_data(v))[i] = (float)i;
-        assert_int_equal(inlay_context_set_input(r.context, 0, v, NULL), INLAY_OK);
-        inlay_value_unref(v);
-        assert_int_equal(inlay_context_run(r.context, NULL, &diag), fits ? INLAY_OK : INLAY_OUT_OF_MEMORY);
+            ((float *)inlay_value_data(value))[i] = (float)i;
+        assert_int_equal(inlay_context_set_input(rig.context, 0, value, NULL), INLAY_OK);
+        inlay_value_unref(value);
+        assert_int_equal(inlay_context_run(rig.context, NULL, &diag), fits ? INLAY_OK : INLAY_OUT_OF_MEMORY);
     }
-    assert_true(*(const float *)inlay_value_data(inlay_context_output(r.context, 0)) == 0);
-    rig_close(&r);
+    assert_true(*(const float *)inlay_value_data(inlay_context_output(rig.context, 0)) == 0);
+    rig_close(&rig);
 }
 
 /* What the weights take is told once, in place of the estimate: a limit of memory leaves the rest to the run. */
@@ -316,24 +318,24 @@ static void weights_are_told(void **state)
 {
     const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    script_model(&w, script, 13);
-    assert_int_equal(rig_try_open(&w,
+    script_model(&wire, script, 13);
+    assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                          "op:MatMul=vulkan", "memory_limit", "vulkan=256KiB", NULL },
-                                  &r, &diag),
+                                  &rig, &diag),
                      INLAY_OK);
-    script_feed_sized(&r, 20, 1, 0); /* 128 KiB are left, of which this takes some 90 */
-    rig_run(&r);
-    script_feed_sized(&r, 200, 1, 0);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
+    script_feed_sized(&rig, 20, 1, 0); /* 128 KiB are left, of which this takes some 90 */
+    rig_run(&rig);
+    script_feed_sized(&rig, 200, 1, 0);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
     if (strstr(diag.text, "memory_limit, 131072 without weights") == NULL)
         fail_msg("%s", diag.text);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 /* Pipelines are kept from one process to the next; a file that is damaged is made anew. */
@@ -348,35 +350,35 @@ static void pipelines_are_kept(void **state)
     assert_non_null(mkdtemp(dir));
     for (int round = 0; round < 3; round++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct wire w = { 0 };
-        FILE *f;
-        struct rig r;
+        struct wire wire = { 0 };
+        FILE *file;
+        struct rig rig;
 
-        script_model(&w, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y", 13);
-        assert_int_equal(rig_try_open(&w,
+        script_model(&wire, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y", 13);
+        assert_int_equal(rig_try_open(&wire,
                                       (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                              "cache_dir", dir, NULL },
-                                      &r, &diag),
+                                      &rig, &diag),
                          INLAY_OK);
-        script_feed(&r, 1);
-        rig_run(&r);
-        rig_close(&r);
+        script_feed(&rig, 1);
+        rig_run(&rig);
+        rig_close(&rig);
         if (round == 0) {
             (void)snprintf(line, sizeof line, "ls %s/devices/vulkan-*.pipelines", dir);
-            f = popen(line, "r");
-            assert_non_null(f);
-            assert_non_null(fgets(path, sizeof path, f));
-            assert_int_equal(pclose(f), 0);
+            file = popen(line, "r");
+            assert_non_null(file);
+            assert_non_null(fgets(path, sizeof path, file));
+            assert_int_equal(pclose(file), 0);
             path[strcspn(path, "\n")] = '\0';
         }
-        f = fopen(path, "r+");
-        assert_non_null(f);
-        assert_int_equal(fseek(f, 0, SEEK_END), 0);
-        sizes[round] = ftell(f);
+        file = fopen(path, "r+");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, 0, SEEK_END), 0);
+        sizes[round] = ftell(file);
         assert_true(sizes[round] > 8); /* more than its sum */
         if (round == 1)                /* the next process finds half of it */
-            assert_int_equal(ftruncate(fileno(f), sizes[round] - 3), 0);
-        assert_int_equal(fclose(f), 0);
+            assert_int_equal(ftruncate(fileno(file), sizes[round] - 3), 0);
+        assert_int_equal(fclose(file), 0);
     }
     assert_int_equal(sizes[0], sizes[1]);
     assert_int_equal(sizes[0], sizes[2]);
@@ -389,22 +391,22 @@ static void pipelines_are_kept(void **state)
 static void work_hangs(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    script_model(&w, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y", 13);
-    assert_int_equal(rig_try_open(&w,
+    script_model(&wire, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y", 13);
+    assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.timeout_ms", "1", NULL },
-                                  &r, &diag),
+                                  &rig, &diag),
                      INLAY_OK);
-    script_feed(&r, 1);
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+    script_feed(&rig, 1);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
     assert_non_null(strstr(diag.text, "did not end its work in 1 ms"));
-    assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
-    rig_close(&r);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
+    rig_close(&rig);
     beside_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
 }
 #endif
@@ -425,10 +427,10 @@ static int nodes_on_vulkan(const inlay_session *session)
 
 static inlay_status open_two(const char *const *options, struct rig *out, inlay_diag *diag)
 {
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
-    script_model(&w, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y", 13);
-    return rig_try_open(&w, options, out, diag);
+    script_model(&wire, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y", 13);
+    return rig_try_open(&wire, options, out, diag);
 }
 
 /* A CPU's driver runs what it is named for, whatever the policy. */
@@ -455,14 +457,14 @@ static void a_driver_of_the_cpu_is_named(void **state)
         skip(); /* there is a better device */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r;
+        struct rig rig;
 
-        if (open_two(rows[i].options, &r, &diag) != INLAY_OK)
+        if (open_two(rows[i].options, &rig, &diag) != INLAY_OK)
             fail_msg("row %zu: %s", i, diag.text);
         /* A setting lets it take part; what comes before it in the list may take all. */
-        if (rows[i].nodes == 1 ? nodes_on_vulkan(r.session) < 1 : nodes_on_vulkan(r.session) != rows[i].nodes)
-            fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(r.session));
-        rig_close(&r);
+        if (rows[i].nodes == 1 ? nodes_on_vulkan(rig.session) < 1 : nodes_on_vulkan(rig.session) != rows[i].nodes)
+            fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(rig.session));
+        rig_close(&rig);
     }
 }
 
@@ -475,32 +477,32 @@ static void a_failing_device_is_refused(void **state)
     beside_need_device();
     for (int n = 0; n < 100; n += 7) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r;
+        struct rig rig;
 
         (void)snprintf(fault, sizeof fault, "wrong:%d", n);
         assert_int_equal(open_two((const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.fault", fault, "vulkan.device", "0", NULL },
-                                  &r, &diag),
+                                  &rig, &diag),
                          INLAY_UNSUPPORTED);
-        rig_close(&r);
+        rig_close(&rig);
         if (strstr(diag.text, " is not used: it fails the check of ") == NULL ||
             strstr(diag.text, "update its driver, or choose another by option device") == NULL)
             fail_msg("%s", diag.text);
     }
     {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct rig r;
+        struct rig rig;
 
         if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
                                             "wrong:0", NULL },
-                     &r, &diag) == INLAY_OK) { /* opened late */
-            assert_int_equal(nodes_on_vulkan(r.session), 0);
-            script_feed(&r, 1);
-            rig_run(&r);
+                     &rig, &diag) == INLAY_OK) { /* opened late */
+            assert_int_equal(nodes_on_vulkan(rig.session), 0);
+            script_feed(&rig, 1);
+            rig_run(&rig);
         } else {
             assert_non_null(strstr(diag.text, "it fails the check of negative indexes of 32 bits"));
         }
-        rig_close(&r);
+        rig_close(&rig);
     }
 }
 

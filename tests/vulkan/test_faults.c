@@ -20,12 +20,12 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
                                 inlay_diag *diag)
 {
     char fault[32] = "";
-    struct wire w = { 0 };
+    struct wire wire = { 0 };
 
     if (kind != NULL)
         (void)snprintf(fault, sizeof fault, "%s:%d", kind, at);
-    script_model(&w, script, 13);
-    return rig_try_open(&w,
+    script_model(&wire, script, 13);
+    return rig_try_open(&wire,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                "op:Tanh=reference", "vulkan.fault", fault, "vulkan.timeout_ms", timeout,
                                                "device_failure", failure, NULL },
@@ -36,44 +36,44 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
 static void still_works(const struct rig *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
-    assert_int_equal(open_faulty(NULL, 0, "0", "fail", &r, &diag), INLAY_OK);
-    script_feed(&r, 1);
-    rig_run(&r);
-    beside_compare(&r, want, script);
-    rig_close(&r);
+    assert_int_equal(open_faulty(NULL, 0, "0", "fail", &rig, &diag), INLAY_OK);
+    script_feed(&rig, 1);
+    rig_run(&rig);
+    beside_compare(&rig, want, script);
+    rig_close(&rig);
 }
 
 /* How many faults of a kind strike before there are no more dispatches, or buffers, to strike at. */
 static int plant(const char *kind, inlay_status expected, const char *timeout)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig want = beside_open(script, 13, NULL, false), r;
+    struct rig want = beside_open(script, 13, NULL, false), rig;
     inlay_status status = expected;
     int at = 1;
 
     script_feed(&want, 1);
     rig_run(&want);
     for (; at < MOST && status == expected; at++) {
-        status = open_faulty(kind, at, timeout, "fail", &r, &diag);
+        status = open_faulty(kind, at, timeout, "fail", &rig, &diag);
         if (status == INLAY_OK) {
-            script_feed(&r, 1);
-            status = inlay_context_run(r.context, NULL, &diag);
+            script_feed(&rig, 1);
+            status = inlay_context_run(rig.context, NULL, &diag);
             if (status == INLAY_OK)
-                beside_compare(&r, &want, script);
+                beside_compare(&rig, &want, script);
             else
                 assert_non_null(strstr(diag.text, "provider vulkan"));
             if (status == INLAY_OUT_OF_MEMORY) { /* the next run finds room */
-                rig_run(&r);
-                beside_compare(&r, &want, script);
+                rig_run(&rig);
+                beside_compare(&rig, &want, script);
             } else if (status == INLAY_DEVICE_LOST) { /* for good */
-                assert_int_equal(inlay_context_run(r.context, NULL, &diag), INLAY_DEVICE_LOST);
+                assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             }
         }
         if (status != INLAY_OK && status != expected)
             fail_msg("%s:%d: %d: %s", kind, at, (int)status, diag.text);
-        rig_close(&r);
+        rig_close(&rig);
         if (at == 1 || status == INLAY_OK)
             still_works(&want);
     }
@@ -101,7 +101,7 @@ static void others_take_over(void **state)
 {
     static const char *const kinds[] = { "lost", "memory" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig want = beside_open(script, 13, NULL, false), r;
+    struct rig want = beside_open(script, 13, NULL, false), rig;
 
     (void)state;
     beside_need_device();
@@ -109,15 +109,15 @@ static void others_take_over(void **state)
     rig_run(&want);
     for (size_t k = 0; k < 2; k++)
         for (int at = 1; at <= LEAST; at += 3) {
-            if (open_faulty(kinds[k], at, "0", "other", &r, &diag) != INLAY_OK) /* no room for constants */
+            if (open_faulty(kinds[k], at, "0", "other", &rig, &diag) != INLAY_OK) /* no room for constants */
                 assert_int_equal(diag.code, INLAY_OUT_OF_MEMORY);
             else
                 for (int again = 0; again < 2; again++) {
-                    script_feed(&r, 1);
-                    rig_run(&r);
-                    beside_compare(&r, &want, script);
+                    script_feed(&rig, 1);
+                    rig_run(&rig);
+                    beside_compare(&rig, &want, script);
                 }
-            rig_close(&r);
+            rig_close(&rig);
         }
     rig_close(&want);
 }
@@ -136,23 +136,23 @@ static void tuning_ends(void **state)
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
     char dir[] = "/tmp/inlay-tune-XXXXXX", line[64];
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire w = { 0 };
-    struct rig r;
+    struct wire wire = { 0 };
+    struct rig rig;
 
     (void)state;
     beside_need_device();
     assert_non_null(mkdtemp(dir)); /* nothing is known of the device */
-    script_model(&w, script, 13);
+    script_model(&wire, script, 13);
     assert_int_equal(
-        rig_try_open(&w,
+        rig_try_open(&wire,
                      (const char *const[]){ "providers", "vulkan", "vulkan.device", "auto", "vulkan.fault", "hang:2",
                                             "vulkan.timeout_ms", "1500", "cache_dir", dir, NULL },
-                     &r, &diag),
+                     &rig, &diag),
         INLAY_OK);
-    assert_int_equal(inlay_tune(r.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
+    assert_int_equal(inlay_tune(rig.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
     if (strstr(diag.text, "did not end its work in 1500 ms (option timeout_ms)") == NULL)
         fail_msg("%s", diag.text);
-    rig_close(&r);
+    rig_close(&rig);
     (void)snprintf(line, sizeof line, "rm -r %s", dir);
     assert_int_equal(system(line), 0);
 }
@@ -161,13 +161,13 @@ static void tuning_ends(void **state)
 static void faults_are_named(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r;
+    struct rig rig;
 
     (void)state;
     beside_need_device();
-    assert_int_not_equal(open_faulty("fire", 1, "0", "fail", &r, &diag), INLAY_OK);
+    assert_int_not_equal(open_faulty("fire", 1, "0", "fail", &rig, &diag), INLAY_OK);
     assert_non_null(strstr(diag.text, "it takes lost:N, memory:N or hang:N"));
-    rig_close(&r);
+    rig_close(&rig);
 }
 
 int main(void)

@@ -79,14 +79,14 @@ static void integers(void **state)
     char script[200];
 
     (void)state;
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++)
         for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++) {
-            if (t < 3 && o < 3) /* ONNX had these for wide integers only, until lately */
+            if (type < 3 && o < 3) /* ONNX had these for wide integers only, until lately */
                 continue;
             (void)snprintf(script, sizeof script,
                            "x : 60\na = Abs(x)\nk = [] 9\nm = Mul(%s, k)\ni = Cast(m) to=%s\n"
                            "c = [60]\nd = Mul(c, k)\nj = Cast(d) to=%s\ny = %s(i, j)\n-> y",
-                           t == 0 ? "a" : "x", types[t], types[t], ops[o]);
+                           type == 0 ? "a" : "x", types[type], types[type], ops[o]);
             beside_expect(script, 17, ops[o], 0);
         }
     beside_expect(
