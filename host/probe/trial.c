@@ -53,10 +53,10 @@ static const struct row rows[] = {
 };
 
 struct trial {
-    const plugin_module *m;
+    const plugin_module *module;
     program_env env;
     part_provider provider;
-    struct arena a;
+    struct arena arena;
 };
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
@@ -132,7 +132,7 @@ static void assess_only(struct trial *trial, const struct graph *graph)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_graph snapshot;
 
-    if (graph_snapshot(graph, &trial->a, &snapshot, &diag) == INLAY_OK)
+    if (graph_snapshot(graph, &trial->arena, &snapshot, &diag) == INLAY_OK)
         (void)trial->provider.table->assess(trial->provider.state, &snapshot, &candidate, &sink, &diag);
 }
 
@@ -141,8 +141,8 @@ static void run_model(struct trial *trial, graph_model *model, graph_node *node)
 {
     const graph_operators operators = { .find = find_operator,
                                         .missing = no_operator,
-                                        .ctx = (void *)(uintptr_t)trial->m };
-    inlay_tensor_view *results = arena_array(&trial->a, (size_t)node->info.output_count + 1, sizeof *results);
+                                        .ctx = (void *)(uintptr_t)trial->module };
+    inlay_tensor_view *results = arena_array(&trial->arena, (size_t)node->info.output_count + 1, sizeof *results);
     program_folder folder = { .env = &trial->env };
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -152,10 +152,10 @@ static void run_model(struct trial *trial, graph_model *model, graph_node *node)
             (trial->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
             assess_only(trial, model->main);
         else
-            (void)!program_fold_node(&folder, model->main, node, RESULT_BYTES, results, &trial->a, &diag);
+            (void)!program_fold_node(&folder, model->main, node, RESULT_BYTES, results, &trial->arena, &diag);
     }
     program_folder_deinit(&folder);
-    arena_reset(&trial->a);
+    arena_reset(&trial->arena);
 }
 
 static void run_row(struct trial *trial, const struct row *row)
@@ -217,7 +217,7 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
                                      .option_stride = sizeof *values,
                                      .first_domain = 1,
                                      .max_threads = 1 };
-    struct trial trial = { .m = module };
+    struct trial trial = { .module = module };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     void *state = NULL;
@@ -248,7 +248,7 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);
-        arena_deinit(&trial.a);
+        arena_deinit(&trial.arena);
         float_changes = wrapped.float_changes;
     }
     free(values);

@@ -9,7 +9,7 @@
 enum { CHAT_TOKENS = 1024 };
 
 struct completion {
-    struct exchange *x;
+    struct exchange *exchange;
     uint64_t id;
     completion_request asked;
     bool streams;
@@ -57,7 +57,7 @@ static void write_head(const struct completion *completion, struct strbuf *to)
     strbuf_format(to,
                   "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
                   completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
-                  (long long)time(NULL), completion->x->job.model->name);
+                  (long long)time(NULL), completion->exchange->job.model->name);
 }
 
 static void write_choice(struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
@@ -83,8 +83,8 @@ static void wake(struct completion *completion)
     if (!completion->waiting)
         return;
     completion->waiting = false;
-    MHD_resume_connection(completion->x->connection);
-    (void)atomic_fetch_sub(&completion->x->server->suspended, 1);
+    MHD_resume_connection(completion->exchange->connection);
+    (void)atomic_fetch_sub(&completion->exchange->server->suspended, 1);
 }
 
 /* Gives out the first bytes of the text; reason NULL: it goes on. */
@@ -146,7 +146,7 @@ static bool find_stop(struct completion *completion)
 /* Ends the answer: with a failure, or with completion->reason. Frees the exchange where its connection is gone. */
 static void finish(struct completion *completion, const inlay_diag *failure)
 {
-    struct exchange *exchange = completion->x;
+    struct exchange *exchange = completion->exchange;
     bool left;
 
     watch_remove(exchange->server->watch, exchange);
@@ -207,11 +207,11 @@ static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
     done = completion->done || completion->out.failed;
     if (bytes == 0 && !done) {
         completion->waiting = true;
-        (void)atomic_fetch_add(&completion->x->server->suspended, 1);
-        watch_busy(completion->x->peer, true);
-        MHD_suspend_connection(completion->x->connection);
+        (void)atomic_fetch_add(&completion->exchange->server->suspended, 1);
+        watch_busy(completion->exchange->peer, true);
+        MHD_suspend_connection(completion->exchange->connection);
     } else {
-        watch_busy(completion->x->peer, false); /* the client's turn to take it */
+        watch_busy(completion->exchange->peer, false); /* the client's turn to take it */
     }
     (void)pthread_mutex_unlock(&completion->lock);
     return bytes > 0 ? (ssize_t)bytes : done ? MHD_CONTENT_READER_END_OF_STREAM : 0;
@@ -290,7 +290,7 @@ static void stay(void *user)
 /* Queues the run that reads the tokens so far; false: it could not be. */
 static bool submit(struct completion *completion, inlay_diag *diag)
 {
-    struct exchange *exchange = completion->x;
+    struct exchange *exchange = completion->exchange;
     const text_model *model = exchange->job.model->text;
     infer_request *request = &exchange->request;
     size_t count = completion->count - completion->read;
@@ -323,7 +323,7 @@ static bool submit(struct completion *completion, inlay_diag *diag)
 /* The next token from the logits behind the last one. false: the text is at its end, or diag says why there is none. */
 static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
 {
-    const text_model *model = completion->x->job.model->text;
+    const text_model *model = completion->exchange->job.model->text;
     size_t vocabulary = output->rank == 3 ? (size_t)output->dims[2] : 0, bytes = 0;
     bool special = false, stopped;
     const char *text;
@@ -453,7 +453,7 @@ void answer_completions(struct exchange *exchange)
         return;
     }
     *completion =
-        (struct completion){ .x = exchange,
+        (struct completion){ .exchange = exchange,
                              .asked = { .chat = exchange->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
     completion->asked.max_tokens = completion->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
     completion->asked.sampler.temperature = 1;

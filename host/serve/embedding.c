@@ -8,7 +8,7 @@
 enum { MAX_TEXTS = 256 };
 
 struct embedding {
-    struct exchange *x;
+    struct exchange *exchange;
     char model[FOLDER_MAX_NAME + 2];
     char *texts[MAX_TEXTS]; /* in the body */
     uint32_t count, done;
@@ -90,7 +90,7 @@ static void add_input(struct embedding *embedding, const char *name, uint32_t in
 {
     if (input == INLAY_NONE)
         return;
-    embedding->inputs[embedding->x->request.input_count++] =
+    embedding->inputs[embedding->exchange->request.input_count++] =
         (infer_tensor){ .name = name,
                         .dtype = INLAY_INT64,
                         .rank = 2,
@@ -103,7 +103,7 @@ static void add_input(struct embedding *embedding, const char *name, uint32_t in
 /* The tokens of the next text, and what goes with them: a mask of ones, positions, types of zero. */
 static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
 {
-    const text_model *model = embedding->x->job.model->text;
+    const text_model *model = embedding->exchange->job.model->text;
 
     free(embedding->tokens);
     free(embedding->ones);
@@ -123,7 +123,7 @@ static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
         embedding->positions[i] = (int64_t)i;
     }
     embedding->all_tokens += embedding->token_count;
-    embedding->x->request.input_count = 0;
+    embedding->exchange->request.input_count = 0;
     add_input(embedding, "input_ids", model->ids, embedding->tokens);
     add_input(embedding, "attention_mask", model->mask, embedding->ones);
     add_input(embedding, "token_type_ids", model->types, embedding->zeros);
@@ -133,7 +133,7 @@ static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
 
 static bool submit(struct embedding *embedding, inlay_diag *diag)
 {
-    struct exchange *exchange = embedding->x;
+    struct exchange *exchange = embedding->exchange;
 
     exchange->job.bytes = 0;
     if (!make_inputs(embedding, diag) || model_check(&exchange->job, diag) != INLAY_OK)
@@ -148,7 +148,7 @@ static bool submit(struct embedding *embedding, inlay_diag *diag)
 /* The mean over the tokens, of length 1. */
 static bool write_vector(struct embedding *embedding, const infer_output *output, inlay_diag *diag)
 {
-    struct strbuf *to = &embedding->x->reply;
+    struct strbuf *to = &embedding->exchange->reply;
     const float *data = output->data;
     size_t size = output->rank >= 2 ? (size_t)output->dims[output->rank - 1] : 0,
            rows = size > 0 ? (size_t)output->count / size : 0;
@@ -215,7 +215,7 @@ void answer_embeddings(struct exchange *exchange)
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
         return;
     }
-    embedding->x = exchange;
+    embedding->exchange = exchange;
     exchange->embedding = embedding;
     if (!read_request(exchange, embedding))
         return;

@@ -148,7 +148,7 @@ static void write_statistics(struct call *call, const char *name, const char *ve
 }
 
 typedef struct statistics_list {
-    struct call *x;
+    struct call *call;
     const char *name; /* "" = all */
     uint64_t version; /* 0 = all */
     uint32_t count;
@@ -161,13 +161,13 @@ static void add_statistics(void *user, const repository_entry *entry)
     if (!repository_matches(entry, list->name[0] != '\0' ? list->name : NULL, strlen(list->name), list->version))
         return;
     list->count++;
-    write_statistics(list->x, entry->name, entry->loaded->version, &entry->loaded->stats);
+    write_statistics(list->call, entry->name, entry->loaded->version, &entry->loaded->stats);
 }
 
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
-    statistics_list list = { .x = call };
+    statistics_list list = { .call = call };
 
     if (name == NULL)
         return;

@@ -15,7 +15,7 @@ struct draft {
 };
 
 struct parse {
-    json_reader r;
+    json_reader reader;
     infer_request *request;
     struct draft *drafts; /* [input_count] */
     inlay_diag *diag;
@@ -28,7 +28,7 @@ static bool read_name(struct parse *parse, const char **out)
 {
     char *name = NULL;
 
-    if (!reader_c_string(&parse->r, &name))
+    if (!reader_c_string(&parse->reader, &name))
         return false;
     *out = name;
     return true;
@@ -38,34 +38,34 @@ static bool read_uint(struct parse *parse, uint64_t *out)
 {
     json_text number;
 
-    return reader_number(&parse->r, &number) &&
-           (text_to_uint64(number, out) || reader_fail(&parse->r, "expected a whole number"));
+    return reader_number(&parse->reader, &number) &&
+           (text_to_uint64(number, out) || reader_fail(&parse->reader, "expected a whole number"));
 }
 
 static bool read_shape(struct parse *parse, infer_tensor *tensor)
 {
     json_text number;
 
-    if (!reader_open(&parse->r, '['))
+    if (!reader_open(&parse->reader, '['))
         return false;
     tensor->rank = 0;
-    while (reader_element(&parse->r)) {
+    while (reader_element(&parse->reader)) {
         if (tensor->rank == INLAY_MAX_RANK)
-            return reader_fail(&parse->r, "a shape of more than 16 dimensions");
-        if (!reader_number(&parse->r, &number))
+            return reader_fail(&parse->reader, "a shape of more than 16 dimensions");
+        if (!reader_number(&parse->reader, &number))
             return false;
         if (!text_to_int64(number, &tensor->dims[tensor->rank]) || tensor->dims[tensor->rank] < 0)
-            return reader_fail(&parse->r, "a size in a shape that is no whole number");
+            return reader_fail(&parse->reader, "a size in a shape that is no whole number");
         tensor->rank++;
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_dtype(struct parse *parse, infer_tensor *tensor)
 {
     json_text name;
 
-    if (!reader_string(&parse->r, &name))
+    if (!reader_string(&parse->reader, &name))
         return false;
     tensor->dtype = datatype_find(name.data, name.bytes);
     return tensor->dtype != INLAY_UNDEFINED ||
@@ -85,29 +85,29 @@ static bool read_input_parameters(struct parse *parse, struct draft *draft)
     json_text key, ignored;
     uint64_t bytes;
 
-    if (!reader_open(&parse->r, '{'))
+    if (!reader_open(&parse->reader, '{'))
         return false;
-    while (reader_member(&parse->r, &key)) {
+    while (reader_member(&parse->reader, &key)) {
         if (refused_parameter(key))
             return REFUSE(parse, "shared memory is not supported; send tensors in the request");
         if (text_is(key, "binary_data_size")) {
             if (!read_uint(parse, &bytes) || bytes > INT64_MAX)
-                return reader_fail(&parse->r, "binary_data_size is no number of bytes");
+                return reader_fail(&parse->reader, "binary_data_size is no number of bytes");
             draft->binary_bytes = (int64_t)bytes;
-        } else if (!reader_skip(&parse->r, &ignored)) {
+        } else if (!reader_skip(&parse->reader, &ignored)) {
             return false;
         }
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_input(struct parse *parse, infer_tensor *tensor, struct draft *draft)
 {
     json_text key, ignored;
 
-    if (!reader_open(&parse->r, '{'))
+    if (!reader_open(&parse->reader, '{'))
         return false;
-    while (reader_member(&parse->r, &key)) {
+    while (reader_member(&parse->reader, &key)) {
         bool good;
 
         if (text_is(key, "name"))
@@ -117,15 +117,15 @@ static bool read_input(struct parse *parse, infer_tensor *tensor, struct draft *
         else if (text_is(key, "datatype"))
             good = draft->has_dtype = read_dtype(parse, tensor);
         else if (text_is(key, "data"))
-            good = reader_skip(&parse->r, &draft->data);
+            good = reader_skip(&parse->reader, &draft->data);
         else if (text_is(key, "parameters"))
             good = read_input_parameters(parse, draft);
         else
-            good = reader_skip(&parse->r, &ignored);
+            good = reader_skip(&parse->reader, &ignored);
         if (!good)
             return false;
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_inputs(struct parse *parse)
@@ -133,10 +133,10 @@ static bool read_inputs(struct parse *parse)
     infer_request *request = parse->request;
 
     if (request->inputs != NULL)
-        return reader_fail(&parse->r, "\"inputs\" twice");
-    if (!reader_open(&parse->r, '['))
+        return reader_fail(&parse->reader, "\"inputs\" twice");
+    if (!reader_open(&parse->reader, '['))
         return false;
-    while (reader_element(&parse->r)) {
+    while (reader_element(&parse->reader)) {
         if (request->input_count == INFER_MAX_TENSORS)
             return REFUSE(parse, "more than %d inputs", INFER_MAX_TENSORS);
         if (!LIST_GROW(request->inputs, request->input_count) || !LIST_GROW(parse->drafts, request->input_count)) {
@@ -149,7 +149,7 @@ static bool read_inputs(struct parse *parse)
         if (!read_input(parse, &request->inputs[request->input_count - 1], &parse->drafts[request->input_count - 1]))
             return false;
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_output_parameters(struct parse *parse, infer_wanted *wanted)
@@ -157,22 +157,22 @@ static bool read_output_parameters(struct parse *parse, infer_wanted *wanted)
     json_text key, ignored;
     bool value;
 
-    if (!reader_open(&parse->r, '{'))
+    if (!reader_open(&parse->reader, '{'))
         return false;
-    while (reader_member(&parse->r, &key)) {
+    while (reader_member(&parse->reader, &key)) {
         if (refused_parameter(key))
             return REFUSE(parse, "shared memory is not supported; outputs come in the answer");
         if (text_is(key, "classification"))
             return REFUSE(parse, "output parameter \"classification\" is not supported; ask for the tensor");
         if (text_is(key, "binary_data")) {
-            if (!reader_bool(&parse->r, &value))
+            if (!reader_bool(&parse->reader, &value))
                 return false;
             wanted->binary = value;
-        } else if (!reader_skip(&parse->r, &ignored)) {
+        } else if (!reader_skip(&parse->reader, &ignored)) {
             return false;
         }
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_outputs(struct parse *parse)
@@ -181,10 +181,10 @@ static bool read_outputs(struct parse *parse)
     json_text key, ignored;
 
     if (request->outputs != NULL)
-        return reader_fail(&parse->r, "\"outputs\" twice");
-    if (!reader_open(&parse->r, '['))
+        return reader_fail(&parse->reader, "\"outputs\" twice");
+    if (!reader_open(&parse->reader, '['))
         return false;
-    while (reader_element(&parse->r)) {
+    while (reader_element(&parse->reader)) {
         infer_wanted *wanted;
 
         if (request->output_count == INFER_MAX_TENSORS)
@@ -195,27 +195,27 @@ static bool read_outputs(struct parse *parse)
         }
         wanted = &request->outputs[request->output_count++];
         *wanted = (infer_wanted){ .binary = -1 };
-        if (!reader_open(&parse->r, '{'))
+        if (!reader_open(&parse->reader, '{'))
             return false;
-        while (reader_member(&parse->r, &key)) {
+        while (reader_member(&parse->reader, &key)) {
             if (!(text_is(key, "name")         ? read_name(parse, &wanted->name)
                   : text_is(key, "parameters") ? read_output_parameters(parse, wanted)
-                                               : reader_skip(&parse->r, &ignored)))
+                                               : reader_skip(&parse->reader, &ignored)))
                 return false;
         }
-        if (parse->r.error == NULL && wanted->name == NULL)
+        if (parse->reader.error == NULL && wanted->name == NULL)
             return REFUSE(parse, "outputs[%u] has no name", request->output_count - 1);
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 /* A number or a text; 0 and "" are none. */
 static bool read_sequence(struct parse *parse)
 {
     json_text id;
-    bool text = reader_peek(&parse->r) == '"';
+    bool text = reader_peek(&parse->reader) == '"';
 
-    if (!(text ? reader_string(&parse->r, &id) : reader_number(&parse->r, &id)))
+    if (!(text ? reader_string(&parse->reader, &id) : reader_number(&parse->reader, &id)))
         return false;
     if (!infer_set_sequence(parse->request, id.data, id.bytes))
         return REFUSE(parse, "sequence_id is a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
@@ -226,46 +226,46 @@ static bool read_parameters(struct parse *parse)
 {
     json_text key, ignored;
 
-    if (!reader_open(&parse->r, '{'))
+    if (!reader_open(&parse->reader, '{'))
         return false;
-    while (reader_member(&parse->r, &key)) {
+    while (reader_member(&parse->reader, &key)) {
         bool good;
 
         if (text_is(key, "sequence_id"))
             good = read_sequence(parse);
         else if (text_is(key, "sequence_start"))
-            good = reader_bool(&parse->r, &parse->request->sequence_start);
+            good = reader_bool(&parse->reader, &parse->request->sequence_start);
         else if (text_is(key, "sequence_end"))
-            good = reader_bool(&parse->r, &parse->request->sequence_end);
+            good = reader_bool(&parse->reader, &parse->request->sequence_end);
         else if (text_is(key, "binary_data_output"))
-            good = reader_bool(&parse->r, &parse->request->binary_output);
+            good = reader_bool(&parse->reader, &parse->request->binary_output);
         else if (text_is(key, "timeout"))
             good = read_uint(parse, &parse->request->timeout_us);
         else if (text_is(key, "priority"))
             good = read_uint(parse, &parse->request->priority);
         else
-            good = reader_skip(&parse->r, &ignored);
+            good = reader_skip(&parse->reader, &ignored);
         if (!good)
             return false;
     }
-    return parse->r.error == NULL;
+    return parse->reader.error == NULL;
 }
 
 static bool read_request(struct parse *parse)
 {
     json_text key, ignored;
 
-    if (!reader_open(&parse->r, '{'))
+    if (!reader_open(&parse->reader, '{'))
         return false;
-    while (reader_member(&parse->r, &key)) {
+    while (reader_member(&parse->reader, &key)) {
         if (!(text_is(key, "inputs")       ? read_inputs(parse)
               : text_is(key, "outputs")    ? read_outputs(parse)
               : text_is(key, "parameters") ? read_parameters(parse)
               : text_is(key, "id")         ? read_name(parse, &parse->request->id)
-                                           : reader_skip(&parse->r, &ignored)))
+                                           : reader_skip(&parse->reader, &ignored)))
             return false;
     }
-    return reader_end(&parse->r);
+    return reader_end(&parse->reader);
 }
 
 /* ------------------------------------------------------------------ tensors */
@@ -351,10 +351,10 @@ inlay_status infer_parse_rest(char *body, size_t bytes, size_t header_bytes, inf
     if (header_bytes > bytes)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "Inference-Header-Content-Length is %zu, but the body has %zu bytes", header_bytes, bytes);
-    parse.r = reader_begin(body, header_bytes);
+    parse.reader = reader_begin(body, header_bytes);
     if (!read_request(&parse) && parse.status == INLAY_OK)
         parse.status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request's JSON, byte %zu: %s",
-                                  (size_t)(parse.r.at - parse.r.start), parse.r.error);
+                                  (size_t)(parse.reader.at - parse.reader.start), parse.reader.error);
     if (parse.status == INLAY_OK && out_request->input_count == 0)
         parse.status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request has no inputs");
     if (parse.status == INLAY_OK)

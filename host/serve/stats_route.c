@@ -62,7 +62,7 @@ static void write_stats(struct strbuf *to, const char *name, const char *version
 }
 
 typedef struct stats_list {
-    const struct exchange *x;
+    const struct exchange *exchange;
     struct strbuf *to;
     uint32_t count;
 } stats_list;
@@ -70,7 +70,7 @@ typedef struct stats_list {
 static void add_stats(void *user, const repository_entry *entry)
 {
     stats_list *list = user;
-    const struct route *route = &list->x->route;
+    const struct route *route = &list->exchange->route;
 
     if (!repository_matches(entry, route->name, route->name_bytes, route->version))
         return;

@@ -76,8 +76,8 @@ inlay_status product_conv_run(const kit_call *call)
     conv_run run = { .call = call,
                      .plan = plan,
                      .job = plan->job,
-                     .x = call->in[0].data,
-                     .y = call->out[0].data,
+                     .input = call->in[0].data,
+                     .output = call->out[0].data,
                      .y_dtype = call->out[0].dtype };
 
     if (call->out[0].count == 0)

@@ -71,7 +71,7 @@ int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, 
 /* ------------------------------------------------------------------ convolution as a product */
 
 typedef struct conv_plan {
-    conv_geometry g;
+    conv_geometry geometry;
     conv_stage stage;
     gemm_job job;          /* batch: chunk images of all groups */
     bool direct;           /* 1x1: the input is the matrix */
@@ -99,12 +99,12 @@ typedef struct conv_run {
     const kit_call *call;
     const conv_plan *plan;
     gemm_job job; /* copy of plan->job with a.data and the hooks set */
-    const void *x;
+    const void *input;
     const void *bias; /* optional, [M] of the input's float type: see conv_fill_bias */
     inlay_dtype bias_dtype;
     int64_t first_image; /* of the chunk in hand */
     int32_t zero;        /* integers: zero point of x */
-    void *y;
+    void *output;
     inlay_dtype y_dtype;
     bool own_store; /* job.finish is the caller's: sums do not go to y by themselves */
 } conv_run;
@@ -116,6 +116,6 @@ INLAY_NODISCARD inlay_status conv_execute_depthwise(conv_run *run, const void *w
 /* The output channel of row 0 of a tile. */
 static inline int64_t conv_first_filter(const conv_run *run, const gemm_tile *tile)
 {
-    return tile->batch % run->plan->g.group * run->plan->job.m;
+    return tile->batch % run->plan->geometry.group * run->plan->job.m;
 }
 #endif

@@ -78,7 +78,7 @@ done:
 /* ------------------------------------------------------------------ shapes */
 
 typedef struct transpose_plan {
-    conv_geometry g; /* in: X, out: Y; filters and begin as ConvTranspose means them */
+    conv_geometry geometry; /* in: X, out: Y; filters and begin as ConvTranspose means them */
     gemm_job job;
     int64_t block;         /* output channels of a task */
     uint64_t column_bytes; /* of a thread: the products */
@@ -188,7 +188,7 @@ done:
 
 static void describe_job(transpose_plan *plan, const transpose_state *state, inlay_dtype dtype)
 {
-    const conv_geometry *g = &plan->g;
+    const conv_geometry *g = &plan->geometry;
     gemm_job *job = &plan->job;
     int64_t per_group = g->filters / g->group, row = g->taps * g->in_positions * state->kernel->acc_bytes;
 
@@ -231,7 +231,7 @@ inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inl
         (p = calloc(1, sizeof *p + (size_t)batch * sizeof(int64_t))) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a ConvTranspose");
     plan->plan = p;
-    p->g = g;
+    p->geometry = g;
     for (int64_t b = 0; b < batch; b++)
         p->which[b] = b % g.group;
     describe_job(p, s, dtype);
@@ -286,7 +286,7 @@ ADD_TAPS(double, add_taps_f64)
 
 typedef struct transpose_task {
     const kit_call *call;
-    const transpose_plan *p;
+    const transpose_plan *plan;
     gemm_job job;
     int64_t blocks; /* of a group */
 } transpose_task;
@@ -295,7 +295,7 @@ static void finish_filter(const transpose_task *t, int64_t image, int64_t filter
                           char *half_plane)
 {
     const kit_call *call = t->call;
-    const conv_geometry *g = &t->p->g;
+    const conv_geometry *g = &t->plan->geometry;
     inlay_dtype dtype = call->out[0].dtype;
     int64_t first = (image * g->filters + filter) * g->positions;
     double bias = kit_has_input(call, 2) ? convert_get_f64(dtype, call->in[2].data, filter) : 0;
@@ -318,8 +318,8 @@ static void finish_filter(const transpose_task *t, int64_t image, int64_t filter
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const transpose_task *t = user;
-    const transpose_plan *plan = t->p;
-    const conv_geometry *g = &plan->g;
+    const transpose_plan *plan = t->plan;
+    const conv_geometry *g = &plan->geometry;
     int64_t per_group = g->filters / g->group, n = t->job.n, acc = t->job.kernel->acc_bytes;
     char *room = (char *)t->call->workspace + worker * plan->thread_bytes;
     char *columns = room + t->job.thread_bytes, *plane = columns + plan->column_bytes;
@@ -348,8 +348,8 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
 inlay_status product_conv_transpose_run(const kit_call *call)
 {
     const transpose_plan *plan = call->plan;
-    transpose_task t = { .call = call, .p = plan, .job = plan->job };
-    int64_t per_group = plan->g.filters / plan->g.group;
+    transpose_task t = { .call = call, .plan = plan, .job = plan->job };
+    int64_t per_group = plan->geometry.filters / plan->geometry.group;
 
     if (call->out[0].count == 0)
         return INLAY_OK;

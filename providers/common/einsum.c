@@ -219,7 +219,7 @@ void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cos
 /* ------------------------------------------------------------------ run */
 
 typedef struct loop_task {
-    const struct loops *l;
+    const struct loops *loops;
     const void *a, *b;
     void *c;
 } loop_task;
@@ -228,7 +228,7 @@ typedef struct loop_task {
     static inlay_status name(void *user, int64_t begin, int64_t end, uint32_t worker)                                  \
     {                                                                                                                  \
         const loop_task *t = user;                                                                                     \
-        const struct loops *l = t->l;                                                                                  \
+        const struct loops *l = t->loops;                                                                              \
         (void)worker;                                                                                                  \
         for (int64_t o = begin; o < end; o++) {                                                                        \
             int64_t rest = o, a_at = 0, b_at = 0;                                                                      \
@@ -313,9 +313,9 @@ static inlay_status run_step(const kit_call *call, const einsum_plan *plan, cons
     gemm_job job = st->job;
 
     if (!st->product) {
-        loop_task t = { &st->l, a, b, to };
-        int64_t work = st->l.inner * st->l.sums;
-        return kit_parallel(call, st->l.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &t);
+        loop_task t = { &st->loops, a, b, to };
+        int64_t work = st->loops.inner * st->loops.sums;
+        return kit_parallel(call, st->loops.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &t);
     }
     job.a.data = a;
     job.b.data = b;

@@ -44,7 +44,7 @@ struct contraction {
     struct view left, right, result;
     bool single, product; /* product: by gemm */
     gemm_job job;
-    struct loops l;
+    struct loops loops;
     int64_t *row_at, *column_at, *batch_at; /* where results go when they are not in order */
 };
 

@@ -181,7 +181,7 @@ static void plan_product(einsum_plan *plan, struct contraction *st, label_sets *
 
 static void plan_loops(einsum_plan *plan, struct contraction *st, const label_sets *sets)
 {
-    struct loops *l = &st->l;
+    struct loops *l = &st->loops;
 
     *l = (struct loops){ .outer = 1, .inner = 1 };
     for (uint32_t i = 0; i < sets->ordered; i++) {
@@ -240,9 +240,9 @@ static bool set_result(einsum_plan *plan, struct view *result, const uint8_t *or
 
 /* What planning carries from step to step. */
 struct planning {
-    const einsum_state *s;
+    const einsum_state *state;
     const kit_plan *plan;
-    einsum_plan *p;
+    einsum_plan *einsum_plan;
     struct view views[MAX_TERMS];
     uint8_t order[INLAY_MAX_RANK]; /* labels of the output */
     uint32_t ordered, bytes;       /* bytes of an element that is computed in */
@@ -259,8 +259,8 @@ static uint64_t room_for(const struct planning *planning, int64_t count)
 static inlay_status longest_ellipsis(const struct planning *planning, uint32_t *out_rank, inlay_diag *diag)
 {
     *out_rank = 0;
-    for (uint32_t i = 0; i < planning->s->term_count; i++) {
-        const struct term *term = &planning->s->terms[i];
+    for (uint32_t i = 0; i < planning->state->term_count; i++) {
+        const struct term *term = &planning->state->terms[i];
         uint32_t named = term->count - term->ellipsis, rank = planning->plan->in[i].rank;
 
         if (rank < named || (rank > named && !term->ellipsis))
@@ -277,14 +277,14 @@ static uint32_t kept_labels(const struct planning *planning, uint32_t i, const s
 {
     uint32_t count = 0;
 
-    if (i + 1 == planning->p->step_count) {
+    if (i + 1 == planning->einsum_plan->step_count) {
         memcpy(kept, planning->order, planning->ordered);
         return planning->ordered;
     }
     for (uint32_t l = 0; l < LABELS; l++) {
         bool needed = memchr(planning->order, (int)l, planning->ordered) != NULL;
 
-        for (uint32_t j = i + 2; j < planning->s->term_count; j++)
+        for (uint32_t j = i + 2; j < planning->state->term_count; j++)
             needed |= planning->views[j].has[l];
         if (needed && (st->left.has[l] || st->right.has[l]))
             kept[count++] = (uint8_t)l;
@@ -294,7 +294,7 @@ static uint32_t kept_labels(const struct planning *planning, uint32_t i, const s
 
 static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag *diag)
 {
-    einsum_plan *plan = planning->p;
+    einsum_plan *plan = planning->einsum_plan;
     struct contraction *st = &plan->steps[i];
     const bool final = i + 1 == plan->step_count;
     uint8_t kept[LABELS];
@@ -304,7 +304,7 @@ static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag 
     uint64_t need;
 
     *st = (struct contraction){ .left = i == 0 ? planning->views[0] : plan->steps[i - 1].result,
-                                .single = planning->s->term_count == 1 };
+                                .single = planning->state->term_count == 1 };
     if (!st->single)
         st->right = planning->views[i + 1];
     kept_count = kept_labels(planning, i, st, kept);
@@ -342,7 +342,9 @@ static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag 
 static inlay_status plan_steps(const einsum_state *state, const kit_plan *plan, einsum_plan *p, uint64_t *out_workspace,
                                inlay_diag *diag)
 {
-    struct planning planning = { .s = state, .plan = plan, .p = p, .bytes = inlay_dtype_bits(p->dtype) / 8 };
+    struct planning planning = {
+        .state = state, .plan = plan, .einsum_plan = p, .bytes = inlay_dtype_bits(p->dtype) / 8
+    };
     uint32_t most;
     inlay_status status;
 

@@ -109,10 +109,10 @@ inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *d
 /* ------------------------------------------------------------------ C */
 
 typedef struct gemm_bias {
-    const kit_tensor *c; /* NULL: none */
+    const kit_tensor *tensor; /* NULL: none */
     int64_t row_stride, column_stride;
     double alpha, beta;
-    void *y; /* of integers that are scaled */
+    void *output; /* of integers that are scaled */
     int64_t n;
 } gemm_bias;
 
@@ -125,7 +125,7 @@ static inlay_status set_bias(gemm_bias *bias, const kit_tensor *tensor, int64_t 
     if (tensor->count != rows * columns || (rows != 1 && rows != m) || (columns != 1 && columns != n))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "C of %lld x %lld does not broadcast to the result's %lld x %lld",
                           (long long)rows, (long long)columns, (long long)m, (long long)n);
-    bias->c = tensor;
+    bias->tensor = tensor;
     bias->row_stride = rows == 1 ? 0 : columns;
     bias->column_stride = columns == 1 ? 0 : 1;
     return INLAY_OK;
@@ -141,12 +141,12 @@ static void fill_f32(void *user, const gemm_tile *tile)
         int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, n = tile->j1 - tile->j0;
         if (bias->column_stride == 0) {
             float x;
-            convert_to_f32(&x, bias->c->dtype, bias->c->data, from, 1);
+            convert_to_f32(&x, bias->tensor->dtype, bias->tensor->data, from, 1);
             for (int64_t j = 0; j < n; j++)
                 to[j] = x * beta;
             continue;
         }
-        convert_to_f32(to, bias->c->dtype, bias->c->data, from, n);
+        convert_to_f32(to, bias->tensor->dtype, bias->tensor->data, from, n);
         for (int64_t j = 0; j < n && beta != 1; j++)
             to[j] *= beta;
     }
@@ -155,7 +155,7 @@ static void fill_f32(void *user, const gemm_tile *tile)
 static void fill_f64(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
-    const double *c = bias->c->data;
+    const double *c = bias->tensor->data;
     double *to = tile->c;
 
     for (int64_t i = tile->i0; i < tile->i1; i++, to += tile->c_stride)
@@ -167,8 +167,8 @@ static void fill_f64(void *user, const gemm_tile *tile)
 static void fill_integers(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
-    size_t width = inlay_dtype_bits(bias->c->dtype) / 8;
-    const char *c = bias->c->data;
+    size_t width = inlay_dtype_bits(bias->tensor->dtype) / 8;
+    const char *c = bias->tensor->data;
 
     for (int64_t i = tile->i0; i < tile->i1; i++)
         for (int64_t j = tile->j0; j < tile->j1; j++)
@@ -180,15 +180,16 @@ static void fill_integers(void *user, const gemm_tile *tile)
 static void store_scaled_integers(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
-    inlay_dtype dtype = bias->c->dtype;
+    inlay_dtype dtype = bias->tensor->dtype;
     size_t width = inlay_dtype_bits(dtype) / 8;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         for (int64_t j = tile->j0; j < tile->j1; j++) {
             double v = convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
-            if (bias->c->data != NULL && bias->beta != 0)
-                v += bias->beta * convert_get_f64(dtype, bias->c->data, i * bias->row_stride + j * bias->column_stride);
-            convert_from_f64(dtype, (char *)bias->y + (size_t)(i * bias->n + j) * width, 0, 1, &v, 0);
+            if (bias->tensor->data != NULL && bias->beta != 0)
+                v += bias->beta *
+                     convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
+            convert_from_f64(dtype, (char *)bias->output + (size_t)(i * bias->n + j) * width, 0, 1, &v, 0);
         }
     }
 }
@@ -199,7 +200,9 @@ inlay_status product_gemm_run(const kit_call *call)
     const kit_tensor *output = &call->out[0];
     kit_tensor none = { .dtype = output->dtype };
     gemm_job job = *(const gemm_job *)call->plan;
-    gemm_bias bias = { .c = &none, .alpha = state->alpha, .beta = state->beta, .y = output->data, .n = job.n };
+    gemm_bias bias = {
+        .tensor = &none, .alpha = state->alpha, .beta = state->beta, .output = output->data, .n = job.n
+    };
     gemm_half_output half;
     inlay_status status = INLAY_OK;
 

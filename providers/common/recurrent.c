@@ -89,8 +89,8 @@ static inlay_status read_activations(const kit_node *node, recurrent_state *stat
         if (status != INLAY_OK)
             return status;
         row = &activation_rows[kind];
-        state->f[i] = (struct activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
-                                           parameter(betas, row->has_beta, &next_beta, row->beta) };
+        state->activation[i] = (struct activation){ kind, parameter(alphas, row->has_alpha, &next_alpha, row->alpha),
+                                                    parameter(betas, row->has_beta, &next_beta, row->beta) };
     }
     return INLAY_OK;
 }
@@ -123,7 +123,7 @@ static inlay_status read_attributes(const kit_node *node, recurrent_state *state
 static bool is_plain(const recurrent_state *state)
 {
     for (uint32_t i = 0; i < (state->direction == 2 ? 2 : 1) * state->functions; i++)
-        if (state->f[i].kind != cell_kinds[state->cell].defaults[i % state->functions])
+        if (state->activation[i].kind != cell_kinds[state->cell].defaults[i % state->functions])
             return false;
     return !(state->cell == CELL_LSTM && state->input_forget);
 }
@@ -145,14 +145,14 @@ bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hid
     const uint64_t element = state->wide ? sizeof(double) : sizeof(float);
 
     *out = (recurrent_layout){
-        .w = { .depth = inputs, .columns = hidden, .gates = state->gates, .wide = state->wide },
+        .panels = { .depth = inputs, .columns = hidden, .gates = state->gates, .wide = state->wide },
         .r = { .depth = hidden, .columns = hidden, .gates = two ? 2 : state->gates, .wide = state->wide },
         .candidate = { .depth = hidden, .columns = hidden, .gates = 1, .wide = state->wide },
     };
-    return panels_describe(&out->w) && panels_describe(&out->r) && panels_describe(&out->candidate) &&
-           take(&out->w_at, &out->bytes, 1, out->w.bytes) && take(&out->r_at, &out->bytes, 1, out->r.bytes) &&
+    return panels_describe(&out->panels) && panels_describe(&out->r) && panels_describe(&out->candidate) &&
+           take(&out->w_at, &out->bytes, 1, out->panels.bytes) && take(&out->r_at, &out->bytes, 1, out->r.bytes) &&
            take(&out->candidate_at, &out->bytes, two, out->candidate.bytes) &&
-           take(&out->bias_at, &out->bytes, (uint64_t)out->w.stored, element) &&
+           take(&out->bias_at, &out->bytes, (uint64_t)out->panels.stored, element) &&
            take(&out->bias_r_at, &out->bytes, (uint64_t)out->r.stored, element) &&
            take(&out->peephole_at, &out->bytes, 3 * (uint64_t)out->candidate.stored, element);
 }
@@ -161,7 +161,7 @@ recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *roo
 {
     char *at = room;
 
-    return (recurrent_weights){ .w = at + layout->w_at,
+    return (recurrent_weights){ .weights = at + layout->w_at,
                                 .r = at + layout->r_at,
                                 .candidate = at + layout->candidate_at,
                                 .bias = at + layout->bias_at,
@@ -172,8 +172,8 @@ recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *roo
 void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                            uint32_t input, int64_t d, void *to)
 {
-    const int64_t hidden = layout->r.depth, depth = input == IN_W ? layout->w.depth : hidden;
-    const struct panels *panels = input == IN_W ? &layout->w : &layout->r;
+    const int64_t hidden = layout->r.depth, depth = input == IN_W ? layout->panels.depth : hidden;
+    const struct panels *panels = input == IN_W ? &layout->panels : &layout->r;
     panels_source from = { .dtype = tensor->dtype, .line_stride = depth, .k_stride = 1 };
 
     from.data = (const char *)tensor->data + kit_bytes(tensor->dtype, d * state->gates * hidden * depth);
@@ -192,11 +192,11 @@ void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout
     const size_t element = state->wide ? sizeof(double) : sizeof(float);
 
     /* B is Wb, then Rb. What is added to H * R' before the reset is applied can't be added to the input's share. */
-    memset(to->bias, 0, (size_t)layout->w.stored * element);
+    memset(to->bias, 0, (size_t)layout->panels.stored * element);
     memset(to->bias_r, 0, (size_t)layout->r.stored * element);
     if (tensor->data != NULL) {
-        panels_spread(&layout->w, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
-        panels_spread(&layout->w, tensor->data, tensor->dtype, d * 2 * rows + rows,
+        panels_spread(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
+        panels_spread(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows + rows,
                       state->cell == CELL_GRU && state->linear_before_reset ? to->bias_r : to->bias);
     }
     memset(to->peephole, 0, 3 * (size_t)layout->candidate.stored * element);
@@ -209,7 +209,7 @@ void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout
                     const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
                     const recurrent_weights *to)
 {
-    recurrent_pack_matrix(state, layout, weights, IN_W, d, to->w);
+    recurrent_pack_matrix(state, layout, weights, IN_W, d, to->weights);
     recurrent_pack_matrix(state, layout, tensor, IN_R, d, to->r);
     recurrent_pack_vectors(state, layout, b, p, d, to);
 }
@@ -391,15 +391,15 @@ static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, 
     const recurrent_layout *layout = &plan->weights;
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
     const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0); /* is read in each step */
-    const uint64_t resident = plan->steps > 4 ? again : again + layout->w.bytes;
+    const uint64_t resident = plan->steps > 4 ? again : again + layout->panels.bytes;
     const double all = (double)plan->steps * (double)rows;
     double step =
         30 + panels_ns(&layout->r, rows, resident) + (two ? panels_ns(&layout->candidate, rows, resident) : 0);
-    double projection = all >= STRETCH_ROWS
-                            ? panels_ns(&layout->w, STRETCH_ROWS, again + layout->w.bytes) * all / STRETCH_ROWS
-                            : panels_ns(&layout->w, (int64_t)all, again + layout->w.bytes);
+    double projection = all >= STRETCH_ROWS ? panels_ns(&layout->panels, STRETCH_ROWS, again + layout->panels.bytes) *
+                                                  all / STRETCH_ROWS
+                                            : panels_ns(&layout->panels, (int64_t)all, again + layout->panels.bytes);
 
-    step += (double)rows * (20 + (double)layout->w.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1));
+    step += (double)rows * (20 + (double)layout->panels.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1));
     return projection + step * (double)plan->steps;
 }
 
@@ -410,7 +410,7 @@ static void divide(const recurrent_state *state, recurrent_plan *plan, uint32_t 
     const double whole = unit_ns(state, plan, plan->batch) * (double)plan->directions;
     int64_t most = threads / (plan->directions > 0 ? plan->directions : 1);
 
-    plan->weights.w.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
+    plan->weights.panels.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
     plan->alone = true;
     plan->units = 1;
     plan->rows = plan->batch;
@@ -458,7 +458,7 @@ static bool lay_out_room(const recurrent_state *s, const kit_plan *plan, recurre
            take(&p->old_at, total, rows, pointer) && take(&p->new_at, total, rows, pointer) &&
            take(&p->gates_rows_at, total, rows, pointer) && take(&p->reset_rows_at, total, rows, 2 * pointer) &&
            take(&p->h_rows_at, total, rows, pointer) && take(&p->order_at, total, rows, sizeof(int64_t)) &&
-           take(&p->projected_at, total, stretch, (uint64_t)p->weights.w.stored * element) &&
+           take(&p->projected_at, total, stretch, (uint64_t)p->weights.panels.stored * element) &&
            take(&p->gates_at, total, rows, (uint64_t)p->weights.r.stored * element) &&
            take(&p->candidate_at, total, rows, state) && take(&p->h_at, total, rows, 2 * state) &&
            take(&p->c_at, total, rows, state) && take(&p->reset_at, total, rows, state) &&

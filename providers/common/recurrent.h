@@ -34,7 +34,7 @@ struct activation {
 
 /* The weights of a direction, packed. All float, or all double. */
 typedef struct recurrent_weights {
-    void *w;         /* panels of W */
+    void *weights;   /* panels of W */
     void *r;         /* of R; in a GRU without linear_before_reset, of gates z and r */
     void *candidate; /* of a GRU without linear_before_reset: gate h of R */
     void *bias;      /* row of W's panels: Wb + Rb */
@@ -43,15 +43,15 @@ typedef struct recurrent_weights {
 } recurrent_weights;
 
 typedef struct recurrent_layout {
-    struct panels w, r, candidate; /* candidate: blocks of one gate, also the room of a row of the hidden state */
+    struct panels panels, r, candidate; /* candidate: blocks of one gate, also the room of a row of the hidden state */
     uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at, bytes; /* of the weights of a direction */
 } recurrent_layout;
 
 typedef struct recurrent_state {
     uint32_t cell, functions;
     uint32_t gates;
-    uint32_t direction;     /* 0 forward, 1 reverse, 2 bidirectional */
-    struct activation f[6]; /* functions of a direction, then of the other */
+    uint32_t direction;              /* 0 forward, 1 reverse, 2 bidirectional */
+    struct activation activation[6]; /* functions of a direction, then of the other */
     bool clips, input_forget, linear_before_reset;
     bool plain; /* the functions are the defaults */
     bool wide;  /* computes in double */

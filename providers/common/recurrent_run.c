@@ -5,8 +5,8 @@
 
 /* What the gates' functions of one sample at one step read and write: rows in blocks, but for those of h. */
 typedef struct cell_row {
-    const void *x; /* projected input */
-    void *gates;   /* recurrent share */
+    const void *input; /* projected input */
+    void *gates;       /* recurrent share */
     const void *candidate;
     void *reset;
     void *c;
@@ -28,8 +28,8 @@ typedef struct cell_row {
 
 typedef struct recurrent_call {
     const kit_call *call;
-    const recurrent_state *s;
-    const recurrent_plan *p;
+    const recurrent_state *state;
+    const recurrent_plan *plan;
     int64_t element; /* bytes of what is computed with */
     bool converts;   /* tensors are of another type: float16, bfloat16 */
     bool peeps;
@@ -40,9 +40,9 @@ typedef struct recurrent_call {
 /* A unit and where its room is. Arrays of pointers have an entry a sample that is still going on, `active` in all;
  * h_rows and c_rows one for every sample. */
 struct unit {
-    const recurrent_call *r;
+    const recurrent_call *call;
     const recurrent_weights *weights;
-    const struct activation *f;
+    const struct activation *activation;
     int64_t d, first, rows; /* direction, samples */
     bool backward;
     int64_t active;
@@ -59,7 +59,7 @@ struct unit {
 
 static void load(const recurrent_call *call, const kit_tensor *tensor, int64_t first, int64_t count, void *to)
 {
-    if (call->s->wide)
+    if (call->state->wide)
         convert_to_f64(to, tensor->dtype, tensor->data, first, count);
     else
         convert_to_f32(to, tensor->dtype, tensor->data, first, count);
@@ -67,7 +67,7 @@ static void load(const recurrent_call *call, const kit_tensor *tensor, int64_t f
 
 static void store(const recurrent_call *call, const kit_tensor *tensor, int64_t first, int64_t count, const void *from)
 {
-    if (call->s->wide)
+    if (call->state->wide)
         convert_from_f64(tensor->dtype, tensor->data, first, count, from, 0);
     else
         convert_from_f32(tensor->dtype, tensor->data, first, count, from, 0);
@@ -78,9 +78,9 @@ static int64_t length_of(const recurrent_call *call, int64_t sample)
     int64_t length;
 
     if (!kit_has_input(call->call, IN_LENGTHS))
-        return call->p->steps;
+        return call->plan->steps;
     length = ((const int32_t *)call->call->in[IN_LENGTHS].data)[sample];
-    return length < 0 ? 0 : length > call->p->steps ? call->p->steps : length;
+    return length < 0 ? 0 : length > call->plan->steps ? call->plan->steps : length;
 }
 
 /* Element index of a sample's row in X, in Y, and in the first and last states. */
@@ -103,9 +103,9 @@ static int64_t state_at(const recurrent_plan *plan, bool batch_first, int64_t d,
 
 static void place(struct unit *unit, char *room)
 {
-    const recurrent_plan *plan = unit->r->p;
+    const recurrent_plan *plan = unit->call->plan;
     const recurrent_layout *layout = &plan->weights;
-    const int64_t es = unit->r->element;
+    const int64_t es = unit->call->element;
 
     unit->state_bytes = layout->candidate.stored * es;
     unit->who = (void *)(room + plan->order_at);
@@ -122,7 +122,7 @@ static void place(struct unit *unit, char *room)
     unit->input = room + plan->input_at;
     unit->zeros = room + plan->zeros_at;
     for (int64_t i = 0; i < plan->stretch; i++)
-        unit->projected_rows[i] = room + plan->projected_at + i * layout->w.stored * es;
+        unit->projected_rows[i] = room + plan->projected_at + i * layout->panels.stored * es;
     for (int64_t i = 0; i < unit->rows; i++) {
         unit->gates_rows[i] = room + plan->gates_at + i * layout->r.stored * es;
         unit->reset_rows[i] = room + plan->reset_at + i * unit->state_bytes;
@@ -133,15 +133,15 @@ static void place(struct unit *unit, char *room)
 /* First states, and the rows of Y beyond the end of their sample. */
 static void open_unit(struct unit *unit, const recurrent_call *call, int64_t index, char *room)
 {
-    const recurrent_plan *plan = call->p;
-    const bool batch_first = call->s->layout != 0;
+    const recurrent_plan *plan = call->plan;
+    const bool batch_first = call->state->layout != 0;
     const kit_tensor *h0 = &call->call->in[IN_H], *output = &call->call->out[OUT_Y];
 
-    *unit = (struct unit){ .r = call, .d = index / plan->units, .first = index % plan->units * plan->rows };
+    *unit = (struct unit){ .call = call, .d = index / plan->units, .first = index % plan->units * plan->rows };
     unit->rows = plan->batch - unit->first < plan->rows ? plan->batch - unit->first : plan->rows;
     unit->weights = &call->weights[unit->d];
-    unit->f = call->s->f + unit->d * call->s->functions;
-    unit->backward = call->s->direction == 1 || unit->d == 1;
+    unit->activation = call->state->activation + unit->d * call->state->functions;
+    unit->backward = call->state->direction == 1 || unit->d == 1;
     place(unit, room);
     memset(unit->zeros, 0, (size_t)unit->state_bytes);
     for (int64_t i = 0; i < unit->rows; i++) {
@@ -155,7 +155,7 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
             load(call, h0, at, plan->hidden, row);
             unit->h_rows[i] = row;
         }
-        if (call->s->cell == CELL_LSTM) {
+        if (call->state->cell == CELL_LSTM) {
             memset(unit->c + i * unit->state_bytes, 0, (size_t)unit->state_bytes);
             if (kit_has_input(call->call, IN_C))
                 load(call, &call->call->in[IN_C], at, plan->hidden, unit->c + i * unit->state_bytes);
@@ -169,29 +169,29 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
 
 static void close_unit(const struct unit *unit)
 {
-    const recurrent_call *call = unit->r;
+    const recurrent_call *call = unit->call;
 
     for (int64_t i = 0; i < unit->rows; i++) {
-        const int64_t at = state_at(call->p, call->s->layout != 0, unit->d, unit->first + i);
+        const int64_t at = state_at(call->plan, call->state->layout != 0, unit->d, unit->first + i);
         if (kit_has_output(call->call, OUT_H))
-            store(call, &call->call->out[OUT_H], at, call->p->hidden, unit->h_rows[i]);
-        if (call->s->cell == CELL_LSTM && kit_has_output(call->call, OUT_C))
-            store(call, &call->call->out[OUT_C], at, call->p->hidden, unit->c + i * unit->state_bytes);
+            store(call, &call->call->out[OUT_H], at, call->plan->hidden, unit->h_rows[i]);
+        if (call->state->cell == CELL_LSTM && kit_has_output(call->call, OUT_C))
+            store(call, &call->call->out[OUT_C], at, call->plan->hidden, unit->c + i * unit->state_bytes);
     }
 }
 
 /* The step of a sample in time. */
 static int64_t time_of(const struct unit *unit, int64_t sample, int64_t step)
 {
-    return unit->backward ? length_of(unit->r, sample) - 1 - step : step;
+    return unit->backward ? length_of(unit->call, sample) - 1 - step : step;
 }
 
 /* Lists the input rows of steps from `step` on, as many as make a stretch: returns the first step that is not among
  * them, and how many rows. */
 static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
 {
-    const recurrent_call *call = unit->r;
-    const recurrent_plan *plan = call->p;
+    const recurrent_call *call = unit->call;
+    const recurrent_plan *plan = call->plan;
     const kit_tensor *input = &call->call->in[IN_X];
     int64_t n = 0;
 
@@ -199,7 +199,8 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
         for (int64_t i = 0; i < unit->rows; i++) {
             if (step >= length_of(call, unit->first + i))
                 continue;
-            const int64_t at = x_at(plan, call->s->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
+            const int64_t at =
+                x_at(plan, call->state->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
             if (call->converts) {
                 unit->x[n] = unit->input + n * plan->inputs * call->element;
                 load(call, input, at, plan->inputs, unit->input + n * plan->inputs * call->element);
@@ -217,15 +218,15 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
 /* Panels [first, end) of W for the rows that were gathered. */
 static void project(const struct unit *unit, int64_t rows, int64_t first, int64_t end)
 {
-    unit->r->of_w(&unit->r->p->weights.w, unit->weights->w, first, end, false, rows, unit->x, unit->weights->bias,
-                  unit->projected_rows);
+    unit->call->of_w(&unit->call->plan->weights.panels, unit->weights->weights, first, end, false, rows, unit->x,
+                     unit->weights->bias, unit->projected_rows);
 }
 
 /* Who takes part in a step, and where their states are. */
 static void begin_step(struct unit *unit, int64_t step)
 {
-    const recurrent_call *call = unit->r;
-    const recurrent_plan *plan = call->p;
+    const recurrent_call *call = unit->call;
+    const recurrent_plan *plan = call->plan;
     const bool direct = kit_has_output(call->call, OUT_Y) && !call->converts;
 
     unit->active = 0;
@@ -238,7 +239,7 @@ static void begin_step(struct unit *unit, int64_t step)
         if (direct)
             unit->new_rows[unit->active] =
                 (char *)call->call->out[OUT_Y].data +
-                y_at(plan, call->s->layout != 0, time_of(unit, sample, step), unit->d, sample) * call->element;
+                y_at(plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample) * call->element;
         else /* two rows a sample, in turn: the first state may be in the first */
             unit->new_rows[unit->active] = unit->h + ((step + 1) % 2 * plan->rows + i) * unit->state_bytes;
         unit->active++;
@@ -248,10 +249,10 @@ static void begin_step(struct unit *unit, int64_t step)
 /* One half of a step for some panels: of R, or (in a GRU whose candidate has a product of its own) of the candidate. */
 static void do_step(const struct unit *unit, int64_t step, bool second, int64_t first, int64_t end)
 {
-    const recurrent_call *call = unit->r;
-    const recurrent_layout *layout = &call->p->weights;
+    const recurrent_call *call = unit->call;
+    const recurrent_layout *layout = &call->plan->weights;
     const struct panels *panels = second ? &layout->candidate : &layout->r;
-    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
+    const bool two = call->state->cell == CELL_GRU && !call->state->linear_before_reset;
     const int64_t each = panels->width / panels->gates, last = layout->candidate.blocks;
     const int64_t b0 = first * each, b1 = end * each < last ? end * each : last;
 
@@ -259,29 +260,30 @@ static void do_step(const struct unit *unit, int64_t step, bool second, int64_t 
                second ? (const void *const *)unit->reset_rows : unit->old, second ? NULL : unit->weights->bias_r,
                second ? unit->candidate_rows : unit->gates_rows);
     for (int64_t a = 0; a < unit->active; a++) {
-        const cell_row row = { .x = unit->projected_rows[unit->projected + a],
+        const cell_row row = { .input = unit->projected_rows[unit->projected + a],
                                .gates = unit->gates_rows[a],
                                .candidate = unit->candidate_rows[a],
                                .reset = unit->reset_rows[a],
                                .c = unit->c + unit->who[a] * unit->state_bytes,
                                .old = unit->old[a],
                                .h = unit->new_rows[a] };
-        (call->s->wide ? f64_cells : f32_cells)(call->s, unit->f, call->p->hidden, b0, b1, two && !second, &row,
-                                                call->peeps ? unit->weights->peephole : NULL, layout->candidate.stored);
+        (call->state->wide ? f64_cells : f32_cells)(call->state, unit->activation, call->plan->hidden, b0, b1,
+                                                    two && !second, &row, call->peeps ? unit->weights->peephole : NULL,
+                                                    layout->candidate.stored);
     }
 }
 
 static void end_step(struct unit *unit, int64_t step)
 {
-    const recurrent_call *call = unit->r;
+    const recurrent_call *call = unit->call;
 
     for (int64_t a = 0; a < unit->active; a++) {
         const int64_t sample = unit->first + unit->who[a];
         unit->h_rows[unit->who[a]] = unit->new_rows[a];
         if (call->converts && kit_has_output(call->call, OUT_Y))
             store(call, &call->call->out[OUT_Y],
-                  y_at(call->p, call->s->layout != 0, time_of(unit, sample, step), unit->d, sample), call->p->hidden,
-                  unit->new_rows[a]);
+                  y_at(call->plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample),
+                  call->plan->hidden, unit->new_rows[a]);
     }
     unit->projected += unit->active;
 }
@@ -290,7 +292,7 @@ static void end_step(struct unit *unit, int64_t step)
 
 static char *room_of(const recurrent_call *call, int64_t index)
 {
-    const recurrent_plan *plan = call->p;
+    const recurrent_plan *plan = call->plan;
 
     return (char *)call->call->workspace + (uint64_t)plan->directions * plan->weights_bytes +
            (uint64_t)index * plan->room_bytes;
@@ -299,8 +301,8 @@ static char *room_of(const recurrent_call *call, int64_t index)
 static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const recurrent_call *call = user;
-    const recurrent_plan *plan = call->p;
-    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
+    const recurrent_plan *plan = call->plan;
+    const bool two = call->state->cell == CELL_GRU && !call->state->linear_before_reset;
     inlay_status status = INLAY_OK;
 
     (void)worker;
@@ -309,7 +311,7 @@ static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t w
         open_unit(&unit, call, i, room_of(call, i));
         for (int64_t step = 0, next, rows; step < plan->steps; step = next) {
             next = gather(&unit, step, &rows);
-            project(&unit, rows, 0, plan->weights.w.count);
+            project(&unit, rows, 0, plan->weights.panels.count);
             for (int64_t k = step; k < next; k++) {
                 INLAY_TRY(kit_poll(call->call));
                 begin_step(&unit, k);
@@ -354,7 +356,7 @@ static inlay_status run_share(void *user, int64_t begin, int64_t end, uint32_t w
 
 static inlay_status share_out(const recurrent_call *call, struct share *share, uint32_t what, int64_t count)
 {
-    const int64_t all = count * call->p->directions,
+    const int64_t all = count * call->plan->directions,
                   threads = call->call->max_threads > 0 ? call->call->max_threads : 1;
 
     share->what = what;
@@ -364,8 +366,8 @@ static inlay_status share_out(const recurrent_call *call, struct share *share, u
 
 static inlay_status run_shared(const recurrent_call *call)
 {
-    const recurrent_plan *plan = call->p;
-    const bool two = call->s->cell == CELL_GRU && !call->s->linear_before_reset;
+    const recurrent_plan *plan = call->plan;
+    const bool two = call->state->cell == CELL_GRU && !call->state->linear_before_reset;
     struct share share = { .step = 0 };
     inlay_status status = INLAY_OK;
 
@@ -374,7 +376,7 @@ static inlay_status run_shared(const recurrent_call *call)
     for (int64_t step = 0, next = 0; step < plan->steps; step = next) {
         for (int64_t d = 0; d < plan->directions; d++)
             next = gather(&share.units[d], step, &share.rows);
-        INLAY_TRY(share_out(call, &share, SHARE_PROJECTION, plan->weights.w.count));
+        INLAY_TRY(share_out(call, &share, SHARE_PROJECTION, plan->weights.panels.count));
         for (share.step = step; share.step < next; share.step++) {
             INLAY_TRY(kit_poll(call->call));
             for (int64_t d = 0; d < plan->directions; d++)
@@ -395,7 +397,7 @@ done:
 /* Weights of direction d that come as in[IN_W].rank says. */
 static void find_panels(recurrent_call *call, int64_t d)
 {
-    const recurrent_layout *layout = &call->p->weights;
+    const recurrent_layout *layout = &call->plan->weights;
     const kit_tensor *weights = &call->call->in[IN_W], *of_r = &call->call->in[IN_R];
     recurrent_weights *to = &call->weights[d];
 
@@ -404,12 +406,12 @@ static void find_panels(recurrent_call *call, int64_t d)
 
         call->of_w = of[0]->product;
         call->of_r = of[1]->product;
-        to->w = (void *)(uintptr_t)of[0]->packed[d];
+        to->weights = (void *)(uintptr_t)of[0]->packed[d];
         to->r = (void *)(uintptr_t)of[1]->packed[d];
         to->candidate = (void *)(uintptr_t)of[1]->candidate[d];
         return;
     }
-    to->w = (char *)weights->data + (uint64_t)d * recurrent_panel_bytes(layout, IN_W);
+    to->weights = (char *)weights->data + (uint64_t)d * recurrent_panel_bytes(layout, IN_W);
     to->r = (char *)of_r->data + (uint64_t)d * recurrent_panel_bytes(layout, IN_R);
     to->candidate = (char *)to->r + (layout->candidate_at - layout->r_at);
 }
@@ -419,7 +421,9 @@ inlay_status recurrent_run(const kit_call *call)
     static const kit_tensor none = { .data = NULL };
     const recurrent_state *state = call->state;
     const recurrent_plan *plan = call->plan;
-    recurrent_call r = { .call = call, .s = state, .p = plan, .element = state->wide ? sizeof(double) : sizeof(float) };
+    recurrent_call r = {
+        .call = call, .state = state, .plan = plan, .element = state->wide ? sizeof(double) : sizeof(float)
+    };
 
     if (plan->hidden == 0 || plan->batch == 0)
         return INLAY_OK;

@@ -142,10 +142,10 @@ static dnnl_status_t start(const dn_op *op, any_op *out)
     dnnl_memory_desc_t desc_t, w, bias, y;
     const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
 
-    dn_v2_describe(&op->x, &desc_t);
-    dn_v2_describe(&op->w, &w);
+    dn_v2_describe(&op->input, &desc_t);
+    dn_v2_describe(&op->desc, &w);
     dn_v2_describe(&op->bias, &bias);
-    dn_v2_describe(&op->y, &y);
+    dn_v2_describe(&op->output, &y);
     switch (op->kind) {
     case DN_CONVOLUTION:
         return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &desc_t, &w,

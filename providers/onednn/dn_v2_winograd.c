@@ -16,7 +16,7 @@ typedef struct wino_lesson {
     bool tried, good;
     int alpha;
     float adj_scale;
-    wino_matrix g;
+    wino_matrix matrix;
 } wino_lesson;
 
 static pthread_mutex_t lesson_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,7 +43,7 @@ typedef struct wino_job {
     const char *source;            /* elements at any address */
     const int64_t *dims, *strides; /* [4] of the original, O I H W */
     float *target;
-    const wino_matrix *g;
+    const wino_matrix *matrix;
 } wino_job;
 
 /* ------------------------------------------------------------------ layouts */
@@ -119,7 +119,7 @@ static void transform_block(const wino_job *job, int64_t oc, int64_t ic, float *
 
     for (int64_t i = 0; i < layout->ic_block; i++) {
         gather(job, oc, ic + i, w);
-        KERNEL_BEST(wino_windows)(*job->g, layout->alpha, w, layout->oc_block, out + i * layout->i, layout->point);
+        KERNEL_BEST(wino_windows)(*job->matrix, layout->alpha, w, layout->oc_block, out + i * layout->i, layout->point);
     }
 }
 
@@ -143,9 +143,12 @@ static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint
 static inlay_status transform_all(const rg_state *state, const rg_md *plain, const void *source,
                                   const wino_layout *layout, const wino_matrix *matrix, void *target)
 {
-    wino_job job = {
-        .to = *layout, .source = source, .dims = plain->dims, .target = target, .g = matrix, .strides = plain->strides
-    };
+    wino_job job = { .to = *layout,
+                     .source = source,
+                     .dims = plain->dims,
+                     .target = target,
+                     .matrix = matrix,
+                     .strides = plain->strides };
     int64_t count = layout->oc / layout->oc_block;
 
     if (!rg_threads_many())
@@ -231,8 +234,8 @@ static bool learn(const rg_state *state, const dnnl_memory_desc_t *md, wino_less
         goto done;
     lesson->alpha = layout.alpha;
     lesson->adj_scale = md->format_desc.wino_desc.adj_scale;
-    good = read_matrix(theirs, &layout, lesson->g) &&
-           transform_all(state, &plain, source, &layout, (const wino_matrix *)&lesson->g, ours) == INLAY_OK &&
+    good = read_matrix(theirs, &layout, lesson->matrix) &&
+           transform_all(state, &plain, source, &layout, (const wino_matrix *)&lesson->matrix, ours) == INLAY_OK &&
            agree(theirs, ours, bytes / sizeof(float));
 done:
     free(source);
@@ -263,5 +266,6 @@ bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void 
     }
     good = lesson->good && desc.format_desc.wino_desc.adj_scale == lesson->adj_scale && layout.alpha == lesson->alpha;
     (void)pthread_mutex_unlock(&lesson_lock);
-    return good && transform_all(state, plain, source, &layout, (const wino_matrix *)&lesson->g, target) == INLAY_OK;
+    return good &&
+           transform_all(state, plain, source, &layout, (const wino_matrix *)&lesson->matrix, target) == INLAY_OK;
 }

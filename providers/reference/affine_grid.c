@@ -19,7 +19,7 @@ static inlay_status prepare_affine(const kit_node *node, void **out_state, inlay
 }
 
 typedef struct affine_job {
-    const kit_tensor *theta, *y;
+    const kit_tensor *theta, *output;
     const int64_t *dims; /* [spatial]: (D,) H, W */
     uint32_t spatial;
     bool corners;
@@ -60,7 +60,7 @@ static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_
             for (uint32_t r = 0; r < s; r++)
                 for (uint32_t c = 0; c <= s; c++)
                     out[r] += theta[r * (s + 1) + c] * point[c];
-            convert_from_f64(job->y->dtype, job->y->data, (row * width + x) * s, s, out, 0);
+            convert_from_f64(job->output->dtype, job->output->data, (row * width + x) * s, s, out, 0);
         }
     }
     return INLAY_OK;
@@ -70,7 +70,7 @@ static inlay_status run_affine(const kit_call *call)
 {
     const kit_tensor *theta = &call->in[0], *size = &call->in[1], *output = &call->out[0];
     const int64_t *sizes = size->data;
-    affine_job job = { .theta = theta, .y = output, .corners = ((const affine_state *)call->state)->corners };
+    affine_job job = { .theta = theta, .output = output, .corners = ((const affine_state *)call->state)->corners };
     int64_t dims[5];
     inlay_status status;
 

@@ -33,7 +33,7 @@ typedef struct mask_plan {
 
 typedef struct attention_plan {
     int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: with the past */
-    struct strides q, k, v, y;
+    struct strides strides, k, v, y;
     mask_plan mask, hidden;
     gemm_job qk, pv;
     int64_t block; /* query rows of a task */
@@ -45,8 +45,8 @@ typedef struct attention_plan {
 
 typedef struct attention_call {
     const kit_call *call;
-    const attention_state *s;
-    const attention_plan *p;
+    const attention_state *state;
+    const attention_plan *plan;
     const void *k, *v;
 } attention_call;
 
@@ -156,7 +156,7 @@ static inlay_status read_shapes(const attention_state *state, const kit_plan *pl
     bool packed = tensor->rank == 3;
     inlay_status status;
 
-    INLAY_TRY(split_heads(tensor, state->q_heads, "Q", &p->q_heads, &p->queries, &p->size, &p->q, diag));
+    INLAY_TRY(split_heads(tensor, state->q_heads, "Q", &p->q_heads, &p->queries, &p->size, &p->strides, diag));
     INLAY_TRY(split_heads(k, state->kv_heads, "K", &p->kv_heads, &keys, &size, &p->k, diag));
     INLAY_TRY(split_heads(v, state->kv_heads, "V", &heads, &values, &p->v_size, &p->v, diag));
     p->batch = tensor->dims[0];
@@ -216,7 +216,7 @@ static void describe_products(const attention_state *state, const kit_plan *plan
     };
     p->qk.a =
         (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
-                        .line_stride = p->q.row,
+                        .line_stride = p->strides.row,
                         .k_stride = 1,
                         .scale = state->scale != 0 ? state->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
     p->qk.b =
@@ -282,7 +282,7 @@ typedef struct key_range {
 
 static key_range find_range(const attention_call *call, int64_t b, int64_t i)
 {
-    const attention_plan *plan = call->p;
+    const attention_plan *plan = call->plan;
     key_range range = { 0, plan->keys };
     int64_t at = i + plan->past; /* the query's own position among the keys */
 
@@ -293,12 +293,13 @@ static key_range find_range(const attention_call *call, int64_t b, int64_t i)
         if (plan->past == 0)
             at = i + length - plan->queries;
     }
-    if (call->s->causal && at + 1 < range.end)
+    if (call->state->causal && at + 1 < range.end)
         range.end = at + 1;
-    if (call->s->right >= 0 && call->s->right < plan->keys && at + call->s->right + 1 < range.end)
-        range.end = at + call->s->right + 1;
-    if (call->s->left >= 0 && call->s->left <= plan->keys + plan->queries && at - call->s->left > range.first)
-        range.first = at - call->s->left;
+    if (call->state->right >= 0 && call->state->right < plan->keys && at + call->state->right + 1 < range.end)
+        range.end = at + call->state->right + 1;
+    if (call->state->left >= 0 && call->state->left <= plan->keys + plan->queries &&
+        at - call->state->left > range.first)
+        range.first = at - call->state->left;
     return range;
 }
 
@@ -323,7 +324,7 @@ static key_range find_range(const attention_call *call, int64_t b, int64_t i)
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const attention_call *call = user;
-    const attention_plan *plan = call->p;
+    const attention_plan *plan = call->plan;
     int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
     char *room = (char *)call->call->workspace + plan->shared_bytes + worker * plan->thread_bytes;
 
@@ -363,7 +364,9 @@ static void join(const kit_call *call, const attention_plan *plan, uint32_t inpu
 static inlay_status run(const kit_call *call)
 {
     const attention_plan *plan = call->plan;
-    attention_call a = { .call = call, .s = call->state, .p = plan, .k = call->in[1].data, .v = call->in[2].data };
+    attention_call a = {
+        .call = call, .state = call->state, .plan = plan, .k = call->in[1].data, .v = call->in[2].data
+    };
     int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
 
     if (plan->k_copied) {

@@ -134,7 +134,7 @@ static inlay_status shape_batch(const void *state, kit_plan *plan, inlay_diag *d
 
 typedef struct batch_job {
     const kit_call *call;
-    const batch_state *s;
+    const batch_state *state;
     const void *factor, *offset;
     double *mean, *variance; /* [channels] of the batch, training only */
     int64_t n, channels, inner;
@@ -172,7 +172,7 @@ static void put(kit_tensor *tensor, int64_t i, double value)
 static void batch_running(const batch_job *job)
 {
     const kit_call *call = job->call;
-    double m = job->s->momentum;
+    double m = job->state->momentum;
 
     for (int64_t c = 0; c < job->channels; c++) {
         double before[2] = { convert_get_f64(call->in[IN_MEAN].dtype, call->in[IN_MEAN].data, c),
@@ -192,7 +192,7 @@ static inlay_status run_batch(const kit_call *call)
     const batch_state *state = call->state;
     const kit_tensor *input = &call->in[0];
     bool wide = input->dtype == INLAY_DOUBLE;
-    batch_job job = { .call = call, .s = state, .factor = state->factor, .offset = state->offset };
+    batch_job job = { .call = call, .state = state, .factor = state->factor, .offset = state->offset };
     const void *parameters[5] = { NULL };
     inlay_dtype dtypes[5] = { 0 };
     inlay_status status;

@@ -114,7 +114,7 @@ static void store_tile(void *user, const gemm_tile *tile)
     const conv_run *run = user;
     const kit_call *call = run->call;
     const kit_tensor *w_scale = &call->in[linear_inputs.w_scale];
-    const conv_geometry *geometry = &run->plan->g;
+    const conv_geometry *geometry = &run->plan->geometry;
     double scale = convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.x_scale].data, 0) /
                    convert_get_f64(INLAY_FLOAT, call->in[linear_inputs.y_scale].data, 0);
     int32_t zero = (int32_t)convert_get_i64(run->y_dtype, call->in[linear_inputs.y_zero].data, 0);
@@ -125,7 +125,7 @@ static void store_tile(void *user, const gemm_tile *tile)
         double of_filter = convert_get_f64(INLAY_FLOAT, w_scale->data, w_scale->count > 1 ? filter : 0);
         requantize_row((const int32_t *)tile->c + (i - tile->i0) * tile->c_stride, tile->j1 - tile->j0,
                        (float)(scale * of_filter), &one, 0, zero, run->y_dtype == INLAY_INT8,
-                       (char *)run->y + (image * geometry->filters + filter) * geometry->positions + tile->j0);
+                       (char *)run->output + (image * geometry->filters + filter) * geometry->positions + tile->j0);
     }
 }
 
@@ -141,7 +141,7 @@ static inlay_status expect_one(const kit_call *call, uint32_t input, const char 
 static inlay_status set_linear(const kit_call *call, conv_run *run)
 {
     const kit_tensor *in = call->in;
-    int64_t filters = run->plan->g.filters;
+    int64_t filters = run->plan->geometry.filters;
     inlay_status status;
 
     INLAY_TRY(expect_one(call, linear_inputs.x_scale, "scale of x"));
@@ -173,8 +173,8 @@ static inlay_status run(const kit_call *call)
     conv_run r = { .call = call,
                    .plan = plan,
                    .job = plan->job,
-                   .x = call->in[0].data,
-                   .y = call->out[0].data,
+                   .input = call->in[0].data,
+                   .output = call->out[0].data,
                    .y_dtype = call->out[0].dtype };
     inlay_status status = INLAY_OK;
 
@@ -187,8 +187,8 @@ static inlay_status run(const kit_call *call)
     }
     r.job.a.data = call->in[at->w].data;
     if (kit_has_input(call, at->w_zero) && r.job.a.packed == NULL)
-        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count, plan->g.filters,
-                                   plan->g.group, call->diag));
+        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count,
+                                   plan->geometry.filters, plan->geometry.group, call->diag));
     if (at->y_scale != 0)
         INLAY_TRY(set_linear(call, &r));
     status = conv_execute(&r);

@@ -20,7 +20,7 @@ typedef struct deform_state {
 } deform_state;
 
 typedef struct deform_plan {
-    conv_geometry g;
+    conv_geometry geometry;
     gemm_job job;
     bool has_points; /* of floats; otherwise each is looked up for itself */
     uint64_t points; /* bytes of the workspace before them */
@@ -86,10 +86,12 @@ static int64_t point_bytes(const conv_geometry *geometry)
 static void plan_turned(deform_plan *plan, uint64_t *workspace)
 {
     const uint64_t at = gemm_align(*workspace);
-    const int64_t floats = plan->g.channels < POINTS_FEW ? 0 : points_floats(plan->g.channels, plan->g.in_positions);
+    const int64_t floats =
+        plan->geometry.channels < POINTS_FEW ? 0 : points_floats(plan->geometry.channels, plan->geometry.in_positions);
     uint64_t bytes;
 
-    if (floats <= 0 || __builtin_mul_overflow((uint64_t)floats * sizeof(float), (uint64_t)plan->g.images, &bytes) ||
+    if (floats <= 0 ||
+        __builtin_mul_overflow((uint64_t)floats * sizeof(float), (uint64_t)plan->geometry.images, &bytes) ||
         __builtin_add_overflow(at, bytes, &bytes))
         return;
     plan->turned = at;
@@ -102,9 +104,10 @@ static void plan_points(const deform_state *state, deform_plan *plan, inlay_dtyp
 {
     uint64_t units, bytes, at = gemm_align(*workspace);
 
-    if (dtype != INLAY_FLOAT || plan->g.in_positions > INT32_MAX || plan->g.positions > INT32_MAX / 64 ||
-        __builtin_mul_overflow((uint64_t)(plan->g.images * state->offset_group), (uint64_t)plan->g.taps, &units) ||
-        __builtin_mul_overflow(units, (uint64_t)point_bytes(&plan->g), &bytes) ||
+    if (dtype != INLAY_FLOAT || plan->geometry.in_positions > INT32_MAX || plan->geometry.positions > INT32_MAX / 64 ||
+        __builtin_mul_overflow((uint64_t)(plan->geometry.images * state->offset_group), (uint64_t)plan->geometry.taps,
+                               &units) ||
+        __builtin_mul_overflow(units, (uint64_t)point_bytes(&plan->geometry), &bytes) ||
         __builtin_add_overflow(at, bytes, &bytes))
         return;
     plan->has_points = true;
@@ -144,7 +147,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     plan->plan = p;
     for (int64_t b = 0; b < batch; b++)
         p->which[b] = b % geometry.group;
-    p->g = geometry;
+    p->geometry = geometry;
     p->job = (gemm_job){ .kernel = s->kernel,
                          .batch = batch,
                          .m = geometry.filters / geometry.group,
@@ -170,7 +173,7 @@ done:
 
 typedef struct deform_run {
     const kit_call *call;
-    const conv_geometry *g;
+    const conv_geometry *geometry;
     int64_t offset_group;
     char *points; /* of floats */
     float *turned;
@@ -187,7 +190,7 @@ static double element(const kit_tensor *input, const conv_geometry *geometry, in
  * at: (image, offset group, tap). */
 static bool place(const deform_run *run, int64_t at, int64_t tap, int64_t j, double *out_y, double *out_z)
 {
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     const kit_tensor *offset = &run->call->in[2];
     int64_t h = j / geometry->out[2] * geometry->stride[1] - geometry->begin[1] +
                 tap / geometry->kernel[2] * geometry->dilation[1];
@@ -204,7 +207,7 @@ static bool place(const deform_run *run, int64_t at, int64_t tap, int64_t j, dou
 /* What tap k of channel c (of the group) meets at output position j. */
 static double sample(const deform_run *run, int64_t image, int64_t channel, int64_t tap, int64_t j)
 {
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     const kit_tensor *input = &run->call->in[0];
     int64_t own = channel / (geometry->channels / run->offset_group);
     int64_t at = (image * run->offset_group + own) * geometry->taps + tap;
@@ -248,7 +251,7 @@ static inline void find_corners(const conv_geometry *geometry, double y, double 
 static inlay_status find_points(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const deform_run *run = user;
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     const int64_t n = geometry->positions;
 
     (void)worker;
@@ -288,7 +291,7 @@ static void pack_points(const gemm_operand *self, int64_t batch, int64_t line, i
                         uint32_t width, void *out)
 {
     const deform_run *run = self->user;
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     const int64_t channels = geometry->channels / geometry->group, first = batch % geometry->group * channels,
                   image = batch / geometry->group;
     const int64_t per_offset = geometry->channels / run->offset_group;
@@ -317,7 +320,7 @@ static void pack_tap(const deform_run *run, int64_t batch, int64_t tap, int64_t 
                      uint32_t width, float *to)
 {
     enum { ROOM = 4096 };
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     const int64_t first = batch % geometry->group * (geometry->channels / geometry->group),
                   image = batch / geometry->group;
     const int64_t per_offset = geometry->channels / run->offset_group, taps = geometry->taps,
@@ -355,7 +358,7 @@ static void pack_turned(const gemm_operand *self, int64_t batch, int64_t line, i
     for (int64_t l0 = line; l0 < line_end; l0 += width, to += (k1 - k0) * width) {
         const int64_t n = line_end - l0 < width ? line_end - l0 : width;
 
-        for (int64_t tap = 0; tap < run->g->taps; tap++)
+        for (int64_t tap = 0; tap < run->geometry->taps; tap++)
             for (int64_t i = 0; i < n; i += LINES)
                 pack_tap(run, batch, tap, l0 + i, n - i < LINES ? n - i : LINES, k0, k1, width, to + i);
         for (int64_t k = 0; k < k1 - k0; k++)
@@ -368,7 +371,7 @@ static void pack_samples(const gemm_operand *self, int64_t batch, int64_t line, 
                          int64_t k1, uint32_t width, void *out)
 {
     const deform_run *run = self->user;
-    const conv_geometry *geometry = run->g;
+    const conv_geometry *geometry = run->geometry;
     int64_t channels = geometry->channels / geometry->group, first = batch % geometry->group * channels, at = 0;
     bool wide = run->call->in[0].dtype == INLAY_DOUBLE;
 
@@ -389,7 +392,8 @@ static void fill_bias(void *user, const gemm_tile *tile)
 {
     const deform_run *run = user;
     const kit_tensor *bias = &run->call->in[3];
-    int64_t per_group = run->g->filters / run->g->group, first = tile->batch % run->g->group * per_group;
+    int64_t per_group = run->geometry->filters / run->geometry->group,
+            first = tile->batch % run->geometry->group * per_group;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         double v = convert_get_f64(bias->dtype, bias->data, first + i);
@@ -407,7 +411,7 @@ static inlay_status run(const kit_call *call)
 {
     const deform_state *state = call->state;
     const deform_plan *plan = call->plan;
-    deform_run r = { call, &plan->g, state->offset_group, (char *)call->workspace + plan->points,
+    deform_run r = { call, &plan->geometry, state->offset_group, (char *)call->workspace + plan->points,
                      (float *)(void *)((char *)call->workspace + plan->turned) };
     inlay_status status = INLAY_OK;
     gemm_job job = plan->job;
@@ -423,12 +427,13 @@ static inlay_status run(const kit_call *call)
     }
     gemm_set_output(&job, &half, call->out[0].dtype, call->out[0].data);
     if (plan->has_points)
-        INLAY_TRY(kit_parallel(call, plan->g.images * state->offset_group * plan->g.taps,
-                               2048 / (plan->g.positions + 1) + 1, find_points, &r));
-    for (int64_t i = 0; plan->turned > 0 && i < plan->g.images; i++)
-        INLAY_TRY(points_turn(call, (const float *)call->in[0].data + i * plan->g.channels * plan->g.in_positions,
-                              plan->g.channels, plan->g.in_positions,
-                              r.turned + i * points_floats(plan->g.channels, plan->g.in_positions)));
+        INLAY_TRY(kit_parallel(call, plan->geometry.images * state->offset_group * plan->geometry.taps,
+                               2048 / (plan->geometry.positions + 1) + 1, find_points, &r));
+    for (int64_t i = 0; plan->turned > 0 && i < plan->geometry.images; i++)
+        INLAY_TRY(points_turn(
+            call, (const float *)call->in[0].data + i * plan->geometry.channels * plan->geometry.in_positions,
+            plan->geometry.channels, plan->geometry.in_positions,
+            r.turned + i * points_floats(plan->geometry.channels, plan->geometry.in_positions)));
     status = gemm_run(call, &job, call->workspace);
 done:
     return status;

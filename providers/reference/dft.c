@@ -29,7 +29,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 }
 
 typedef struct dft_plan {
-    struct fft f;
+    struct fft fft;
     int64_t lines;               /* transforms */
     int64_t in_count;            /* elements of the input that a transform reads, the rest being zero */
     int64_t out_count;           /* elements of the output that it writes */
@@ -53,9 +53,9 @@ static inlay_status make_plan(int64_t n, kit_plan *plan, dft_plan **out, inlay_d
     p = count > SIZE_MAX / 16 ? NULL : calloc(1, sizeof *p + count * sizeof(double));
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a transform of length %lld", (long long)n);
-    fft_init(&p->f, n, p->tables);
+    fft_init(&p->fft, n, p->tables);
     plan->plan = p;
-    p->thread_bytes = ((2 * (uint64_t)n + fft_scratch_count(&p->f)) * sizeof(double) + 63) & ~UINT64_C(63);
+    p->thread_bytes = ((2 * (uint64_t)n + fft_scratch_count(&p->fft)) * sizeof(double) + 63) & ~UINT64_C(63);
     if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this transform exceeds the address space");
     *out = p;
@@ -182,7 +182,7 @@ static inlay_status run_lines(void *user, int64_t begin, int64_t end, uint32_t w
     const dft_plan *plan = call->plan;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     double *line = (double *)(void *)((char *)call->workspace + worker * plan->thread_bytes),
-           *scratch = line + 2 * plan->f.n;
+           *scratch = line + 2 * plan->fft.n;
     const kit_tensor *window = state->short_time && kit_has_input(call, 2) ? &call->in[2] : NULL;
 
     for (int64_t l = begin; l < end; l++) {
@@ -196,7 +196,7 @@ static inlay_status run_lines(void *user, int64_t begin, int64_t end, uint32_t w
             to = l / plan->inner * plan->out_axis * plan->inner + l % plan->inner;
             in_step = out_step = plan->inner;
         }
-        memset(line, 0, (size_t)(2 * plan->f.n) * sizeof(double));
+        memset(line, 0, (size_t)(2 * plan->fft.n) * sizeof(double));
         for (int64_t k = 0; k < plan->in_count; k++) {
             convert_to_f64(line + 2 * k, input->dtype, input->data, (from + k * in_step) * plan->in_parts,
                            plan->in_parts);
@@ -207,8 +207,8 @@ static inlay_status run_lines(void *user, int64_t begin, int64_t end, uint32_t w
             }
         }
         if (plan->out_parts == 1)
-            mirror(line, plan->f.n, plan->in_count);
-        fft_run(&plan->f, state->inverse, line, scratch);
+            mirror(line, plan->fft.n, plan->in_count);
+        fft_run(&plan->fft, state->inverse, line, scratch);
         for (int64_t k = 0; k < plan->out_count; k++) {
             int64_t parts = plan->out_parts == 1 ? 1 : 2;
             convert_from_f64(output->dtype, output->data, (to + k * out_step) * parts, parts, line + 2 * k, 0);
@@ -221,7 +221,7 @@ static inlay_status run(const kit_call *call)
 {
     const dft_plan *plan = call->plan;
 
-    return kit_parallel(call, plan->lines, 4096 / plan->f.m + 1, run_lines, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->lines, 4096 / plan->fft.m + 1, run_lines, (void *)(uintptr_t)call);
 }
 
 /* Transforms of n take some n log n steps each, whatever n is (fft.h); what is beyond the kept half is computed too. */

@@ -88,7 +88,7 @@ void ew_unary_row(const void *state, float *out, const float *const *in, const i
 /* ------------------------------------------------------------------ two inputs */
 
 typedef struct binary_plan {
-    struct bcast b;
+    struct bcast bcast;
     bool converts;    /* some tensor is not of the type that the loop works on */
     bool direct;      /* one row, nothing to convert: the loop does it all */
     bool gathers;     /* many short rows */
@@ -138,28 +138,28 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
     else if (binary->broadcast == EW_CHANNEL && output->rank == 1 && input->rank > 1 &&
              output->dims[0] == input->dims[1])
         aligned = align_left(input, output, 1, dims, &shapes[1]);
-    if (!aligned || !bcast_init(&p->b, 2, shapes, (bcast_shape){ tensor->dims, tensor->rank }))
+    if (!aligned || !bcast_init(&p->bcast, 2, shapes, (bcast_shape){ tensor->dims, tensor->rank }))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "input 1 does not broadcast against input 0; make their dimensions "
                           "equal or 1, counted from the last");
     for (int k = 0; k < 2; k++) {
-        p->whole[k] = plan->in[k].count == p->b.count;
+        p->whole[k] = plan->in[k].count == p->bcast.count;
         p->one[k] = plan->in[k].count == 1;
         p->converts |= plan->in[k].dtype != binary->compute;
         p->periodic[k] = true;
-        for (uint32_t d = 0; d + 1 < p->b.rank; d++)
-            p->periodic[k] &= p->b.stride[k][d] == 0;
+        for (uint32_t d = 0; d + 1 < p->bcast.rank; d++)
+            p->periodic[k] &= p->bcast.stride[k][d] == 0;
     }
     p->converts |= tensor->dtype != binary->result;
-    p->direct = p->b.rank == 1 && !p->converts;
-    p->gathers = p->b.rank > 1 && p->b.row < EW_SMALL_ROW;
+    p->direct = p->bcast.rank == 1 && !p->converts;
+    p->gathers = p->bcast.rank > 1 && p->bcast.row < EW_SMALL_ROW;
     return INLAY_OK;
 }
 
 /* What a range works with. */
 typedef struct binary_job {
-    const ew_binary *s;
-    const binary_plan *p;
+    const ew_binary *binary;
+    const binary_plan *plan;
     const kit_tensor *in;
     const kit_tensor *out;
 } binary_job;
@@ -167,7 +167,7 @@ typedef struct binary_job {
 /* One run of at most EW_BLOCK elements through the stack. step 0 inputs are converted once. */
 static void binary_block(const binary_job *job, int64_t out, const int64_t *at, const int64_t *step, int64_t n)
 {
-    const ew_binary *binary = job->s;
+    const ew_binary *binary = job->binary;
     int64_t buffer[2][EW_BLOCK];
     const void *from[2];
     bool direct = job->out->dtype == binary->result;
@@ -260,17 +260,17 @@ void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b,
  * row is laid out once; blocks are whole rows, so that it fits all of them. */
 static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 {
-    const binary_plan *p = job->p;
+    const binary_plan *p = job->plan;
     int64_t piece[2][2 * EW_BLOCK]; /* 16 bytes an element: strings */
     kit_tensor in[2] = { job->in[0], job->in[1] };
-    binary_job block = { job->s, p, in, job->out };
-    int64_t whole_rows = EW_BLOCK / p->b.row * p->b.row, n;
+    binary_job block = { job->binary, p, in, job->out };
+    int64_t whole_rows = EW_BLOCK / p->bcast.row * p->bcast.row, n;
     bool laid[2] = { false, false };
 
     for (int64_t first = begin; first < end; first += n) {
         int64_t at[2] = { first, first }, step[2] = { 1, 1 };
 
-        n = whole_rows - first % p->b.row; /* to the end of a row */
+        n = whole_rows - first % p->bcast.row; /* to the end of a row */
         n = n < end - first ? n : end - first;
         for (int k = 0; k < 2; k++) {
             if (p->whole[k])
@@ -280,8 +280,8 @@ static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
             if (p->one[k])
                 continue;
             if (!laid[k]) {
-                laid[k] = p->periodic[k] && first % p->b.row == 0;
-                ew_spread(piece[k], job->in[k].data, ew_bytes(job->in[k].dtype), &p->b, k, first,
+                laid[k] = p->periodic[k] && first % p->bcast.row == 0;
+                ew_spread(piece[k], job->in[k].data, ew_bytes(job->in[k].dtype), &p->bcast, k, first,
                           laid[k] ? whole_rows : n);
             }
             in[k].data = piece[k];
@@ -293,17 +293,17 @@ static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const binary_job *job = user;
-    const ew_binary *binary = job->s;
-    const struct bcast *b = &job->p->b;
+    const ew_binary *binary = job->binary;
+    const struct bcast *b = &job->plan->bcast;
     bcast_cursor cursor;
 
     (void)worker;
-    if (job->p->gathers) {
+    if (job->plan->gathers) {
         binary_gather(job, begin, end);
         return INLAY_OK;
     }
     for (bcast_start(b, begin, &cursor); bcast_row(b, &cursor, end);) {
-        if (!job->p->converts) {
+        if (!job->plan->converts) {
             binary->fn((char *)job->out->data + cursor.out * ew_bytes(job->out->dtype),
                        (const char *)job->in[0].data + cursor.at[0] * ew_bytes(job->in[0].dtype), b->step[0],
                        (const char *)job->in[1].data + cursor.at[1] * ew_bytes(job->in[1].dtype), b->step[1],
@@ -337,11 +337,12 @@ inlay_status ew_binary_run(const kit_call *call)
 
     int64_t grain = binary->grain > 0 ? binary->grain : EW_GRAIN;
 
-    if (p->direct && p->b.count <= grain) {
-        if (p->b.count > 0)
-            binary->fn(call->out[0].data, call->in[0].data, p->b.step[0], call->in[1].data, p->b.step[1], p->b.count);
+    if (p->direct && p->bcast.count <= grain) {
+        if (p->bcast.count > 0)
+            binary->fn(call->out[0].data, call->in[0].data, p->bcast.step[0], call->in[1].data, p->bcast.step[1],
+                       p->bcast.count);
         return INLAY_OK;
     }
     binary_job job = { binary, p, call->in, call->out };
-    return kit_parallel(call, p->b.count, grain, binary_range, &job);
+    return kit_parallel(call, p->bcast.count, grain, binary_range, &job);
 }

@@ -23,7 +23,7 @@ typedef struct sample_taps {
 typedef struct sample_job sample_job;
 typedef void (*sample_fn)(const sample_job *job, const sample_taps *taps, const void *in, void *out);
 struct sample_job {
-    const kit_tensor *x, *grid, *y;
+    const kit_tensor *input, *grid, *output;
     sample_fn sample; /* NULL: nearest, which copies elements */
     uint32_t mode, padding, spatial, element;
     bool corners;
@@ -272,7 +272,7 @@ static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
     taps->offset[0] = 0;
     taps->weight[0] = 1;
     for (uint32_t d = 0; d < job->spatial; d++) {
-        const int64_t n = job->x->dims[2 + d];
+        const int64_t n = job->input->dims[2 + d];
         int64_t pixel[4];
         double weight[4];
         const uint32_t k = axis_taps(job, locate(job, place[job->spatial - 1 - d], n), n, pixel, weight);
@@ -308,7 +308,7 @@ typedef struct sample_block {
 static void block_taps(const sample_job *job, int64_t point, int64_t count, sample_block *block)
 {
     const float *grid = (const float *)job->grid->data + 2 * point;
-    const int64_t height = job->x->dims[2], width = job->x->dims[3];
+    const int64_t height = job->input->dims[2], width = job->input->dims[3];
 
     for (int64_t i = 0; i < count; i++) {
         int64_t x[4], y[4];
@@ -390,7 +390,7 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
 
 static bool is_plain(const sample_job *job)
 {
-    return job->spatial == 2 && job->x->dtype == INLAY_FLOAT && job->grid->dtype == INLAY_FLOAT &&
+    return job->spatial == 2 && job->input->dtype == INLAY_FLOAT && job->grid->dtype == INLAY_FLOAT &&
            job->pixels <= INT32_MAX;
 }
 
@@ -407,10 +407,10 @@ static inlay_status block_range(void *user, int64_t begin, int64_t end, uint32_t
         const int64_t stop = end < past ? end : past, image = batch * job->channels;
 
         if (job->turned != NULL)
-            sample_turned(job, begin, stop, (float *)job->y->data + image * job->points);
+            sample_turned(job, begin, stop, (float *)job->output->data + image * job->points);
         else
-            sample_blocks(job, begin, stop, (const float *)job->x->data + image * job->pixels,
-                          (float *)job->y->data + image * job->points);
+            sample_blocks(job, begin, stop, (const float *)job->input->data + image * job->pixels,
+                          (float *)job->output->data + image * job->points);
         begin = stop;
     }
     return INLAY_OK;
@@ -427,8 +427,8 @@ static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / job->points;
-        const char *in = (const char *)job->x->data + batch * job->channels * job->pixels * job->element;
-        char *out = (char *)job->y->data + (batch * job->channels * job->points + i % job->points) * job->element;
+        const char *in = (const char *)job->input->data + batch * job->channels * job->pixels * job->element;
+        char *out = (char *)job->output->data + (batch * job->channels * job->points + i % job->points) * job->element;
 
         point_taps(job, i, &taps);
         if (job->sample != NULL) {
@@ -474,9 +474,9 @@ static inlay_status run_turned(const kit_call *call, sample_job *job)
     inlay_status status = INLAY_OK;
 
     job->turned = call->workspace;
-    for (int64_t n = 0; n < job->x->dims[0] && status == INLAY_OK; n++) {
+    for (int64_t n = 0; n < job->input->dims[0] && status == INLAY_OK; n++) {
         job->first_unit = n * job->points;
-        status = points_turn(call, (const float *)job->x->data + n * job->channels * job->pixels, job->channels,
+        status = points_turn(call, (const float *)job->input->data + n * job->channels * job->pixels, job->channels,
                              job->pixels, call->workspace);
         if (status == INLAY_OK)
             status = kit_parallel(call, job->points, 16384 / job->channels + 1, block_range, job);
@@ -488,9 +488,9 @@ static inlay_status run_sample(const kit_call *call)
 {
     const sample_state *state = call->state;
     const kit_tensor *input = &call->in[0], *grid = &call->in[1], *output = &call->out[0];
-    sample_job job = { .x = input,
+    sample_job job = { .input = input,
                        .grid = grid,
-                       .y = output,
+                       .output = output,
                        .mode = state->mode,
                        .padding = state->padding,
                        .corners = state->corners,

@@ -65,7 +65,7 @@ static inlay_status shape_instance(const void *state, kit_plan *plan, inlay_diag
 
 typedef struct instance_job {
     const kit_call *call;
-    const instance_state *s;
+    const instance_state *state;
     int64_t groups, channels, inner; /* of a sample; of a group; elements of a channel */
 } instance_job;
 
@@ -78,11 +78,11 @@ static inlay_status instance_groups(void *user, int64_t begin, int64_t end, uint
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t offset = i * job->channels * job->inner * elem;
-        int64_t parameter = i % job->groups * (job->s->per_group ? 1 : job->channels) * elem;
+        int64_t parameter = i % job->groups * (job->state->per_group ? 1 : job->channels) * elem;
         instance_group[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
                                      job->channels, job->inner, (const char *)job->call->in[1].data + parameter,
-                                     (const char *)job->call->in[2].data + parameter, job->s->per_group,
-                                     job->s->epsilon);
+                                     (const char *)job->call->in[2].data + parameter, job->state->per_group,
+                                     job->state->epsilon);
     }
     return INLAY_OK;
 }
@@ -91,7 +91,7 @@ static inlay_status run_instance(const kit_call *call)
 {
     const instance_state *state = call->state;
     const kit_tensor *input = &call->in[0];
-    instance_job job = { .call = call, .s = state, .inner = 1 };
+    instance_job job = { .call = call, .state = state, .inner = 1 };
 
     if (input->count == 0)
         return INLAY_OK;

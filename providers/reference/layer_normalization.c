@@ -159,7 +159,7 @@ static void layer_gather(const layer_plan *plan, const layer_operand *operand, c
 
 typedef struct layer_job {
     const kit_call *call;
-    const layer_plan *p;
+    const layer_plan *plan;
     layer_row_args args;
     const void *shared[2]; /* scale, bias where they are the same for all rows */
 } layer_job;
@@ -167,7 +167,7 @@ typedef struct layer_job {
 static inlay_status layer_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const layer_job *job = user;
-    const layer_plan *plan = job->p;
+    const layer_plan *plan = job->plan;
     const kit_call *call = job->call;
     const kit_tensor *x = &call->in[0];
     kit_tensor *output = &call->out[0];
@@ -203,7 +203,7 @@ static inlay_status run_layer(const kit_call *call)
 {
     const layer_state *state = call->state;
     const layer_plan *plan = call->plan;
-    layer_job job = { .call = call, .p = plan, .args = { state->epsilon, state->root_mean_square, plan->converts } };
+    layer_job job = { .call = call, .plan = plan, .args = { state->epsilon, state->root_mean_square, plan->converts } };
 
     if (call->in[0].count == 0) { /* statistics of nothing */
         for (uint32_t i = 1; i <= 2; i++)
@@ -294,7 +294,7 @@ SUM_ROW(double)
 
 typedef struct skip_job {
     const kit_call *call;
-    const skip_plan *p;
+    const skip_plan *plan;
     layer_row_args args;
     const void *gamma, *beta, *bias; /* [n] of ACC; the latter two may be NULL */
     char *workers;                   /* their workspace */
@@ -304,7 +304,7 @@ typedef struct skip_job {
 static void sum_narrow(const skip_job *job, const kit_tensor *x, const char *from, const char *skip, float *a, float *b,
                        void *out)
 {
-    int64_t n = job->p->n;
+    int64_t n = job->plan->n;
 
     convert_to_f32(a, x->dtype, from, 0, n);
     for (int step = job->bias != NULL ? 0 : 1; step < 2; step++) {
@@ -322,7 +322,7 @@ static void sum_narrow(const skip_job *job, const kit_tensor *x, const char *fro
 static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const skip_job *job = user;
-    const skip_plan *plan = job->p;
+    const skip_plan *plan = job->plan;
     const kit_call *call = job->call;
     const kit_tensor *x = &call->in[SKIP_X];
     const int64_t bytes = plan->n * (int64_t)(inlay_dtype_bits(x->dtype) / 8);
@@ -367,7 +367,7 @@ static inlay_status run_skip(const kit_call *call)
 {
     const skip_state *state = call->state;
     const skip_plan *plan = call->plan;
-    skip_job job = { .call = call, .p = plan, .args = { state->epsilon, state->simplified, false } };
+    skip_job job = { .call = call, .plan = plan, .args = { state->epsilon, state->simplified, false } };
 
     if (call->in[SKIP_X].count == 0)
         return INLAY_OK;

@@ -92,7 +92,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 }
 
 typedef struct head_room {
-    float *state, *q, *k, *v, *seen, *y;
+    float *state, *q, *k, *v, *seen, *output;
 } head_room;
 
 static void load(const kit_call *call, uint32_t input, int64_t at, int64_t n, float *to)
@@ -147,11 +147,11 @@ static void run_step(const kit_call *call, const linear_state *state, const line
     for (int64_t g = 0; g < plan->group; g++) {
         int64_t q_head = head * plan->group + g;
         load(call, 0, (row * state->q_heads + q_head) * plan->key, plan->key, room.q);
-        read_state(plan, room.state, room.q, room.y);
+        read_state(plan, room.state, room.q, room.output);
         for (int64_t j = 0; j < plan->value; j++)
-            room.y[j] *= scale;
+            room.output[j] *= scale;
         convert_from_f32(call->out[0].dtype, call->out[0].data, (row * state->q_heads + q_head) * plan->value,
-                         plan->value, room.y, 0);
+                         plan->value, room.output, 0);
     }
 }
 
@@ -167,7 +167,7 @@ static inlay_status run_heads(void *user, int64_t begin, int64_t end, uint32_t w
     room.k = room.q + plan->key;
     room.v = room.k + plan->key;
     room.seen = room.v + plan->value;
-    room.y = room.seen + plan->value;
+    room.output = room.seen + plan->value;
     for (int64_t index = begin; index < end; index++) {
         int64_t b = index / state->kv_heads;
         if (kit_has_input(call, 3))

@@ -21,7 +21,7 @@ typedef struct quantized_state {
     const struct layout *at;
     const gemm_kernel *kernel; /* NULL: floats by way of pack_float8 */
     bool linear;
-    gemm_operand b; /* packed when B and its zero point are constant */
+    gemm_operand operand; /* packed when B and its zero point are constant */
     kit_pack b_pack;
 } quantized_state;
 
@@ -89,20 +89,21 @@ static inlay_status pack_b(const kit_node *node, quantized_state *state, inlay_d
     if (!matmul_constant_dims(node, state->at->b, false, &dims) ||
         (zero != NULL && !kit_is_constant(node, state->at->b_zero)))
         return INLAY_OK;
-    state->b.line_stride = 1;
-    state->b.k_stride = dims.columns;
-    state->b.matrix_stride = dims.rows * dims.columns;
+    state->operand.line_stride = 1;
+    state->operand.k_stride = dims.columns;
+    state->operand.matrix_stride = dims.rows * dims.columns;
     if (zero != NULL) {
         for (uint32_t d = 0; d < zero->rank; d++)
             zeros *= zero->dims[d].value;
-        state->b.zero = kit_constant_unaligned(node, state->at->b_zero);
-        state->b.zero_stride = zeros > 1;
-        state->b.zero_matrix_stride = zeros == dims.columns * dims.matrices && dims.matrices > 1 ? dims.columns : 0;
+        state->operand.zero = kit_constant_unaligned(node, state->at->b_zero);
+        state->operand.zero_stride = zeros > 1;
+        state->operand.zero_matrix_stride =
+            zeros == dims.columns * dims.matrices && dims.matrices > 1 ? dims.columns : 0;
         if (zeros != 1 && zeros != dims.columns && zeros != dims.columns * dims.matrices)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the zero point of B has %lld elements for %lld columns",
                               (long long)zeros, (long long)dims.columns);
     }
-    return gemm_pack_constant(node, state->at->b, state->kernel, state->kernel->nr, &state->b, dims.matrices,
+    return gemm_pack_constant(node, state->at->b, state->kernel, state->kernel->nr, &state->operand, dims.matrices,
                               dims.columns, dims.rows, &state->b_pack, diag);
 }
 
@@ -118,7 +119,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     state->linear = linear;
     if (!is_float8(kit_input_dtype(node, at->a)) && !is_float8(kit_input_dtype(node, at->b))) {
         state->kernel = gemm_kernel_best(GEMM_S16);
-        state->b.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->b));
+        state->operand.pack = gemm_strided_pack(GEMM_S16, kit_input_dtype(node, at->b));
         INLAY_TRY(pack_b(node, state, diag));
     }
     *out_state = state;
@@ -173,9 +174,9 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     INLAY_TRY(matmul_plan_create(plan, s->at->a, s->at->b, rows_are_alike(s, plan), &p, diag));
     p->job.kernel = s->kernel != NULL ? s->kernel : gemm_kernel_best(GEMM_F32);
     p->job.a.pack = s->kernel != NULL ? gemm_strided_pack(GEMM_S16, plan->in[s->at->a].dtype) : pack_float8;
-    p->job.b.pack = s->kernel != NULL ? s->b.pack : pack_float8;
-    p->job.b.packed = s->b.packed;
-    p->job.b.packed_stride = s->b.packed_stride;
+    p->job.b.pack = s->kernel != NULL ? s->operand.pack : pack_float8;
+    p->job.b.packed = s->operand.packed;
+    p->job.b.packed_stride = s->operand.packed_stride;
     p->job.c_in_workspace = s->linear;
     p->job.c_stride = p->job.n;
     p->job.c_batch_stride = p->job.m * p->job.n;

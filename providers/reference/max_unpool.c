@@ -77,7 +77,7 @@ static int64_t unpool_some(const void *input, const int64_t *indices, int64_t n,
 }
 
 typedef struct unpool_job {
-    const kit_tensor *x, *y;
+    const kit_tensor *input, *output;
     const int64_t *indices;
     int64_t in, out, element; /* elements of a plane of x, of y; bytes of one */
     bool elsewhere;           /* some plane has an index outside itself: nothing of it is written */
@@ -106,9 +106,9 @@ static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32
             __atomic_store_n(&job->elsewhere, true, __ATOMIC_RELAXED);
             break;
         }
-        memset((char *)job->y->data + p * job->out * job->element, 0, (size_t)(job->out * job->element));
-        (void)unpool_some((const char *)job->x->data + p * job->in * job->element, indices, job->in, job->y->data,
-                          (uint64_t)job->y->count, job->element);
+        memset((char *)job->output->data + p * job->out * job->element, 0, (size_t)(job->out * job->element));
+        (void)unpool_some((const char *)job->input->data + p * job->in * job->element, indices, job->in,
+                          job->output->data, (uint64_t)job->output->count, job->element);
     }
     return INLAY_OK;
 }

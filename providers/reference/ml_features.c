@@ -78,7 +78,7 @@ static inlay_status prepare_feature(const kit_node *node, void **out_state, inla
 /* Elements [begin, end) of the whole tensor, whose features lie `columns` to a row. */
 typedef struct feature_job {
     const kit_call *call;
-    const feature_state *s;
+    const feature_state *state;
     int64_t columns;
 } feature_job;
 
@@ -126,7 +126,7 @@ static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
         int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
         convert_to_f64(v, input->dtype, input->data, i, n);
-        threshold_run(v, job->s->threshold, n);
+        threshold_run(v, job->state->threshold, n);
         convert_from_f64(output->dtype, output->data, i, n, v, 0);
     }
     return INLAY_OK;
@@ -135,7 +135,7 @@ static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint
 static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *state = job->s;
+    const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
     double v[FEATURE_BLOCK];
@@ -194,9 +194,9 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
             int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
             convert_to_f64(v, input->dtype, input->data, r * columns + i, n);
-            norm = norm_run(job->s->norm, v, n, norm);
+            norm = norm_run(job->state->norm, v, n, norm);
         }
-        norm = job->s->norm == NORM_L2 ? sqrt(norm) : norm;
+        norm = job->state->norm == NORM_L2 ? sqrt(norm) : norm;
         norm = norm == 0 ? 1 : norm;
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
             int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
@@ -212,7 +212,7 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
 static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *state = job->s;
+    const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
     double v[FEATURE_BLOCK];
@@ -232,7 +232,7 @@ static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32
 static inlay_status imputer_integers(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
-    const feature_state *state = job->s;
+    const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
     int64_t v[FEATURE_BLOCK], c = begin % job->columns;

@@ -73,7 +73,7 @@ bool tree_flat_is_direct(const tree_flat *flat);
 
 /* Rows of `scores`, each of 2 * targets: sums, and how many weights each target has seen (not told of sums). */
 typedef struct tree_block {
-    const void *x; /* [rows, columns] of dtype; the whole tensor */
+    const void *input; /* [rows, columns] of dtype; the whole tensor */
     inlay_dtype dtype;
     int64_t columns, row; /* row: the first of this block */
     int64_t rows;         /* of this block, at most tree_flat_rows() */

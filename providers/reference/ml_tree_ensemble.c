@@ -390,9 +390,11 @@ static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t w
     const int64_t columns = input->dims[input->rank - 1], rows = input->rank == 2 ? input->dims[0] : 1;
     const int64_t most = tree_block_rows(state, rows), stride = 2 * state->targets;
     double *scores = (double *)((char *)call->workspace + worker * tree_scratch(state, rows));
-    tree_block block = {
-        .x = input->data, .dtype = input->dtype, .columns = columns, .scores = scores, .room = scores + most * stride
-    };
+    tree_block block = { .input = input->data,
+                         .dtype = input->dtype,
+                         .columns = columns,
+                         .scores = scores,
+                         .room = scores + most * stride };
     inlay_status status = INLAY_OK;
 
     for (int64_t r = begin; r < end && status == INLAY_OK; r += block.rows) {

@@ -111,8 +111,8 @@ typedef struct flat_place {
 } flat_place;
 
 typedef struct flat_build {
-    const tree_state *s;
-    tree_flat *f;
+    const tree_state *state;
+    tree_flat *flat;
     flat_place
         *places;      /* all nodes of all trees, each tree's by depth: children follow in the order of their parents */
     uint32_t *firsts; /* [trees + 1]: each tree's first place in it */
@@ -123,7 +123,7 @@ typedef struct flat_build {
 
 static bool is_leaf(const flat_build *build, uint32_t node)
 {
-    return build->s->nodes[node].mode == TREE_LEAF;
+    return build->state->nodes[node].mode == TREE_LEAF;
 }
 
 /* A new line; its first node's place in the flat array. */
@@ -154,26 +154,26 @@ static uint32_t place_pair(flat_build *build, uint32_t parent_at, bool leaves, u
 static bool queue_children(flat_build *build, int64_t k, uint32_t *io_leaves)
 {
     const flat_place *place = &build->places[k];
-    const tree_node *node = &build->s->nodes[place->node];
+    const tree_node *node = &build->state->nodes[place->node];
     int32_t key;
     uint32_t copy, first, second, at;
     bool swap;
 
-    if (build->count + 2 > build->s->node_count || !flat_compare(node, build->exact, &key, &copy, &swap))
+    if (build->count + 2 > build->state->node_count || !flat_compare(node, build->exact, &key, &copy, &swap))
         return false;
     first = swap ? node->no : node->yes;
     second = swap ? node->yes : node->no;
     at = place_pair(build, place->at, is_leaf(build, first) && is_leaf(build, second), io_leaves);
     build->places[build->count++] = (flat_place){ first, place->depth + 1, at };
     build->places[build->count++] = (flat_place){ second, place->depth + 1, at + 1 };
-    build->f->copy_at[copy] = 1;
+    build->flat->copy_at[copy] = 1;
     return true;
 }
 
 /* Lists the nodes of all trees. */
 static bool flat_order(flat_build *build)
 {
-    const tree_state *state = build->s;
+    const tree_state *state = build->state;
 
     for (int64_t root = 0; root < state->root_count; root++) {
         uint32_t leaves = UINT32_MAX;
@@ -181,11 +181,11 @@ static bool flat_order(flat_build *build)
         build->firsts[root] = (uint32_t)build->count;
         if (build->count == state->node_count)
             return false;
-        build->f->starts[root] = open_line(build);
+        build->flat->starts[root] = open_line(build);
         build->used[build->lines - 1] = 1;
-        build->places[build->count++] = (flat_place){ (uint32_t)state->roots[root], 0, build->f->starts[root] };
+        build->places[build->count++] = (flat_place){ (uint32_t)state->roots[root], 0, build->flat->starts[root] };
         for (int64_t k = build->firsts[root]; k < build->count; k++) {
-            build->f->depths[root] = build->places[k].depth;
+            build->flat->depths[root] = build->places[k].depth;
             if (is_leaf(build, build->places[k].node))
                 build->leaf_count++;
             else if (!queue_children(build, k, &leaves))
@@ -199,7 +199,7 @@ static bool flat_order(flat_build *build)
 /* Does each tree count for one target only, with at most one weight a leaf, that is a float? Then leaves hold them. */
 static bool flat_direct(const flat_build *build)
 {
-    const tree_state *state = build->s;
+    const tree_state *state = build->state;
 
     if (state->aggregate > TREE_SUM)
         return false;
@@ -213,9 +213,9 @@ static bool flat_direct(const flat_build *build)
             if (node->mode != TREE_LEAF || node->end == node->first)
                 continue;
             if (node->end - node->first > 1 || (double)(float)weight->weight != weight->weight ||
-                (seen && weight->target != build->f->targets[r]))
+                (seen && weight->target != build->flat->targets[r]))
                 return false;
-            build->f->targets[r] = weight->target;
+            build->flat->targets[r] = weight->target;
             seen = true;
         }
     }
@@ -233,8 +233,8 @@ static void put_node(tree_flat *flat, int64_t at, int32_t key, int64_t feature, 
 /* Writes the nodes. */
 static void flat_fill(flat_build *build)
 {
-    const tree_state *state = build->s;
-    tree_flat *flat = build->f;
+    const tree_state *state = build->state;
+    tree_flat *flat = build->flat;
     uint32_t leaf = 0;
 
     for (int64_t r = 0; r < state->root_count; r++) {
@@ -268,7 +268,7 @@ static void flat_fill(flat_build *build)
 /* Is a node too far from its children for a narrow one? They lie behind it, but for leaves in an older line. */
 static bool flat_is_wide(const flat_build *build)
 {
-    for (int64_t r = 0; r < build->s->root_count; r++) {
+    for (int64_t r = 0; r < build->state->root_count; r++) {
         int64_t child = build->firsts[r] + 1;
 
         for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
@@ -279,12 +279,12 @@ static bool flat_is_wide(const flat_build *build)
             child += 2;
         }
     }
-    return build->f->keys > UINT16_MAX;
+    return build->flat->keys > UINT16_MAX;
 }
 
 static bool flat_build_all(flat_build *build)
 {
-    tree_flat *flat = build->f;
+    tree_flat *flat = build->flat;
 
     if (!flat_order(build))
         return false;
@@ -310,13 +310,13 @@ static bool flat_build_all(flat_build *build)
 
 tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype)
 {
-    flat_build build = { .s = state, .exact = exact_inputs(dtype) };
+    flat_build build = { .state = state, .exact = exact_inputs(dtype) };
     tree_flat *flat = calloc(1, sizeof *flat);
     bool built = false;
 
     if (flat == NULL || state->root_count == 0)
         goto done;
-    build.f = flat;
+    build.flat = flat;
     flat->trees = state->root_count;
     flat->features = state->features;
     build.places = malloc((size_t)state->node_count * sizeof *build.places);
@@ -368,13 +368,13 @@ static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t 
         if (flat->copy_at[c] == 0)
             continue;
         if (block->dtype == INLAY_FLOAT) {
-            const float *input = (const float *)block->x + at;
+            const float *input = (const float *)block->input + at;
             for (int64_t i = 0; i < flat->features; i++)
                 to[i * step] = input[i] != input[i] ? missing : key_of(input[i]);
             continue;
         }
         for (int64_t i = 0; i < flat->features; i++) {
-            double v = convert_get_f64(block->dtype, block->x, at + i);
+            double v = convert_get_f64(block->dtype, block->input, at + i);
             to[i * step] = v != v ? missing : (c & COPY_DOWN) != 0 ? key_below(v) : key_above(v);
         }
     }

@@ -208,12 +208,12 @@ static void choose(const moe_state *state, const kit_tensor *probabilities, int6
 
 typedef struct layer_job {
     const kit_call *call;
-    const moe_state *s;
-    const struct layer *l;
+    const moe_state *state;
+    const struct layer *layer;
     const moe_pair *pairs;
-    const float *x;  /* [inputs, columns] */
-    float *y;        /* [pairs, rows] */
-    float *unpacked; /* a row of weights for each worker */
+    const float *input; /* [inputs, columns] */
+    float *output;      /* [pairs, rows] */
+    float *unpacked;    /* a row of weights for each worker */
     int64_t count, rows, columns, widest, chunks;
     bool by_row; /* x is told by the pair's row, otherwise by the pair */
 } layer_job;
@@ -233,10 +233,10 @@ static void unpack_row(const uint8_t *q, int64_t n, int64_t bits, float scale, f
 /* Row `row` of all experts' rows, as floats. */
 static const float *weight_row(const layer_job *job, int64_t row, float *room)
 {
-    const moe_state *state = job->s;
-    const kit_tensor *weights = &job->call->in[job->l->weights], *scales = &job->call->in[job->l->scales];
+    const moe_state *state = job->state;
+    const kit_tensor *weights = &job->call->in[job->layer->weights], *scales = &job->call->in[job->layer->scales];
     const int64_t n = job->columns, block = state->block > 0 ? state->block : n, blocks = (n + block - 1) / block;
-    const bool has_zeros = has(job->call->in, job->call->in_count, job->l->zeros);
+    const bool has_zeros = has(job->call->in, job->call->in_count, job->layer->zeros);
 
     if (state->bits == 0 && weights->dtype == INLAY_FLOAT)
         return (const float *)weights->data + row * n;
@@ -250,7 +250,7 @@ static const float *weight_row(const layer_job *job, int64_t row, float *room)
 
         convert_to_f32(&scale, scales->dtype, scales->data, at, 1);
         if (has_zeros) {
-            const uint8_t *zeros = job->call->in[job->l->zeros].data;
+            const uint8_t *zeros = job->call->in[job->layer->zeros].data;
             zero = state->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
         }
         unpack_row((const uint8_t *)weights->data + (row * n + b * block) * state->bits / 8,
@@ -274,7 +274,7 @@ static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t
 {
     const layer_job *job = user;
     const kit_tensor *bias =
-        has(job->call->in, job->call->in_count, job->l->bias) ? &job->call->in[job->l->bias] : NULL;
+        has(job->call->in, job->call->in_count, job->layer->bias) ? &job->call->in[job->layer->bias] : NULL;
     float *room = job->unpacked + worker * job->widest;
 
     for (int64_t unit = begin; unit < end; unit++) {
@@ -295,8 +295,9 @@ static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t
                     if (bias != NULL)
                         convert_to_f32(&added, bias->dtype, bias->data, row, 1);
                 }
-                job->y[pair_index * job->rows + r] =
-                    dot(job->x + (job->by_row ? pair->row : pair_index) * job->columns, weights, job->columns) + added;
+                job->output[pair_index * job->rows + r] =
+                    dot(job->input + (job->by_row ? pair->row : pair_index) * job->columns, weights, job->columns) +
+                    added;
             }
         }
     }
@@ -306,12 +307,12 @@ static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status run_layer(layer_job *job, const struct layer *layer, const float *input, bool by_row, int64_t rows,
                               int64_t columns, float *output)
 {
-    job->l = layer;
-    job->x = input;
+    job->layer = layer;
+    job->input = input;
     job->by_row = by_row;
     job->rows = rows;
     job->columns = columns;
-    job->y = output;
+    job->output = output;
     job->chunks = (rows + CHUNK - 1) / CHUNK;
     return kit_parallel(job->call, (job->count + TOGETHER - 1) / TOGETHER * job->chunks,
                         262144 / (CHUNK * TOGETHER * columns + 1) + 1, layer_range, job);
@@ -373,7 +374,7 @@ static inlay_status run_moe(const kit_call *call)
     gate = (float *)(void *)(room + r.gate);
     out = (float *)(void *)(room + r.out);
     layer_job job = { .call = call,
-                      .s = state,
+                      .state = state,
                       .pairs = pairs,
                       .count = sizes.pairs,
                       .unpacked = (float *)(void *)(room + r.rows),

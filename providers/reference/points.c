@@ -13,7 +13,7 @@ int64_t points_floats(int64_t channels, int64_t pixels)
 }
 
 typedef struct turn_job {
-    const float *x;
+    const float *input;
     float *out;
     int64_t channels, pixels;
 } turn_job;
@@ -23,7 +23,7 @@ static inlay_status turn_range(void *user, int64_t begin, int64_t end, uint32_t 
     const turn_job *job = user;
 
     (void)worker;
-    KERNEL_BEST(moves)->turn(job->x + begin, job->pixels, job->out + begin * job->channels, job->channels,
+    KERNEL_BEST(moves)->turn(job->input + begin, job->pixels, job->out + begin * job->channels, job->channels,
                              job->channels, end - begin);
     return INLAY_OK;
 }
@@ -56,7 +56,7 @@ void points_mix(const struct points *points, int64_t first, int64_t count, int64
             for (int64_t j = 0; j < 4; j++) {
                 const int32_t at = points->index[(k + j) * points->step + i];
 
-                row[j] = points->x + (at < 0 ? points->pixels : at) * points->channels + first;
+                row[j] = points->input + (at < 0 ? points->pixels : at) * points->channels + first;
                 w[j] = points->weight[(k + j) * points->step + i];
             }
             if (k == 0)

@@ -15,7 +15,7 @@ int64_t points_floats(int64_t channels, int64_t pixels);
 inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
 
 struct points {
-    const float *x; /* turned */
+    const float *input; /* turned */
     int64_t channels, pixels;
     const int32_t *index;  /* [corners] of arrays that are `step` apart, an element a point; -1: a pixel that is 0 */
     const float *weight;   /* the same */

@@ -198,7 +198,7 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
 /* ------------------------------------------------------------------ the loops */
 
 typedef struct reduce_job {
-    const reduce_layout *l;
+    const reduce_layout *layout;
     const reduce_type *type;
     const reduce_op *op;
     const char *x;
@@ -210,7 +210,7 @@ typedef struct reduce_job {
 static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *x, int64_t n, int64_t split,
                              void *acc, const void *shifts)
 {
-    const reduce_layout *layout = job->l;
+    const reduce_layout *layout = job->layout;
     int64_t index[INLAY_MAX_RANK];
     int64_t rows = layout->rows, row_begin = 0;
     int64_t elem = job->type->elem_bytes;
@@ -251,7 +251,7 @@ alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
 static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduce_job *job = user;
-    const reduce_layout *layout = job->l;
+    const reduce_layout *layout = job->layout;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
     alignas(64) char room[REDUCE_TILE * sizeof(double)];
@@ -278,7 +278,7 @@ static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, ui
 static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduce_job *job = user;
-    const reduce_layout *layout = job->l;
+    const reduce_layout *layout = job->layout;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
     alignas(64) char room[REDUCE_TILE * sizeof(double)];

@@ -204,8 +204,8 @@ done:
 
 typedef struct resize_job {
     const kit_call *call;
-    const resize_state *s;
-    const resize_plan *p;
+    const resize_state *state;
+    const resize_plan *plan;
     char *scratch;
     _Alignas(double) char fill[16]; /* an element of the extrapolation value */
 } resize_job;
@@ -215,12 +215,12 @@ static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_
     const resize_job *job = user;
     const kit_tensor *input = &job->call->in[0];
 
-    if (job->s->rule.mode == RESIZE_NEAREST)
-        resize_copy_rows(job->p, inlay_dtype_bits(input->dtype) / 8, input->data, job->call->out[0].data, job->fill,
+    if (job->state->rule.mode == RESIZE_NEAREST)
+        resize_copy_rows(job->plan, inlay_dtype_bits(input->dtype) / 8, input->data, job->call->out[0].data, job->fill,
                          begin, end);
     else
-        resize_rows_of(input->dtype)(job->p, input->data, job->call->out[0].data, begin, end,
-                                     job->scratch + worker * job->p->scratch_bytes);
+        resize_rows_of(input->dtype)(job->plan, input->data, job->call->out[0].data, begin, end,
+                                     job->scratch + worker * job->plan->scratch_bytes);
     return INLAY_OK;
 }
 
@@ -257,7 +257,7 @@ static inlay_status run_resize(const kit_call *call)
     const resize_state *state = call->state;
     const resize_plan *plan = call->plan;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    resize_job job = { .call = call, .s = state, .scratch = call->workspace };
+    resize_job job = { .call = call, .state = state, .scratch = call->workspace };
     inlay_status status = INLAY_OK;
 
     if (output->count == 0)
@@ -272,7 +272,7 @@ static inlay_status run_resize(const kit_call *call)
         status = resize_at_run(call, state, &plan, &job.scratch);
     if (status != INLAY_OK)
         return status;
-    job.p = plan;
+    job.plan = plan;
     if (input->dtype == INLAY_COMPLEX64)
         memcpy(job.fill, &(float){ (float)state->extrapolation }, sizeof(float));
     else if (input->dtype == INLAY_COMPLEX128)

@@ -123,7 +123,7 @@ static inlay_status prepare_max(const kit_node *node, void **out_state, inlay_di
 
 typedef struct roi_job {
     const roi_state *state;
-    const kit_tensor *x, *rois, *batches; /* batches NULL: the first value of each region */
+    const kit_tensor *input, *rois, *batches; /* batches NULL: the first value of each region */
     char *out;
     roi_kernels kernels;
     uint32_t element;
@@ -217,7 +217,7 @@ static align_tap region_tap(const roi_job *job, const align_region *region, int6
 
     return make_tap(region->y + (double)row * region->bin_h + iy * region->bin_h / (double)region->grid_h,
                     region->x + (double)column * region->bin_w + ix * region->bin_w / (double)region->grid_w,
-                    job->x->dims[2], job->x->dims[3]);
+                    job->input->dims[2], job->input->dims[3]);
 }
 
 /* Of the points of a bin along one axis, those that may see the image: [*first, *end). */
@@ -235,16 +235,16 @@ static void align_large_bin(const roi_job *job, const align_region *region, int6
                             align_tap *taps)
 {
     const int64_t bins = job->state->height * job->state->width;
-    const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
+    const int64_t plane_bytes = job->input->dims[2] * job->input->dims[3] * job->element;
     const double grid = (double)region->grid_h * (double)region->grid_w;
     int64_t top, bottom, left, right, count;
 
     points_inside(region->y + (double)(b / job->state->width) * region->bin_h, region->bin_h, region->grid_h,
-                  job->x->dims[2], &top, &bottom);
+                  job->input->dims[2], &top, &bottom);
     points_inside(region->x + (double)(b % job->state->width) * region->bin_w, region->bin_w, region->grid_w,
-                  job->x->dims[3], &left, &right);
+                  job->input->dims[3], &left, &right);
     count = (bottom - top) * (right - left);
-    for (int64_t c = 0; c < job->x->dims[1]; c++) {
+    for (int64_t c = 0; c < job->input->dims[1]; c++) {
         char *to = out + (c * bins + b) * job->element;
         double total = 0, best = 0, value;
 
@@ -258,12 +258,12 @@ static void align_large_bin(const roi_job *job, const align_region *region, int6
                                      (top + at / (right - left)) * region->grid_w + left + at % (right - left));
             }
             job->kernels.align(taps, 1, n, job->state->average, planes + c * plane_bytes, to);
-            value = convert_get_f64(job->x->dtype, to, 0);
+            value = convert_get_f64(job->input->dtype, to, 0);
             total += value * (double)n;
             best = (first == 0 && (double)count == grid) || value > best ? value : best;
         }
         value = job->state->average ? total / grid : best;
-        convert_from_f64(job->x->dtype, to, 0, 1, &value, 0);
+        convert_from_f64(job->input->dtype, to, 0, 1, &value, 0);
     }
 }
 
@@ -271,15 +271,15 @@ static void align_large_bin(const roi_job *job, const align_region *region, int6
 static inlay_status align_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const roi_job *job = user;
-    const int64_t bins = job->state->height * job->state->width, channels = job->x->dims[1];
-    const int64_t plane_bytes = job->x->dims[2] * job->x->dims[3] * job->element;
+    const int64_t bins = job->state->height * job->state->width, channels = job->input->dims[1];
+    const int64_t plane_bytes = job->input->dims[2] * job->input->dims[3] * job->element;
     align_tap *taps = job->taps + worker * TAPS;
 
     for (int64_t r = begin; r < end; r++) {
         const align_region region = read_region(job, r);
         const int64_t count = region.grid_h * region.grid_w, fit = count > 0 ? TAPS / count : 0;
         const char *planes =
-            (const char *)job->x->data + ((const int64_t *)job->batches->data)[r] * channels * plane_bytes;
+            (const char *)job->input->data + ((const int64_t *)job->batches->data)[r] * channels * plane_bytes;
         char *out = job->out + r * channels * bins * job->element;
 
         if (count == 0)
@@ -311,7 +311,7 @@ static inlay_status run_align(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0], *batches = &call->in[2], *output = &call->out[0];
     roi_job job = { .state = call->state,
-                    .x = input,
+                    .input = input,
                     .rois = &call->in[1],
                     .batches = batches,
                     .out = output->data,
@@ -347,7 +347,7 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const roi_job *job = user;
     const roi_state *state = job->state;
-    const int64_t channels = job->x->dims[1], height = job->x->dims[2], width = job->x->dims[3];
+    const int64_t channels = job->input->dims[1], height = job->input->dims[2], width = job->input->dims[3];
     const int64_t bins = state->height * state->width;
 
     (void)worker;
@@ -368,7 +368,7 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
                                      clamp(ceil((left + 1) * bin_w) + roi[1], 0, width) };
 
             for (int64_t c = 0; c < channels; c++)
-                job->kernels.max((const char *)job->x->data +
+                job->kernels.max((const char *)job->input->data +
                                      ((int64_t)roi[0] * channels + c) * height * width * job->element,
                                  width, box, job->out + ((r * channels + c) * bins + b) * job->element);
         }
@@ -380,7 +380,7 @@ static inlay_status run_max(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0], *rois = &call->in[1], *output = &call->out[0];
     roi_job job = { .state = call->state,
-                    .x = input,
+                    .input = input,
                     .rois = rois,
                     .out = output->data,
                     .kernels = by_dtype[input->dtype],

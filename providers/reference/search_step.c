@@ -14,8 +14,8 @@ struct candidate {
 
 struct step {
     const kit_call *call;
-    struct search old; /* as it came in */
-    struct search s;   /* as it goes on */
+    struct search old;    /* as it came in */
+    struct search search; /* as it goes on */
     int32_t words;
     float *scores;   /* [words] of one row */
     int32_t *sorted; /* [words] in the order in which Sampling takes them */
@@ -32,17 +32,17 @@ static const int32_t *row_words(const struct search *search, int64_t row)
 static inlay_status punish_repetition(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row);
-    const float penalty = step->s.head.repetition_penalty;
+    const float penalty = step->search.head.repetition_penalty;
 
     if (penalty == 1)
         return INLAY_OK;
-    for (int32_t i = 0; i < step->s.head.length; i++) {
+    for (int32_t i = 0; i < step->search.head.length; i++) {
         if (words[i] < 0 || words[i] >= step->words)
             return inlay_fail(step->call->diag, INLAY_INVALID_ARGUMENT, "word %d is outside [0, %d)", (int)words[i],
                               (int)step->words);
         step->sorted[words[i]] = 0;
     }
-    for (int32_t i = 0; i < step->s.head.length; i++) {
+    for (int32_t i = 0; i < step->search.head.length; i++) {
         float *input = &step->scores[words[i]];
 
         if (step->sorted[words[i]]++ == 0)
@@ -54,7 +54,8 @@ static inlay_status punish_repetition(const struct step *step, int64_t row)
 /* What would make the last words the same as some before cannot come. */
 static void forbid_repeats(const struct step *step, int64_t row)
 {
-    const int32_t *words = row_words(&step->old, row), size = step->s.head.ngram, length = step->s.head.length;
+    const int32_t *words = row_words(&step->old, row), size = step->search.head.ngram,
+                  length = step->search.head.length;
 
     for (int32_t i = 0; size > 0 && i + size <= length; i++) {
         const int32_t next = words[i + size - 1];
@@ -72,9 +73,9 @@ static bool has_bit(const uint32_t *bits, int32_t i)
 
 static void apply_masks(const struct step *step, int64_t prompt)
 {
-    const search_head *head = &step->s.head;
+    const search_head *head = &step->search.head;
     const int64_t width = search_mask_row(head);
-    const uint32_t *bits = step->s.bits;
+    const uint32_t *bits = step->search.bits;
     const float presence = head->presence_penalty;
 
     if ((head->masks & 1) != 0) {
@@ -114,13 +115,13 @@ static void log_softmax(float *input, int32_t count)
 static inlay_status score(const struct step *step, int64_t row)
 {
     const kit_tensor *input = &step->call->in[0];
-    const int32_t beams = step->s.head.beams;
-    const int64_t from = input->dims[0] == step->s.head.batch ? row / beams : row;
+    const int32_t beams = step->search.head.beams;
+    const int64_t from = input->dims[0] == step->search.head.batch ? row / beams : row;
     inlay_status status;
 
     convert_to_f32(step->scores, input->dtype, input->data, ((from + 1) * input->dims[1] - 1) * input->dims[2],
                    step->words);
-    if (step->s.head.search == SEARCH_BEAM)
+    if (step->search.head.search == SEARCH_BEAM)
         log_softmax(step->scores, step->words);
     status = punish_repetition(step, row);
     if (status != INLAY_OK)
@@ -152,7 +153,7 @@ static void offer(struct candidate *list, int32_t *count, int32_t most, struct c
 /* The best words of all rows of a prompt, twice as many as there are rows: so many are left when each row ends. */
 static inlay_status find_candidates(const struct step *step, int32_t prompt, struct candidate *list)
 {
-    const int32_t beams = step->s.head.beams;
+    const int32_t beams = step->search.head.beams;
     int32_t count = 0;
 
     for (int32_t k = 0; k < beams; k++) {
@@ -179,24 +180,24 @@ static inlay_status find_candidates(const struct step *step, int32_t prompt, str
 
 static void follow(struct step *step, int32_t row, struct candidate candidate)
 {
-    const search_head *head = &step->s.head;
-    int32_t *words = step->s.sequence + (int64_t)row * head->max_length;
+    const search_head *head = &step->search.head;
+    int32_t *words = step->search.sequence + (int64_t)row * head->max_length;
 
     memcpy(words, row_words(&step->old, candidate.row), (size_t)head->length * sizeof *words);
     words[head->length] = candidate.word;
-    step->s.score[row] = candidate.score;
+    step->search.score[row] = candidate.score;
     ((int64_t *)step->call->out[3].data)[row] = candidate.row;
 }
 
 static inlay_status step_beams(struct step *step, int32_t prompt)
 {
-    const search_head *head = &step->s.head;
+    const search_head *head = &step->search.head;
     const int32_t first = prompt * head->beams;
     struct candidate list[2 * SEARCH_MAX_BEAMS];
     inlay_status status;
     int32_t kept = 0;
 
-    if (step->s.done[prompt] != 0) {
+    if (step->search.done[prompt] != 0) {
         float *out = scores_out(step, first);
 
         for (int32_t k = 0; k < head->beams; k++)
@@ -212,12 +213,12 @@ static inlay_status step_beams(struct step *step, int32_t prompt)
         if (list[j].word != head->eos)
             follow(step, first + kept++, list[j]);
         else if (j < head->beams)
-            search_add_found(&step->s, prompt, row_words(&step->old, list[j].row), head->length, list[j].score);
+            search_add_found(&step->search, prompt, row_words(&step->old, list[j].row), head->length, list[j].score);
     }
-    if (step->s.found[prompt] ==
+    if (step->search.found[prompt] ==
         head->beams) /* can a row that still grows become better than the worst that has ended? */
-        step->s.done[prompt] =
-            head->early_stopping != 0 || step->s.found_score[first + head->beams - 1] >=
+        step->search.done[prompt] =
+            head->early_stopping != 0 || step->search.found_score[first + head->beams - 1] >=
                                              list[0].score / powf((float)head->length, head->length_penalty);
     return INLAY_OK;
 }
@@ -242,7 +243,7 @@ static bool before(const struct step *step, int32_t a, int32_t b)
 {
     const float x = step->scores[a], y = step->scores[b];
 
-    return x == y ? a < b : step->s.head.custom != 0 ? x > y : x < y;
+    return x == y ? a < b : step->search.head.custom != 0 ? x > y : x < y;
 }
 
 static void sift(const struct step *step, int32_t at, int32_t count)
@@ -278,7 +279,7 @@ static void sort_words(const struct step *step)
 /* Words that together have at most 1 - top_p go (custom: those behind the ones that have top_p). */
 static void filter(const struct step *step)
 {
-    const search_head *head = &step->s.head;
+    const search_head *head = &step->search.head;
     const float most = step->scores[head->custom != 0 ? step->sorted[0] : step->sorted[step->words - 1]];
     double sum = 0;
     float part = 0;
@@ -331,7 +332,7 @@ static int32_t best_word(const struct step *step)
 
 static inlay_status step_word(struct step *step, int32_t prompt)
 {
-    search_head *head = &step->s.head;
+    search_head *head = &step->search.head;
     inlay_status status = score(step, prompt);
     float *out = scores_out(step, prompt);
     int32_t word;
@@ -345,8 +346,8 @@ static inlay_status step_word(struct step *step, int32_t prompt)
     if (out != NULL)
         memcpy(out, step->scores, (size_t)step->words * sizeof *out);
     word = head->search == SEARCH_SAMPLE ? draw(step, &head->random) : best_word(step);
-    step->s.done[prompt] |= word == head->eos;
-    follow(step, prompt, (struct candidate){ 0, prompt, step->s.done[prompt] != 0 ? head->pad : word });
+    step->search.done[prompt] |= word == head->eos;
+    follow(step, prompt, (struct candidate){ 0, prompt, step->search.done[prompt] != 0 ? head->pad : word });
     return INLAY_OK;
 }
 
@@ -408,20 +409,20 @@ done:
 /* What the decoder reads next. */
 static void write_feeds(const kit_call *call, const struct step *step)
 {
-    const search_head *head = &step->s.head; /* with the new word */
+    const search_head *head = &step->search.head; /* with the new word */
     const int64_t width = (int64_t)head->mask_width + head->length - head->prompt;
     int32_t *ids = call->out[2].data, *mask = kit_has_output(call, 5) ? call->out[5].data : NULL;
 
     for (int64_t r = 0; r < search_rows(head); r++) {
-        const int32_t *words = row_words(&step->s, r);
+        const int32_t *words = row_words(&step->search, r);
         const int32_t count = head->whole != 0 ? head->length : 1;
 
         memcpy(ids + r * count, words + head->length - count, (size_t)count * sizeof *ids);
         if (kit_has_output(call, 4))
             ((int32_t *)call->out[4].data)[r] =
-                (int32_t)((int64_t)step->s.place[r / head->beams] + head->length - head->prompt - 1);
+                (int32_t)((int64_t)step->search.place[r / head->beams] + head->length - head->prompt - 1);
         for (int64_t i = 0; mask != NULL && i < width; i++)
-            *mask++ = i < head->mask_width ? step->s.mask[r / head->beams * head->mask_width + i] : 1;
+            *mask++ = i < head->mask_width ? step->search.mask[r / head->beams * head->mask_width + i] : 1;
     }
 }
 
@@ -436,18 +437,18 @@ inlay_status search_run_step(const kit_call *call)
     if (status != INLAY_OK)
         return status;
     memcpy(call->out[1].data, call->in[1].data, (size_t)step.old.count * sizeof(int32_t));
-    status = search_lay(&step.old.head, call->out[1].data, &step.s, call->diag);
-    for (int32_t b = 0; status == INLAY_OK && b < step.s.head.batch; b++) {
-        status = step.s.head.search == SEARCH_BEAM ? step_beams(&step, b) : step_word(&step, b);
+    status = search_lay(&step.old.head, call->out[1].data, &step.search, call->diag);
+    for (int32_t b = 0; status == INLAY_OK && b < step.search.head.batch; b++) {
+        status = step.search.head.search == SEARCH_BEAM ? step_beams(&step, b) : step_word(&step, b);
         if (status == INLAY_OK)
             status = kit_poll(call);
-        done = done && step.s.done[b] != 0;
+        done = done && step.search.done[b] != 0;
     }
     if (status != INLAY_OK)
         return status;
-    step.s.head.length++;
-    memcpy(call->out[1].data, &step.s.head, sizeof step.s.head);
+    step.search.head.length++;
+    memcpy(call->out[1].data, &step.search.head, sizeof step.search.head);
     write_feeds(call, &step);
-    *(uint8_t *)call->out[0].data = !done && step.s.head.length < step.s.head.max_length;
+    *(uint8_t *)call->out[0].data = !done && step.search.head.length < step.search.head.max_length;
     return INLAY_OK;
 }

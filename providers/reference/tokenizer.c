@@ -90,7 +90,7 @@ static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *
 
 /* Where tokens go; they lie within the text. */
 typedef struct token_row {
-    const token_state *s;
+    const token_state *state;
     const kit_call *call;
     inlay_str *out; /* NULL: they are only counted */
     int64_t count;
@@ -114,9 +114,9 @@ static bool put_token(token_row *row, const char *begin, const char *end)
 {
     int64_t characters = 0;
 
-    for (const char *at = begin; at < end && characters < row->s->least; at += character(at, end))
+    for (const char *at = begin; at < end && characters < row->state->least; at += character(at, end))
         characters++;
-    if (characters < row->s->least)
+    if (characters < row->state->least)
         return false;
     if (row->out != NULL)
         row->out[row->count] = (inlay_str){ begin, (uint64_t)(end - begin) };
@@ -128,8 +128,8 @@ static bool put_token(token_row *row, const char *begin, const char *end)
 static inlay_status find(const token_row *row, uint32_t which, const char *text, size_t bytes, size_t from,
                          bool *out_found, size_t *out_begin, size_t *out_end)
 {
-    return regex_search(row->s->expressions[which], text, bytes, row->is_utf8, from, row->call->workspace, out_found,
-                        out_begin, out_end, row->call->diag);
+    return regex_search(row->state->expressions[which], text, bytes, row->is_utf8, from, row->call->workspace,
+                        out_found, out_begin, out_end, row->call->diag);
 }
 
 /* What lies between the matches of separator `which`, cut by those behind it. An empty match takes the character behind
@@ -140,7 +140,7 @@ static inlay_status cut(token_row *row, uint32_t which, const char *text, size_t
     size_t from = 0, begin, end;
     bool found = true;
 
-    if (which == row->s->count) {
+    if (which == row->state->count) {
         (void)put_token(row, text, text + bytes);
         return INLAY_OK;
     }

@@ -89,7 +89,7 @@ static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
 }
 
 struct slices {
-    const kit_tensor *x;
+    const kit_tensor *input;
     int64_t count;        /* slices */
     int64_t outer, inner; /* a slice is outer runs of inner elements, count * inner apart */
 };
@@ -99,7 +99,7 @@ static int order_slices(const struct slices *slices, int64_t a, int64_t b)
     for (int64_t o = 0; o < slices->outer; o++) {
         for (int64_t i = 0; i < slices->inner; i++) {
             const int64_t row = o * slices->count * slices->inner + i;
-            const int order = order_elements(slices->x, row + a * slices->inner, row + b * slices->inner);
+            const int order = order_elements(slices->input, row + a * slices->inner, row + b * slices->inner);
 
             if (order != 0)
                 return order;
@@ -137,7 +137,7 @@ static void sort_slices(const struct slices *slices, int64_t *order, int64_t *ot
 /* Do keys order the slices? */
 static bool has_keys(const struct slices *slices)
 {
-    const inlay_dtype dtype = slices->x->dtype;
+    const inlay_dtype dtype = slices->input->dtype;
 
     return slices->outer == 1 && slices->inner == 1 && dtype != INLAY_STRING && dtype != INLAY_COMPLEX64 &&
            dtype != INLAY_COMPLEX128;
@@ -170,7 +170,7 @@ static uint64_t key_of_element(const kit_tensor *input, int64_t i)
 static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t *order)
 {
     for (int64_t i = 0; i < slices->count; i++)
-        entries[i] = (rank_entry){ ~key_of_element(slices->x, i), i };
+        entries[i] = (rank_entry){ ~key_of_element(slices->input, i), i };
     rank_order(entries, slices->count, entries + slices->count);
     for (int64_t i = 0; i < slices->count; i++)
         order[i] = entries[i].index;
@@ -250,7 +250,7 @@ static inlay_status write_values(const kit_call *call, const struct slices *slic
     for (int64_t o = 0; o < slices->outer; o++)
         for (int64_t g = 0; g < groups; g++)
             memcpy((char *)call->out[0].data + (o * groups + g) * run,
-                   (const char *)slices->x->data + (o * slices->count + first[g]) * run, (size_t)run);
+                   (const char *)slices->input->data + (o * slices->count + first[g]) * run, (size_t)run);
     return INLAY_OK;
 }
 

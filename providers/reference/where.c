@@ -23,7 +23,7 @@ typedef void (*where_fn)(void *out, const uint8_t *c, int64_t step_c, const void
                          int64_t step1, int64_t n);
 
 typedef struct where_plan {
-    struct bcast b;
+    struct bcast bcast;
     where_fn fn;
     int64_t bytes;
 } where_plan;
@@ -35,7 +35,7 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
     (void)state;
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    if (!bcast_init_tensors(&p->b, 3, plan->in, &plan->out[0]))
+    if (!bcast_init_tensors(&p->bcast, 3, plan->in, &plan->out[0]))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "Where: condition, X and Y do not broadcast; make their dimensions "
                           "equal or 1, counted from the last");
@@ -63,10 +63,10 @@ static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
             int64_t bytes = k == 0 ? 1 : plan->bytes, count = call->in[k].count;
 
             step[k] = count != 1;
-            from[k] = (const char *)call->in[k].data + (count == plan->b.count ? first * bytes : 0);
-            if (count == 1 || count == plan->b.count)
+            from[k] = (const char *)call->in[k].data + (count == plan->bcast.count ? first * bytes : 0);
+            if (count == 1 || count == plan->bcast.count)
                 continue;
-            ew_spread(room[k], from[k], bytes, &plan->b, k, first, n);
+            ew_spread(room[k], from[k], bytes, &plan->bcast, k, first, n);
             from[k] = (const char *)room[k];
         }
         plan->fn((char *)call->out[0].data + first * plan->bytes, (const uint8_t *)from[0], step[0], from[1], step[1],
@@ -78,7 +78,7 @@ static inlay_status where_range(void *user, int64_t begin, int64_t end, uint32_t
 {
     const kit_call *call = user;
     const where_plan *plan = call->plan;
-    const struct bcast *bcast = &plan->b;
+    const struct bcast *bcast = &plan->bcast;
     bcast_cursor cursor;
 
     (void)worker;
@@ -97,7 +97,7 @@ static inlay_status run_where(const kit_call *call)
 {
     const where_plan *plan = call->plan;
 
-    return kit_parallel(call, plan->b.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->bcast.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {

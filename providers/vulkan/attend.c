@@ -24,9 +24,9 @@ static uint32_t lanes_of(const gpu_facts *facts)
 
 static bool can_attend(const vr_build *build, const vr_attend *attend)
 {
-    const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->g->facts);
+    const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
 
-    return depth > 0 && rows_each(&build->g->facts, attend->scores.line, keys) > 0 &&
+    return depth > 0 && rows_each(&build->device->facts, attend->scores.line, keys) > 0 &&
            vr_goes_round(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
                                     (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
@@ -35,7 +35,7 @@ static bool can_attend(const vr_build *build, const vr_attend *attend)
 static inlay_status emit_attend(vr_build *build, const vr_attend *attend, vr_program *program)
 {
     const vr_product *product = &attend->scores;
-    const gpu_facts *facts = &build->g->facts;
+    const gpu_facts *facts = &build->device->facts;
     const uint32_t rows = rows_each(facts, product->line, product->n);
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
@@ -55,7 +55,7 @@ static inlay_status emit_attend(vr_build *build, const vr_attend *attend, vr_pro
         vr_put(build, dispatch, 14 + 3 * i, 3, lists[i]);
     vr_read_at(build, dispatch, 0, &product->a);
     vr_read_at(build, dispatch, 1, &product->b);
-    vr_read_at(build, dispatch, 2, &attend->v);
+    vr_read_at(build, dispatch, 2, &attend->source);
     program->result = attend->result;
     vr_finish(build, dispatch, program);
     return vr_grid_groups(build, dispatch, (uint64_t)items);
@@ -66,7 +66,7 @@ static inlay_status emit_attend(vr_build *build, const vr_attend *attend, vr_pro
 static void place_all(vr_build *build, vr_attend *attend, const uint32_t values[3], const vr_op *end, bool keys_turned,
                       int64_t strides[4][VR_RANK])
 {
-    vr_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->v };
+    vr_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->source };
     vr_product *product = &attend->scores;
     const uint32_t row = vr_out(build, end, 0)->rank - 2, column = row + 1;
     vr_program last;

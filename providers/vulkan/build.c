@@ -15,8 +15,8 @@ static bool grow(vr_build *build, void *array, uint32_t count, uint32_t *capacit
     memcpy(&old, array, sizeof old);
     fresh = realloc(old, more * element);
     if (fresh == NULL) {
-        build->status =
-            inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", build->c->op_count);
+        build->status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes",
+                                   build->compiled->op_count);
         return false;
     }
     memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
@@ -158,12 +158,12 @@ vr_place vr_constant_place(vr_build *build, const vr_constant *constant)
 
 bool vr_is_output(const vr_build *build, uint32_t value)
 {
-    return build->c->values[value].output != INLAY_NONE;
+    return build->compiled->values[value].output != INLAY_NONE;
 }
 
 void vr_make(vr_build *build, uint32_t value)
 {
-    const uint32_t output = build->c->values[value].output;
+    const uint32_t output = build->compiled->values[value].output;
 
     if (build->tensors[value].place.buffer == INLAY_NONE)
         build->tensors[value].place =
@@ -174,7 +174,7 @@ void vr_make(vr_build *build, uint32_t value)
 
 uint32_t vr_temporary(vr_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
-    const uint32_t value = build->c->value_count + build->temporaries++;
+    const uint32_t value = build->compiled->value_count + build->temporaries++;
     vr_tensor *tensor = &build->tensors[value];
 
     *tensor = (vr_tensor){ .rank = rank, .dtype = dtype, .known = true };
@@ -277,12 +277,12 @@ void vr_read(vr_build *build, vr_dispatch *dispatch, uint32_t k, uint32_t value)
 
 bool vr_scalar_loads(const vr_build *build)
 {
-    return build->fixed && build->g->facts.scalar_loads;
+    return build->fixed && build->device->facts.scalar_loads;
 }
 
 bool vr_goes_round(const vr_build *build, int64_t rounds)
 {
-    return !build->g->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
+    return !build->device->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
 }
 
 void vr_expect_rounds(vr_build *build, const vr_op *op, int64_t rounds)
@@ -293,23 +293,23 @@ void vr_expect_rounds(vr_build *build, const vr_op *op, int64_t rounds)
 
 void vr_expect_bytes(const vr_build *build, vr_dispatch *dispatch, double count, double bytes)
 {
-    dispatch->ns = count * bytes / build->c->state->bytes_per_ns;
+    dispatch->ns = count * bytes / build->compiled->state->bytes_per_ns;
 }
 
 void vr_expect_flops(const vr_build *build, vr_dispatch *dispatch, double flops)
 {
-    dispatch->ns = flops / build->c->state->flops_per_ns;
+    dispatch->ns = flops / build->compiled->state->flops_per_ns;
 }
 
 inlay_status vr_grid_groups(vr_build *build, vr_dispatch *dispatch, uint64_t groups)
 {
-    const uint32_t *most = build->g->facts.most_groups;
+    const uint32_t *most = build->device->facts.most_groups;
 
     dispatch->groups[0] = (uint32_t)(groups < most[0] ? groups : most[0]);
     dispatch->groups[1] = (uint32_t)((groups + most[0] - 1) / most[0]);
     if (build->status == INLAY_OK && groups > 0 && (groups + most[0] - 1) / most[0] > most[1])
         build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups are more than %s takes",
-                                   (unsigned long long)groups, build->g->facts.name);
+                                   (unsigned long long)groups, build->device->facts.name);
     return build->status;
 }
 
@@ -370,11 +370,11 @@ uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const
 
 const vr_op *vr_reader(const vr_build *build, uint32_t value)
 {
-    if (value >= build->c->value_count || build->c->values[value].uses != 1 || vr_is_output(build, value))
+    if (value >= build->compiled->value_count || build->compiled->values[value].uses != 1 || vr_is_output(build, value))
         return NULL;
-    for (uint32_t o = 0; o < build->c->op_count; o++)
-        for (uint32_t i = 0; i < build->c->ops[o].info.input_count; i++)
-            if (build->c->ops[o].info.inputs[i] == value && !build->done[o])
-                return &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++)
+        for (uint32_t i = 0; i < build->compiled->ops[o].info.input_count; i++)
+            if (build->compiled->ops[o].info.inputs[i] == value && !build->done[o])
+                return &build->compiled->ops[o];
     return NULL;
 }

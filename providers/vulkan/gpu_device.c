@@ -204,7 +204,7 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
 }
 
 struct choice {
-    gpu_device *g;
+    gpu_device *device;
     const char *word;
     uint32_t passed_over;
     int best;
@@ -225,7 +225,7 @@ static inlay_status consider(void *user, const gpu_facts *facts)
     if (is_meant(choice->word, facts) && (choice->passed_over >> facts->number & 1u) == 0 && facts->lacks == NULL &&
         kinds[facts->type].rank > choice->best) {
         choice->best = kinds[facts->type].rank;
-        choice->g->facts = *facts;
+        choice->device->facts = *facts;
     }
     return INLAY_OK;
 }
@@ -233,7 +233,7 @@ static inlay_status consider(void *user, const gpu_facts *facts)
 static inlay_status choose(gpu_device *g, const gpu_options *options, inlay_diag *diag)
 {
     struct choice choice = {
-        .g = g, .word = options->device, .passed_over = options->passed_over, .best = -1, .list = "none"
+        .device = g, .word = options->device, .passed_over = options->passed_over, .best = -1, .list = "none"
     };
     const inlay_status status = look_at_all(g, consider, &choice, diag);
 

@@ -115,7 +115,7 @@ void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer)
 /* Copies that are recorded, to be submitted together. Those to and from the host go through staging memory; what is
  * read is taken from there when the work is done. The staging lock is held. */
 struct batch {
-    gpu_device *g;
+    gpu_device *device;
     bool recording;
     uint64_t used; /* bytes of the staging memory */
     uint32_t read_count;
@@ -127,7 +127,7 @@ struct batch {
 
 static inlay_status submit(struct batch *batch, inlay_diag *diag)
 {
-    gpu_device *device = batch->g;
+    gpu_device *device = batch->device;
     uint64_t value;
     inlay_status status = INLAY_OK;
 
@@ -147,7 +147,7 @@ done:
 
 static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
 {
-    gpu_device *device = batch->g;
+    gpu_device *device = batch->device;
 
     if (!batch->recording) {
         const inlay_status status = gpu_record_begin(device, device->copy_commands, diag);
@@ -164,7 +164,7 @@ static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBu
 /* Through memory that both see, as much at a time as it has room for. */
 static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
-    gpu_device *device = batch->g;
+    gpu_device *device = batch->device;
     inlay_status status = INLAY_OK;
 
     if (device->staging.mapped == NULL)
@@ -192,7 +192,7 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
 
 inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
 {
-    struct batch batch = { .g = device };
+    struct batch batch = { .device = device };
     inlay_status status = gpu_alive(device, diag), ended;
 
     (void)pthread_mutex_lock(&device->staging_lock);

@@ -53,9 +53,9 @@ static bool is_closed(const vr_build *build, const vr_program *program, const ui
         uint32_t reads = 0;
 
         for (uint32_t m = 0; m < member_count; m++)
-            for (uint32_t i = 0; i < build->c->ops[members[m]].info.input_count; i++)
-                reads += build->c->ops[members[m]].info.inputs[i] == program->made[v];
-        if (reads != build->c->values[program->made[v]].uses)
+            for (uint32_t i = 0; i < build->compiled->ops[members[m]].info.input_count; i++)
+                reads += build->compiled->ops[members[m]].info.inputs[i] == program->made[v];
+        if (reads != build->compiled->values[program->made[v]].uses)
             return false;
     }
     return true;
@@ -72,8 +72,9 @@ void vr_grow(vr_build *build, const vr_op *op, vr_program *program)
         return;
     }
     keep_in_register(&now, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
-    for (uint32_t o = first; o < build->c->op_count && o < first + LOOK_AHEAD && member_count < MOST_MEMBERS; o++) {
-        const vr_op *next = &build->c->ops[o];
+    for (uint32_t o = first; o < build->compiled->op_count && o < first + LOOK_AHEAD && member_count < MOST_MEMBERS;
+         o++) {
+        const vr_op *next = &build->compiled->ops[o];
         const vr_program before = now;
         uint32_t reg;
 

@@ -21,8 +21,8 @@ static bool read_tensor(const inlay_specialize_request *request, const vr_value 
 
 static inlay_status read_tensors(vr_build *build, const inlay_specialize_request *request)
 {
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const vr_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const vr_op *op = &build->compiled->ops[o];
 
         for (uint32_t i = 0; i < op->info.input_count + op->info.output_count; i++) {
             const uint32_t value =
@@ -30,7 +30,7 @@ static inlay_status read_tensors(vr_build *build, const inlay_specialize_request
 
             if (value == INLAY_NONE || build->tensors[value].known)
                 continue;
-            if (!read_tensor(request, &build->c->values[value], &build->tensors[value]))
+            if (!read_tensor(request, &build->compiled->values[value], &build->tensors[value]))
                 return vr_decline(build, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
         }
     }
@@ -40,9 +40,9 @@ static inlay_status read_tensors(vr_build *build, const inlay_specialize_request
 /* Values that are there before the first dispatch. */
 static void place_given(vr_build *build)
 {
-    for (uint32_t value_index = 0; value_index < build->c->value_count; value_index++) {
-        const vr_value *value = &build->c->values[value_index];
-        const vr_constant *constant = value->constant ? vr_find_constant(build->c, value_index, NULL) : NULL;
+    for (uint32_t value_index = 0; value_index < build->compiled->value_count; value_index++) {
+        const vr_value *value = &build->compiled->values[value_index];
+        const vr_constant *constant = value->constant ? vr_find_constant(build->compiled, value_index, NULL) : NULL;
 
         build->tensors[value_index].place.buffer = INLAY_NONE;
         if (constant != NULL)
@@ -56,8 +56,8 @@ static void place_given(vr_build *build)
 
 static inlay_status lower_all(vr_build *build)
 {
-    for (uint32_t o = 0; o < build->c->op_count && build->status == INLAY_OK; o++) {
-        const vr_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count && build->status == INLAY_OK; o++) {
+        const vr_op *op = &build->compiled->ops[o];
         const vr_tensor *output = vr_out(build, op, 0);
 
         if (build->done[o])
@@ -89,13 +89,13 @@ static inlay_status prepare_device(vr_build *build)
             recipe.words = in->words + dispatch->words;
             recipe.word_count = dispatch->word_count;
         }
-        status = gpu_pipeline_get(build->g, &recipe, &dispatch->pipeline, build->diag);
+        status = gpu_pipeline_get(build->device, &recipe, &dispatch->pipeline, build->diag);
     }
     if (status == INLAY_OK && in->word_count > 0) {
-        status = gpu_buffer_make(build->g, in->word_count * sizeof *in->words, &in->parameters, build->diag);
+        status = gpu_buffer_make(build->device, in->word_count * sizeof *in->words, &in->parameters, build->diag);
         if (status == INLAY_OK)
-            status =
-                gpu_write(build->g, &in->parameters, 0, in->words, in->word_count * sizeof *in->words, build->diag);
+            status = gpu_write(build->device, &in->parameters, 0, in->words, in->word_count * sizeof *in->words,
+                               build->diag);
     }
     free(in->words);
     in->words = NULL;
@@ -117,7 +117,7 @@ static void tell(const inlay_compiled *compiled, const inlay_instance *in)
 inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                            inlay_instance **out, inlay_diag *diag)
 {
-    vr_build build = { .c = compiled, .g = compiled->gpu, .diag = diag };
+    vr_build build = { .compiled = compiled, .device = compiled->gpu, .diag = diag };
     inlay_instance *in = calloc(1, sizeof *in);
     inlay_status status = INLAY_OK;
 

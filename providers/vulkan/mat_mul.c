@@ -74,9 +74,9 @@ static void find_siblings(vr_build *build, const vr_op *op, vr_product *product,
     if (vr_panels_of(build, op) == NULL || (program->load_count + 1) * (VR_SIBLINGS + 1) > MOST_INPUTS + 1 ||
         product->batch[0] * product->batch[1] * product->batch[2] != 1)
         return;
-    for (uint32_t i = vr_number_of(build, op) + 1; i < build->c->op_count && product->sibling_count < VR_SIBLINGS;
-         i++) {
-        const vr_op *other = &build->c->ops[i];
+    for (uint32_t i = vr_number_of(build, op) + 1;
+         i < build->compiled->op_count && product->sibling_count < VR_SIBLINGS; i++) {
+        const vr_op *other = &build->compiled->ops[i];
         vr_program *q = &programs[product->sibling_count];
 
         if (build->done[i] || other->row->family != &vr_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
@@ -84,16 +84,16 @@ static void find_siblings(vr_build *build, const vr_op *op, vr_product *product,
             memcmp(vr_in(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
             vr_in(build, other, 1)->dtype != weights->dtype)
             continue;
-        memcpy(build->done_before, build->done, build->c->op_count * sizeof *build->done);
+        memcpy(build->done_before, build->done, build->compiled->op_count * sizeof *build->done);
         vr_program_start(build, q, other->info.outputs[0], VR_SINGLE);
         build->done[i] = true;
         vr_grow(build, other, q);
         if (!is_like(build, program, q)) {
-            memcpy(build->done, build->done_before, build->c->op_count * sizeof *build->done);
+            memcpy(build->done, build->done_before, build->compiled->op_count * sizeof *build->done);
             continue;
         }
-        product->siblings[product->sibling_count].b = vr_constant_place(build, vr_panels_of(build, other));
-        product->siblings[product->sibling_count++].p = q;
+        product->siblings[product->sibling_count].place = vr_constant_place(build, vr_panels_of(build, other));
+        product->siblings[product->sibling_count++].program = q;
     }
     product->batch[0] += product->sibling_count;
 }

@@ -82,8 +82,8 @@ static inlay_status lower_view(vr_build *build, const vr_op *op)
 /* Does nobody read a value but those that go by strides? */
 static bool is_read_by_strides(const vr_build *build, uint32_t value)
 {
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const vr_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const vr_op *op = &build->compiled->ops[o];
         const vr_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)

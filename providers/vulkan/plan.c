@@ -11,7 +11,7 @@ static inlay_status place_buffers(vr_build *build)
 
     if (list == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
-                          build->c->op_count);
+                          build->compiled->op_count);
     for (uint32_t k = 0; k < in->buffer_count; k++) {
         const vr_buffer *buffer = &in->buffers[k];
 
@@ -59,14 +59,14 @@ static void place_barriers(inlay_instance *in)
  * cancelled. */
 static inlay_status cut_segments(vr_build *build)
 {
-    const double most_ns = build->g->fault != GPU_SOUND ? 0 : 2e8;
+    const double most_ns = build->device->fault != GPU_SOUND ? 0 : 2e8;
     inlay_instance *in = build->in;
     double ns = 0;
 
     in->segment_ends = calloc(in->dispatch_count + 1, sizeof *in->segment_ends);
     if (in->segment_ends == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
-                          build->c->op_count);
+                          build->compiled->op_count);
     for (uint32_t i = 0; i < in->dispatch_count; i++) {
         if (i > 0 && ns + in->dispatches[i].ns > most_ns) {
             in->segment_ends[in->segment_count++] = i;

@@ -221,8 +221,8 @@ static inlay_status lower(vr_build *build, const vr_op *op)
 
     for (uint32_t k = 0; k < 3; k++)
         in = vr_computes_in(build, op, kinds[k]) ? kinds[k] : in;
-    if (in == VR_DOUBLE && !build->g->facts.f64)
-        return vr_decline(build, op, "%s has no doubles", build->g->facts.name);
+    if (in == VR_DOUBLE && !build->device->facts.f64)
+        return vr_decline(build, op, "%s has no doubles", build->device->facts.name);
     vr_program_start(build, &program, op->info.outputs[0], in);
     (void)op->row->family->slots(build, &program, op);
     return vr_emit_program(build, op, &program);

@@ -7,14 +7,14 @@ enum { MOST_TILE_ROWS = 12 };
 
 static bool shuffles(const vr_build *build)
 {
-    return build->g->facts.shuffles && !vr_scalar_loads(build);
+    return build->device->facts.shuffles && !vr_scalar_loads(build);
 }
 
 /* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
  */
 static uint32_t rows_each(const vr_build *build, int64_t line)
 {
-    const gpu_facts *facts = &build->g->facts;
+    const gpu_facts *facts = &build->device->facts;
     const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MOST_TILE_ROWS : 8;
     uint32_t best = 1;
     double best_cost = 1e300;
@@ -82,7 +82,7 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 /* B is a constant in panels. */
 static void use_panels(vr_build *build, vr_product *product, const vr_constant *constant)
 {
-    const int64_t width = vr_panel(&build->g->facts), panels = (constant->panels.columns + width - 1) / width;
+    const int64_t width = vr_panel(&build->device->facts), panels = (constant->panels.columns + width - 1) / width;
 
     product->packed = true;
     product->b.bytes = constant->bytes;
@@ -96,7 +96,7 @@ static void use_panels(vr_build *build, vr_product *product, const vr_constant *
 
 static uint32_t how_to(const vr_build *build, const vr_product *product, const vr_program *program, uint32_t width)
 {
-    const gpu_facts *facts = &build->g->facts;
+    const gpu_facts *facts = &build->device->facts;
     const bool by_lane = vr_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
                          (product->packed || product->n >= width);
 
@@ -120,7 +120,8 @@ static void put_words(const vr_build *build, const vr_dispatch *dispatch, const 
     for (uint32_t i = 0; i < KIT_COUNT(batches); i++)
         vr_put(build, dispatch, 16 + 3 * i, 3, batches[i]);
     vr_put_window(build, dispatch, 28, &product->window);
-    VR_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].p->load_count : 0, product->group);
+    VR_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].program->load_count : 0,
+           product->group);
 }
 
 /* The smaller operand is what stays in a cache. */
@@ -128,7 +129,7 @@ static inlay_status set_grid(vr_build *build, vr_dispatch *dispatch, const vr_pr
 {
     const uint32_t rows = dispatch->constants[ID_OWN], lanes = dispatch->constants[ID_OWN + 2];
     const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
-    const uint32_t together = build->g->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
+    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
     const uint64_t panels = (uint64_t)(product->n + width - 1) / width;
     const uint64_t items = (strips + together - 1) / together * panels *
                            (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
@@ -140,7 +141,7 @@ static inlay_status set_grid(vr_build *build, vr_dispatch *dispatch, const vr_pr
 
 static inlay_status emit_product(vr_build *build, const vr_product *product, const vr_program *program)
 {
-    const gpu_facts *facts = &build->g->facts;
+    const gpu_facts *facts = &build->device->facts;
     const uint32_t width = vr_panel(facts);
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
@@ -153,10 +154,10 @@ static inlay_status emit_product(vr_build *build, const vr_product *product, con
     vr_read_at(build, dispatch, 1, &product->b);
     vr_finish(build, dispatch, program);
     for (uint32_t i = 0; i < product->sibling_count; i++) {
-        const vr_program *other = product->siblings[i].p;
+        const vr_program *other = product->siblings[i].program;
 
         vr_make(build, other->result);
-        vr_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].b, product->b.bytes, false);
+        vr_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].place, product->b.bytes, false);
         vr_touch_value(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
         for (uint32_t k = 0; k < other->load_count; k++)
             vr_touch_value(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
@@ -187,7 +188,7 @@ const vr_constant *vr_panels_of(const vr_build *build, const vr_op *op)
     vr_panels panels;
 
     return vr_wants_panels(op, 1, weights->rank, weights->dims, &panels)
-               ? vr_find_constant(build->c, op->info.inputs[1], &panels)
+               ? vr_find_constant(build->compiled, op->info.inputs[1], &panels)
                : NULL;
 }
 

@@ -5,7 +5,7 @@
 /* Long sums of few results are shared by the invocations of a workgroup. */
 static uint32_t lanes_for(const vr_build *build, int64_t length, int64_t results)
 {
-    return length >= 128 && (results < 4096 || build->g->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU) ? VR_LOCAL : 1;
+    return length >= 128 && (results < 4096 || build->device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU) ? VR_LOCAL : 1;
 }
 
 static inlay_status finish_sums(vr_build *build, vr_dispatch *dispatch, const vr_program *program, uint32_t lanes,
@@ -119,7 +119,7 @@ inlay_status vr_emit_windows(vr_build *build, const vr_op *op, vr_program *progr
                              const vr_window *window)
 {
     const vr_tensor *input = vr_in(build, op, 0);
-    const gpu_facts *facts = &build->g->facts;
+    const gpu_facts *facts = &build->device->facts;
     const bool with_pad = kit_attr_int(&op->info, "count_include_pad", 0) != 0;
     const int64_t planes = vr_out(build, op, 0)->count / window->pixels;
     const uint32_t lanes = vr_scalar_loads(build) ? facts->subgroup : 0;

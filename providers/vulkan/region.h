@@ -214,9 +214,9 @@ enum { VR_SIBLINGS = 2, VR_TEMPORARIES = 3 }; /* values of its own that an op ma
 enum { VR_MOST_MADE = 21 };
 
 struct vr_build {
-    const inlay_compiled *c;
+    const inlay_compiled *compiled;
     inlay_instance *in;
-    gpu_device *g;
+    gpu_device *device;
     inlay_diag *diag;
     inlay_status status; /* of what failed first */
     vr_dispatch spare;   /* handed out behind a failure */
@@ -286,7 +286,7 @@ void vr_grow(vr_build *build, const vr_op *op, vr_program *program);
 const vr_op *vr_reader(const vr_build *build, uint32_t value);
 static inline uint32_t vr_number_of(const vr_build *build, const vr_op *op)
 {
-    return (uint32_t)(op - build->c->ops);
+    return (uint32_t)(op - build->compiled->ops);
 }
 /* Where a Transpose alone reads what a program makes, that becomes the result. strides: of the result's elements over
  * the dimensions that the program had. */
@@ -435,8 +435,8 @@ typedef struct vr_product {
     vr_window window;
     /* Products of the same sizes and A, each with a B and a result of its own, are the first of the batches. */
     struct {
-        vr_place b;
-        const vr_program *p;
+        vr_place place;
+        const vr_program *program;
     } siblings[VR_SIBLINGS];
     uint32_t sibling_count;
 } vr_product;
@@ -457,7 +457,7 @@ enum { BLANK_NAN, BLANK_ZERO, BLANK_GUARDED }; /* see shaders/attend.comp */
 /* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
 typedef struct vr_attend {
     vr_product scores;
-    vr_source v;
+    vr_source source;
     int64_t width, v_row, v_column, v_batch[3];
     uint32_t blank; /* BLANK_*: what becomes of rows that see nothing */
     uint32_t result;

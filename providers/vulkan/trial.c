@@ -101,7 +101,7 @@ enum { CHECKS = KIT_COUNT(checks), MOST_VALUES = CHECKS * (MOST_IN + 1) };
 
 /* The checks as one region, with its memory. */
 struct trial {
-    gpu_device *g;
+    gpu_device *device;
     inlay_graph graph;
     inlay_node_info nodes[CHECKS];
     inlay_attr_info attrs[CHECKS];
@@ -221,8 +221,8 @@ static inlay_status give_memory(struct trial *trial, inlay_diag *diag)
     trial->out = calloc(1, trial->out_bytes);
     if (trial->in == NULL || trial->out == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to try a Vulkan device");
-    INLAY_TRY(gpu_buffer_make(trial->g, trial->in_bytes, &trial->memory[0], diag));
-    INLAY_TRY(gpu_buffer_make(trial->g, trial->out_bytes, &trial->memory[1], diag));
+    INLAY_TRY(gpu_buffer_make(trial->device, trial->in_bytes, &trial->memory[0], diag));
+    INLAY_TRY(gpu_buffer_make(trial->device, trial->out_bytes, &trial->memory[1], diag));
     for (uint32_t node = 0; node < CHECKS; node++)
         for (uint32_t i = 0; i < trial->nodes[node].input_count; i++)
             if (!checks[node].in[i].known && (i > 0 || !checks[node].goes_on))
@@ -231,7 +231,7 @@ static inlay_status give_memory(struct trial *trial, inlay_diag *diag)
         trial->input_args[i].buffer.handle = (uintptr_t)&trial->memory[0];
     for (uint32_t i = 0; i < CHECKS; i++)
         trial->output_args[i].buffer.handle = (uintptr_t)&trial->memory[1];
-    status = gpu_write(trial->g, &trial->memory[0], 0, trial->in, trial->in_bytes, diag);
+    status = gpu_write(trial->device, &trial->memory[0], 0, trial->in, trial->in_bytes, diag);
 done:
     return status;
 }
@@ -269,12 +269,12 @@ static inlay_status run(vr_state *state, struct trial *trial, inlay_diag *diag)
     inlay_instance *in = NULL;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(vr_compile_on(state, trial->g, &compile, &compiled, diag));
+    INLAY_TRY(vr_compile_on(state, trial->device, &compile, &compiled, diag));
     INLAY_TRY(vr_specialize(state, compiled, &specialize, &in, diag));
-    INLAY_TRY(gpu_buffer_make(trial->g, specialize.workspace_bytes + 1, &trial->memory[2], diag));
+    INLAY_TRY(gpu_buffer_make(trial->device, specialize.workspace_bytes + 1, &trial->memory[2], diag));
     args.workspace = (inlay_buffer){ .handle = (uintptr_t)&trial->memory[2], .bytes = specialize.workspace_bytes };
     INLAY_TRY(vr_execute(state, compiled, in, &args));
-    INLAY_TRY(gpu_copies(trial->g, &home, 1, diag));
+    INLAY_TRY(gpu_copies(trial->device, &home, 1, diag));
 done:
     if (compiled != NULL)
         vr_release_instance(state, compiled, in);
@@ -304,7 +304,7 @@ static inlay_status try_device(vr_state *state, gpu_device *device, uint32_t *ou
 
     if (trial == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to try a Vulkan device");
-    trial->g = device;
+    trial->device = device;
     for (uint32_t n = 0; n < CHECKS; n++)
         add_check(trial, n);
     trial->graph = (inlay_graph){ .struct_size = sizeof trial->graph,

@@ -215,7 +215,7 @@ static void collapse(struct kit_chain *chain)
 struct builder {
     const inlay_compiled *compiled;
     const inlay_specialize_request *request;
-    struct kit_chain *c;
+    struct kit_chain *chain;
     uint32_t *tile_of;  /* [unit_count] the buffer that holds the unit's result, INLAY_NONE */
     uint32_t *last_use; /* [unit_count] the last unit that reads it */
     bool *busy;         /* [unit_count] buffers in use */
@@ -232,7 +232,7 @@ static uint32_t maker_of(const inlay_compiled *compiled, uint32_t before, uint32
 
 static bool add_outside(struct builder *builder, const kit_ref *ref, uint32_t *out_index)
 {
-    struct kit_chain *chain = builder->c;
+    struct kit_chain *chain = builder->chain;
     kit_tensor tensor;
     struct outside outside = { .kind = ref->kind, .index = ref->index, .address = ref->address };
 
@@ -263,8 +263,8 @@ static uint32_t take_tile(struct builder *builder, uint32_t u)
     while (builder->busy[tile])
         tile++;
     builder->busy[tile] = true;
-    if (tile >= builder->c->tile_count)
-        builder->c->tile_count = tile + 1;
+    if (tile >= builder->chain->tile_count)
+        builder->chain->tile_count = tile + 1;
     return tile;
 }
 
@@ -272,7 +272,7 @@ static bool add_link(struct builder *builder, uint32_t unit_index)
 {
     const kit_unit *unit = &builder->compiled->units[unit_index];
     const kit_ref *result = &unit->refs[unit->in_count];
-    struct link *link = &builder->c->links[unit_index];
+    struct link *link = &builder->chain->links[unit_index];
     kit_tensor tensor;
 
     *link = (struct link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
@@ -285,13 +285,13 @@ static bool add_link(struct builder *builder, uint32_t unit_index)
                 return false;
             continue;
         }
-        link->from_kind[i] = builder->c->links[m].to_kind;
-        link->from[i] = builder->c->links[m].to;
+        link->from_kind[i] = builder->chain->links[m].to_kind;
+        link->from[i] = builder->chain->links[m].to;
         link->step[i] = 1;
     }
     if (kit_describe(builder->request->values, builder->request->value_stride, builder->request->value_count,
                      result->value, &tensor, NULL) != INLAY_OK ||
-        tensor.count < 0 || !same_shape(&tensor, builder->c))
+        tensor.count < 0 || !same_shape(&tensor, builder->chain))
         return false;
     link->to_kind = result->kind == KIT_REF_OUTPUT ? AT_OUTPUT : AT_TILE;
     link->to = result->kind == KIT_REF_OUTPUT ? result->index : take_tile(builder, unit_index);
@@ -378,7 +378,7 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     chain = had != NULL ? memset(had, 0, bytes) : calloc(1, bytes);
     if (chain == NULL)
         return INLAY_OUT_OF_MEMORY;
-    builder.c = chain;
+    builder.chain = chain;
     builder.tile_of = (void *)((char *)chain + head);
     builder.last_use = builder.tile_of + units;
     builder.busy = (bool *)(void *)(builder.last_use + units);
@@ -411,7 +411,7 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
 /* ------------------------------------------------------------------ the run */
 
 typedef struct chain_run {
-    const struct kit_chain *c;
+    const struct kit_chain *chain;
     const inlay_exec_args *args;
     float *tiles;
 } chain_run;
@@ -433,7 +433,7 @@ static const float *outside_at(const chain_run *run, const struct outside *outsi
  * is `where`. */
 static void run_tile(const chain_run *run, const int64_t *where, int64_t first, int64_t at, int64_t n, float *tiles)
 {
-    const struct kit_chain *chain = run->c;
+    const struct kit_chain *chain = run->chain;
     uint32_t inner = chain->rank - 1;
 
     for (uint32_t l = 0; l < chain->link_count; l++) {
@@ -466,7 +466,7 @@ static void run_tile(const chain_run *run, const int64_t *where, int64_t first, 
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const chain_run *run = user;
-    const struct kit_chain *chain = run->c;
+    const struct kit_chain *chain = run->chain;
     int64_t length = chain->dims[chain->rank - 1], where[MAX_RANK];
     float *tiles = run->tiles + (size_t)worker * chain->tile_count * TILE;
 
@@ -485,7 +485,7 @@ static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t w
 inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
                            const inlay_exec_args *args)
 {
-    chain_run run = { .c = chain, .args = args, .tiles = inlay_buffer_host(&args->workspace) };
+    chain_run run = { .chain = chain, .args = args, .tiles = inlay_buffer_host(&args->workspace) };
     int64_t length = chain->dims[chain->rank - 1],
             tiles = chain->count == 0 ? 0 : chain->count / length * chain->chunks;
     int64_t work = (length < TILE ? length : TILE) * (int64_t)chain->link_count, grain;

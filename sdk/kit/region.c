@@ -64,7 +64,7 @@ static bool copy_attr(kit_region *region, const inlay_attr_info *from, uint64_t 
 }
 
 struct keeper {
-    const inlay_compile_request *r;
+    const inlay_compile_request *request;
     kit_region *region;
     uint64_t small_bytes;
     uint32_t *number_of; /* [graph->value_count] */
@@ -73,7 +73,7 @@ struct keeper {
 /* The region's number of a value of the graph. false: no memory. */
 static bool number_value(struct keeper *keeper, uint32_t snapshot, uint32_t *out)
 {
-    const inlay_value_info *info = inlay_graph_value(keeper->r->graph, snapshot);
+    const inlay_value_info *info = inlay_graph_value(keeper->request->graph, snapshot);
     kit_region_value *value = &keeper->region->values[keeper->region->value_count];
 
     *out = info != NULL ? keeper->number_of[snapshot] : INLAY_NONE;
@@ -126,7 +126,7 @@ static bool keep_node(struct keeper *keeper, const inlay_node_info *from, inlay_
 
 static bool keep_all(struct keeper *keeper, uint32_t own_values)
 {
-    const inlay_compile_request *request = keeper->r;
+    const inlay_compile_request *request = keeper->request;
     kit_region *region = keeper->region;
     uint64_t total = own_values;
 
@@ -161,7 +161,7 @@ static bool keep_all(struct keeper *keeper, uint32_t own_values)
 inlay_status kit_region_keep(const inlay_compile_request *request, uint64_t small_bytes, uint32_t own_values,
                              kit_region *out, inlay_diag *diag)
 {
-    struct keeper keeper = { .r = request, .region = out, .small_bytes = small_bytes };
+    struct keeper keeper = { .request = request, .region = out, .small_bytes = small_bytes };
     bool whole;
 
     *out = (kit_region){ 0 };

@@ -11,8 +11,8 @@ enum { MAX_TENSORS = 64, MAX_WAITS = 64, MAX_COPIES = 64 };
 
 struct waiting {
     inlay_fence_notice notice;
-    struct device *d;
-    struct job *j;
+    struct device *device;
+    struct job *job;
 };
 
 struct job {
@@ -336,15 +336,15 @@ void *work(void *arg)
 static void reached(void *user, inlay_status status, const inlay_diag *why)
 {
     struct waiting *waiting = user;
-    struct device *device = waiting->d;
+    struct device *device = waiting->device;
 
     (void)pthread_mutex_lock(&device->mutex);
-    if (status != INLAY_OK && waiting->j->failed == INLAY_OK) {
-        waiting->j->failed = status;
+    if (status != INLAY_OK && waiting->job->failed == INLAY_OK) {
+        waiting->job->failed = status;
         if (why != NULL)
-            waiting->j->why = *why;
+            waiting->job->why = *why;
     }
-    waiting->j->pending--;
+    waiting->job->pending--;
     (void)pthread_cond_broadcast(&device->changed);
     (void)pthread_mutex_unlock(&device->mutex);
 }

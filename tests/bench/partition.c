@@ -47,7 +47,7 @@ static void measure(const char *name, const world_mix *mix, double launch_ns)
         world_partition(&world);
         whole[i] = now_ms() - start;
         start = now_ms();
-        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, &diag), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, &diag), INLAY_OK);
         choice[i] = now_ms() - start;
         offers = world.out.offer_count;
         world_deinit(&world);

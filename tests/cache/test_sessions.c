@@ -66,17 +66,17 @@ static struct result run(const char *path, const char *cache, const char *option
 }
 
 struct stage {
-    struct folder f;
+    struct folder folder;
     char path[128], cache[128];
 };
 
 static struct stage stage_make(void)
 {
-    struct stage stage = { .f = folder_make() };
+    struct stage stage = { .folder = folder_make() };
     struct wire wire = model_make(start);
 
-    (void)snprintf(stage.path, sizeof stage.path, "%s/m.onnx", stage.f.path);
-    (void)snprintf(stage.cache, sizeof stage.cache, "%s/cache", stage.f.path);
+    (void)snprintf(stage.path, sizeof stage.path, "%s/m.onnx", stage.folder.path);
+    (void)snprintf(stage.cache, sizeof stage.cache, "%s/cache", stage.folder.path);
     model_write_to(&wire, stage.path);
     free(wire.bytes);
     return stage;
@@ -97,7 +97,7 @@ static void second_start(void **state)
     assert_memory_equal(first.y, plain.y, sizeof plain.y);
     assert_memory_equal(second.y, plain.y, sizeof plain.y);
     assert_int_equal(run(stage.path, stage.cache, "cache_max_bytes", "0").count.found, 0);
-    folder_remove(&stage.f);
+    folder_remove(&stage.folder);
 }
 
 /* Whatever differs, the result is that without a cache. */
@@ -127,7 +127,7 @@ static void never_stale(void **state)
     assert_memory_equal(got.y, want.y, sizeof got.y);
     assert_true(got.count.made > 0);
     free(wire.bytes);
-    folder_remove(&stage.f);
+    folder_remove(&stage.folder);
 }
 
 static void damaged_files(void **state)
@@ -139,7 +139,7 @@ static void damaged_files(void **state)
 
     (void)state;
     for (long i = 0; i < 8; i++) {
-        assert_int_equal(folder_count(&stage.f, "cache/packs", ".packs", file), 1);
+        assert_int_equal(folder_count(&stage.folder, "cache/packs", ".packs", file), 1);
         assert_int_equal(stat(file, &st), 0);
         if (i < 6)
             folder_flip(file, i == 0 ? 3 : 4096 + (st.st_size - 4096) / 6 * i, true);
@@ -153,7 +153,7 @@ static void damaged_files(void **state)
         assert_int_equal(got.count.made, 0);
         assert_memory_equal(got.y, want.y, sizeof got.y);
     }
-    folder_remove(&stage.f);
+    folder_remove(&stage.folder);
 }
 
 /* Who gives up while it compiles leaves nothing behind. */
@@ -165,9 +165,9 @@ static void cancelled(void **state)
 
     (void)state;
     assert_int_equal(try_run(&ask, &result), INLAY_CANCELLED);
-    assert_int_equal(folder_count(&stage.f, "cache/packs", ".packs", NULL), 0);
-    assert_int_equal(folder_count(&stage.f, "cache/packs", ".new", NULL), 0);
-    folder_remove(&stage.f);
+    assert_int_equal(folder_count(&stage.folder, "cache/packs", ".packs", NULL), 0);
+    assert_int_equal(folder_count(&stage.folder, "cache/packs", ".new", NULL), 0);
+    folder_remove(&stage.folder);
 }
 
 /* A product by a matrix that is packed in slices, along either axis: beside the reference. */

@@ -362,7 +362,7 @@ static void old_measurements_go(void **state)
 
 static void make_profile(cost_profile *profile)
 {
-    profile_provider *one = arena_array(&profile->a, 1, sizeof *one);
+    profile_provider *one = arena_array(&profile->arena, 1, sizeof *one);
 
     *one = (profile_provider){ .name = "fake",
                                .build_id = "b1",
@@ -370,16 +370,16 @@ static void make_profile(cost_profile *profile)
                                .line_count = 2,
                                .factor_count = 1,
                                .link_count = 1 };
-    one->lines = arena_array(&profile->a, 2, sizeof *one->lines);
+    one->lines = arena_array(&profile->arena, 2, sizeof *one->lines);
     one->lines[0] = (profile_line){ { "Conv", COST_SPATIAL, INLAY_FLOAT },
                                     1,
                                     { .ns_per = { 100, 0.05, 0, 0.25, 1.5, 0.125 }, .error = 1.25, .points = 7 } };
     one->lines[1] = (profile_line){ { "", COST_STREAM, INLAY_UNDEFINED },
                                     2,
                                     { .ns_per = { 0, 0, 0.125, 0 }, .error = 1, .points = 3 } };
-    one->factors = arena_array(&profile->a, 1, sizeof *one->factors);
+    one->factors = arena_array(&profile->arena, 1, sizeof *one->factors);
     one->factors[0] = (profile_factor){ 1, 1.5, 0.75 };
-    one->links = arena_array(&profile->a, 1, sizeof *one->links);
+    one->links = arena_array(&profile->arena, 1, sizeof *one->links);
     one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
     profile->providers = one;
     profile->provider_count = 1;

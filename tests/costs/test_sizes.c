@@ -9,7 +9,7 @@
 struct rig {
     graph_model *model;
     inlay_graph snapshot;
-    struct arena a;
+    struct arena arena;
     inlay_value_state *values;
 };
 
@@ -21,13 +21,13 @@ static void load(struct rig *rig, struct wire *wire)
     assert_false(wire->failed);
     if (model_load_bytes(wire->bytes, wire->count, NULL, &rig->model, &diag) != INLAY_OK ||
         graph_bind(rig->model, NULL, &diag) != INLAY_OK || graph_infer(rig->model, &diag) != INLAY_OK ||
-        graph_snapshot(rig->model->main, &rig->a, &rig->snapshot, &diag) != INLAY_OK)
+        graph_snapshot(rig->model->main, &rig->arena, &rig->snapshot, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
 static void drop(struct rig *rig, struct wire *wire)
 {
-    arena_deinit(&rig->a);
+    arena_deinit(&rig->arena);
     graph_model_destroy(rig->model);
     wire_deinit(wire);
 }
@@ -95,7 +95,7 @@ static void sizes_have_defaults(void **state)
     (void)state;
     write_model(&wire);
     load(&rig, &wire);
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.arena);
     assert_non_null(rig.values);
     expect_shape(&rig, "image", "1,3,224,224");
     expect_shape(&rig, "pooled", "1,3,112,112");
@@ -121,7 +121,7 @@ static void sizes_are_assumed(void **state)
     (void)state;
     write_model(&wire);
     load(&rig, &wire);
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     expect_shape(&rig, "image", "1,3,32,224");
     expect_shape(&rig, "pooled", "1,3,16,112");
     expect_shape(&rig, "ids", "7,64");
@@ -130,7 +130,7 @@ static void sizes_are_assumed(void **state)
     /* Real inputs are worth more. */
     sizes.inputs = inputs;
     sizes.input_count = 2;
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     expect_shape(&rig, "image", "2,1,8,8");
     expect_shape(&rig, "pooled", "2,1,4,4");
     expect_shape(&rig, "ids", "7,64");
@@ -180,7 +180,7 @@ static void what_depends_on_data_is_bounded(void **state)
     mw_value(&wire, MW_OUTPUT, "behind", INLAY_INT64, NULL);
     wire_end(&wire, mark);
     load(&rig, &wire);
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.arena);
     assert_non_null(rig.values);
     expect_shape(&rig, "picked", "30,3");
     expect_shape(&rig, "nothing", "0,3");
@@ -193,7 +193,7 @@ static void what_depends_on_data_is_bounded(void **state)
     for (uint32_t v = 0; v < 32; v++)
         seen[v].rank = INLAY_RANK_UNKNOWN;
     seen[graph_find_value(rig.model->main, "picked")] = (cost_input){ 2, found };
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     assert_non_null(rig.values);
     expect_shape(&rig, "picked", "7,3");
     expect_shape(&rig, "behind", "7,3");
@@ -219,7 +219,7 @@ static void odd_sizes_do_no_harm(void **state)
     mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
     wire_end(&wire, mark);
     load(&rig, &wire);
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     assert_non_null(rig.values);
     assert_int_equal(value(&rig, "y")->rank, 2);
     assert_true(value(&rig, "z")->dims[0] >= 0 && value(&rig, "z")->dims[1] >= 0);
@@ -281,7 +281,7 @@ static cost_key key_of(const struct layer *layer)
 
     write_layer(&wire, layer);
     load(&rig, &wire);
-    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.a);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.arena);
     assert_non_null(rig.values);
     question.graph = &rig.snapshot;
     question.values = rig.values;

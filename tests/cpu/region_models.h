@@ -37,8 +37,8 @@ static inline struct rig model_open(const struct wire *wire, const char *const *
 
 /* A model being written. Tensors are t0, t1, ...; constants c0, c1, ... */
 typedef struct region_model {
-    struct wire w;
-    struct dice d;
+    struct wire wire;
+    struct dice dice;
     uint32_t tensors, constants;
     char name[32];
 } region_model;
@@ -46,16 +46,16 @@ typedef struct region_model {
 static inline const char *model_constant(region_model *model, uint32_t rank, const int64_t *dims, float scale,
                                          float middle)
 {
-    wire_mark mark = wire_begin(&model->w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(&model->wire, MW_INITIALIZER);
     int64_t count = 1;
 
     for (uint32_t i = 0; i < rank; i++)
         count *= dims[i];
     (void)snprintf(model->name, sizeof model->name, "c%u", model->constants++);
-    mw_tensor_head(&model->w, model->name, RIG_FLOAT, rank, dims);
+    mw_tensor_head(&model->wire, model->name, RIG_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_float(&model->w, 4, middle + scale * roll_float(&model->d));
-    wire_end(&model->w, mark);
+        wire_float(&model->wire, 4, middle + scale * roll_float(&model->dice));
+    wire_end(&model->wire, mark);
     return model->name;
 }
 
@@ -66,13 +66,13 @@ static inline wire_mark model_node(region_model *model, const char *op, const ch
 
     *out = model->tensors++;
     (void)snprintf(name, sizeof name, "t%u", *out);
-    return mw_node_begin(&model->w, op, inputs, name);
+    return mw_node_begin(&model->wire, op, inputs, name);
 }
 static inline uint32_t model_plain(region_model *model, const char *op, const char *inputs)
 {
     uint32_t out;
 
-    wire_end(&model->w, model_node(model, op, inputs, &out));
+    wire_end(&model->wire, model_node(model, op, inputs, &out));
     return out;
 }
 static inline uint32_t model_axis(region_model *model, const char *op, const char *inputs, int64_t axis)
@@ -80,8 +80,8 @@ static inline uint32_t model_axis(region_model *model, const char *op, const cha
     uint32_t out;
     wire_mark mark = model_node(model, op, inputs, &out);
 
-    rig_attr_int(&model->w, "axis", axis);
-    wire_end(&model->w, mark);
+    rig_attr_int(&model->wire, "axis", axis);
+    wire_end(&model->wire, mark);
     return out;
 }
 static inline uint32_t model_unary(region_model *model, const char *op, uint32_t x)
@@ -115,9 +115,9 @@ static inline uint32_t model_conv(region_model *model, uint32_t x, int64_t in, i
     else
         (void)snprintf(inputs, sizeof inputs, "t%u,%s", x, w);
     mark = model_node(model, "Conv", inputs, &y);
-    rig_attr_ints(&model->w, "pads", 4, pads);
-    rig_attr_int(&model->w, "group", group);
-    wire_end(&model->w, mark);
+    rig_attr_ints(&model->wire, "pads", 4, pads);
+    rig_attr_int(&model->wire, "group", group);
+    wire_end(&model->wire, mark);
     return y;
 }
 
@@ -140,9 +140,9 @@ static inline uint32_t model_pool(region_model *model, const char *op, uint32_t 
 
     (void)snprintf(inputs, sizeof inputs, "t%u", x);
     mark = model_node(model, op, inputs, &y);
-    rig_attr_ints(&model->w, "kernel_shape", 2, kernel);
-    rig_attr_ints(&model->w, "pads", 4, pads);
-    wire_end(&model->w, mark);
+    rig_attr_ints(&model->wire, "kernel_shape", 2, kernel);
+    rig_attr_ints(&model->wire, "pads", 4, pads);
+    wire_end(&model->wire, mark);
     return y;
 }
 
@@ -153,17 +153,18 @@ static inline uint32_t model_squeeze(region_model *model, uint32_t x, int64_t ch
 
     s = model_unary(model, "Relu", model_conv(model, s, channels, 8, 1, 1, true));
     s = model_unary(model, gate, model_conv(model, s, 8, channels, 1, 1, true));
-    return roll(&model->d, 0, 1) ? model_binary(model, "Mul", x, s) : model_binary(model, "Mul", s, x);
+    return roll(&model->dice, 0, 1) ? model_binary(model, "Mul", x, s) : model_binary(model, "Mul", s, x);
 }
 
 static inline uint32_t model_function(region_model *model, uint32_t x)
 {
     static const char *const names[] = { "Relu", "Sigmoid",     "HardSwish", "LeakyRelu", "Tanh",
                                          "Elu",  "HardSigmoid", "Softplus",  "Abs",       "Neg" };
-    const char *op = names[roll(&model->d, 0, 11) % 10];
+    const char *op = names[roll(&model->dice, 0, 11) % 10];
 
-    if (roll(&model->d, 0, 5) == 0) /* swish in pieces */
-        return model_binary(model, "Mul", x, model_unary(model, roll(&model->d, 0, 1) ? "Sigmoid" : "HardSigmoid", x));
+    if (roll(&model->dice, 0, 5) == 0) /* swish in pieces */
+        return model_binary(model, "Mul", x,
+                            model_unary(model, roll(&model->dice, 0, 1) ? "Sigmoid" : "HardSigmoid", x));
     return model_unary(model, op, x);
 }
 
@@ -173,18 +174,18 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
 {
     static const char *const binaries[] = { "Add", "Mul", "Sub", "Max", "Min" };
     const int64_t wide[] = { 3, 8, 16, 24, 32, 40 };
-    int64_t next = wide[roll(&model->d, 0, 5)], one[] = { 1, *channels, 1, 1 }, kernel;
+    int64_t next = wide[roll(&model->dice, 0, 5)], one[] = { 1, *channels, 1, 1 }, kernel;
     char inputs[40];
     uint32_t y;
     bool bias;
 
-    switch (roll(&model->d, 0, 9)) {
+    switch (roll(&model->dice, 0, 9)) {
     case 0:
-    case 1:                           /* convolution, perhaps normalised, a function */
-        bias = roll(&model->d, 0, 1); /* one throw a statement: compilers differ in the order of arguments */
-        kernel = 1 + 2 * roll(&model->d, 0, 2);
+    case 1:                              /* convolution, perhaps normalised, a function */
+        bias = roll(&model->dice, 0, 1); /* one throw a statement: compilers differ in the order of arguments */
+        kernel = 1 + 2 * roll(&model->dice, 0, 2);
         y = model_conv(model, x, *channels, next, kernel, 1, bias);
-        if (roll(&model->d, 0, 1))
+        if (roll(&model->dice, 0, 1))
             y = model_batch_norm(model, y, next);
         *channels = next;
         return model_function(model, y);
@@ -192,8 +193,8 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         return model_function(model, model_conv(model, x, *channels, *channels, 3, *channels, true));
     case 3: /* residual */
         y = model_conv(model, x, *channels, *channels, 3, 1, true);
-        y = roll(&model->d, 0, 1) ? model_binary(model, "Add", y, x) : model_binary(model, "Add", x, y);
-        return roll(&model->d, 0, 1) ? model_unary(model, "Relu", y) : y;
+        y = roll(&model->dice, 0, 1) ? model_binary(model, "Add", y, x) : model_binary(model, "Add", x, y);
+        return roll(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y;
     case 4: /* inverted residual */
         y = model_unary(model, "HardSwish", model_conv(model, x, *channels, 48, 1, 1, true));
         y = model_squeeze(model, model_unary(model, "Relu", model_conv(model, y, 48, 48, 3, 48, true)), 48,
@@ -201,7 +202,7 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         return model_binary(model, "Add", model_conv(model, y, 48, *channels, 1, 1, true), x);
     case 5: /* concatenation */
         y = model_unary(model, "Relu", model_conv(model, x, *channels, next, 3, 1, false));
-        if (roll(&model->d, 0, 1)) {
+        if (roll(&model->dice, 0, 1)) {
             (void)snprintf(inputs, sizeof inputs, "t%u,t%u,t%u", y, x, old);
             *channels += next + old_channels;
         } else {
@@ -210,13 +211,13 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         }
         return model_axis(model, "Concat", inputs, 1);
     case 6:
-        return model_pool(model, roll(&model->d, 0, 1) ? "MaxPool" : "AveragePool", x);
+        return model_pool(model, roll(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x);
     case 7: /* per channel */
         (void)snprintf(inputs, sizeof inputs, "t%u,", x);
         (void)strcat(inputs, model_constant(model, 4, one, 0.5f, 1));
-        return model_plain(model, roll(&model->d, 0, 1) ? "Add" : "Mul", inputs);
+        return model_plain(model, roll(&model->dice, 0, 1) ? "Add" : "Mul", inputs);
     case 8:
-        return old_channels == *channels ? model_binary(model, binaries[roll(&model->d, 0, 4)], x, old)
+        return old_channels == *channels ? model_binary(model, binaries[roll(&model->dice, 0, 4)], x, old)
                                          : model_squeeze(model, x, *channels, "Sigmoid");
     default:
         return model_unary(model, "Relu", model_batch_norm(model, x, *channels));
@@ -232,11 +233,11 @@ static inline void write_image_model_of(region_model *model, uint64_t seed, uint
     char dims[64];
     wire_mark mark;
 
-    *model = (region_model){ .d = { seed * 7919 + 1 }, .tensors = 1 };
-    channels = old_channels = *out_channels = roll(&model->d, 0, 1) ? 3 : 16;
-    mark = mw_begin(&model->w, 9, 18);
+    *model = (region_model){ .dice = { seed * 7919 + 1 }, .tensors = 1 };
+    channels = old_channels = *out_channels = roll(&model->dice, 0, 1) ? 3 : 16;
+    mark = mw_begin(&model->wire, 9, 18);
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)channels);
-    mw_value(&model->w, MW_INPUT, "t0", RIG_FLOAT, dims);
+    mw_value(&model->wire, MW_INPUT, "t0", RIG_FLOAT, dims);
     for (uint32_t s = 0; s < steps; s++) {
         int64_t now = channels;
         uint32_t y = model_image_step(model, x, &channels, old, old_channels);
@@ -248,10 +249,10 @@ static inline void write_image_model_of(region_model *model, uint64_t seed, uint
             inner = y;
     }
     (void)snprintf(dims, sizeof dims, "t%u", x);
-    mw_value(&model->w, MW_OUTPUT, dims, RIG_FLOAT, "a,b,c,d");
-    if (roll(&model->d, 0, 3) > 0 && inner != x && inner != 0) {
+    mw_value(&model->wire, MW_OUTPUT, dims, RIG_FLOAT, "a,b,c,d");
+    if (roll(&model->dice, 0, 3) > 0 && inner != x && inner != 0) {
         (void)snprintf(dims, sizeof dims, "t%u", inner);
-        mw_value(&model->w, MW_OUTPUT, dims, RIG_FLOAT, "e,f,g,h");
+        mw_value(&model->wire, MW_OUTPUT, dims, RIG_FLOAT, "e,f,g,h");
     } else {
         inner = x;
     }
@@ -261,9 +262,9 @@ static inline void write_image_model_of(region_model *model, uint64_t seed, uint
         (void)snprintf(name, sizeof name, "t%u", t);
         (void)snprintf(dims, sizeof dims, "a%u,b%u,c%u,d%u", t, t, t, t);
         if (t != x && t != inner)
-            mw_value(&model->w, MW_OUTPUT, name, RIG_FLOAT, dims);
+            mw_value(&model->wire, MW_OUTPUT, name, RIG_FLOAT, dims);
     }
-    wire_end(&model->w, mark);
+    wire_end(&model->wire, mark);
 }
 static inline void write_image_model(region_model *model, uint64_t seed, uint32_t steps, int64_t *out_channels)
 {
@@ -304,8 +305,8 @@ static inline uint32_t model_transpose(region_model *model, uint32_t x, int64_t 
 
     (void)snprintf(inputs, sizeof inputs, "t%u", x);
     mark = model_node(model, "Transpose", inputs, &y);
-    rig_attr_ints(&model->w, "perm", 4, perm);
-    wire_end(&model->w, mark);
+    rig_attr_ints(&model->wire, "perm", 4, perm);
+    wire_end(&model->wire, mark);
     return y;
 }
 
@@ -344,16 +345,16 @@ static inline void write_sequence_model(region_model *model, uint64_t seed, uint
     char name[16];
     wire_mark mark;
 
-    *model = (region_model){ .d = { seed * 104729 + 5 }, .tensors = 1 };
-    mark = mw_begin(&model->w, 9, 18);
-    mw_value(&model->w, MW_INPUT, "t0", RIG_FLOAT, "N,S,32");
-    rig_ints(&model->w, "split", 1, 4, split);
-    rig_ints(&model->w, "join", 1, 3, join);
-    rig_scalar(&model->w, "half", RIG_FLOAT, 0.5);
+    *model = (region_model){ .dice = { seed * 104729 + 5 }, .tensors = 1 };
+    mark = mw_begin(&model->wire, 9, 18);
+    mw_value(&model->wire, MW_INPUT, "t0", RIG_FLOAT, "N,S,32");
+    rig_ints(&model->wire, "split", 1, 4, split);
+    rig_ints(&model->wire, "join", 1, 3, join);
+    rig_scalar(&model->wire, "half", RIG_FLOAT, 0.5);
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t y;
 
-        switch (roll(&model->d, 0, 3)) {
+        switch (roll(&model->dice, 0, 3)) {
         case 0:
             x = model_binary(model, "Add", x, model_attention(model, x));
             break;
@@ -371,7 +372,7 @@ static inline void write_sequence_model(region_model *model, uint64_t seed, uint
     if (x == 0)
         x = model_layer_norm(model, x);
     (void)snprintf(name, sizeof name, "t%u", x);
-    mw_value(&model->w, MW_OUTPUT, name, RIG_FLOAT, "a,b,32");
-    wire_end(&model->w, mark);
+    mw_value(&model->wire, MW_OUTPUT, name, RIG_FLOAT, "a,b,32");
+    wire_end(&model->wire, mark);
 }
 #endif

@@ -70,17 +70,17 @@ static double distance(const inlay_value *got, const inlay_value *want, double p
  * F(4x4) rounds at some fifty units of 6e-8 of its sum, 3e-6, which then is 2.4e-5 of the result, and right. So errors
  * are measured by the largest value that there was on the way. */
 struct subject {
-    region_model m, whole; /* whole: empty, the model is m for both */
+    region_model model, whole; /* whole: empty, the model is m for both */
     inlay_session *ours, *theirs;
     inlay_context *a, *b;
 };
 
 static void open_subject(struct subject *subject, const char *threads, const char *level)
 {
-    assert_false(subject->m.w.failed);
-    subject->ours = open_session(&subject->m.w, REGION ",reference", threads, level);
-    subject->theirs =
-        open_session(subject->whole.w.count > 0 ? &subject->whole.w : &subject->m.w, "reference", "1", "0");
+    assert_false(subject->model.wire.failed);
+    subject->ours = open_session(&subject->model.wire, REGION ",reference", threads, level);
+    subject->theirs = open_session(subject->whole.wire.count > 0 ? &subject->whole.wire : &subject->model.wire,
+                                   "reference", "1", "0");
     assert_int_equal(inlay_context_create(subject->ours, &subject->a, NULL), INLAY_OK);
     assert_int_equal(inlay_context_create(subject->theirs, &subject->b, NULL), INLAY_OK);
 }
@@ -91,8 +91,8 @@ static void close_subject(struct subject *subject)
     inlay_context_destroy(subject->b);
     inlay_session_destroy(subject->ours);
     inlay_session_destroy(subject->theirs);
-    wire_deinit(&subject->m.w);
-    wire_deinit(&subject->whole.w);
+    wire_deinit(&subject->model.wire);
+    wire_deinit(&subject->whole.wire);
 }
 
 static void compare(struct subject *subject, const char *kind, uint64_t seed, uint32_t rank, const int64_t *dims)
@@ -125,7 +125,7 @@ static void images(void **state)
         struct subject subject = { 0 };
         int64_t channels;
 
-        write_image_model(&subject.m, seed, 2 + seed % 9, &channels);
+        write_image_model(&subject.model, seed, 2 + seed % 9, &channels);
         write_image_model_of(&subject.whole, seed, 2 + seed % 9, &channels, true);
         open_subject(&subject, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
         for (uint32_t i = 0; i < SHAPES + 2; i++)
@@ -142,7 +142,7 @@ static void sequences(void **state)
     for (uint64_t seed = 1; seed <= MODELS; seed++) {
         struct subject subject = { 0 };
 
-        write_sequence_model(&subject.m, seed, 1 + seed % 5);
+        write_sequence_model(&subject.model, seed, 1 + seed % 5);
         open_subject(&subject, seed % 2 ? "1" : "2", seed % 3 ? "99" : "0");
         for (uint32_t i = 0; i < SHAPES; i++)
             compare(&subject, "sequence", seed, 3, (const int64_t[]){ sizes[i][0], sizes[i][1], WIDTH });
@@ -154,7 +154,7 @@ static void sequences(void **state)
 
 struct runner {
     inlay_session *session;
-    inlay_value *x;
+    inlay_value *value;
     const inlay_value *want;
     double worst;
     bool failed;
@@ -166,7 +166,7 @@ static void *run_often(void *arg)
     inlay_context *context = NULL;
 
     if (inlay_context_create(runner->session, &context, NULL) != INLAY_OK ||
-        inlay_context_set_input(context, 0, runner->x, NULL) != INLAY_OK)
+        inlay_context_set_input(context, 0, runner->value, NULL) != INLAY_OK)
         runner->failed = true;
     for (int i = 0; !runner->failed && i < 20; i++) {
         if (inlay_context_run(context, NULL, NULL) != INLAY_OK) {
@@ -190,14 +190,14 @@ static void two_at_once(void **state)
         inlay_value *wants[3];
         int64_t channels;
 
-        write_image_model(&subject.m, seed, 8, &channels);
+        write_image_model(&subject.model, seed, 8, &channels);
         open_subject(&subject, seed % 2 ? "1" : "2", "99");
         for (int i = 0; i < 3; i++) {
             inlay_value *value = random_input(4, (const int64_t[]){ 1 + i / 2, channels, 14, 10 }, seed + (uint64_t)i);
 
             run(subject.b, value);
             wants[i] = inlay_value_ref(inlay_context_output(subject.b, 0));
-            runner[i] = (struct runner){ .session = subject.ours, .x = value, .want = wants[i] };
+            runner[i] = (struct runner){ .session = subject.ours, .value = value, .want = wants[i] };
         }
         for (int i = 0; i < 3; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, run_often, &runner[i]), 0);
@@ -206,7 +206,7 @@ static void two_at_once(void **state)
             assert_false(runner[i].failed);
             if (!(runner[i].worst <= 1e-6))
                 fail_msg("model %llu, thread %d: off by %g", (unsigned long long)seed, i, runner[i].worst);
-            inlay_value_unref(runner[i].x);
+            inlay_value_unref(runner[i].value);
             inlay_value_unref(wants[i]);
         }
         close_subject(&subject);

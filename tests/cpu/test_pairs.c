@@ -19,7 +19,7 @@ static const rg_state provider = { .host = &host };
 
 struct product {
     int64_t m, n, k, a_row, c_row;
-    float *a, *w, *bias, *c, *other;
+    float *a, *weights, *bias, *c, *other;
     void *pack;
 };
 
@@ -33,7 +33,7 @@ static void pack(struct product *product, bool turned)
     assert_non_null(lies);
     for (int64_t j = 0; j < product->n; j++)
         for (int64_t k = 0; k < product->k; k++)
-            lies[j * strides[0] + k * strides[1]] = product->w[j * product->k + k];
+            lies[j * strides[0] + k * strides[1]] = product->weights[j * product->k + k];
     rg_md_strides(&plain, 2, dims, strides);
     pairs_layout(product->k, product->n, &md);
     free(product->pack);
@@ -48,7 +48,7 @@ static void setup(struct product *product)
     product->a_row = product->k + 3;
     product->c_row = product->n + 5;
     product->a = fill(product->m * product->a_row, 1);
-    product->w = fill(product->n * product->k, 2);
+    product->weights = fill(product->n * product->k, 2);
     product->bias = fill(product->n, 3);
     product->c = fill(product->m * product->c_row, 4);
     product->other = fill(product->m * product->n, 5);
@@ -59,7 +59,7 @@ static void setup(struct product *product)
 static void teardown(struct product *product)
 {
     free(product->a);
-    free(product->w);
+    free(product->weights);
     free(product->bias);
     free(product->c);
     free(product->other);
@@ -91,7 +91,7 @@ static double expected(const struct product *product, int mode, int64_t i, int64
     double sum = 0;
 
     for (int64_t k = 0; k < product->k; k++)
-        sum += (double)product->a[i * product->a_row + k] * product->w[j * product->k + k];
+        sum += (double)product->a[i * product->a_row + k] * product->weights[j * product->k + k];
     sum += mode == BIAS || mode >= ONTO_AND_BIAS ? product->bias[j] : 0.0;
     sum += mode == ONTO || mode == ONTO_AND_BIAS ? product->c[i * product->c_row + j] : 0.0;
     sum += mode == RESIDUAL || mode == CLAMPED ? product->other[i * product->n + j] : 0.0;
@@ -190,7 +190,7 @@ static void windows(void **state)
     for (int64_t o = 0; o < OUT; o++)
         for (int64_t c = 0; c < IN; c++)
             for (int64_t t = 0; t < PLACES; t++)
-                product.w[o * product.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
+                product.weights[o * product.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
     rg_md_strides(&plain, 4, dims, strides);
     pairs_layout(product.k, product.n, &md);
     assert_true(pairs_pack_weights(&provider, &plain, lies, &md, product.pack));
@@ -231,7 +231,7 @@ static void spoil(struct product *product, int kind)
         const float size = kind == 3 ? power(&seed, 30) : kind == 0 ? 1e-6f : 1;
 
         for (int64_t k = 0; k < product->k; k++)
-            product->w[j * product->k + k] *= kind == 4 && k % 89 == 7 ? 1000 : size;
+            product->weights[j * product->k + k] *= kind == 4 && k % 89 == 7 ? 1000 : size;
     }
     pack(product, false);
 }
@@ -256,7 +256,7 @@ static void exact(void **state)
 
                 for (int64_t k = 0; k < product.k; k++) {
                     rows += (double)product.a[i * product.a_row + k] * product.a[i * product.a_row + k];
-                    columns += (double)product.w[j * product.k + k] * product.w[j * product.k + k];
+                    columns += (double)product.weights[j * product.k + k] * product.weights[j * product.k + k];
                 }
                 worst = fmax(worst, off / sqrt(rows * columns));
             }
@@ -289,7 +289,7 @@ static void small_rows(void **state)
             double terms = 0;
 
             for (int64_t k = 0; k < product.k; k++)
-                terms += fabs((double)product.a[4 * product.a_row + k] * product.w[j * product.k + k]);
+                terms += fabs((double)product.a[4 * product.a_row + k] * product.weights[j * product.k + k]);
             if (!(fabs(got - want) <= 1e-6 * terms + 1e-42))
                 fail_msg("%g: [4, %lld] is %g, not %g", (double)sizes[n], (long long)j, got, want);
         }
@@ -314,7 +314,7 @@ static void not_finite(void **state)
             setup(&product);
             for (int64_t k = 0; k < product.k; k++)
                 if (!(fabsf(odd[n]) > 1) || isfinite(odd[n]) || k == 11)
-                    (side == 0 ? product.a + 4 * product.a_row : product.w + 70 * product.k)[k] *=
+                    (side == 0 ? product.a + 4 * product.a_row : product.weights + 70 * product.k)[k] *=
                         isnan(odd[n]) && k != 3 ? 1 : odd[n];
             pack(&product, false);
             for (int mode = 0; mode < MODES; mode++) {

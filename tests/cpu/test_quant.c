@@ -12,16 +12,16 @@ enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32 };
 /* An integer constant with elements between low and high. */
 static const char *ints(region_model *model, int dtype, uint32_t rank, const int64_t *dims, int64_t low, int64_t high)
 {
-    wire_mark mark = wire_begin(&model->w, MW_INITIALIZER);
+    wire_mark mark = wire_begin(&model->wire, MW_INITIALIZER);
     int64_t count = 1;
 
     for (uint32_t i = 0; i < rank; i++)
         count *= dims[i];
     (void)snprintf(model->name, sizeof model->name, "c%u", model->constants++);
-    mw_tensor_head(&model->w, model->name, dtype, rank, dims);
+    mw_tensor_head(&model->wire, model->name, dtype, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_int(&model->w, 5, roll(&model->d, low, high));
-    wire_end(&model->w, mark);
+        wire_int(&model->wire, 5, roll(&model->dice, low, high));
+    wire_end(&model->wire, mark);
     return model->name;
 }
 
@@ -66,9 +66,9 @@ static wire_mark open_graph(region_model *model, uint64_t seed, int dtype, const
 {
     wire_mark mark;
 
-    *model = (region_model){ .d = { seed * 6007 + 3 }, .tensors = 1 };
-    mark = mw_begin(&model->w, 9, 18);
-    mw_value(&model->w, MW_INPUT, "t0", dtype, dims);
+    *model = (region_model){ .dice = { seed * 6007 + 3 }, .tensors = 1 };
+    mark = mw_begin(&model->wire, 9, 18);
+    mw_value(&model->wire, MW_INPUT, "t0", dtype, dims);
     return mark;
 }
 
@@ -77,8 +77,8 @@ static void close_graph(region_model *model, wire_mark mark, uint32_t y, int dty
     char name[16];
 
     (void)snprintf(name, sizeof name, "t%u", y);
-    mw_value(&model->w, MW_OUTPUT, name, dtype, NULL);
-    wire_end(&model->w, mark);
+    mw_value(&model->wire, MW_OUTPUT, name, dtype, NULL);
+    wire_end(&model->wire, mark);
 }
 
 /* ------------------------------------------------------------------ comparing */
@@ -162,15 +162,16 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
 static void against_reference(region_model *model, uint64_t seed, int dtype, uint32_t rank, const int64_t *dims,
                               double most, double least, double share, const char *what)
 {
-    struct rig ours, theirs = open_rig(&model->w, "reference", "0", "1", NULL);
+    struct rig ours, theirs = open_rig(&model->wire, "reference", "0", "1", NULL);
 
-    assert_false(model->w.failed);
-    ours = open_rig(&model->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
+    assert_false(model->wire.failed);
+    ours =
+        open_rig(&model->wire, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", seed % 5 ? "1" : "0");
     for (uint64_t i = 0; i < 2; i++)
         agree(&ours, &theirs, dtype, rank, dims, seed + 1000 * i, most, least, share, what);
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&model->w);
+    wire_deinit(&model->wire);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -236,18 +237,18 @@ static void one_conv(uint64_t seed)
     if (roll(&dice, 0, 3))
         put(&list, ints(&model, I32, 1, &out, -3000, 3000));
     mark = model_node(&model, "QLinearConv", list.text, &y);
-    rig_attr_int(&model.w, "group", group);
-    rig_attr_ints(&model.w, "strides", spatial, strides);
-    rig_attr_ints(&model.w, "dilations", spatial, dilations);
+    rig_attr_int(&model.wire, "group", group);
+    rig_attr_ints(&model.wire, "strides", spatial, strides);
+    rig_attr_ints(&model.wire, "dilations", spatial, dilations);
     if (roll(&dice, 0, 3) == 0) {
-        wire_mark a = rig_attr_begin(&model.w, "auto_pad", 3);
+        wire_mark a = rig_attr_begin(&model.wire, "auto_pad", 3);
 
-        wire_text(&model.w, 4, roll(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
-        wire_end(&model.w, a);
+        wire_text(&model.wire, 4, roll(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
+        wire_end(&model.wire, a);
     } else {
-        rig_attr_ints(&model.w, "pads", 2 * spatial, pads);
+        rig_attr_ints(&model.wire, "pads", 2 * spatial, pads);
     }
-    wire_end(&model.w, mark);
+    wire_end(&model.wire, mark);
     if (clip) {
         struct list c = { "" };
 
@@ -277,7 +278,7 @@ static void one_integer_conv(uint64_t seed)
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)in);
     g = open_graph(&model, seed, dynamic ? INLAY_FLOAT : x_type, dims);
     if (dynamic) {
-        wire_end(&model.w, mw_node_begin(&model.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz"));
+        wire_end(&model.wire, mw_node_begin(&model.wire, "DynamicQuantizeLinear", "t0", "xq,xs,xz"));
         put(&list, "xq");
     } else {
         put_tensor(&list, 0);
@@ -290,9 +291,9 @@ static void one_integer_conv(uint64_t seed)
     if (dynamic || zero)
         put(&list, ints(&model, w_type, 0, NULL, around, around));
     mark = model_node(&model, "ConvInteger", list.text, &y);
-    rig_attr_ints(&model.w, "pads", 4, pads);
-    rig_attr_int(&model.w, "group", depthwise ? in : 1);
-    wire_end(&model.w, mark);
+    rig_attr_ints(&model.wire, "pads", 4, pads);
+    rig_attr_int(&model.wire, "group", depthwise ? in : 1);
+    wire_end(&model.wire, mark);
     if (dynamic) {
         struct list s = { "xs" }, c = { "" };
         uint32_t floats, scale;
@@ -301,8 +302,8 @@ static void one_integer_conv(uint64_t seed)
         scale = model_plain(&model, "Mul", s.text);
         put_tensor(&c, y);
         mark = model_node(&model, "Cast", c.text, &floats);
-        rig_attr_int(&model.w, "to", INLAY_FLOAT);
-        wire_end(&model.w, mark);
+        rig_attr_int(&model.wire, "to", INLAY_FLOAT);
+        wire_end(&model.wire, mark);
         y = model_binary(&model, "Mul", floats, scale);
         if (roll(&dice, 0, 1))
             y = model_unary(&model, "Relu", y);
@@ -340,9 +341,9 @@ static void one_product(uint64_t seed)
     (void)snprintf(dims, sizeof dims, "B,S,%lld", (long long)k);
     mark = open_graph(&model, seed, dynamic ? INLAY_FLOAT : x_type, dims);
     if (dynamic) {
-        wire_mark q = mw_node_begin(&model.w, "DynamicQuantizeLinear", "t0", "xq,xs,xz");
+        wire_mark q = mw_node_begin(&model.wire, "DynamicQuantizeLinear", "t0", "xq,xs,xz");
 
-        wire_end(&model.w, q);
+        wire_end(&model.wire, q);
         put(&list, "xq");
     } else {
         put_tensor(&list, 0);
@@ -364,8 +365,8 @@ static void one_product(uint64_t seed)
         scale = model_plain(&model, "Mul", s.text);
         put_tensor(&c, y);
         cast = model_node(&model, "Cast", c.text, &floats);
-        rig_attr_int(&model.w, "to", INLAY_FLOAT);
-        wire_end(&model.w, cast);
+        rig_attr_int(&model.wire, "to", INLAY_FLOAT);
+        wire_end(&model.wire, cast);
         y = roll(&dice, 0, 1) ? model_binary(&model, "Mul", floats, scale) : model_binary(&model, "Mul", scale, floats);
         put_tensor(&scaled, y);
         put(&scaled, model_constant(&model, 1, &n, 1, 0));
@@ -420,7 +421,7 @@ static void products(void **state)
 /* ------------------------------------------------------------------ between DequantizeLinear and QuantizeLinear */
 
 struct network {
-    region_model m;
+    region_model model;
     float scale; /* of the last tensor, which has bytes */
     int type;
 };
@@ -430,9 +431,9 @@ static uint32_t linear(struct network *network, const char *op, uint32_t x, floa
     struct list list = { "" };
 
     put_tensor(&list, x);
-    put(&list, model_constant(&network->m, 0, NULL, 0, scale));
-    put(&list, ints(&network->m, type, 0, NULL, zero, zero));
-    return model_plain(&network->m, op, list.text);
+    put(&list, model_constant(&network->model, 0, NULL, 0, scale));
+    put(&list, ints(&network->model, type, 0, NULL, zero, zero));
+    return model_plain(&network->model, op, list.text);
 }
 
 /* Q and DQ of x. */
@@ -440,8 +441,8 @@ static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
 {
     int64_t zero;
 
-    network->type = roll(&network->m.d, 0, 1) ? U8 : S8;
-    zero = lowest(network->type) + roll(&network->m.d, 100, 150);
+    network->type = roll(&network->model.dice, 0, 1) ? U8 : S8;
+    zero = lowest(network->type) + roll(&network->model.dice, 100, 150);
     network->scale = scale;
     return linear(network, "DequantizeLinear", linear(network, "QuantizeLinear", x, scale, network->type, zero), scale,
                   network->type, zero);
@@ -451,8 +452,8 @@ static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
 static void put_weights(struct network *network, struct list *list, uint32_t rank, const int64_t *dims, int64_t axis,
                         float size)
 {
-    region_model *model = &network->m;
-    bool each = roll(&model->d, 0, 1);
+    region_model *model = &network->model;
+    bool each = roll(&model->dice, 0, 1);
     struct list w = { "" };
     wire_mark node;
     uint32_t y;
@@ -462,27 +463,28 @@ static void put_weights(struct network *network, struct list *list, uint32_t ran
     put(&w, ints(model, S8, each, each ? &dims[axis] : NULL, 0, 0));
     node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&model->w, "axis", axis);
-    wire_end(&model->w, node);
+        rig_attr_int(&model->wire, "axis", axis);
+    wire_end(&model->wire, node);
     put_tensor(list, y);
 }
 
 static uint32_t network_step(struct network *network, uint32_t x, int64_t *channels)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu", "Tanh" };
-    region_model *model = &network->m;
-    int64_t out = roll(&model->d, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
+    region_model *model = &network->model;
+    int64_t out = roll(&model->dice, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
     struct list list = { "" };
     uint32_t y;
     wire_mark mark;
 
-    switch (roll(&model->d, 0, 4)) {
+    switch (roll(&model->dice, 0, 4)) {
     case 0: /* pooling, a function */
-        return through_bytes(network, model_pool(model, roll(&model->d, 0, 1) ? "MaxPool" : "AveragePool", x), 0.03f);
+        return through_bytes(network, model_pool(model, roll(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x),
+                             0.03f);
     case 1: /* residual */
-        y = through_bytes(network, model_unary(model, functions[roll(&model->d, 0, 4)], x), 0.02f);
-        y = roll(&model->d, 0, 1) ? model_binary(model, "Add", x, y) : model_binary(model, "Mul", y, x);
-        return through_bytes(network, roll(&model->d, 0, 1) ? model_unary(model, "Relu", y) : y, 0.03f);
+        y = through_bytes(network, model_unary(model, functions[roll(&model->dice, 0, 4)], x), 0.02f);
+        y = roll(&model->dice, 0, 1) ? model_binary(model, "Add", x, y) : model_binary(model, "Mul", y, x);
+        return through_bytes(network, roll(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y, 0.03f);
     case 2: /* depthwise */
         w[0] = out = *channels;
         w[1] = 1;
@@ -492,14 +494,14 @@ static uint32_t network_step(struct network *network, uint32_t x, int64_t *chann
     }
     put_tensor(&list, x);
     put_weights(network, &list, 4, w, 0, 0.5f / (float)w[1]);
-    if (roll(&model->d, 0, 1))
+    if (roll(&model->dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     mark = model_node(model, "Conv", list.text, &y);
-    rig_attr_ints(&model->w, "pads", 4, pads);
-    rig_attr_int(&model->w, "group", w[1] == 1 ? *channels : 1);
-    wire_end(&model->w, mark);
+    rig_attr_ints(&model->wire, "pads", 4, pads);
+    rig_attr_int(&model->wire, "group", w[1] == 1 ? *channels : 1);
+    wire_end(&model->wire, mark);
     *channels = out;
-    if (roll(&model->d, 0, 1))
+    if (roll(&model->dice, 0, 1))
         y = model_unary(model, "Relu", y);
     return through_bytes(network, y, 0.03f);
 }
@@ -512,26 +514,26 @@ static void one_network(uint64_t seed)
     struct list list = { "" };
     wire_mark mark;
 
-    mark = open_graph(&network.m, seed, INLAY_FLOAT, "N,16,H,W");
+    mark = open_graph(&network.model, seed, INLAY_FLOAT, "N,16,H,W");
     y = through_bytes(&network, 0, 0.03f);
     for (uint32_t s = 0; s < steps; s++)
         y = network_step(&network, y, &channels);
     if (seed % 3 == 0) { /* a classifier */
-        y = model_axis(&network.m, "Flatten",
-                       (put_tensor(&list, model_unary(&network.m, "GlobalAveragePool", y)), list.text), 1);
+        y = model_axis(&network.model, "Flatten",
+                       (put_tensor(&list, model_unary(&network.model, "GlobalAveragePool", y)), list.text), 1);
         y = through_bytes(&network, y, 0.03f);
         list = (struct list){ "" };
         put_tensor(&list, y);
         flat[0] = channels;
         flat[1] = 10;
         put_weights(&network, &list, 2, flat, 1, 0.4f);
-        put(&list, model_constant(&network.m, 1, &flat[1], 0.3f, 0));
-        y = model_plain(&network.m, "Gemm", list.text);
+        put(&list, model_constant(&network.model, 1, &flat[1], 0.3f, 0));
+        y = model_plain(&network.model, "Gemm", list.text);
     }
-    close_graph(&network.m, mark, y, INLAY_FLOAT);
+    close_graph(&network.model, mark, y, INLAY_FLOAT);
     /* A step of the scale each, and what that becomes in the layers behind. */
-    against_reference(&network.m, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5, seed % 3 == 0 ? 1 : 0.03 * steps,
-                      "network");
+    against_reference(&network.model, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5,
+                      seed % 3 == 0 ? 1 : 0.03 * steps, "network");
 }
 
 static void networks(void **state)
@@ -546,9 +548,9 @@ static void networks(void **state)
 /* Weights around any zero point, one scale or one a filter. */
 static void put_any_weights(struct network *network, struct list *list, const int64_t *dims, bool centred)
 {
-    region_model *model = &network->m;
-    const bool each = roll(&model->d, 0, 1);
-    const int type = roll(&model->d, 0, 1) ? S8 : U8;
+    region_model *model = &network->model;
+    const bool each = roll(&model->dice, 0, 1);
+    const int type = roll(&model->dice, 0, 1) ? S8 : U8;
     const int64_t middle = lowest(type) + 128, off = centred ? 0 : 100;
     struct list w = { "" };
     wire_mark node;
@@ -559,8 +561,8 @@ static void put_any_weights(struct network *network, struct list *list, const in
     put(&w, ints(model, type, each, each ? dims : NULL, middle - off, middle + off));
     node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&model->w, "axis", 0);
-    wire_end(&model->w, node);
+        rig_attr_int(&model->wire, "axis", 0);
+    wire_end(&model->wire, node);
     put_tensor(list, y);
 }
 
@@ -568,24 +570,24 @@ static void put_any_weights(struct network *network, struct list *list, const in
 static uint32_t ending(struct network *network, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "Tanh" };
-    region_model *model = &network->m;
+    region_model *model = &network->model;
     const int64_t wide[] = { channels, 1, 1 };
     struct list scaled = { "" }, shifted = { "" };
 
-    if (roll(&model->d, 0, 2) == 0)
+    if (roll(&model->dice, 0, 2) == 0)
         return y;
     *most = 2e-5;
-    y = model_unary(model, functions[roll(&model->d, 0, 3)], y);
-    if (roll(&model->d, 0, 1)) {
+    y = model_unary(model, functions[roll(&model->dice, 0, 3)], y);
+    if (roll(&model->dice, 0, 1)) {
         put_tensor(&scaled, y);
-        put(&scaled,
-            roll(&model->d, 0, 1) ? model_constant(model, 3, wide, 1, 0.5f) : model_constant(model, 0, NULL, 0, 0.7f));
+        put(&scaled, roll(&model->dice, 0, 1) ? model_constant(model, 3, wide, 1, 0.5f)
+                                              : model_constant(model, 0, NULL, 0, 0.7f));
         y = model_plain(model, "Mul", scaled.text);
         put_tensor(&shifted, y);
         put(&shifted, model_constant(model, 3, wide, 1, 0.5f));
         y = model_plain(model, "Add", shifted.text);
     }
-    if (same && roll(&model->d, 0, 1))
+    if (same && roll(&model->dice, 0, 1))
         y = model_binary(model, "Add", x, y);
     return y;
 }
@@ -594,7 +596,7 @@ static void one_float_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 3, 8, 16, 20, 33, 64, 72, 100, 130 };
     struct network network;
-    region_model *model = &network.m;
+    region_model *model = &network.model;
     struct dice dice = { seed * 17 };
     const bool depthwise = roll(&dice, 0, 2) == 0, bytes = roll(&dice, 0, 2) == 0, centred = roll(&dice, 0, 2) > 0;
     const int64_t in = widths[roll(&dice, 0, 8)], out = depthwise ? in : widths[roll(&dice, 0, 8)],
@@ -614,10 +616,10 @@ static void one_float_conv(uint64_t seed)
     if (roll(&dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     c = model_node(model, "Conv", list.text, &y);
-    rig_attr_ints(&model->w, "pads", 4, pads);
-    rig_attr_ints(&model->w, "strides", 2, strides);
-    rig_attr_int(&model->w, "group", depthwise ? in : 1);
-    wire_end(&model->w, c);
+    rig_attr_ints(&model->wire, "pads", 4, pads);
+    rig_attr_ints(&model->wire, "strides", 2, strides);
+    rig_attr_int(&model->wire, "group", depthwise ? in : 1);
+    wire_end(&model->wire, c);
     y = ending(&network, 0, y, out, stride == 1 && out == in && size % 2 == 1, &most);
     if (is_below_avx2())
         most = 5e-4; /* no loops of bytes: sums of up to a thousand floats, which are not fused */
@@ -626,16 +628,17 @@ static void one_float_conv(uint64_t seed)
     close_graph(model, mark, y, INLAY_FLOAT);
     {
         const bool exact = most == 0;
-        struct rig ours = open_rig(&model->w, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
-        struct rig theirs = model_open(
-            &model->w, (const char *const[]){ "providers", "reference", "level", "0", "pass", "quantized_ops", NULL });
+        struct rig ours =
+            open_rig(&model->wire, REGION ",reference", seed % 3 ? "99" : "0", seed % 2 ? "1" : "2", NULL);
+        struct rig theirs = model_open(&model->wire, (const char *const[]){ "providers", "reference", "level", "0",
+                                                                            "pass", "quantized_ops", NULL });
 
-        assert_false(model->w.failed);
+        assert_false(model->wire.failed);
         agree(&ours, &theirs, INLAY_FLOAT, 4, x, seed, bytes && !exact ? 0.0501 : most, bytes ? 1e-6 : most,
               bytes ? 0.02 : 0, "convolution into floats");
         rig_close(&ours);
         rig_close(&theirs);
-        wire_deinit(&model->w);
+        wire_deinit(&model->wire);
     }
 }
 

@@ -9,7 +9,7 @@
 
 struct product {
     int64_t m, n, k, a_row, c_row, width, panel;
-    float *a, *w, *b, *bias, *c, *other;
+    float *a, *weights, *b, *bias, *c, *other;
 };
 
 /* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
@@ -22,7 +22,7 @@ static void setup(struct product *product)
     product->a_row = product->k + 3;
     product->c_row = product->n + 5;
     product->a = fill(product->m * product->a_row, 1);
-    product->w = fill(product->k * product->n, 2);
+    product->weights = fill(product->k * product->n, 2);
     product->b = fill(panels * product->panel, 3);
     product->bias = fill(product->n, 4);
     product->c = fill(product->m * product->c_row, 5);
@@ -32,13 +32,13 @@ static void setup(struct product *product)
     for (int64_t k = 0; k < product->k; k++)
         for (int64_t j = 0; j < product->n; j++)
             product->b[j / product->width * product->panel + k * product->width + j % product->width] =
-                product->w[k * product->n + j];
+                product->weights[k * product->n + j];
 }
 
 static void teardown(struct product *product)
 {
     free(product->a);
-    free(product->w);
+    free(product->weights);
     free(product->b);
     free(product->bias);
     free(product->c);
@@ -125,7 +125,7 @@ static void check(const sg_kernel *kernel, struct product *product, int mode, co
                 continue;
             }
             for (int64_t k = 0; k < product->k; k++)
-                sum += (double)product->a[i * product->a_row + k] * product->w[k * product->n + j];
+                sum += (double)product->a[i * product->a_row + k] * product->weights[k * product->n + j];
             if (post != NULL)
                 sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
             if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)product->k) + fabs(sum) + 1)))
@@ -219,7 +219,7 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
     const sg_scores scores = { .rows = rows,
                                .count = count,
                                .seen = seen,
-                               .x = input,
+                               .input = input,
                                .x_row = room,
                                .scale = 7,
                                .mask = masked ? mask : NULL,
@@ -317,7 +317,7 @@ static void long_sums(void **state)
                     double sum = 0;
 
                     for (int64_t k = 0; k < product.k; k++)
-                        sum += (double)product.a[r * product.a_row + k] * product.w[k * product.n + c];
+                        sum += (double)product.a[r * product.a_row + k] * product.weights[k * product.n + c];
                     squares += (sum - product.c[r * product.c_row + c]) * (sum - product.c[r * product.c_row + c]);
                 }
             expect_exact(squares, product.m * product.n, product.k, "a product");

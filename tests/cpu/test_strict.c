@@ -175,7 +175,7 @@ static double error_by(const struct sums *sums, const char *providers, const cha
 static void short_chains(void **state)
 {
     static const struct {
-        struct sums s;
+        struct sums sums;
         const char *kernel; /* NULL: of any provider */
     } rows[] = {
         { { "x : 40,768\nw = [768,150]\ny = MatMul(x, w)\n" ENDING, 1, 768, 150, 0 }, "packed" },
@@ -190,7 +190,7 @@ static void short_chains(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct sums *sums = &rows[i].s;
+        const struct sums *sums = &rows[i].sums;
         const double most = 1.2; /* eps; in chains of 384 it is 2 and more, for terms of one sign */
 
         for (int provider = has_loops() ? 0 : 1; provider < 3; provider++) {

@@ -102,7 +102,7 @@ static const char *compare(inlay_context *context, const struct answer *want)
 }
 
 struct job {
-    struct rig r; /* of the shared session, with a context of its own */
+    struct rig rig; /* of the shared session, with a context of its own */
     const struct answer *answers;
     uint32_t seed;
     const char *wrong;
@@ -116,8 +116,8 @@ static void *run_job(void *user)
     for (int i = 0; i < RUNS && job->wrong == NULL; i++) {
         /* Growing at first, as decoders do, then any. */
         job->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&job->seed) * SIZES);
-        run_at(&job->r, job->at);
-        job->wrong = compare(job->r.context, &job->answers[job->at]);
+        run_at(&job->rig, job->at);
+        job->wrong = compare(job->rig.context, &job->answers[job->at]);
     }
     return NULL;
 }
@@ -134,8 +134,8 @@ static void check(const struct script *script, const char *providers)
     for (int64_t size = 1; size <= SIZES; size++)
         answers[size] = fresh_answer(script, providers, size);
     for (uint32_t t = 0; t < THREADS; t++) {
-        jobs[t] = (struct job){ .r = rig, .answers = answers, .seed = t + 1 };
-        assert_int_equal(inlay_context_create(rig.session, &jobs[t].r.context, NULL), INLAY_OK);
+        jobs[t] = (struct job){ .rig = rig, .answers = answers, .seed = t + 1 };
+        assert_int_equal(inlay_context_create(rig.session, &jobs[t].rig.context, NULL), INLAY_OK);
     }
     for (uint32_t thread = 0; thread < THREADS; thread++)
         assert_int_equal(pthread_create(&threads[thread], NULL, run_job, &jobs[thread]), 0);
@@ -145,7 +145,7 @@ static void check(const struct script *script, const char *providers)
         if (jobs[t].wrong != NULL)
             fail_msg("%s, %s, size %lld: %s than in a fresh session", script->what, providers, (long long)jobs[t].at,
                      jobs[t].wrong);
-        inlay_context_destroy(jobs[t].r.context);
+        inlay_context_destroy(jobs[t].rig.context);
     }
     assert_true(rig.session->main->kept.plan_count <= PLANS_KEPT);
     for (int64_t size = 1; size <= SIZES; size++)

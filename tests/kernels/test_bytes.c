@@ -76,14 +76,14 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
     static float scale[WIDTH], shift[WIDTH];
     const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
-    byte_product product = { .x = x,
+    byte_product product = { .input = x,
                              .x_pixel = depth,
                              .taps = &start,
                              .tap_count = 1,
                              .steps = depth / 4,
-                             .w = w,
+                             .weights = w,
                              .lines = lines,
-                             .y = y,
+                             .output = y,
                              .y_pixel = WIDTH,
                              .columns = columns,
                              .flip = flip };
@@ -103,13 +103,13 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     }
     if (set->wide) {
         set->widen(x, rows * depth, flip, wide);
-        product.x = (const uint8_t *)wide;
+        product.input = (const uint8_t *)wide;
         product.x_pixel = 2 * depth;
         product.steps = depth / 2;
         product.flip = false;
     }
     if (kind != BYTE_BYTES) {
-        product.y = whole;
+        product.output = whole;
         product.y_pixel = sizeof whole[0];
     }
     memset(y, 77, sizeof y);
@@ -148,8 +148,8 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
     byte_window window = { .height = height,
                            .width = width,
                            .quads = quads,
-                           .w = w,
-                           .y = y[0],
+                           .weights = w,
+                           .output = y[0],
                            .y_pixel = CHANNELS,
                            .stride = stride,
                            .dilation = dilation,
@@ -164,7 +164,7 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
     window.ending.scale = placed_scale;
     window.ending.shift = placed_shift;
     if (makes != BYTE_BYTES) {
-        window.y = (uint8_t *)whole;
+        window.output = (uint8_t *)whole;
         window.y_pixel = sizeof whole[0];
     }
     memset(whole, 77, sizeof whole);

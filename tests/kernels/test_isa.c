@@ -45,9 +45,9 @@ static void run_beside(const char *providers, const char *option, const char *va
     struct dice dice = { 5 };
 
     write_sequence_model(&model, 3, 3);
-    assert_false(model.w.failed);
-    ours = model_open(&model.w, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
-    theirs = model_open(&model.w, (const char *const[]){ "providers", "reference", setting, set, NULL });
+    assert_false(model.wire.failed);
+    ours = model_open(&model.wire, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
+    theirs = model_open(&model.wire, (const char *const[]){ "providers", "reference", setting, set, NULL });
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(x); i++)
         ((float *)inlay_value_data(x))[i] = roll_float(&dice);
@@ -72,7 +72,7 @@ static void run_beside(const char *providers, const char *option, const char *va
     }
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&model.w);
+    wire_deinit(&model.wire);
 }
 
 #ifdef HAVE_ONEDNN
@@ -130,18 +130,19 @@ static void others(void **state)
     run_beside("cpu,reference", "policy", "priority");
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
-    assert_int_equal(inlay_session_create_from_bytes(model.w.bytes, model.w.count, options, &session, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_create_from_bytes(model.wire.bytes, model.wire.count, options, &session, &diag),
+                     INLAY_OK);
     inlay_session_destroy(session);
     session = NULL;
     assert_int_equal(inlay_options_set(options, "isa", "baseline", &diag), INLAY_OK);
     if (has_more) {
-        assert_int_equal(inlay_session_create_from_bytes(model.w.bytes, model.w.count, options, &session, &diag),
+        assert_int_equal(inlay_session_create_from_bytes(model.wire.bytes, model.wire.count, options, &session, &diag),
                          INLAY_INVALID_ARGUMENT);
         assert_non_null(strstr(diag.text, "isa is 'baseline', but kernels for "));
     }
     assert_null(session);
     inlay_options_destroy(options);
-    wire_deinit(&model.w);
+    wire_deinit(&model.wire);
 }
 
 static void names(void **state)

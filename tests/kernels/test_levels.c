@@ -138,7 +138,7 @@ static void one_window(const struct level *level, int64_t points, int64_t channe
                                .step = lines,
                                .points = points,
                                .channels = channels,
-                               .y = output,
+                               .output = output,
                                .y_row = size * 64,
                                .y_pixel = 64,
                                .rows = size,
@@ -292,9 +292,13 @@ static void scores(void **state)
             const int64_t rows = count % 19 + 1, row = 48;
             float *input = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH),
                   *kept, factors[GUARD], *out = filled(rows * row);
-            const sg_scores s = {
-                .rows = rows, .count = count, .seen = count, .x = input, .x_row = row, .scale = 0.7f, .factors = factors
-            };
+            const sg_scores s = { .rows = rows,
+                                  .count = count,
+                                  .seen = count,
+                                  .input = input,
+                                  .x_row = row,
+                                  .scale = 0.7f,
+                                  .factors = factors };
 
             l->products->dots(input, row, rows, lines, row, count, count, out, row);
             for (int64_t r = 0; r < rows; r++)
@@ -342,24 +346,24 @@ static void one_depthwise(const struct level *level, int64_t channels, int32_t p
     const float *table[DW_PIXELS * 2 + 3];
     dw_block block = { .rows = 1,
                        .width = 3,
-                       .w = weights,
+                       .weights = weights,
                        .w_step = 48,
                        .bias = bias,
-                       .y = output,
+                       .output = output,
                        .y_step = row,
                        .channels = channels,
                        .stride = stride,
                        .dilation = 1,
                        .pixels = pixels,
                        .reused = reused };
-    const thin_row t = { .x = input,
+    const thin_row t = { .input = input,
                          .x_step = stride * row,
                          .taps = taps,
                          .tap_count = 3,
-                         .w = flat,
+                         .weights = flat,
                          .w_step = channels,
                          .bias = bias,
-                         .y = z,
+                         .output = z,
                          .y_step = row,
                          .pixels = pixels,
                          .channels = channels };
@@ -403,16 +407,16 @@ static void one_plane(const struct level *level, int64_t side, int64_t stride, i
     int64_t at[9];
     const int64_t y_row = n + GUARD;
     float *input = filled(ROW * MOST), *weights = filled(side * side), *output = filled(PL_ROWS * y_row);
-    pl_rows r = { .x = input,
+    pl_rows r = { .input = input,
                   .x_row = ROW,
                   .at = at,
-                  .w = weights,
+                  .weights = weights,
                   .height = side,
                   .width = side,
                   .stride = stride,
                   .dilation = dilation,
                   .bias = 0.5f,
-                  .y = output,
+                  .output = output,
                   .y_row = y_row,
                   .n = n,
                   .rows = rows,

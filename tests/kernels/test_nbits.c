@@ -35,8 +35,8 @@ static float noise(void)
 struct weights {
     nb_shape shape;
     nb_source source;
-    uint8_t *file; /* guarded by its size: the sanitizers see reads beyond */
-    double *w;     /* [k][n] */
+    uint8_t *file;   /* guarded by its size: the sanitizers see reads beyond */
+    double *weights; /* [k][n] */
     uint8_t *packed;
     float *scales, *zeros, *file_scales;
     float zero;
@@ -50,13 +50,13 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     assert_true(nb_shape_init(&weights->shape, bits, k, n, block));
     const int64_t blocks = weights->shape.blocks;
     weights->file = malloc((size_t)bytes);
-    weights->w = malloc((size_t)(k * n) * sizeof *weights->w);
+    weights->weights = malloc((size_t)(k * n) * sizeof *weights->weights);
     weights->packed = malloc((size_t)nb_weight_bytes(&weights->shape));
     weights->scales = malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float));
     weights->zeros = zeros ? malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float)) : NULL;
     weights->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
     uint8_t *file_zeros = malloc((size_t)(blocks * n * bits + 7) / 8);
-    assert_true(weights->file && weights->w && weights->packed && weights->scales && weights->file_scales &&
+    assert_true(weights->file && weights->weights && weights->packed && weights->scales && weights->file_scales &&
                 file_zeros);
     for (int64_t i = 0; i < bytes; i++)
         weights->file[i] = (uint8_t)(noise() * 128 + 128);
@@ -71,7 +71,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
             const int64_t at = i / weights->shape.block * n + j;
             const double zero = zeros ? nb_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
 
-            weights->w[i * n + j] =
+            weights->weights[i * n + j] =
                 (nb_element(weights->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
                 (double)weights->file_scales[at];
         }
@@ -85,7 +85,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
 static void drop_weights(struct weights *weights)
 {
     free(weights->file);
-    free(weights->w);
+    free(weights->weights);
     free(weights->packed);
     free(weights->scales);
     free(weights->zeros);
@@ -122,7 +122,7 @@ static void multiply_block(const struct level *level, const nb_tile *tile, nb_mo
         for (int i = 0; i < NB_BESIDE; i++) {
             nb_tile panel = *tile;
 
-            panel.w += i * NB_COLUMNS < tile->columns ? nb_weight_bytes(shape) / shape->panels * i : 0;
+            panel.weights += i * NB_COLUMNS < tile->columns ? nb_weight_bytes(shape) / shape->panels * i : 0;
             level->kernel->spread(&panel, mode, block.first, block.parts, i, weights, w_starts);
         }
         level->kernel->block(&block, mode);
@@ -151,7 +151,7 @@ static void multiply(const struct level *level, const struct weights *weights, n
     for (int64_t p = 0; p < shape->panels; p += beside) {
         const int64_t left = shape->n - p * NB_COLUMNS;
         nb_tile tile = { .shape = shape,
-                         .w = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
+                         .weights = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
                          .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
                          .zeros =
                              weights->zeros == NULL ? NULL : weights->zeros + nb_scale_count(shape) / shape->panels * p,
@@ -207,9 +207,9 @@ static void check(const struct level *level, const struct weights *weights, nb_m
                      i < block * shape->block + (in + 1) * shape->part;
                      i++)
                     top = fmaxf(top, fabsf(a[r * shape->k + i]));
-                want += (double)a[r * shape->k + k] * weights->w[k * shape->n + j];
-                size += fabs((double)a[r * shape->k + k] * weights->w[k * shape->n + j]);
-                lost += top * fabs(weights->w[k * shape->n + j]);
+                want += (double)a[r * shape->k + k] * weights->weights[k * shape->n + j];
+                size += fabs((double)a[r * shape->k + k] * weights->weights[k * shape->n + j]);
+                lost += top * fabs(weights->weights[k * shape->n + j]);
             }
             const double steps = mode == NB_FINE ? 0.5001 / 32639 : mode == NB_BYTE ? 0.5001 / 127 : 0;
             const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
@@ -256,7 +256,7 @@ static void check_unfold(const struct level *level, const struct weights *weight
     assert_non_null(out);
     for (int64_t p = 0; p < shape->panels; p++) {
         const nb_tile tile = { .shape = shape,
-                               .w = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
+                               .weights = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
                                .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
                                .zeros = weights->zeros == NULL
                                             ? NULL
@@ -266,7 +266,7 @@ static void check_unfold(const struct level *level, const struct weights *weight
         level->kernel->unfold(&tile, out, NB_COLUMNS);
         for (int64_t k = 0; k < shape->k; k++)
             for (int64_t j = 0; j < NB_COLUMNS && p * NB_COLUMNS + j < shape->n; j++)
-                assert_true(out[k * NB_COLUMNS + j] == (float)weights->w[k * shape->n + p * NB_COLUMNS + j]);
+                assert_true(out[k * NB_COLUMNS + j] == (float)weights->weights[k * shape->n + p * NB_COLUMNS + j]);
     }
     free(out);
 }

@@ -303,7 +303,7 @@ static void test_sparsity(void **state)
     assert_int_equal(sparsities.list[0].groups_2_4, 32);
     assert_int_equal(sparsities.list[0].blocks, 8);
     assert_int_equal(sparsities.list[0].zero_blocks, 4);
-    arena_deinit(&sparsities.a);
+    arena_deinit(&sparsities.arena);
     graph_model_destroy(model);
     wire_deinit(&wire);
 }

@@ -83,11 +83,11 @@ static void sum_product(nm_case *c)
 
     for (int64_t r = 0; r < layer->images * layer->height; r++)
         for (int64_t j = 0; j < layer->out; j++) {
-            const float *weights = c->w + (layer->computed ? r / layer->height * layer->in * layer->out : 0) + j;
+            const float *weights = c->weights + (layer->computed ? r / layer->height * layer->in * layer->out : 0) + j;
             struct sum sum = { .exact = 0 };
 
             for (int64_t k = 0; k < layer->in; k++)
-                add_term(&sum, c->x[r * layer->in + k], weights[k * layer->out]);
+                add_term(&sum, c->input[r * layer->in + k], weights[k * layer->out]);
             finish(c, r * layer->out + j, j, &sum);
         }
 }
@@ -103,8 +103,8 @@ static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, 
             const int64_t x = column * layer->stride + t % layer->kernel * layer->dilation - layer->pad;
 
             if (y >= 0 && y < layer->height && x >= 0 && x < layer->width)
-                add_term(sum, c->x[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
-                         c->w[(o * in + i) * layer->kernel * layer->kernel + t]);
+                add_term(sum, c->input[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
+                         c->weights[(o * in + i) * layer->kernel * layer->kernel + t]);
         }
 }
 
@@ -134,8 +134,8 @@ void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind)
         c->x_count = layer->images * layer->height * layer->in;
         c->w_count = (layer->computed ? layer->images : 1) * layer->in * layer->out;
         c->y_count = layer->images * layer->height * layer->out;
-        c->x = draw_tensor(11, layer->images * layer->height, layer->in, 1, layer->in, kind->x);
-        c->w = draw_tensor(12, c->w_count / layer->in / layer->out, layer->in, layer->out, layer->in, kind->w);
+        c->input = draw_tensor(11, layer->images * layer->height, layer->in, 1, layer->in, kind->x);
+        c->weights = draw_tensor(12, c->w_count / layer->in / layer->out, layer->in, layer->out, layer->in, kind->w);
     } else {
         const int64_t reach = (layer->kernel - 1) * layer->dilation + 1, in = layer->in / layer->group;
 
@@ -145,8 +145,8 @@ void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind)
         c->x_count = layer->images * layer->in * layer->height * layer->width;
         c->w_count = layer->out * in * taps;
         c->y_count = layer->images * layer->out * c->y_height * c->y_width;
-        c->x = draw_tensor(11, layer->images, layer->in, layer->height * layer->width, in, kind->x);
-        c->w = draw_tensor(12, layer->out, in, taps, in, kind->w);
+        c->input = draw_tensor(11, layer->images, layer->in, layer->height * layer->width, in, kind->x);
+        c->weights = draw_tensor(12, layer->out, in, taps, in, kind->w);
     }
     if (layer->ending == NM_BIAS_RELU)
         c->bias = draw_tensor(13, 1, layer->out, 1, layer->out, add);
@@ -159,8 +159,8 @@ void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind)
 
 void nm_case_deinit(nm_case *c)
 {
-    free(c->x);
-    free(c->w);
+    free(c->input);
+    free(c->weights);
     free(c->bias);
     free(c->other);
     free(c->exact);
@@ -259,7 +259,7 @@ static void write_conv(const nm_case *c, struct wire *wire, const char *result)
     rig_attr_ints(wire, "pads", 4, pads);
     rig_attr_int(wire, "group", layer->group);
     wire_end(wire, mark);
-    write_tensor(wire, "w", 4, dims, c->w, 1);
+    write_tensor(wire, "w", 4, dims, c->weights, 1);
 }
 
 static void write_product(const nm_case *c, struct wire *wire, const char *result)
@@ -275,7 +275,7 @@ static void write_product(const nm_case *c, struct wire *wire, const char *resul
     } else
         mw_node(wire, "MatMul", "x,w", result);
     if (!layer->computed)
-        write_tensor(wire, "w", 2, layer->turned ? turned : dims, c->w, layer->turned ? layer->out : 1);
+        write_tensor(wire, "w", 2, layer->turned ? turned : dims, c->weights, layer->turned ? layer->out : 1);
 }
 
 void nm_case_model(const nm_case *c, struct wire *wire)
@@ -311,10 +311,10 @@ void nm_case_feed(const nm_case *c, struct rig *rig)
     char shape[64];
 
     x_shape(layer, shape, sizeof shape);
-    rig_floats(rig, input++, shape, c->x);
+    rig_floats(rig, input++, shape, c->input);
     if (layer->computed) {
         (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->out);
-        rig_floats(rig, input++, shape, c->w);
+        rig_floats(rig, input++, shape, c->weights);
     }
     y_shape(c, shape, sizeof shape);
     if (c->other != NULL)

@@ -25,9 +25,9 @@ typedef struct nm_case {
     const nm_layer *layer;
     const nm_kind *kind;
     int64_t terms, x_count, w_count, y_count, y_height, y_width;
-    float *x, *w, *bias, *other; /* bias: [out], other: as y */
-    double *exact, *sizes;       /* [y_count] results, and the magnitudes of their terms */
-    double plain;                /* the largest error of a float sum, beside the sizes */
+    float *input, *weights, *bias, *other; /* bias: [out], other: as y */
+    double *exact, *sizes;                 /* [y_count] results, and the magnitudes of their terms */
+    double plain;                          /* the largest error of a float sum, beside the sizes */
 } nm_case;
 
 /* Draws the data and sums it up. Deinit it. */

@@ -45,15 +45,15 @@ static void check(region_model *model, uint64_t seed, const char *precision, uin
     struct rig ours, theirs;
     double d;
 
-    assert_false(model->w.failed);
-    ours = open_with(&model->w, "onednn,reference", precision);
-    theirs = open_with(&model->w, "reference", "f32");
+    assert_false(model->wire.failed);
+    ours = open_with(&model->wire, "onednn,reference", precision);
+    theirs = open_with(&model->wire, "reference", "f32");
     d = distance(&ours, &theirs, rank, dims, seed);
     if (!(d <= most))
         fail_msg("model %llu, %s: off by %g", (unsigned long long)seed, precision, d);
     rig_close(&ours);
     rig_close(&theirs);
-    wire_deinit(&model->w);
+    wire_deinit(&model->wire);
 }
 
 static void sequences(void **state)

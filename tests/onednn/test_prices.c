@@ -11,19 +11,19 @@ static void write_convolution(region_model *model, const struct convolution *con
                                 convolution->kernel };
     const int64_t pads[] = { convolution->kernel / 2, convolution->kernel / 2, convolution->kernel / 2,
                              convolution->kernel / 2 };
-    wire_mark mark = mw_begin(&model->w, 8, 17), n;
+    wire_mark mark = mw_begin(&model->wire, 8, 17), n;
     char inputs[48], shape[48];
 
     (void)snprintf(shape, sizeof shape, "1,%lld,%lld,%lld", (long long)convolution->channels,
                    (long long)convolution->side, (long long)convolution->side);
-    mw_value(&model->w, MW_INPUT, "x", RIG_FLOAT, shape);
+    mw_value(&model->wire, MW_INPUT, "x", RIG_FLOAT, shape);
     (void)snprintf(inputs, sizeof inputs, "x,%s", model_constant(model, 4, weights, 0.1f, 0));
-    n = mw_node_begin(&model->w, "Conv", inputs, "y");
-    rig_attr_ints(&model->w, "pads", 4, pads);
-    rig_attr_int(&model->w, "group", convolution->group);
-    wire_end(&model->w, n);
-    mw_value(&model->w, MW_OUTPUT, "y", RIG_FLOAT, shape);
-    wire_end(&model->w, mark);
+    n = mw_node_begin(&model->wire, "Conv", inputs, "y");
+    rig_attr_ints(&model->wire, "pads", 4, pads);
+    rig_attr_int(&model->wire, "group", convolution->group);
+    wire_end(&model->wire, n);
+    mw_value(&model->wire, MW_OUTPUT, "y", RIG_FLOAT, shape);
+    wire_end(&model->wire, mark);
 }
 
 /* The time that the provider predicts for a run on one thread, by its own model: nothing has been measured. */
@@ -31,13 +31,13 @@ static double price(const struct convolution *convolution, const char *providers
 {
     const int64_t dims[] = { 1, convolution->channels, convolution->side, convolution->side };
     inlay_plan_info plan = { .struct_size = sizeof plan };
-    region_model model = { .d = { 1 } };
+    region_model model = { .dice = { 1 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     struct rig rig;
 
     write_convolution(&model, convolution);
-    rig = model_open(&model.w, (const char *const[]){ "providers", providers, "intra_threads", "1", NULL });
+    rig = model_open(&model.wire, (const char *const[]){ "providers", providers, "intra_threads", "1", NULL });
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, dims, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 0, value, &diag), INLAY_OK);
     if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
@@ -45,7 +45,7 @@ static double price(const struct convolution *convolution, const char *providers
     inlay_value_unref(value);
     assert_int_equal(inlay_context_plan(rig.context, &plan), INLAY_OK);
     rig_close(&rig);
-    wire_deinit(&model.w);
+    wire_deinit(&model.wire);
     return plan.predicted_ns;
 }
 

@@ -24,9 +24,9 @@ static bool wanted(const rg_state *state, const struct row *row, rg_md *out)
     dn_description pd = NULL;
     bool there;
 
-    rg_md_any(&desc.x, 4, x_dims);
-    rg_md_any(&desc.w, 4, w_dims);
-    rg_md_any(&desc.y, 4, y_dims);
+    rg_md_any(&desc.input, 4, x_dims);
+    rg_md_any(&desc.desc, 4, w_dims);
+    rg_md_any(&desc.output, 4, y_dims);
     there = dn_describe(state->engine, &desc, NULL, &pd) == DN_SUCCESS;
     if (there)
         (void)dn_layout(pd, DN_OPERAND_WEIGHTS, out);

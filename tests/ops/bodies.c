@@ -461,7 +461,7 @@ static void test_custom(void **state)
 {
     static struct {
         const char *op_type, *domain, *signature;
-        struct wanted w;
+        struct wanted wanted;
         const char *gives, *fails;
     } rows[] = {
 #define SIGNATURE "X:T -> Y:T; T=float|double; radius:i=3"
@@ -497,7 +497,8 @@ static void test_custom(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag;
         char got[128] = "";
-        inlay_status status = run_custom(rows[i].op_type, rows[i].domain, rows[i].signature, &rows[i].w, got, &diag);
+        inlay_status status =
+            run_custom(rows[i].op_type, rows[i].domain, rows[i].signature, &rows[i].wanted, got, &diag);
 
         if (rows[i].fails != NULL ? status == INLAY_OK || strstr(diag.text, rows[i].fails) == NULL
                                   : status != INLAY_OK || strcmp(got, rows[i].gives) != 0)

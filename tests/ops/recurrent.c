@@ -145,13 +145,13 @@ struct layer {
     const char *op;
     inlay_dtype dtype;
     int64_t gates, steps, batch, in, hidden, directions, direction, layout;
-    double *x, *w, *r, *b, *h0, *c0, *p; /* as the kernel reads them; b, h0, c0, p may be NULL */
-    int32_t *lengths;                    /* or NULL */
+    double *input, *weights, *r, *b, *h0, *c0, *p; /* as the kernel reads them; b, h0, c0, p may be NULL */
+    int32_t *lengths;                              /* or NULL */
     const char *names[6];
     uint32_t functions; /* of a direction */
     double clip;        /* 0: none */
     bool input_forget, linear;
-    double *y, *yh, *yc;
+    double *output, *yh, *yc;
 };
 
 static double activate(const char *name, double x)
@@ -194,7 +194,7 @@ static double input_share(const struct layer *layer, int64_t d, int64_t g, int64
     if (layer->b != NULL && with_recurrent_bias)
         sum += layer->b[d * 2 * rows + rows + row];
     for (int64_t k = 0; k < layer->in; k++)
-        sum += layer->w[(d * rows + row) * layer->in + k] * input[k];
+        sum += layer->weights[(d * rows + row) * layer->in + k] * input[k];
     return sum;
 }
 static double recurrent_share(const struct layer *layer, int64_t d, int64_t g, int64_t j, const double *h)
@@ -256,7 +256,7 @@ static void run_plainly(struct layer *layer)
     const int64_t n = layer->hidden;
     double h[128], c[128];
 
-    memset(layer->y, 0, (size_t)(layer->steps * layer->directions * layer->batch * n) * sizeof *layer->y);
+    memset(layer->output, 0, (size_t)(layer->steps * layer->directions * layer->batch * n) * sizeof *layer->output);
     for (int64_t d = 0; d < layer->directions; d++) {
         for (int64_t s = 0; s < layer->batch; s++) {
             const int64_t length = layer->lengths == NULL  ? layer->steps
@@ -269,11 +269,11 @@ static void run_plainly(struct layer *layer)
             }
             for (int64_t k = 0; k < length; k++) {
                 const int64_t t = layer->direction == 1 || d == 1 ? length - 1 - k : k;
-                step(layer, d, layer->x + (layer->layout ? s * layer->steps + t : t * layer->batch + s) * layer->in, h,
-                     c);
-                memcpy(layer->y + (layer->layout ? (s * layer->steps + t) * layer->directions + d
-                                                 : (t * layer->directions + d) * layer->batch + s) *
-                                      n,
+                step(layer, d, layer->input + (layer->layout ? s * layer->steps + t : t * layer->batch + s) * layer->in,
+                     h, c);
+                memcpy(layer->output + (layer->layout ? (s * layer->steps + t) * layer->directions + d
+                                                      : (t * layer->directions + d) * layer->batch + s) *
+                                           n,
                        h, (size_t)n * sizeof *h);
             }
             memcpy(layer->yh + at, h, (size_t)n * sizeof *h);
@@ -286,7 +286,7 @@ static void run_plainly(struct layer *layer)
 
 enum { MOST = 16 };
 struct trial {
-    kernel_case c;
+    kernel_case kernel_case;
     struct guard tensors[MOST];
     double *values[MOST]; /* what the tensors hold, as double */
     uint32_t count;
@@ -317,7 +317,7 @@ static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
     trial->tensors[trial->count] = guard_alloc((size_t)(kit_bytes(dtype, count) + 63) & ~(size_t)63);
     convert_from_f64(dtype, trial->tensors[trial->count].data, 0, count, v, 0);
     convert_to_f64(v, dtype, trial->tensors[trial->count].data, 0, count);
-    kernel_case_input(&trial->c, dtype, rank, dims, trial->tensors[trial->count++].data, constant);
+    kernel_case_input(&trial->kernel_case, dtype, rank, dims, trial->tensors[trial->count++].data, constant);
     return v;
 }
 
@@ -325,7 +325,7 @@ static double *maybe(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
 {
     if (pick(0, 1) == 0)
         return input(trial, dtype, rank, dims, constant);
-    kernel_case_input(&trial->c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+    kernel_case_input(&trial->kernel_case, INLAY_UNDEFINED, 0, NULL, NULL, false);
     return NULL;
 }
 
@@ -336,13 +336,13 @@ static int64_t output(struct trial *trial, inlay_dtype dtype, uint32_t rank, con
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
     if (!wanted) {
-        kernel_case_output(&trial->c, INLAY_UNDEFINED, 0, NULL, NULL);
+        kernel_case_output(&trial->kernel_case, INLAY_UNDEFINED, 0, NULL, NULL);
         return 0;
     }
     (void)keep(trial, count);
     trial->tensors[trial->count] = guard_alloc((size_t)kit_bytes(dtype, count));
     memset(trial->tensors[trial->count].data, 0xff, (size_t)kit_bytes(dtype, count)); /* NaN */
-    kernel_case_output(&trial->c, dtype, rank, dims, trial->tensors[trial->count++].data);
+    kernel_case_output(&trial->kernel_case, dtype, rank, dims, trial->tensors[trial->count++].data);
     return count;
 }
 
@@ -376,7 +376,7 @@ static void choose_functions(struct trial *trial, struct layer *layer)
     }
     if (!other)
         return;
-    attribute = kernel_case_attr(&trial->c, "activations", INLAY_ATTR_STRINGS);
+    attribute = kernel_case_attr(&trial->kernel_case, "activations", INLAY_ATTR_STRINGS);
     attribute->strings = list;
     attribute->count = layer->functions * (uint32_t)layer->directions;
 }
@@ -385,16 +385,16 @@ static void set_attributes(struct trial *trial, struct layer *layer)
 {
     static const char *const directions[] = { "forward", "reverse", "bidirectional" };
 
-    kernel_case_string(&trial->c, "direction", directions[layer->direction]);
-    kernel_case_int(&trial->c, "hidden_size", layer->hidden);
-    kernel_case_int(&trial->c, "layout", layer->layout);
+    kernel_case_string(&trial->kernel_case, "direction", directions[layer->direction]);
+    kernel_case_int(&trial->kernel_case, "hidden_size", layer->hidden);
+    kernel_case_int(&trial->kernel_case, "layout", layer->layout);
     layer->clip = pick(0, 3) == 0 ? 0.5 : 0;
     if (layer->clip != 0)
-        kernel_case_float(&trial->c, "clip", layer->clip);
+        kernel_case_float(&trial->kernel_case, "clip", layer->clip);
     layer->input_forget = layer->gates == 4 && pick(0, 3) == 0;
     layer->linear = layer->gates == 3 && pick(0, 1) == 0;
-    kernel_case_int(&trial->c, "input_forget", layer->input_forget);
-    kernel_case_int(&trial->c, "linear_before_reset", layer->linear);
+    kernel_case_int(&trial->kernel_case, "input_forget", layer->input_forget);
+    kernel_case_int(&trial->kernel_case, "linear_before_reset", layer->linear);
     choose_functions(trial, layer);
 }
 
@@ -403,7 +403,7 @@ static void one(const char *op, int64_t gates, bool large)
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
                                          INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
     const inlay_dtype dtype = types[pick(0, 5)];
-    struct trial trial = { .c = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
+    struct trial trial = { .kernel_case = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
     struct layer layer = { .op = op,
                            .dtype = dtype,
                            .gates = gates,
@@ -425,8 +425,8 @@ static void one(const char *op, int64_t gates, bool large)
     const bool constant = pick(0, 1) == 0;
     int64_t counts[3] = { 0 };
 
-    layer.x = input(&trial, dtype, 3, x, false);
-    layer.w = input(&trial, dtype, 3, w, constant);
+    layer.input = input(&trial, dtype, 3, x, false);
+    layer.weights = input(&trial, dtype, 3, w, constant);
     layer.r = input(&trial, dtype, 3, r, constant || pick(0, 3) == 0);
     layer.b = maybe(&trial, dtype, 2, b, constant && pick(0, 3) != 0);
     if (pick(0, 1) == 0) {
@@ -434,9 +434,9 @@ static void one(const char *op, int64_t gates, bool large)
         layer.lengths = trial.tensors[trial.count++].data;
         for (int64_t i = 0; i < layer.batch; i++)
             layer.lengths[i] = (int32_t)pick(0, layer.steps);
-        kernel_case_input(&trial.c, INLAY_INT32, 1, &layer.batch, layer.lengths, false);
+        kernel_case_input(&trial.kernel_case, INLAY_INT32, 1, &layer.batch, layer.lengths, false);
     } else {
-        kernel_case_input(&trial.c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        kernel_case_input(&trial.kernel_case, INLAY_UNDEFINED, 0, NULL, NULL, false);
     }
     layer.h0 = maybe(&trial, dtype, 3, s, false);
     layer.c0 = gates == 4 ? maybe(&trial, dtype, 3, s, false) : NULL;
@@ -446,26 +446,26 @@ static void one(const char *op, int64_t gates, bool large)
     counts[1] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
     if (gates == 4)
         counts[2] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
-    layer.y = calloc((size_t)(layer.steps * d * layer.batch * n) + 1, sizeof *layer.y);
+    layer.output = calloc((size_t)(layer.steps * d * layer.batch * n) + 1, sizeof *layer.output);
     layer.yh = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yh);
     layer.yc = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yc);
-    assert_true(layer.y != NULL && layer.yh != NULL && layer.yc != NULL);
+    assert_true(layer.output != NULL && layer.yh != NULL && layer.yc != NULL);
     run_plainly(&layer);
-    if (kernel_case_prepare(&trial.c, &reference_recurrent) != INLAY_OK)
-        fail_msg("%s: %s", op, trial.c.diag.text);
+    if (kernel_case_prepare(&trial.kernel_case, &reference_recurrent) != INLAY_OK)
+        fail_msg("%s: %s", op, trial.kernel_case.diag.text);
     for (int again = 0; again < 2; again++) { /* the workspace of the second run is the first one's */
-        if (kernel_case_run(&trial.c) != INLAY_OK)
-            fail_msg("%s: %s", op, trial.c.diag.text);
-        compare(&layer, &trial.c, 0, layer.y, counts[0]);
-        compare(&layer, &trial.c, 1, layer.yh, counts[1]);
-        compare(&layer, &trial.c, 2, layer.yc, counts[2]);
+        if (kernel_case_run(&trial.kernel_case) != INLAY_OK)
+            fail_msg("%s: %s", op, trial.kernel_case.diag.text);
+        compare(&layer, &trial.kernel_case, 0, layer.output, counts[0]);
+        compare(&layer, &trial.kernel_case, 1, layer.yh, counts[1]);
+        compare(&layer, &trial.kernel_case, 2, layer.yc, counts[2]);
     }
-    kernel_case_deinit(&trial.c);
+    kernel_case_deinit(&trial.kernel_case);
     for (uint32_t i = 0; i < trial.count; i++) {
         guard_free(&trial.tensors[i]);
         free(trial.values[i]);
     }
-    free(layer.y);
+    free(layer.output);
     free(layer.yh);
     free(layer.yc);
 }

@@ -22,7 +22,7 @@ static double draw(uint32_t *seed)
 }
 
 struct forest {
-    tree_state s;
+    tree_state state;
     tree_node nodes[NODES];
     tree_weight weights[NODES];
     int64_t roots[TREES];
@@ -30,7 +30,7 @@ struct forest {
 
 static uint32_t leaf(struct forest *forest, uint32_t tree, uint32_t *seed, bool mixed)
 {
-    const uint32_t at = (uint32_t)forest->s.node_count++;
+    const uint32_t at = (uint32_t)forest->state.node_count++;
 
     forest->weights[at] =
         (tree_weight){ (double)(int32_t)(next(seed) % 64) - 32, mixed ? next(seed) % TARGETS : tree % TARGETS };
@@ -44,7 +44,7 @@ static uint32_t grow(struct forest *forest, uint32_t tree, uint32_t depth, uint3
 
     if (depth == 0 || next(seed) % 6 == 0)
         return leaf(forest, tree, seed, mixed);
-    at = (uint32_t)forest->s.node_count++;
+    at = (uint32_t)forest->state.node_count++;
     forest->nodes[at] = (tree_node){ .mode = (uint8_t)(next(seed) % 4),
                                      .feature = next(seed) % FEATURES,
                                      .split = draw(seed),
@@ -57,16 +57,16 @@ static uint32_t grow(struct forest *forest, uint32_t tree, uint32_t depth, uint3
 static void plant(struct forest *forest, uint32_t seed, bool mixed, uint32_t aggregate)
 {
     memset(forest, 0, sizeof *forest);
-    forest->s.nodes = forest->nodes;
-    forest->s.weights = forest->weights;
-    forest->s.roots = forest->roots;
-    forest->s.root_count = TREES;
-    forest->s.features = FEATURES;
-    forest->s.targets = TARGETS;
-    forest->s.aggregate = aggregate;
+    forest->state.nodes = forest->nodes;
+    forest->state.weights = forest->weights;
+    forest->state.roots = forest->roots;
+    forest->state.root_count = TREES;
+    forest->state.features = FEATURES;
+    forest->state.targets = TARGETS;
+    forest->state.aggregate = aggregate;
     for (uint32_t t = 0; t < TREES; t++)
         forest->roots[t] = grow(forest, t, t % 6, &seed, mixed);
-    assert_in_range(forest->s.node_count, TREES, NODES);
+    assert_in_range(forest->state.node_count, TREES, NODES);
 }
 
 static bool goes(const tree_node *node, double v)
@@ -86,7 +86,7 @@ static void walk(const struct forest *forest, const double *input, double *score
 
         while (node->mode != TREE_LEAF)
             node = &forest->nodes[goes(node, input[node->feature]) ? node->yes : node->no];
-        tree_add(&forest->s, node->first, node->end, scores);
+        tree_add(&forest->state, node->first, node->end, scores);
     }
 }
 
@@ -94,7 +94,7 @@ static void walk(const struct forest *forest, const double *input, double *score
 static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint32_t seed)
 {
     enum { COLUMNS = FEATURES + 1 }; /* one more than the trees look at */
-    tree_flat *flat = tree_flat_create(&forest->s, dtype);
+    tree_flat *flat = tree_flat_create(&forest->state, dtype);
     double x[ROWS * COLUMNS], scores[ROWS * 2 * TARGETS] = { 0 }, want[2 * TARGETS];
     int64_t stored[ROWS * COLUMNS];
     tree_block block = { stored, dtype, COLUMNS, 0, 0, NULL, NULL };
@@ -110,7 +110,7 @@ static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows
         block.scores = scores + r * 2 * TARGETS;
         block.room = malloc(tree_flat_room(flat, block.rows));
         assert_non_null(block.room);
-        tree_flat_run(flat, &forest->s, &block);
+        tree_flat_run(flat, &forest->state, &block);
         free(block.room);
     }
     for (int64_t r = 0; r < rows; r++) {
@@ -146,25 +146,25 @@ static void test_refused(void **state)
 
     (void)state;
     plant(&forest, 3, false, TREE_SUM);
-    for (int64_t i = 0; i < forest.s.node_count; i++) {
+    for (int64_t i = 0; i < forest.state.node_count; i++) {
         tree_node *node = &forest.nodes[i];
         const tree_node was = *node;
 
         if (node->mode == TREE_LEAF)
             continue;
         node->mode = TREE_EQ;
-        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
+        assert_null(tree_flat_create(&forest.state, INLAY_FLOAT));
         *node = was;
         node->split = NAN;
-        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
+        assert_null(tree_flat_create(&forest.state, INLAY_FLOAT));
         node->split = 0.1; /* no float: what is float compares with the one below, what is double does not */
-        assert_null(tree_flat_create(&forest.s, INLAY_DOUBLE));
-        flat = tree_flat_create(&forest.s, INLAY_FLOAT);
+        assert_null(tree_flat_create(&forest.state, INLAY_DOUBLE));
+        flat = tree_flat_create(&forest.state, INLAY_FLOAT);
         assert_non_null(flat);
         tree_flat_destroy(flat);
         *node = was;
         node->yes = (uint32_t)i; /* a circle */
-        assert_null(tree_flat_create(&forest.s, INLAY_FLOAT));
+        assert_null(tree_flat_create(&forest.state, INLAY_FLOAT));
         return;
     }
     fail();
@@ -177,9 +177,9 @@ static void test_wide(void **state)
 
     (void)state;
     plant(&forest, 5, false, TREE_SUM);
-    forest.s.features = 70000;
+    forest.state.features = 70000;
     for (int rows = 1; rows <= 13; rows += 12) {
-        tree_flat *flat = tree_flat_create(&forest.s, INLAY_FLOAT);
+        tree_flat *flat = tree_flat_create(&forest.state, INLAY_FLOAT);
         float *input = calloc((size_t)rows * 70000, sizeof *input);
         double scores[13 * 2 * TARGETS] = { 0 }, want[2 * TARGETS], row[FEATURES];
         uint32_t seed = 11;
@@ -196,7 +196,7 @@ static void test_wide(void **state)
             block.row = r;
             block.rows = rows - r < tree_flat_rows(flat) ? rows - r : tree_flat_rows(flat);
             block.scores = scores + r * 2 * TARGETS;
-            tree_flat_run(flat, &forest.s, &block);
+            tree_flat_run(flat, &forest.state, &block);
         }
         for (int r = 0; r < rows; r++) {
             memset(want, 0, sizeof want);

@@ -33,7 +33,7 @@ static void every_allocation(void **state)
             world.rules.limit_count = 1;
             world.rules.max_partitions = world.out.stretch_count;
         }
-        job = (part_job){ .request = world.request, .path = "", .a = &world.a, .out = &world.out };
+        job = (part_job){ .request = world.request, .path = "", .arena = &world.arena, .out = &world.out };
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         best = world.out.cost_ns;
         for (uint64_t n = 0;; n++) {
@@ -42,7 +42,7 @@ static void every_allocation(void **state)
             inlay_status status;
             int failed;
 
-            job.a = &arena;
+            job.arena = &arena;
             failing_alloc_arm(n);
             status = partition_all(&job, 1, &diag);
             failed = failing_alloc_disarm();

@@ -185,7 +185,7 @@ static void refusals_are_quoted(void **state)
     world_init(&world, 2, reads, NULL, 2);
     add_single(&world, 0, 10, 0, 0);
     world.fakes[0].refused = 1;
-    assert_int_equal(partition_graph(&world.request, &world.a, &world.out, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(partition_graph(&world.request, &world.arena, &world.out, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(world.out.refusal_count, 3);
     assert_string_equal(world.out.refusals[0].accepted_if, "insert a Cast");
     assert_non_null(strstr(diag.text, "not my type"));
@@ -222,8 +222,8 @@ static void refusals_are_chosen(void **state)
             world.fakes[p].refused = 0;
             world.fakes[p].refused_code = rows[i].codes[p];
         }
-        world.g->nodes[0]->not_lowered = rows[i].left;
-        assert_int_equal(partition_graph(&world.request, &world.a, &world.out, &diag), INLAY_UNSUPPORTED);
+        world.graph->nodes[0]->not_lowered = rows[i].left;
+        assert_int_equal(partition_graph(&world.request, &world.arena, &world.out, &diag), INLAY_UNSUPPORTED);
         if (strstr(diag.text, rows[i].says) == NULL ||
             (strstr(diag.text, "says") == NULL) != (strstr(rows[i].says, "says") == NULL))
             fail_msg("row %zu: '%s'", i, diag.text);
@@ -264,7 +264,7 @@ static void constants_wait_for_their_reader(void **state)
     for (int constant = 0; constant < 2; constant++) {
         world_init(&world, 4, reads, NULL, 2);
         if (constant)
-            world.g->values[world.g->inputs[0]].info.flags |= INLAY_VALUE_CONSTANT;
+            world.graph->values[world.graph->inputs[0]].info.flags |= INLAY_VALUE_CONSTANT;
         add_single(&world, 0, 100, INLAY_OFFER_MERGE, 0);
         add_single(&world, 1, 100, INLAY_OFFER_MERGE, 1);
         add_single(&world, 0, 100, INLAY_OFFER_MERGE, 2);

@@ -135,7 +135,7 @@ static void set_rules(struct world *world, const struct row *row)
 
 static inlay_status partition_whole(struct world *world, inlay_diag *diag)
 {
-    part_job job = { .request = world->request, .path = "", .a = &world->a, .out = &world->out };
+    part_job job = { .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 
     return partition_all(&job, 1, diag);
 }
@@ -179,7 +179,7 @@ static void rules_over_two_graphs(void **state)
         chain(&world[i], true);
         world[i].request.rules = &world[0].rules;
         jobs[i] = (part_job){
-            .request = world[i].request, .path = i == 0 ? "" : "n.body", .a = &world[i].a, .out = &world[i].out
+            .request = world[i].request, .path = i == 0 ? "" : "n.body", .arena = &world[i].arena, .out = &world[i].out
         };
     }
     jobs[1].request.providers = world[0].providers; /* the providers are the session's */
@@ -273,7 +273,7 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
             world.out.offers[offer].cost_source = offer == 0 ? cases[i].first : cases[i].second;
             world.out.offers[offer].cost_error = errors[world.out.offers[offer].cost_source];
         }
-        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, NULL), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, NULL), INLAY_OK);
         if (again.regions[0].provider != cases[i].want)
             fail_msg("case %zu: provider %u", i, again.regions[0].provider);
         world_deinit(&world);

@@ -27,7 +27,7 @@ static uint32_t cost_calls(const struct world *world)
 
 static part_job job_of(struct world *world)
 {
-    return (part_job){ .request = world->request, .path = "", .a = &world->a, .out = &world->out };
+    return (part_job){ .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 }
 
 static void there_and_back(void **state)
@@ -69,7 +69,7 @@ static void there_and_back(void **state)
         /* Somebody asks what would be otherwise: then prices are asked for after all. */
         world.rules.saved_plan = NULL;
         world.rules.by_priority = false;
-        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, NULL), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, NULL), INLAY_OK);
         assert_float_equal(again.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
         world_deinit(&world);
     }

@@ -20,8 +20,8 @@ static void set_launches(bool on)
 /* ------------------------------------------------------------------ trying everything */
 
 struct trial {
-    struct problem x;
-    struct arena a;
+    struct problem problem;
+    struct arena arena;
     uint8_t *usable, *candidates;
     uint32_t *choice;
     double *least; /* [nodes] what each costs at least */
@@ -34,20 +34,21 @@ static void trial_init(struct trial *trial, const struct world *world)
     struct partition *partition = (struct partition *)(uintptr_t)&world->out;
 
     *trial = (struct trial){ .best = 1e300 };
-    trial->usable = arena_alloc(&trial->a, partition->offer_count + 1);
-    trial->candidates = arena_alloc(&trial->a, world->node_count + 1);
-    trial->choice = arena_array(&trial->a, world->node_count + 1, sizeof *trial->choice);
+    trial->usable = arena_alloc(&trial->arena, partition->offer_count + 1);
+    trial->candidates = arena_alloc(&trial->arena, world->node_count + 1);
+    trial->choice = arena_array(&trial->arena, world->node_count + 1, sizeof *trial->choice);
     memset(trial->candidates, 1, world->node_count);
-    assert_int_equal(part_apply_rules(&world->request, partition, &trial->a, trial->usable, &diag), INLAY_OK);
-    assert_true(problem_init(&trial->x, &world->request, partition, trial->candidates, trial->usable, &trial->a));
+    assert_int_equal(part_apply_rules(&world->request, partition, &trial->arena, trial->usable, &diag), INLAY_OK);
+    assert_true(
+        problem_init(&trial->problem, &world->request, partition, trial->candidates, trial->usable, &trial->arena));
     memset(trial->choice, 0xff, world->node_count * sizeof *trial->choice);
-    trial->least = arena_array(&trial->a, world->node_count + 1, sizeof *trial->least);
+    trial->least = arena_array(&trial->arena, world->node_count + 1, sizeof *trial->least);
     for (uint32_t n = 0; n < world->node_count; n++)
         trial->least[n] = 1e300;
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
         for (uint32_t k = 0; trial->usable[offer] && k < partition->offers[offer].node_count; k++) {
             double *least = &trial->least[partition->offers[offer].nodes[k]];
-            double share = trial->x.prices.offer[offer] / partition->offers[offer].node_count;
+            double share = trial->problem.prices.offer[offer] / partition->offers[offer].node_count;
             *least = share < *least ? share : *least;
         }
 }
@@ -55,7 +56,7 @@ static void trial_init(struct trial *trial, const struct world *world)
 /* Everything that may be cheaper than best: what is left costs at least its offers. */
 static void try_all(struct trial *trial, uint32_t n, double spent)
 {
-    struct problem *problem = &trial->x;
+    struct problem *problem = &trial->problem;
     double rest = 0;
 
     while (n < problem->nodes && trial->choice[n] != INLAY_NONE)
@@ -71,7 +72,7 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
         return;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         bool open = problem->usable[offer_index] && offer->nodes[0] == n;
 
         for (uint32_t k = 0; open && k < offer->node_count; k++)
@@ -94,8 +95,8 @@ static double price_of(struct trial *trial, const struct partition *partition)
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
         for (uint32_t k = 0; partition->offers[offer].chosen && k < partition->offers[offer].node_count; k++)
             trial->choice[partition->offers[offer].nodes[k]] = offer;
-    verdict = part_judge(&trial->x, trial->choice);
-    memset(trial->choice, 0xff, trial->x.nodes * sizeof *trial->choice);
+    verdict = part_judge(&trial->problem, trial->choice);
+    memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
 }
@@ -119,10 +120,10 @@ static double solve(struct trial *trial)
     uint32_t uncovered;
     part_verdict verdict;
 
-    assert_true(part_solve(&trial->x, trial->choice, &uncovered));
+    assert_true(part_solve(&trial->problem, trial->choice, &uncovered));
     assert_int_equal(uncovered, INLAY_NONE);
-    verdict = part_judge(&trial->x, trial->choice);
-    memset(trial->choice, 0xff, trial->x.nodes * sizeof *trial->choice);
+    verdict = part_judge(&trial->problem, trial->choice);
+    memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
 }
@@ -144,9 +145,9 @@ static void compare(const world_mix *mix, struct tally *whole, struct tally *mov
     try_all(&trial, 0, 0);
     count_round(whole, got, trial.best);
     assert_true(kept <= trial.best * 1.0151); /* a tenth of what prices of a model may be off by */
-    trial.x.exact_steps = 0;
+    trial.problem.exact_steps = 0;
     count_round(moves, solve(&trial), trial.best);
-    arena_deinit(&trial.a);
+    arena_deinit(&trial.arena);
     world_deinit(&world);
 }
 
@@ -286,7 +287,7 @@ static void bounds_are_kept(void **state)
         bound(&world, round, &limit);
         trial_init(&trial, &world);
         try_all(&trial, 0, 0);
-        status = partition_again(&world.request, &world.out, &world.a, &again, &diag);
+        status = partition_again(&world.request, &world.out, &world.arena, &again, &diag);
         if (trial.best > 1e299) {
             assert_true(status == INLAY_LIMIT_EXCEEDED ||
                         (status == INLAY_UNSUPPORTED && world.request.must_run != NULL));
@@ -297,7 +298,7 @@ static void bounds_are_kept(void **state)
             world_check(&world, &again);
             count_round(&whole, price_of(&trial, &again), trial.best);
         }
-        arena_deinit(&trial.a);
+        arena_deinit(&trial.arena);
         world_deinit(&world);
     }
     report("bounds", &whole);
@@ -332,7 +333,7 @@ static void large_graphs_hold_together(void **state)
         world_check(&world, &world.out);
         cheapest = world.out.cost_ns;
         world.rules.by_priority = true;
-        assert_int_equal(partition_again(&world.request, &world.out, &world.a, &again, &diag), INLAY_OK);
+        assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, &diag), INLAY_OK);
         world_check(&world, &again);
         assert_true(cheapest <= again.cost_ns * 1.1); /* margins may hold it back a little */
         world.rules.by_priority = false;
@@ -341,13 +342,13 @@ static void large_graphs_hold_together(void **state)
                               (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) / 2 + 4096 };
         world.rules.limits = &limit;
         world.rules.limit_count = 1;
-        if (partition_again(&world.request, &world.out, &world.a, &again, &diag) != INLAY_OK)
+        if (partition_again(&world.request, &world.out, &world.arena, &again, &diag) != INLAY_OK)
             fail_msg("round %u: %s", round, diag.text);
         world_check(&world, &again);
         assert_true(again.memory[1].resident_bytes + again.memory[1].peak_bytes <= limit.bytes);
         world.rules.limit_count = 0;
         world.rules.max_partitions = world.out.stretch_count / 3 + 1;
-        if (partition_again(&world.request, &world.out, &world.a, &again, &diag) != INLAY_OK)
+        if (partition_again(&world.request, &world.out, &world.arena, &again, &diag) != INLAY_OK)
             fail_msg("round %u: %s", round, diag.text);
         world_check(&world, &again);
         assert_true(again.stretch_count <= world.rules.max_partitions);

@@ -99,14 +99,14 @@ static void keep_log(void *ctx, uint32_t level, const char *text)
 
 static uint32_t tensor(struct world *world, int64_t length)
 {
-    uint32_t value = graph_add_value(world->g, NULL, 0);
+    uint32_t value = graph_add_value(world->graph, NULL, 0);
     inlay_dim *dim = arena_alloc(&world->model->arena, sizeof *dim);
 
     *dim = (inlay_dim){ .value = length, .kind = INLAY_DIM_FIXED };
-    world->g->values[value].info.kind = INLAY_VALUE_TENSOR;
-    world->g->values[value].info.dtype = INLAY_FLOAT;
-    world->g->values[value].info.rank = 1;
-    world->g->values[value].info.dims = dim;
+    world->graph->values[value].info.kind = INLAY_VALUE_TENSOR;
+    world->graph->values[value].info.dtype = INLAY_FLOAT;
+    world->graph->values[value].info.rank = 1;
+    world->graph->values[value].info.dims = dim;
     return value;
 }
 
@@ -115,9 +115,9 @@ static void make_graph(struct world *world, const uint32_t *reads, const int64_t
     uint32_t nodes = world->node_count, input = tensor(world, 16);
     uint8_t *read = arena_alloc(&world->model->arena, nodes + 1);
 
-    world->g->inputs = arena_copy(&world->model->arena, &input, sizeof input);
-    world->g->input_count = 1;
-    world->g->outputs = arena_array(&world->model->arena, nodes, sizeof *world->g->outputs);
+    world->graph->inputs = arena_copy(&world->model->arena, &input, sizeof input);
+    world->graph->input_count = 1;
+    world->graph->outputs = arena_array(&world->model->arena, nodes, sizeof *world->graph->outputs);
     for (uint32_t n = 0; n < nodes; n++) {
         uint32_t count = 0;
         char name[32];
@@ -126,7 +126,7 @@ static void make_graph(struct world *world, const uint32_t *reads, const int64_t
         while (count < 4 && reads[n * 4 + count] != INLAY_NONE)
             count++;
         (void)snprintf(name, sizeof name, "n%u", n);
-        node = graph_add_node(world->g, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
+        node = graph_add_node(world->graph, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
         world->made[n] = tensor(world, lengths != NULL ? lengths[n] : 16);
         ((uint32_t *)(uintptr_t)node->info.inputs)[0] = input;
         for (uint32_t k = 0; k < count; k++) {
@@ -137,7 +137,7 @@ static void make_graph(struct world *world, const uint32_t *reads, const int64_t
     }
     for (uint32_t n = 0; n < nodes; n++)
         if (!read[n])
-            world->g->outputs[world->g->output_count++] = world->made[n];
+            world->graph->outputs[world->graph->output_count++] = world->made[n];
 }
 
 void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
@@ -147,12 +147,12 @@ void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, cons
 
     *world = (struct world){ .model = graph_model_create(), .node_count = nodes };
     assert_non_null(world->model);
-    world->g = world->model->main;
+    world->graph = world->model->main;
     world->made = arena_array(&world->model->arena, nodes, sizeof *world->made);
     make_graph(world, reads, lengths);
-    if (graph_finish(world->g, &diag) != INLAY_OK)
+    if (graph_finish(world->graph, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(graph_snapshot(world->g, &world->a, &world->snapshot, &diag), INLAY_OK);
+    assert_int_equal(graph_snapshot(world->graph, &world->arena, &world->snapshot, &diag), INLAY_OK);
     for (uint32_t provider = 0; provider < providers; provider++) {
         struct fake *fake = &world->fakes[provider];
         fake->refused = INLAY_NONE;
@@ -164,7 +164,7 @@ void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, cons
                                         .device_kind = INLAY_DEVICE_CPU };
         world->providers[provider] = (part_provider){ .table = &fake->table, .state = fake, .name = names[provider] };
     }
-    world->request = (part_request){ .graph = world->g,
+    world->request = (part_request){ .graph = world->graph,
                                      .snapshot = &world->snapshot,
                                      .providers = world->providers,
                                      .provider_count = providers,
@@ -191,7 +191,7 @@ void world_deinit(struct world *world)
 {
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
         free(world->fakes[p].offers);
-    arena_deinit(&world->a);
+    arena_deinit(&world->arena);
     graph_model_destroy(world->model);
 }
 
@@ -199,7 +199,7 @@ void world_partition(struct world *world)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (partition_graph(&world->request, &world->a, &world->out, &diag) != INLAY_OK)
+    if (partition_graph(&world->request, &world->arena, &world->out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -240,12 +240,12 @@ static void check_regions(const struct world *world, const struct partition *par
 static void check_borders(const struct world *world, const struct partition *partition, const uint32_t *region_of)
 {
     for (uint32_t node = 0; node < world->node_count; node++) {
-        const inlay_node_info *info = &world->g->nodes[node]->info;
+        const inlay_node_info *info = &world->graph->nodes[node]->info;
         const part_region *region = &partition->regions[region_of[node]];
 
         assert_int_not_equal(region_of[node], INLAY_NONE);
         for (uint32_t i = 0; i < info->input_count; i++) {
-            uint32_t maker = world->g->values[info->inputs[i]].info.producer;
+            uint32_t maker = world->graph->values[info->inputs[i]].info.producer;
             bool inside = maker != INLAY_NONE && region_of[maker] == region_of[node];
 
             assert_int_equal(listed(region->inputs, region->input_count, info->inputs[i]), !inside);
@@ -256,10 +256,10 @@ static void check_borders(const struct world *world, const struct partition *par
                                partition->regions[region_of[maker]].output_count, info->inputs[i]));
         }
     }
-    for (uint32_t k = 0; k < world->g->output_count; k++) {
+    for (uint32_t k = 0; k < world->graph->output_count; k++) {
         const part_region *region =
-            &partition->regions[region_of[world->g->values[world->g->outputs[k]].info.producer]];
-        assert_true(listed(region->outputs, region->output_count, world->g->outputs[k]));
+            &partition->regions[region_of[world->graph->values[world->graph->outputs[k]].info.producer]];
+        assert_true(listed(region->outputs, region->output_count, world->graph->outputs[k]));
     }
 }
 
@@ -291,14 +291,14 @@ static void check_copies(const struct world *world, const struct partition *part
 {
     uint32_t needed = 0;
 
-    for (uint32_t value = 0; value < world->g->value_count; value++) {
-        uint32_t maker = world->g->values[value].info.producer, home = INLAY_DOMAIN_HOST, domains[16] = { 0 };
+    for (uint32_t value = 0; value < world->graph->value_count; value++) {
+        uint32_t maker = world->graph->values[value].info.producer, home = INLAY_DOMAIN_HOST, domains[16] = { 0 };
         bool through_host = false;
 
         if (maker != INLAY_NONE)
             home = domain_in(world, partition, &partition->regions[region_of[maker]], value);
-        for (uint32_t k = 0; k < world->g->output_count; k++)
-            domains[0] |= world->g->outputs[k] == value;
+        for (uint32_t k = 0; k < world->graph->output_count; k++)
+            domains[0] |= world->graph->outputs[k] == value;
         for (uint32_t i = 0; i < partition->region_count; i++)
             if (listed(partition->regions[i].inputs, partition->regions[i].input_count, value))
                 domains[domain_in(world, partition, &partition->regions[i], value)] = 1;
@@ -397,8 +397,8 @@ void world_random(struct world *world, const world_mix *mix)
             }
             if (mix->odd && world->fakes[p].table.domain_count > 0 && dice(4) == 0)
                 world_offer(world, p, 1000 + dice(60000), 0, 1, &node)->placement =
-                    (inlay_placement){ .value =
-                                           dice(2) != 0 ? world->made[node] : world->g->nodes[node]->info.inputs[0] };
+                    (inlay_placement){ .value = dice(2) != 0 ? world->made[node]
+                                                             : world->graph->nodes[node]->info.inputs[0] };
             world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? dice(500000) : 0;
             world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? dice(100000) : 0;
         }

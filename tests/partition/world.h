@@ -27,9 +27,9 @@ struct fake {
 
 struct world {
     graph_model *model;
-    struct graph *g;
+    struct graph *graph;
     inlay_graph snapshot;
-    struct arena a;
+    struct arena arena;
     uint32_t node_count, *made; /* [node_count] the value that node n makes */
     struct fake fakes[WORLD_PROVIDERS];
     part_provider providers[WORLD_PROVIDERS];

@@ -174,7 +174,7 @@ static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node
     if (fresh == NULL)
         return INLAY_OK;
     if (mistake->attr != NULL)
-        assert_int_equal(graph_set_attr_int(rewrite->g, fresh, mistake->attr, mistake->value), INLAY_OK);
+        assert_int_equal(graph_set_attr_int(rewrite->graph, fresh, mistake->attr, mistake->value), INLAY_OK);
     if (!mistake->forwards)
         return rw_replace(rewrite, node, fresh);
     assert_int_equal(rw_insert(rewrite, fresh, INLAY_FLOAT), INLAY_OK);

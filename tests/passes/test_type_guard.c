@@ -318,7 +318,7 @@ static mistake planted;
 
 static inlay_status edit(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t other = value(rewrite->g, "k"), one = value(rewrite->g, "c");
+    const uint32_t other = value(rewrite->graph, "k"), one = value(rewrite->graph, "c");
     graph_node *fresh;
     bool done;
 
@@ -335,7 +335,7 @@ static inlay_status edit(struct rewrite *rewrite, graph_node *node)
     if (planted == READS_OTHER)
         rw_set_input(rewrite, fresh, 0, other);
     else
-        assert_int_equal(graph_set_attr_int(rewrite->g, fresh, "axis", 0), INLAY_OK);
+        assert_int_equal(graph_set_attr_int(rewrite->graph, fresh, "axis", 0), INLAY_OK);
     return rw_replace(rewrite, node, fresh);
 }
 

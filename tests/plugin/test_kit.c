@@ -401,7 +401,7 @@ static void costs_of_a_chain(void **unused)
 
 /* What exec would do for one region, in small. */
 struct region {
-    struct made *m;
+    struct made *made;
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[4];
@@ -439,28 +439,28 @@ static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, cons
 
 static inlay_status build(struct region *region)
 {
-    run_compile_hooks hooks = { .ctx = region->m, .align_constant = align_constant };
+    run_compile_hooks hooks = { .ctx = region->made, .align_constant = align_constant };
     uint32_t nodes[MOST];
     uint64_t cookies[MOST] = { 0 };
     inlay_placement placements[MOST] = { { 0 } };
     inlay_compile_request request = { .struct_size = sizeof request,
                                       .handle = &hooks,
-                                      .graph = &region->m->graph,
+                                      .graph = &region->made->graph,
                                       .nodes = nodes,
                                       .cookies = cookies,
                                       .inputs = region->inputs,
                                       .outputs = region->outputs,
-                                      .node_count = region->m->graph.node_count,
-                                      .offer_count = region->m->graph.node_count,
+                                      .node_count = region->made->graph.node_count,
+                                      .offer_count = region->made->graph.node_count,
                                       .input_count = region->input_count,
                                       .output_count = region->output_count,
                                       .placements = placements,
                                       .placement_stride = sizeof placements[0],
                                       .constants = region->fates };
     inlay_specialize_request shapes = { .struct_size = sizeof shapes,
-                                        .values = region->m->states,
-                                        .value_count = region->m->graph.value_count,
-                                        .value_stride = sizeof region->m->states[0],
+                                        .values = region->made->states,
+                                        .value_count = region->made->graph.value_count,
+                                        .value_stride = sizeof region->made->states[0],
                                         .max_threads = 1,
                                         .outputs = region->plans,
                                         .output_count = region->output_count,
@@ -509,7 +509,7 @@ static void tear_down(struct region *region)
         api->release_compiled(state, region->compiled);
     free(region->workspace);
     free(region->allocated);
-    free(region->m);
+    free(region->made);
 }
 
 static _Alignas(64) float weights[3] = { 10, 20, 30 };
@@ -518,21 +518,21 @@ static _Alignas(64) float offsets[3] = { 1, 2, 3 };
 /* Double -> Scale: an inner value, a packed constant, a borrowed one, kernel workspace. */
 static void a_region_of_two_nodes(void **unused)
 {
-    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
     uint32_t in[3], node;
     float x[3] = { 1, 2, 3 }, y[3];
 
     (void)unused;
-    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 3);
-    in[0] = add_value(region.m, "double", INLAY_FLOAT, 3);
-    in[1] = add_value(region.m, "w", INLAY_FLOAT, 3);
-    in[2] = add_value(region.m, "w0", INLAY_FLOAT, 3);
-    set_constant(region.m, in[1], weights, sizeof weights);
-    set_constant(region.m, in[2], offsets, sizeof offsets);
-    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
-    add_node(region.m, "Double", 13, region.inputs, 1, in[0]);
-    node = add_node(region.m, "Scale", 1, in, 3, region.outputs[0]);
-    region.m->nodes[node].domain = text("com.example");
+    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 3);
+    in[0] = add_value(region.made, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(region.made, "w", INLAY_FLOAT, 3);
+    in[2] = add_value(region.made, "w0", INLAY_FLOAT, 3);
+    set_constant(region.made, in[1], weights, sizeof weights);
+    set_constant(region.made, in[2], offsets, sizeof offsets);
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
+    add_node(region.made, "Double", 13, region.inputs, 1, in[0]);
+    node = add_node(region.made, "Scale", 1, in, 3, region.outputs[0]);
+    region.made->nodes[node].domain = text("com.example");
     released = 0;
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(region.fates[in[1]], INLAY_CONST_PACKED);
@@ -547,23 +547,23 @@ static void a_region_of_two_nodes(void **unused)
 
 static void failures_name_the_node(void **unused)
 {
-    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
     float x[4] = { 0 };
 
     (void)unused;
-    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 4);
-    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 4);
-    add_node(region.m, "Fail", 1, region.inputs, 1, region.outputs[0]);
+    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 4);
+    add_node(region.made, "Fail", 1, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ x }), INLAY_SHAPE_MISMATCH);
     assert_string_equal(region.diag.node, "node");
     assert_string_equal(region.diag.text, "node 'node': wrong shape");
     tear_down(&region);
 
-    region = (struct region){ .m = new_graph(), .input_count = 1, .output_count = 1 };
-    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 4);
-    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
-    add_node(region.m, "Double", 13, region.inputs, 1, region.outputs[0]);
+    region = (struct region){ .made = new_graph(), .input_count = 1, .output_count = 1 };
+    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
+    add_node(region.made, "Double", 13, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_UNSUPPORTED);
     assert_non_null(strstr(region.diag.text, "output 0 is not known"));
     tear_down(&region);
@@ -571,13 +571,13 @@ static void failures_name_the_node(void **unused)
 
 static void outputs_that_the_run_allocates(void **unused)
 {
-    struct region region = { .m = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
     float x[5] = { 1, -2, 3, -4, 5 };
 
     (void)unused;
-    region.inputs[0] = add_value(region.m, "x", INLAY_FLOAT, 5);
-    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, -1);
-    add_node(region.m, "Positive", 1, region.inputs, 1, region.outputs[0]);
+    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 5);
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1);
+    add_node(region.made, "Positive", 1, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(region.plans[0].kind, INLAY_OUTPUT_ALLOCATED);
     assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ NULL }), INLAY_OK);
@@ -589,21 +589,21 @@ static void outputs_that_the_run_allocates(void **unused)
 /* More tensors than fit on the stack, some of them omitted. */
 static void many_inputs(void **unused)
 {
-    struct region region = { .m = new_graph(), .output_count = 1 };
+    struct region region = { .made = new_graph(), .output_count = 1 };
     uint32_t in[40];
     float x[3] = { 1, 2, 3 }, y[3];
     void *all[40];
 
     (void)unused;
     for (uint32_t i = 0; i < 40; i++) {
-        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(region.m, "x", INLAY_FLOAT, 3);
+        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(region.made, "x", INLAY_FLOAT, 3);
         if (in[i] != INLAY_NONE) {
             all[region.input_count] = x;
             region.inputs[region.input_count++] = in[i];
         }
     }
-    region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
-    add_node(region.m, "Sum", 1, in, 40, region.outputs[0]);
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
+    add_node(region.made, "Sum", 1, in, 40, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(run_region(&region, all, (void *[]){ y }), INLAY_OK);
     assert_true(y[0] == 30 && y[2] == 90);
@@ -614,17 +614,17 @@ static void many_inputs(void **unused)
 static void in_place(void **unused)
 {
     for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
-        struct region region = { .m = new_graph(), .input_count = 2, .output_count = 2 };
-        uint32_t a = add_value(region.m, "a", INLAY_FLOAT, 3),
-                 b = add_value(region.m, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
+        struct region region = { .made = new_graph(), .input_count = 2, .output_count = 2 };
+        uint32_t a = add_value(region.made, "a", INLAY_FLOAT, 3),
+                 b = add_value(region.made, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
         const uint32_t in[2] = { b, a };
 
         region.inputs[0] = a;
         region.inputs[1] = b;
-        region.outputs[0] = add_value(region.m, "y", INLAY_FLOAT, 3);
-        region.outputs[1] = add_value(region.m, "z", INLAY_FLOAT, 3);
-        add_node(region.m, "AddInPlace", 1, in, 2, region.outputs[0]);
-        add_node(region.m, "Sum", 1, later == 1 ? &a : &region.outputs[0], 1, region.outputs[1]);
+        region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
+        region.outputs[1] = add_value(region.made, "z", INLAY_FLOAT, 3);
+        add_node(region.made, "AddInPlace", 1, in, 2, region.outputs[0]);
+        add_node(region.made, "Sum", 1, later == 1 ? &a : &region.outputs[0], 1, region.outputs[1]);
         assert_int_equal(build(&region), INLAY_OK);
         assert_int_equal(region.plans[0].alias, later == 2 ? 0 : 1);
         assert_int_equal(region.plans[1].alias, INLAY_NONE);

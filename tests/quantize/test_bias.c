@@ -7,12 +7,12 @@ enum { OUTPUTS = 4, INPUTS = 3, KERNEL = 4 };
 
 /* A layer of which no more is known than its weights and its group. */
 struct bare {
-    struct graph g;
+    struct graph graph;
     graph_node node;
     graph_value value;
     inlay_dim dims[3];
     inlay_attr_info group;
-    struct layer l;
+    struct layer layer;
 };
 
 static void make_bare(struct bare *bare, const char *op, int64_t a, int64_t c, int64_t k, int64_t groups,
@@ -25,13 +25,15 @@ static void make_bare(struct bare *bare, const char *op, int64_t a, int64_t c, i
         bare->dims[d] = (inlay_dim){ .kind = INLAY_DIM_FIXED, .value = sizes[d] };
     bare->value.info.dims = bare->dims;
     bare->value.info.rank = k > 1 ? 3 : 2;
-    bare->g.values = &bare->value;
-    bare->g.value_count = 1;
+    bare->graph.values = &bare->value;
+    bare->graph.value_count = 1;
     bare->node.info.op_type = (inlay_str){ op, strlen(op) };
     bare->node.info.attrs = &bare->group;
     bare->node.info.attr_stride = sizeof bare->group;
     bare->node.info.attr_count = bare->node.own_attr_count = 1;
-    bare->l = (struct layer){ .g = &bare->g, .node = &bare->node, .weight = 0, .channel = channel, .count = a * c * k };
+    bare->layer = (struct layer){
+        .graph = &bare->graph, .node = &bare->node, .weight = 0, .channel = channel, .count = a * c * k
+    };
 }
 
 /* Every weight is off by 0.25 of its code: the loss is 0.25 times the means that a channel reads. */
@@ -45,14 +47,14 @@ static void check(struct bare *bare, int64_t inputs, const double *means, const 
 
     for (int i = 0; i < OUTPUTS; i++)
         scales[i] = 0.5F;
-    for (int i = 0; i < bare->l.count; i++) {
+    for (int i = 0; i < bare->layer.count; i++) {
         codes[i] = (int8_t)(i % 7 - 3);
         w[i] = (float)codes[i] * 0.5F + 0.25F;
     }
-    assert_true(bias_lost(&bare->l, w, &bytes, means, inputs, lost));
+    assert_true(bias_lost(&bare->layer, w, &bytes, means, inputs, lost));
     for (int c = 0; c < OUTPUTS; c++)
         assert_true(fabs(lost[c] - want[c]) < 1e-6);
-    assert_false(bias_lost(&bare->l, w, &bytes, means, inputs + 1, lost));
+    assert_false(bias_lost(&bare->layer, w, &bytes, means, inputs + 1, lost));
 }
 
 static void convolutions_and_products(void **state)

@@ -9,7 +9,7 @@
 enum { FLOATS = 64, BYTES = FLOATS * sizeof(float) };
 
 struct plot {
-    gpu_device *g;
+    gpu_device *device;
     VkCommandBuffer commands;
     gpu_buffer buffers[3];
 };
@@ -19,9 +19,9 @@ static inlay_status begin(struct plot *plot, uint64_t bytes, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < 3; i++)
-        INLAY_TRY(gpu_buffer_make(plot->g, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
-    INLAY_TRY(gpu_commands_make(plot->g, 1, &plot->commands, diag));
-    INLAY_TRY(gpu_record_begin(plot->g, plot->commands, diag));
+        INLAY_TRY(gpu_buffer_make(plot->device, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
+    INLAY_TRY(gpu_commands_make(plot->device, 1, &plot->commands, diag));
+    INLAY_TRY(gpu_record_begin(plot->device, plot->commands, diag));
 done:
     return status;
 }
@@ -29,11 +29,11 @@ done:
 static inlay_status end(struct plot *plot, inlay_diag *diag)
 {
     uint64_t value;
-    inlay_status status = gpu_record_end(plot->g, plot->commands, diag);
+    inlay_status status = gpu_record_end(plot->device, plot->commands, diag);
 
     if (status == INLAY_OK)
-        status = gpu_submit(plot->g, plot->commands, &value, diag);
-    return status == INLAY_OK ? gpu_wait(plot->g, value, NULL, NULL, diag) : status;
+        status = gpu_submit(plot->device, plot->commands, &value, diag);
+    return status == INLAY_OK ? gpu_wait(plot->device, value, NULL, NULL, diag) : status;
 }
 
 static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag *diag)
@@ -48,14 +48,15 @@ static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag 
     recipe.constants[ID_SLOTS] = 1;
     recipe.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
     recipe.constants[ID_OUT] = EL_F32;
-    INLAY_TRY(gpu_pipeline_get(plot->g, &recipe, &pipeline, diag));
+    INLAY_TRY(gpu_pipeline_get(plot->device, &recipe, &pipeline, diag));
     INLAY_TRY(begin(plot, sizeof words, diag));
-    INLAY_TRY(gpu_write(plot->g, &plot->buffers[0], 0, words, sizeof words, diag));
+    INLAY_TRY(gpu_write(plot->device, &plot->buffers[0], 0, words, sizeof words, diag));
     push[PUSH_OUT] = plot->buffers[1].address;
     push[PUSH_PARAMS] = plot->buffers[0].address;
-    plot->g->vk.CmdBindPipeline(plot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    plot->g->vk.CmdPushConstants(plot->commands, plot->g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
-    plot->g->vk.CmdDispatch(plot->commands, (FLOATS + beyond + FLOATS - 1) / FLOATS, 1, 1);
+    plot->device->vk.CmdBindPipeline(plot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    plot->device->vk.CmdPushConstants(plot->commands, plot->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                                      push);
+    plot->device->vk.CmdDispatch(plot->commands, (FLOATS + beyond + FLOATS - 1) / FLOATS, 1, 1);
     INLAY_TRY(end(plot, diag));
 done:
     return status;
@@ -67,10 +68,10 @@ static inlay_status copy_twice(struct plot *plot, bool with_barrier, inlay_diag 
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(begin(plot, BYTES, diag));
-    plot->g->vk.CmdCopyBuffer(plot->commands, plot->buffers[0].buffer, plot->buffers[1].buffer, 1, &all);
+    plot->device->vk.CmdCopyBuffer(plot->commands, plot->buffers[0].buffer, plot->buffers[1].buffer, 1, &all);
     if (with_barrier)
-        gpu_barrier(plot->g, plot->commands);
-    plot->g->vk.CmdCopyBuffer(plot->commands, plot->buffers[1].buffer, plot->buffers[2].buffer, 1, &all);
+        gpu_barrier(plot->device, plot->commands);
+    plot->device->vk.CmdCopyBuffer(plot->commands, plot->buffers[1].buffer, plot->buffers[2].buffer, 1, &all);
     INLAY_TRY(end(plot, diag));
 done:
     return status;
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
     const uint32_t n = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct plot plot = { .commands = VK_NULL_HANDLE };
-    inlay_status status = gpu_open(&options, &plot.g, &diag);
+    inlay_status status = gpu_open(&options, &plot.device, &diag);
 
     if (status != INLAY_OK) {
         (void)printf("skipped: %s\n", diag.text);
@@ -93,9 +94,9 @@ int main(int argc, char **argv)
     if (status != INLAY_OK)
         (void)printf("%s\n", diag.text);
     if (plot.commands != VK_NULL_HANDLE)
-        gpu_commands_drop(plot.g, 1, &plot.commands);
+        gpu_commands_drop(plot.device, 1, &plot.commands);
     for (uint32_t i = 0; i < 3; i++)
-        gpu_buffer_drop(plot.g, &plot.buffers[i]);
-    gpu_close(plot.g);
+        gpu_buffer_drop(plot.device, &plot.buffers[i]);
+    gpu_close(plot.device);
     return status != INLAY_OK;
 }

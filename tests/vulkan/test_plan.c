@@ -123,7 +123,9 @@ static bool is_ordered(const struct region *region)
 
 static void plan(struct region *region)
 {
-    vr_build build = { .c = &region->compiled, .in = &region->in, .g = &region->device, .diag = &region->diag };
+    vr_build build = {
+        .compiled = &region->compiled, .in = &region->in, .device = &region->device, .diag = &region->diag
+    };
 
     assert_int_equal(vr_plan(&build), INLAY_OK);
     assert_true(region->in.workspace_bytes <= SPACE);

@@ -68,11 +68,11 @@ static inlay_status after_pass(void *ctx, const inlay_session *session, const ch
     follower->nodes = session_count_nodes(session->model->main);
     if (follower->args->with_costs != 0) {
         priced = *session; /* costs of sizes that are assumed hang on the graph as it is now */
-        priced.a = (struct arena){ 0 };
+        priced.arena = (struct arena){ 0 };
         if (session_costs_open(&priced, follower->options, NULL) == INLAY_OK)
             follower->cost_ns = price(follower, session->model->main, &priced.env);
         session_costs_close(&priced);
-        arena_deinit(&priced.a);
+        arena_deinit(&priced.arena);
     }
     event.nodes_after = follower->nodes;
     event.cost_after_ns = follower->cost_ns;

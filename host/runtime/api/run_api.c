@@ -282,8 +282,8 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;
-    if (shared->texts.a.blocks != NULL)
-        arena_reset(&shared->texts.a);
+    if (shared->texts.arena.blocks != NULL)
+        arena_reset(&shared->texts.arena);
     if (status == INLAY_OK && shared->watched)
         status = run_poll(&shared->run) == INLAY_OK
                      ? INLAY_OK

@@ -232,7 +232,7 @@ static void explain(struct mistakes *mistakes, const tree_node *entry, cyaml_err
 
 struct reader {
     struct arena *arena;
-    struct mistakes *m;
+    struct mistakes *mistakes;
     struct document *doc;
 };
 
@@ -244,7 +244,7 @@ static inlay_status add(struct reader *reader, const char *name, const char *val
 
     if (setting.name == NULL || setting.value == NULL ||
         !ARENA_GROW(reader->arena, document->settings, document->count))
-        return mistake_no_memory(reader->m);
+        return mistake_no_memory(reader->mistakes);
     document->settings[document->count++] = setting;
     return INLAY_OK;
 }
@@ -261,9 +261,9 @@ static bool can_join(struct reader *reader, const tree_node *entry, const char *
     const char *bad = strpbrk(text, separators);
 
     if (text[0] == '\0')
-        (void)mistake(reader->m, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
+        (void)mistake(reader->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
     else if (bad != NULL)
-        (void)mistake(reader->m, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have",
+        (void)mistake(reader->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have",
                       entry->key, text, *bad);
     return text[0] != '\0' && bad == NULL;
 }
@@ -295,7 +295,7 @@ static inlay_status add_paths(struct reader *reader, const tree_node *entry, cha
             return INLAY_OK;
         text = arena_format(reader->arena, "%s%s%s", text, i > 0 ? ":" : "", items[i]);
     }
-    return text != NULL ? add(reader, entry->key, text, entry->key_line) : mistake_no_memory(reader->m);
+    return text != NULL ? add(reader, entry->key, text, entry->key_line) : mistake_no_memory(reader->mistakes);
 }
 
 static inlay_status add_provider_options(struct reader *reader, const tree_node *node, const provider_row *row)
@@ -313,7 +313,7 @@ static inlay_status add_provider_options(struct reader *reader, const tree_node 
         while (item != NULL && item->key != NULL && strcmp(item->key, row->options[i].key) != 0)
             item = item->next;
         status = name != NULL ? add(reader, name, row->options[i].value, item != NULL ? item->key_line : node->line)
-                              : mistake_no_memory(reader->m);
+                              : mistake_no_memory(reader->mistakes);
     }
     return status;
 }
@@ -337,7 +337,7 @@ static inlay_status add_providers(struct reader *reader, const tree_node *entry,
         status = add_provider_options(reader, item, &rows[i]);
     }
     if (status != INLAY_OK || text == NULL)
-        return status != INLAY_OK ? status : mistake_no_memory(reader->m);
+        return status != INLAY_OK ? status : mistake_no_memory(reader->mistakes);
     return add(reader, entry->key, text, entry->key_line);
 }
 
@@ -392,7 +392,7 @@ static inlay_status load_rows(struct reader *reader, const tree_node *entry, uin
         cyaml_load_data((const uint8_t *)text, bytes, &config, &file_schema, (cyaml_data_t **)(void *)&rows, NULL);
 
     if (error != CYAML_OK)
-        explain(reader->m, entry, error, &complaint);
+        explain(reader->mistakes, entry, error, &complaint);
     else if (rows != NULL && option < OPTION_COUNT)
         status = add_rows(reader, entry, option, rows);
     (void)cyaml_free(&config, &file_schema, rows, 0);
@@ -407,10 +407,11 @@ static inlay_status read_entry(struct reader *reader, const tree_node *entry)
     size_t bytes = 0;
 
     if (strlen(entry->key) > MAX_KEY) {
-        (void)mistake(reader->m, entry->key_line, INLAY_INVALID_ARGUMENT, "a key of more than %d letters", MAX_KEY);
+        (void)mistake(reader->mistakes, entry->key_line, INLAY_INVALID_ARGUMENT, "a key of more than %d letters",
+                      MAX_KEY);
         return INLAY_OK;
     }
-    if (!is_complete(reader->m, entry, entry->key))
+    if (!is_complete(reader->mistakes, entry, entry->key))
         return INLAY_OK;
     /* An option of a provider, or a list written as it is on the command line: nothing that a schema could say. */
     if (entry->kind == TREE_SCALAR &&
@@ -418,7 +419,7 @@ static inlay_status read_entry(struct reader *reader, const tree_node *entry)
          (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES || options_kind(option) == KIND_PATHS))))
         return add(reader, entry->key, entry->text, entry->key_line);
     if (!long_form(entry, option, reader->arena, &text, &bytes))
-        return mistake_no_memory(reader->m);
+        return mistake_no_memory(reader->mistakes);
     status = load_rows(reader, entry, option, text, bytes);
     free(text);
     return status;

@@ -48,7 +48,7 @@ struct level {
 
 struct builder {
     struct arena *arena;
-    struct mistakes *m;
+    struct mistakes *mistakes;
     struct level levels[MAX_DEPTH];
     uint32_t depth;
     uint32_t nodes;
@@ -69,10 +69,10 @@ static inlay_status take_key(struct builder *builder, const char *text, uint32_t
     uint32_t before = NAMES_NONE;
 
     if (!names_add(&level->keys, text, strlen(text), line, &before))
-        return mistake_no_memory(builder->m);
+        return mistake_no_memory(builder->mistakes);
     if (before != NAMES_NONE)
-        (void)mistake(builder->m, line, INLAY_INVALID_ARGUMENT, "key '%s' is there twice, first in line %u", text,
-                      before);
+        (void)mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "key '%s' is there twice, first in line %u",
+                      text, before);
     level->key = text;
     level->key_line = line;
     level->drop = before != NAMES_NONE;
@@ -85,7 +85,7 @@ static inlay_status place(struct builder *builder, tree_node *node)
     struct level *level = builder->depth > 0 ? &builder->levels[builder->depth - 1] : NULL;
 
     if (++builder->nodes > MAX_NODES)
-        return mistake(builder->m, node->line, INLAY_LIMIT_EXCEEDED, "more than %d values", MAX_NODES);
+        return mistake(builder->mistakes, node->line, INLAY_LIMIT_EXCEEDED, "more than %d values", MAX_NODES);
     if (level == NULL) {
         builder->root = node;
         return INLAY_OK;
@@ -117,15 +117,15 @@ static inlay_status add_scalar(struct builder *builder, const yaml_event_t *even
     char *text;
 
     if (strlen(value) != event_t->data.scalar.length)
-        return mistake(builder->m, line, INLAY_INVALID_ARGUMENT, "a text has a zero byte");
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "a text has a zero byte");
     text = arena_string(builder->arena, value);
     if (text == NULL)
-        return mistake_no_memory(builder->m);
+        return mistake_no_memory(builder->mistakes);
     if (wants_key(builder))
         return take_key(builder, text, line);
     node = arena_alloc(builder->arena, sizeof *node);
     if (node == NULL)
-        return mistake_no_memory(builder->m);
+        return mistake_no_memory(builder->mistakes);
     *node = (tree_node){ .kind = TREE_SCALAR, .line = line, .text = text, .missing = is_missing(event_t, text) };
     return place(builder, node);
 }
@@ -136,12 +136,13 @@ static inlay_status open_level(struct builder *builder, tree_kind kind, uint32_t
     inlay_status status;
 
     if (wants_key(builder))
-        return mistake(builder->m, line, INLAY_INVALID_ARGUMENT, "a key must be a single word, not a list or mapping");
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT,
+                       "a key must be a single word, not a list or mapping");
     if (builder->depth == MAX_DEPTH)
-        return mistake(builder->m, line, INLAY_LIMIT_EXCEEDED, "nested more than %d levels deep", MAX_DEPTH);
+        return mistake(builder->mistakes, line, INLAY_LIMIT_EXCEEDED, "nested more than %d levels deep", MAX_DEPTH);
     node = arena_alloc(builder->arena, sizeof *node);
     if (node == NULL)
-        return mistake_no_memory(builder->m);
+        return mistake_no_memory(builder->mistakes);
     *node = (tree_node){ .kind = kind, .line = line };
     status = place(builder, node);
     if (status == INLAY_OK)
@@ -184,14 +185,14 @@ static inlay_status take_event(struct builder *builder, const yaml_event_t *even
 
     marks_of(event_t, &anchor, &tag);
     if (anchor != NULL)
-        return mistake(builder->m, line, INLAY_INVALID_ARGUMENT, "'%s%s': anchors and aliases are not used here",
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s%s': anchors and aliases are not used here",
                        event_t->type == YAML_ALIAS_EVENT ? "*" : "&", anchor);
     if (tag != NULL)
-        return mistake(builder->m, line, INLAY_INVALID_ARGUMENT, "'%s': tags are not used here", tag);
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': tags are not used here", tag);
     switch (event_t->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++*documents > 1)
-            return mistake(builder->m, line, INLAY_INVALID_ARGUMENT,
+            return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT,
                            "a second document ('---'); one is all there can be");
         return INLAY_OK;
     case YAML_SCALAR_EVENT:
@@ -242,7 +243,7 @@ static inlay_status not_yaml(const yaml_parser_t *parser_t, struct mistakes *mis
 inlay_status tree_parse(const char *text, size_t bytes, struct arena *arena, struct mistakes *mistakes,
                         tree_node **out_root)
 {
-    struct builder builder = { .arena = arena, .m = mistakes };
+    struct builder builder = { .arena = arena, .mistakes = mistakes };
     inlay_status status = INLAY_OK;
     uint32_t documents = 0;
     yaml_parser_t parser;

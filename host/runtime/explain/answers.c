@@ -60,7 +60,7 @@ static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint3
             answer->here_ns = facts_told(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
                               facts_told(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
-        answer->impossible = arena_string(&facts->a, why.text);
+        answer->impossible = arena_string(&facts->arena, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
     }
     answer->asked = status == INLAY_OK;
@@ -71,8 +71,8 @@ static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint3
 inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint32_t node, bool ask, facts_answer **out,
                             inlay_diag *diag)
 {
-    facts_answer *answers = arena_array(&facts->a, (size_t)facts->provider_count + 1, sizeof *answers);
-    uint8_t *barred = arena_alloc(&facts->a, (size_t)graph->parts->offer_count + 1);
+    facts_answer *answers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *answers);
+    uint8_t *barred = arena_alloc(&facts->arena, (size_t)graph->parts->offer_count + 1);
     uint32_t winner = graph->regions[graph->nodes[node].region].region->provider;
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };

@@ -129,7 +129,7 @@ static bool list_answers(struct facts *facts, facts_graph *graph)
     const struct partition *parts = graph->parts;
     uint32_t nodes = graph->program->graph->node_count;
 
-    graph->nodes = arena_array(&facts->a, (size_t)nodes + 1, sizeof *graph->nodes);
+    graph->nodes = arena_array(&facts->arena, (size_t)nodes + 1, sizeof *graph->nodes);
     if (graph->nodes == NULL)
         return false;
     /* Offers that were declined late are told as refusals. */
@@ -138,8 +138,8 @@ static bool list_answers(struct facts *facts, facts_graph *graph)
             graph->nodes[parts->offers[offer].nodes[k]].offer_count++;
     for (uint32_t refusal = 0; refusal < parts->refusal_count; refusal++)
         graph->nodes[parts->refusals[refusal].node].refusal_count++;
-    graph->offers_of = arena_array(&facts->a, lay_out(graph->nodes, nodes) + 1, sizeof *graph->offers_of);
-    graph->refusals_of = arena_array(&facts->a, (size_t)parts->refusal_count + 1, sizeof *graph->refusals_of);
+    graph->offers_of = arena_array(&facts->arena, lay_out(graph->nodes, nodes) + 1, sizeof *graph->offers_of);
+    graph->refusals_of = arena_array(&facts->arena, (size_t)parts->refusal_count + 1, sizeof *graph->refusals_of);
     if (graph->offers_of == NULL || graph->refusals_of == NULL)
         return false;
     for (uint32_t offer = 0; offer < parts->offer_count; offer++) {
@@ -203,11 +203,12 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
     const graph_node *node = region->step->node;
 
     region->body_count = region->step->bodies == NULL ? 0 : node->body_count;
-    region->bodies = arena_array(&facts->a, (size_t)region->body_count + 1, sizeof(facts_graph *));
+    region->bodies = arena_array(&facts->arena, (size_t)region->body_count + 1, sizeof(facts_graph *));
     if (region->bodies == NULL)
         return false;
     for (uint32_t b = 0; b < region->body_count; b++) {
-        const char *path = arena_format(&facts->a, "%s/%s.%s", graph->path, node->info.name.data, node->bodies[b].attr);
+        const char *path =
+            arena_format(&facts->arena, "%s/%s.%s", graph->path, node->info.name.data, node->bodies[b].attr);
 
         if (path == NULL || !gather_graph(facts, region->step->bodies[b], graph, path, &region->bodies[b]))
             return false;
@@ -266,7 +267,7 @@ static bool price_run(struct facts *facts, facts_graph *graph)
 
     if (runner == NULL || runner->plans.now == NULL)
         return true;
-    sizes = seen_states(runner, &facts->a);
+    sizes = seen_states(runner, &facts->arena);
     graph->ns = graph->bodies_ns + graph->copies_ns;
     for (uint32_t i = 0; sizes != NULL && i < graph->region_count; i++) {
         facts_region *region = &graph->regions[i];
@@ -285,7 +286,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
     const struct program *program = graph->program;
 
     graph->region_count = program->step_count;
-    graph->regions = arena_array(&facts->a, (size_t)program->step_count + 1, sizeof *graph->regions);
+    graph->regions = arena_array(&facts->arena, (size_t)program->step_count + 1, sizeof *graph->regions);
     for (uint32_t i = 0; graph->regions != NULL && i < program->step_count; i++) {
         facts_region *r = &graph->regions[i];
         const part_region *region = program->steps[i].region;
@@ -347,9 +348,9 @@ static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t num
 
 static bool gather_stretches(struct facts *facts, facts_graph *graph)
 {
-    uint32_t *mark = arena_array(&facts->a, (size_t)graph->program->graph->value_count + 1, sizeof *mark);
+    uint32_t *mark = arena_array(&facts->arena, (size_t)graph->program->graph->value_count + 1, sizeof *mark);
 
-    graph->stretches = arena_array(&facts->a, (size_t)graph->region_count + 1, sizeof *graph->stretches);
+    graph->stretches = arena_array(&facts->arena, (size_t)graph->region_count + 1, sizeof *graph->stretches);
     if (mark == NULL || graph->stretches == NULL)
         return false;
     for (uint32_t i = 0; i < graph->region_count; i++) {
@@ -386,14 +387,14 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
 static const struct partition *price_rest(struct facts *facts, const facts_graph *graph)
 {
     part_request request = facts_request(graph);
-    struct partition *priced = arena_copy(&facts->a, &graph->program->parts, sizeof *priced);
+    struct partition *priced = arena_copy(&facts->arena, &graph->program->parts, sizeof *priced);
 
     if (priced == NULL)
         return NULL;
     priced->unpriced = false;
     if (priced->offer_count == 0)
         return priced;
-    priced->offers = arena_copy(&facts->a, priced->offers, priced->offer_count * sizeof *priced->offers);
+    priced->offers = arena_copy(&facts->arena, priced->offers, priced->offer_count * sizeof *priced->offers);
     for (uint32_t i = 0; priced->offers != NULL && i < priced->offer_count; i++) {
         part_offer *offer = &priced->offers[i];
         cost_question question = { .graph = request.snapshot,
@@ -412,7 +413,7 @@ static const struct partition *price_rest(struct facts *facts, const facts_graph
 static bool gather_graph(struct facts *facts, const struct program *program, facts_graph *parent, const char *path,
                          facts_graph **out)
 {
-    facts_graph *graph = arena_alloc(&facts->a, sizeof *graph);
+    facts_graph *graph = arena_alloc(&facts->arena, sizeof *graph);
 
     if (graph == NULL)
         return false;
@@ -500,8 +501,8 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
     facts->runner = facts->timings != NULL ? runner : NULL;
     facts->provider_count = session->env.provider_count;
     facts->measured_ns = facts->timings != NULL ? timings_run_ns(timings) : -1;
-    facts->graphs = arena_array(&facts->a, program_count(session->main), sizeof(facts_graph *));
-    facts->providers = arena_array(&facts->a, (size_t)facts->provider_count + 1, sizeof *facts->providers);
+    facts->graphs = arena_array(&facts->arena, program_count(session->main), sizeof(facts_graph *));
+    facts->providers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *facts->providers);
     if (facts->graphs == NULL || facts->providers == NULL || !gather_graph(facts, session->main, NULL, "main", &main) ||
         !facts_fold_refusals(facts))
         goto no_memory;
@@ -521,6 +522,6 @@ void facts_destroy(struct facts *facts)
 {
     if (facts == NULL)
         return;
-    arena_deinit(&facts->a);
+    arena_deinit(&facts->arena);
     free(facts);
 }

@@ -122,7 +122,7 @@ struct facts {
     const struct timings *timings; /* NULL = nothing was measured */
     const struct runner
         *runner; /* of the runs that were: predictions are for the sizes of the last; NULL = there is none */
-    struct arena a;
+    struct arena arena;
     facts_graph **graphs; /* [graph_count] the main one first, bodies behind the graph that holds them */
     uint32_t graph_count;
     facts_provider *providers; /* [provider_count + 1] the last is the host */

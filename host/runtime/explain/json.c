@@ -5,8 +5,8 @@
 enum { SHOWN_NODES = 8 };
 
 struct teller {
-    const struct facts *f;
-    json_out *j;
+    const struct facts *facts;
+    json_out *json;
     bool all;
 };
 
@@ -67,7 +67,7 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
     const graph_node *n = graph->program->graph->nodes[index];
     const facts_node *node = &graph->nodes[index];
     const struct partition *parts = graph->parts;
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, NULL, '{', true);
     json_text(json, "name", n->info.name.data);
@@ -75,7 +75,7 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
     json_text(json, "domain", n->info.domain.data);
     json_whole(json, "since_version", n->info.since_version);
     json_whole(json, "region", node->region);
-    json_text(json, "provider", facts_provider_name(teller->f, graph->regions[node->region].region->provider));
+    json_text(json, "provider", facts_provider_name(teller->facts, graph->regions[node->region].region->provider));
     tell_indexes(json, "inputs", n->info.inputs, n->info.input_count);
     tell_indexes(json, "outputs", n->info.outputs, n->info.output_count);
     if (n->capture_count > 0)
@@ -84,8 +84,8 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
     for (uint32_t i = 0; i < node->offer_count; i++) {
         uint32_t offer = graph->offers_of[node->first_offer + i];
         json_open(json, NULL, '{', true);
-        json_text(json, "provider", facts_provider_name(teller->f, parts->offers[offer].provider));
-        json_number(json, "cost_ns", facts_told(teller->f, &parts->offers[offer], parts->offers[offer].cost.ns));
+        json_text(json, "provider", facts_provider_name(teller->facts, parts->offers[offer].provider));
+        json_number(json, "cost_ns", facts_told(teller->facts, &parts->offers[offer], parts->offers[offer].cost.ns));
         json_number(json, "compared_ns", parts->offers[offer].cost.ns);
         json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));
         if (parts->offers[offer].node_count > 1)
@@ -106,7 +106,7 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
         for (uint32_t i = 0; i < node->refusal_count; i++) {
             const part_refusal *refusal = &parts->refusals[graph->refusals_of[node->first_refusal + i]];
             json_open(json, NULL, '{', true);
-            json_text(json, "provider", facts_provider_name(teller->f, refusal->provider));
+            json_text(json, "provider", facts_provider_name(teller->facts, refusal->provider));
             json_text(json, "text", refusal->text);
             if (refusal->accepted_if != NULL)
                 json_text(json, "accepted_if", refusal->accepted_if);
@@ -123,10 +123,10 @@ static void tell_graph(struct teller *teller, const char *key, const facts_graph
 
 static void tell_region(struct teller *teller, const facts_region *region)
 {
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, NULL, '{', region->body_count == 0);
-    json_text(json, "provider", facts_provider_name(teller->f, region->region->provider));
+    json_text(json, "provider", facts_provider_name(teller->facts, region->region->provider));
     tell_indexes(json, "nodes", region->region->nodes, region->region->node_count);
     json_number(json, "cost_ns", region->ns);
     if (region->region->launch_ns > 0)
@@ -155,10 +155,10 @@ static void tell_region(struct teller *teller, const facts_region *region)
 static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
 {
     static const char *const kinds[] = { "none", "about", "exact" };
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, NULL, '{', true);
-    json_text(json, "provider", facts_provider_name(teller->f, stretch->provider));
+    json_text(json, "provider", facts_provider_name(teller->facts, stretch->provider));
     json_whole(json, "first_region", stretch->first);
     json_whole(json, "regions", stretch->count);
     json_whole(json, "nodes", stretch->node_count);
@@ -171,7 +171,7 @@ static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
     json_whole(json, "workspace_bytes", stretch->workspace_bytes);
     if (stretch->rival.kind != RIVAL_NONE && stretch->rival.provider != INLAY_NONE) {
         json_open(json, "runner_up", '{', true);
-        json_text(json, "provider", facts_provider_name(teller->f, stretch->rival.provider));
+        json_text(json, "provider", facts_provider_name(teller->facts, stretch->rival.provider));
         json_whole(json, "nodes", stretch->rival.node_count);
         json_number(json, "extra_ns", stretch->rival.extra_ns);
         json_text(json, "kind", kinds[stretch->rival.kind]);
@@ -182,7 +182,7 @@ static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
 
 static void tell_copy(struct teller *teller, const facts_graph *graph, const part_copy *copy)
 {
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, NULL, '{', true);
     json_whole(json, "value", copy->value);
@@ -195,21 +195,21 @@ static void tell_copy(struct teller *teller, const facts_graph *graph, const par
         json_text(json, "from_node", facts_node_info(graph, facts_copy_maker(graph, copy))->name.data);
     if (facts_copy_reader(graph, copy) != INLAY_NONE)
         json_text(json, "to_node", facts_node_info(graph, facts_copy_reader(graph, copy))->name.data);
-    json_text(json, "from", facts_domain_name(teller->f, copy->from_domain));
-    json_text(json, "to", facts_domain_name(teller->f, copy->to_domain));
+    json_text(json, "from", facts_domain_name(teller->facts, copy->from_domain));
+    json_text(json, "to", facts_domain_name(teller->facts, copy->to_domain));
     json_whole(json, "bytes", copy->bytes);
     json_number(json, "cost_ns", copy->ns);
     if (copy->once)
         json_bool(json, "once", true);
-    if (teller->f->timings != NULL)
-        tell_ns(json, "measured_ns", timings_copy_ns(teller->f->timings, graph->program, copy->value));
+    if (teller->facts->timings != NULL)
+        tell_ns(json, "measured_ns", timings_copy_ns(teller->facts->timings, graph->program, copy->value));
     json_close(json);
 }
 
 static void tell_graph(struct teller *teller, const char *key, const facts_graph *graph)
 {
     const struct graph *of = graph->program->graph;
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, key, '{', false);
     json_text(json, "graph", of->name);
@@ -248,12 +248,12 @@ static void tell_graph(struct teller *teller, const char *key, const facts_graph
 
 static void tell_providers(struct teller *teller)
 {
-    const inlay_session *session = teller->f->session;
-    json_out *json = teller->j;
+    const inlay_session *session = teller->facts->session;
+    json_out *json = teller->json;
 
     json_open(json, "providers", '[', false);
-    for (uint32_t i = 0; i < teller->f->provider_count; i++) {
-        const facts_provider *provider = &teller->f->providers[i];
+    for (uint32_t i = 0; i < teller->facts->provider_count; i++) {
+        const facts_provider *provider = &teller->facts->providers[i];
         json_open(json, NULL, '{', true);
         json_text(json, "name", provider->name);
         json_text(json, "plugin", session->providers[i].plugin_path);
@@ -262,7 +262,7 @@ static void tell_providers(struct teller *teller)
         json_whole(json, "regions", provider->region_count);
         json_whole(json, "stretches", provider->stretch_count);
         json_number(json, "cost_ns", provider->ns);
-        if (teller->f->timings != NULL)
+        if (teller->facts->timings != NULL)
             json_number(json, "measured_ns", provider->measured_ns);
         json_whole(json, "resident_bytes", provider->resident_bytes);
         json_whole(json, "peak_bytes", provider->peak_bytes);
@@ -294,8 +294,8 @@ static void tell_providers(struct teller *teller)
 
 static void tell_refusals(struct teller *teller)
 {
-    const struct facts *facts = teller->f;
-    json_out *json = teller->j;
+    const struct facts *facts = teller->facts;
+    json_out *json = teller->json;
 
     json_open(json, "refusals", '[', false);
     for (uint32_t i = 0; i < facts->refusals_count; i++) {
@@ -332,17 +332,17 @@ static void tell_late(void *ctx, const char *shapes, const char *text)
 /* What providers declined in runs, for some shapes. */
 static void tell_declined(struct teller *teller)
 {
-    json_open(teller->j, "declined", '[', false);
-    for (uint32_t i = 0; i < teller->f->graph_count; i++)
-        (void)declined_list((struct program *)(uintptr_t)teller->f->graphs[i]->program, UINT32_MAX, tell_late,
-                            teller->j);
-    json_close(teller->j);
+    json_open(teller->json, "declined", '[', false);
+    for (uint32_t i = 0; i < teller->facts->graph_count; i++)
+        (void)declined_list((struct program *)(uintptr_t)teller->facts->graphs[i]->program, UINT32_MAX, tell_late,
+                            teller->json);
+    json_close(teller->json);
 }
 
 static void tell_outcome(struct teller *teller, const explain_view *view)
 {
     const facts_outcome *outcome = view->outcome;
-    json_out *json = teller->j;
+    json_out *json = teller->json;
 
     json_open(json, "what_if", '{', false);
     json_open(json, "rules", '[', true);
@@ -361,8 +361,8 @@ static void tell_outcome(struct teller *teller, const explain_view *view)
     json_open(json, "moves", '[', false);
     for (uint32_t i = 0; i < outcome->move_count; i++) {
         json_open(json, NULL, '{', true);
-        json_text(json, "from", facts_provider_name(teller->f, outcome->moves[i].from));
-        json_text(json, "to", facts_provider_name(teller->f, outcome->moves[i].to));
+        json_text(json, "from", facts_provider_name(teller->facts, outcome->moves[i].from));
+        json_text(json, "to", facts_provider_name(teller->facts, outcome->moves[i].to));
         json_whole(json, "count", outcome->moves[i].count);
         json_open(json, "nodes", '[', true);
         for (size_t k = 0; k < sizeof outcome->moves[i].names / sizeof outcome->moves[i].names[0]; k++)
@@ -378,7 +378,7 @@ static void tell_outcome(struct teller *teller, const explain_view *view)
 void json_session(const struct facts *facts, const explain_view *view)
 {
     json_out json = { .sink = view->sink };
-    struct teller teller = { .f = facts, .j = &json, .all = view->all };
+    struct teller teller = { .facts = facts, .json = &json, .all = view->all };
     const char *name;
     int64_t size;
 

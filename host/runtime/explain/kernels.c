@@ -15,8 +15,8 @@ const char *facts_kernel_reason(uint32_t reason)
 }
 
 struct listing {
-    struct facts *f;
-    facts_graph *g;
+    struct facts *facts;
+    facts_graph *graph;
     const facts_region *region;
 };
 
@@ -44,12 +44,12 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *kernel)
         !in_region(listing->region->region, kernel->node))
         return INLAY_OK;
     told = kernel->reason == INLAY_KERNEL_TIMED ? 1 : cost_told(listing->region->step->provider, COST_MODEL);
-    kept = arena_alloc(&listing->f->a, sizeof *kept);
+    kept = arena_alloc(&listing->facts->arena, sizeof *kept);
     if (kept == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *kept = (facts_kernel){ .name = copied(&listing->f->a, kernel->name),
-                            .runner_up = copied(&listing->f->a, kernel->runner_up),
-                            .why = copied(&listing->f->a, kernel->why),
+    *kept = (facts_kernel){ .name = copied(&listing->facts->arena, kernel->name),
+                            .runner_up = copied(&listing->facts->arena, kernel->runner_up),
+                            .why = copied(&listing->facts->arena, kernel->why),
                             .ns = told * kernel->ns,
                             .runner_up_ns = told * kernel->runner_up_ns,
                             .reason = kernel->reason,
@@ -57,7 +57,7 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *kernel)
                             .error_bound = INLAY_HAS(kernel, error_bound) ? kernel->error_bound : 0 };
     if (kept->name == NULL)
         return INLAY_OUT_OF_MEMORY;
-    listing->g->nodes[kernel->node].kernel = kept;
+    listing->graph->nodes[kernel->node].kernel = kept;
     return INLAY_OK;
 }
 

@@ -50,8 +50,8 @@ bool facts_fold_refusals(struct facts *facts)
 
     for (uint32_t i = 0; i < facts->graph_count; i++)
         total += facts->graphs[i]->parts->refusal_count;
-    facts->refused = arena_array(&facts->a, total + 1, sizeof *facts->refused);
-    facts->refusals = arena_array(&facts->a, total + 1, sizeof *facts->refusals);
+    facts->refused = arena_array(&facts->arena, total + 1, sizeof *facts->refused);
+    facts->refusals = arena_array(&facts->arena, total + 1, sizeof *facts->refusals);
     if (facts->refused == NULL || facts->refusals == NULL)
         return false;
     for (uint32_t i = 0; i < facts->graph_count; i++)

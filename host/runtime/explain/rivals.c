@@ -14,8 +14,8 @@
 enum { WORK_NODES = 60000, LEAST_ASKED = 8, MOST_ASKED = 96 };
 
 struct asker {
-    struct facts *f;
-    facts_graph *g;
+    struct facts *facts;
+    facts_graph *graph;
     uint8_t *barred; /* [offer_count] */
     uint32_t *votes; /* [provider_count] nodes that would go there */
     struct arena scratch;
@@ -26,31 +26,31 @@ static uint32_t elect(struct asker *asker)
 {
     uint32_t best = INLAY_NONE;
 
-    for (uint32_t i = 0; i < asker->f->provider_count; i++)
+    for (uint32_t i = 0; i < asker->facts->provider_count; i++)
         if (asker->votes[i] > 0 && (best == INLAY_NONE || asker->votes[i] > asker->votes[best]))
             best = i;
-    memset(asker->votes, 0, asker->f->provider_count * sizeof *asker->votes);
+    memset(asker->votes, 0, asker->facts->provider_count * sizeof *asker->votes);
     return best;
 }
 
 static double told_ns(const struct asker *asker, uint32_t offer)
 {
-    const part_offer *o = &asker->g->parts->offers[offer];
+    const part_offer *o = &asker->graph->parts->offers[offer];
 
-    return facts_told(asker->f, o, o->cost.ns);
+    return facts_told(asker->facts, o, o->cost.ns);
 }
 
 /* From the offers alone: each node goes where it is cheapest. A group's nodes are compared together. */
 static facts_rival guess(struct asker *asker, const facts_stretch *stretch)
 {
-    const struct partition *parts = asker->g->parts;
+    const struct partition *parts = asker->graph->parts;
     facts_rival rival = { .kind = RIVAL_NONE, .provider = INLAY_NONE };
 
     for (uint32_t i = stretch->first; stretch->provider != INLAY_NONE && i < stretch->first + stretch->count; i++) {
-        const part_region *region = asker->g->regions[i].region;
+        const part_region *region = asker->graph->regions[i].region;
         for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
-            const facts_node *node = &asker->g->nodes[region->nodes[node_index]];
-            uint32_t other = facts_cheapest_other(asker->g, region->nodes[node_index], stretch->provider);
+            const facts_node *node = &asker->graph->nodes[region->nodes[node_index]];
+            uint32_t other = facts_cheapest_other(asker->graph, region->nodes[node_index], stretch->provider);
             if (other == INLAY_NONE || node->offer == INLAY_NONE)
                 continue;
             rival.kind = RIVAL_ABOUT;
@@ -67,16 +67,16 @@ static facts_rival guess(struct asker *asker, const facts_stretch *stretch)
 /* Bars the winner from the nodes of the stretch that somebody else offers, alone or in a group. */
 static void bar(struct asker *asker, const facts_stretch *stretch, uint8_t how)
 {
-    const part_offer *offers = asker->g->parts->offers;
+    const part_offer *offers = asker->graph->parts->offers;
 
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
-        const part_region *region = asker->g->regions[i].region;
+        const part_region *region = asker->graph->regions[i].region;
         for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
-            const facts_node *node = &asker->g->nodes[region->nodes[node_index]];
-            if (facts_cheapest_other(asker->g, region->nodes[node_index], stretch->provider) == INLAY_NONE)
+            const facts_node *node = &asker->graph->nodes[region->nodes[node_index]];
+            if (facts_cheapest_other(asker->graph, region->nodes[node_index], stretch->provider) == INLAY_NONE)
                 continue;
             for (uint32_t o = 0; o < node->offer_count; o++) {
-                uint32_t offer = asker->g->offers_of[node->first_offer + o];
+                uint32_t offer = asker->graph->offers_of[node->first_offer + o];
                 if (offers[offer].provider == stretch->provider)
                     asker->barred[offer] = how;
             }
@@ -87,7 +87,7 @@ static void bar(struct asker *asker, const facts_stretch *stretch, uint8_t how)
 /* Improves a guess by solving the graph again. A failure other than of memory leaves the guess. */
 static inlay_status ask(struct asker *asker, facts_stretch *stretch)
 {
-    part_request request = facts_request(asker->g);
+    part_request request = facts_request(asker->graph);
     part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
     struct partition other = { 0 };
     inlay_status status;
@@ -96,16 +96,17 @@ static inlay_status ask(struct asker *asker, facts_stretch *stretch)
     request.rules = &rules;
     request.barred = asker->barred;
     bar(asker, stretch, 1);
-    status = partition_again(&request, asker->g->parts, &asker->scratch, &other, NULL);
+    status = partition_again(&request, asker->graph->parts, &asker->scratch, &other, NULL);
     bar(asker, stretch, 0);
     if (status == INLAY_OK) {
         stretch->rival.kind = RIVAL_EXACT;
-        stretch->rival.extra_ns = facts_told_sum(asker->f, &other) - facts_told_sum(asker->f, asker->g->parts);
+        stretch->rival.extra_ns =
+            facts_told_sum(asker->facts, &other) - facts_told_sum(asker->facts, asker->graph->parts);
         for (uint32_t i = 0; i < other.region_count; i++) {
             const part_region *r = &other.regions[i];
             for (uint32_t node = 0;
                  r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count; node++) {
-                uint32_t region = asker->g->nodes[r->nodes[node]].region;
+                uint32_t region = asker->graph->nodes[r->nodes[node]].region;
                 if (region >= stretch->first && region < stretch->first + stretch->count)
                     asker->votes[r->provider]++;
             }
@@ -127,13 +128,13 @@ static int dearest_first(const void *a, const void *b)
 
 static inlay_status find_in_graph(struct asker *asker, facts_graph *graph, inlay_diag *diag)
 {
-    facts_stretch **order = arena_array(&asker->f->a, (size_t)graph->stretch_count + 1, sizeof *order);
+    facts_stretch **order = arena_array(&asker->facts->arena, (size_t)graph->stretch_count + 1, sizeof *order);
     uint32_t nodes = graph->program->graph->node_count, most = WORK_NODES / (nodes > 0 ? nodes : 1);
     inlay_status status = INLAY_OK;
 
     most = most < LEAST_ASKED ? LEAST_ASKED : most > MOST_ASKED ? MOST_ASKED : most;
-    asker->g = graph;
-    asker->barred = arena_alloc(&asker->f->a, (size_t)graph->parts->offer_count + 1);
+    asker->graph = graph;
+    asker->barred = arena_alloc(&asker->facts->arena, (size_t)graph->parts->offer_count + 1);
     if (order == NULL || asker->barred == NULL)
         return no_memory(diag, "to explain the session");
     for (uint32_t i = 0; i < graph->stretch_count; i++)
@@ -151,10 +152,10 @@ static inlay_status find_in_graph(struct asker *asker, facts_graph *graph, inlay
 
 inlay_status facts_find_rivals(struct facts *facts, inlay_diag *diag)
 {
-    struct asker asker = { .f = facts };
+    struct asker asker = { .facts = facts };
     inlay_status status = INLAY_OK;
 
-    asker.votes = arena_array(&facts->a, (size_t)facts->provider_count + 1, sizeof *asker.votes);
+    asker.votes = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *asker.votes);
     if (asker.votes == NULL)
         return no_memory(diag, "to explain the session");
     for (uint32_t i = 0; i < facts->graph_count && status == INLAY_OK; i++)

@@ -14,7 +14,7 @@ static void say_assumed(const struct page *page)
     const char *name;
     int64_t size;
 
-    for (uint32_t i = 0; facts_assumed(page->f, &i, &name, &size); i++) {
+    for (uint32_t i = 0; facts_assumed(page->facts, &i, &name, &size); i++) {
         if (shown++ < SHOWN_SIZES || page->all) {
             say(page->sink, "%s", shown == 1 ? "assumed sizes: " : ", ");
             say_text(page->sink, name);
@@ -27,7 +27,7 @@ static void say_assumed(const struct page *page)
 
 static void say_summary(const struct page *page)
 {
-    const struct facts *facts = page->f;
+    const struct facts *facts = page->facts;
     const program_env *env = &facts->session->env;
     const uint32_t threads = env->max_threads;
     char a[NICE_BYTES], b[NICE_BYTES];
@@ -60,7 +60,7 @@ static void say_summary(const struct page *page)
 
 static void say_providers(const struct page *page)
 {
-    const struct facts *facts = page->f;
+    const struct facts *facts = page->facts;
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES], d[NICE_BYTES], e[NICE_BYTES];
 
     say(page->sink, "%-14s %6s %8s %11s %6s", "provider", "nodes", "regions", "predicted", "share");
@@ -107,19 +107,19 @@ static void say_outcome(const struct page *page, const explain_view *view)
         say(page->sink, "\n\n");
         return;
     }
-    say(page->sink, "\n  predicted %s instead of %s: %s", nice_ns(outcome->ns, a), nice_ns(page->f->ns, b),
-        nice_change(outcome->ns - page->f->ns, c));
-    if (page->f->ns > 0)
-        say(page->sink, " (%+.1f%%)", 100 * (outcome->ns - page->f->ns) / page->f->ns);
-    if (outcome->copy_count > 0 || page->f->copy_count > 0)
+    say(page->sink, "\n  predicted %s instead of %s: %s", nice_ns(outcome->ns, a), nice_ns(page->facts->ns, b),
+        nice_change(outcome->ns - page->facts->ns, c));
+    if (page->facts->ns > 0)
+        say(page->sink, " (%+.1f%%)", 100 * (outcome->ns - page->facts->ns) / page->facts->ns);
+    if (outcome->copy_count > 0 || page->facts->copy_count > 0)
         say(page->sink, ", with %" PRIu32 " %s of %s instead of %" PRIu32 " of %s", outcome->copy_count,
-            plural(outcome->copy_count, "copy", "copies"), nice_ns(outcome->copies_ns, a), page->f->copy_count,
-            nice_ns(page->f->copies_ns, b));
+            plural(outcome->copy_count, "copy", "copies"), nice_ns(outcome->copies_ns, a), page->facts->copy_count,
+            nice_ns(page->facts->copies_ns, b));
     say(page->sink, "\n");
     for (uint32_t i = 0; i < outcome->move_count; i++) {
         const facts_move *move = &outcome->moves[i];
         say(page->sink, "  %" PRIu32 " %s %s -> %s: ", move->count, plural(move->count, "node", "nodes"),
-            facts_provider_name(page->f, move->from), facts_provider_name(page->f, move->to));
+            facts_provider_name(page->facts, move->from), facts_provider_name(page->facts, move->to));
         for (uint32_t k = 0; k < sizeof move->names / sizeof move->names[0] && move->names[k] != NULL; k++) {
             say(page->sink, "%s", k > 0 ? ", " : "");
             say_text(page->sink, move->names[k]);
@@ -139,7 +139,8 @@ static void say_end(const struct page *page, const facts_graph *graph, uint32_t 
     }
     say(page->sink, "%s ", facts_node_info(graph, node)->op_type.data);
     say_text(page->sink, facts_node_info(graph, node)->name.data);
-    say(page->sink, " (%s)", facts_provider_name(page->f, graph->regions[graph->nodes[node].region].region->provider));
+    say(page->sink, " (%s)",
+        facts_provider_name(page->facts, graph->regions[graph->nodes[node].region].region->provider));
 }
 
 static void say_copies(const struct page *page)
@@ -147,20 +148,20 @@ static void say_copies(const struct page *page)
     uint32_t most = page->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
     char a[NICE_BYTES], b[NICE_BYTES];
 
-    if (page->f->copy_count == 0)
+    if (page->facts->copy_count == 0)
         return;
-    say(page->sink, "\n%" PRIu32 " %s, %s a run\n", page->f->copy_count, plural(page->f->copy_count, "copy", "copies"),
-        nice_ns(page->f->copies_ns, a));
-    for (uint32_t i = 0; i < page->f->graph_count; i++) {
-        const facts_graph *graph = page->f->graphs[i];
+    say(page->sink, "\n%" PRIu32 " %s, %s a run\n", page->facts->copy_count,
+        plural(page->facts->copy_count, "copy", "copies"), nice_ns(page->facts->copies_ns, a));
+    for (uint32_t i = 0; i < page->facts->graph_count; i++) {
+        const facts_graph *graph = page->facts->graphs[i];
         for (uint32_t k = 0; k < graph->parts->copy_count && shown < most; k++, shown++) {
             const part_copy *copy = &graph->parts->copies[k];
             say(page->sink, "  %9s %9s  ", nice_bytes(copy->bytes, a), nice_ns(copy->ns, b));
-            if (page->measured && timings_copy_ns(page->f->timings, graph->program, copy->value) >= 0)
+            if (page->measured && timings_copy_ns(page->facts->timings, graph->program, copy->value) >= 0)
                 say(page->sink, "measured %s  ",
-                    nice_ns(timings_copy_ns(page->f->timings, graph->program, copy->value), a));
-            say(page->sink, "%s -> %s  ", facts_domain_name(page->f, copy->from_domain),
-                facts_domain_name(page->f, copy->to_domain));
+                    nice_ns(timings_copy_ns(page->facts->timings, graph->program, copy->value), a));
+            say(page->sink, "%s -> %s  ", facts_domain_name(page->facts, copy->from_domain),
+                facts_domain_name(page->facts, copy->to_domain));
             say_text(page->sink, facts_value_name(graph, copy->value));
             say(page->sink, ": from ");
             say_end(page, graph, facts_copy_maker(graph, copy), graph->parent == NULL ? "an input" : "outside");
@@ -169,13 +170,13 @@ static void say_copies(const struct page *page)
             say(page->sink, "%s\n", copy->once ? ", once a loop" : "");
         }
     }
-    if (shown < page->f->copy_count)
-        say(page->sink, "  and %" PRIu32 " more (--all shows them)\n", page->f->copy_count - shown);
+    if (shown < page->facts->copy_count)
+        say(page->sink, "  and %" PRIu32 " more (--all shows them)\n", page->facts->copy_count - shown);
 }
 
 static void say_refusals(const struct page *page)
 {
-    const struct facts *facts = page->f;
+    const struct facts *facts = page->facts;
     uint32_t most = page->all ? UINT32_MAX : SHOWN_REFUSALS, names = page->all ? NAMES_ALL : SHOWN_NAMES;
 
     if (facts->refusals_count > 0)
@@ -217,8 +218,8 @@ static void say_late(void *ctx, const char *shapes, const char *text)
 /* What providers declined in runs; others run these shapes. */
 static void say_declined(const struct page *page)
 {
-    for (uint32_t i = 0; i < page->f->graph_count; i++) {
-        struct program *program = (struct program *)(uintptr_t)page->f->graphs[i]->program;
+    for (uint32_t i = 0; i < page->facts->graph_count; i++) {
+        struct program *program = (struct program *)(uintptr_t)page->facts->graphs[i]->program;
         uint32_t most = page->all ? UINT32_MAX : SHOWN_REFUSALS, count;
 
         if (declined_list(program, 0, NULL, NULL) == 0)
@@ -234,7 +235,7 @@ static void say_declined(const struct page *page)
 
 static void say_absent(const struct page *page)
 {
-    const inlay_session *session = page->f->session;
+    const inlay_session *session = page->facts->session;
 
     for (const session_skipped *skipped = session->skipped; skipped != NULL; skipped = skipped->next) {
         say(page->sink, "%snot used    %s: ", skipped == session->skipped ? "\n" : "", skipped->name);
@@ -284,7 +285,7 @@ static uint32_t common_source(const struct facts *facts)
 
 void text_session(const struct facts *facts, const explain_view *view)
 {
-    struct page page = { .f = facts,
+    struct page page = { .facts = facts,
                          .sink = view->sink,
                          .all = view->all,
                          .measured = facts->measured_ns >= 0,

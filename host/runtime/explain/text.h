@@ -5,7 +5,7 @@
 
 /* The page that is being written. */
 struct page {
-    const struct facts *f;
+    const struct facts *facts;
     const explain_sink *sink;
     int columns;
     int names; /* width of providers' names */

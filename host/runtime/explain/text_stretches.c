@@ -84,9 +84,9 @@ static void say_rival(const struct page *page, const facts_stretch *stretch)
         return;
     }
     if (rival->extra_ns < 0.5 && rival->extra_ns > -0.5)
-        say(page->sink, "  %s, a tie", facts_provider_name(page->f, rival->provider));
+        say(page->sink, "  %s, a tie", facts_provider_name(page->facts, rival->provider));
     else
-        say(page->sink, "  %s %s%s", facts_provider_name(page->f, rival->provider),
+        say(page->sink, "  %s %s%s", facts_provider_name(page->facts, rival->provider),
             rival->kind == RIVAL_ABOUT ? "about " : "", nice_change(rival->extra_ns, a));
     if (rival->node_count < stretch->node_count)
         say(page->sink, " (%" PRIu32 " of %" PRIu32 ")", rival->node_count, stretch->node_count);
@@ -117,7 +117,7 @@ static void say_row(const struct page *page, const facts_graph *graph, const fac
     int width = content_width(page) - indent;
 
     say(page->sink, "%*s%5" PRIu32 " ", indent, "", stretch->first);
-    say_column(page->sink, facts_provider_name(page->f, stretch->provider), page->names);
+    say_column(page->sink, facts_provider_name(page->facts, stretch->provider), page->names);
     say(page->sink, " %5" PRIu32 " ", stretch->node_count);
     say_content(page, graph, stretch->first, stretch->count, width < 14 ? 14 : width);
     say(page->sink, " %9s", nice_ns(stretch->ns, a));
@@ -278,5 +278,5 @@ void text_stretches(const struct page *page)
     if (has_traffic(page))
         say(page->sink, " %9s %9s", "in", "out");
     say(page->sink, "  runner-up\n");
-    say_graph(page, page->f->graphs[0], 0);
+    say_graph(page, page->facts->graphs[0], 0);
 }

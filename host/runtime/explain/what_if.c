@@ -7,7 +7,7 @@
 
 /* The rules after the change; what else a rule can change. */
 struct scenario {
-    struct facts *f;
+    struct facts *facts;
     part_rules rules;
     part_wish *pins, *forbids; /* rules.pins and rules.forbids */
     uint32_t max_threads;      /* 0 = as it is */
@@ -66,12 +66,12 @@ static inlay_status add_wish(struct scenario *scenario, const char *rule, inlay_
                           "what-if %s: expected PATTERN=PROVIDER, PATTERN!=PROVIDER, -PROVIDER, policy=NAME or "
                           "threads=N",
                           rule);
-    pattern = arena_string_n(&scenario->f->a, rule, (size_t)(equals - rule) - forbid);
+    pattern = arena_string_n(&scenario->facts->arena, rule, (size_t)(equals - rule) - forbid);
     if (pattern == NULL)
         return no_memory(diag, "for what-if %s", rule);
-    status = check_provider(scenario->f, rule, equals + 1, diag);
+    status = check_provider(scenario->facts, rule, equals + 1, diag);
     if (status == INLAY_OK)
-        status = facts_check_pattern(scenario->f, "what-if", pattern, diag);
+        status = facts_check_pattern(scenario->facts, "what-if", pattern, diag);
     if (status != INLAY_OK)
         return status;
     if (forbid)
@@ -91,7 +91,7 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
         return set_threads(scenario, rule, rule + 8, diag);
     if (rule[0] != '-' || strchr(rule, '=') != NULL)
         return add_wish(scenario, rule, diag);
-    status = check_provider(scenario->f, rule, rule + 1, diag);
+    status = check_provider(scenario->facts, rule, rule + 1, diag);
     if (status == INLAY_OK)
         scenario->forbids[scenario->rules.forbid_count++] = (part_wish){ "*", rule + 1 };
     return status;
@@ -100,7 +100,7 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
 /* The session's rules, with the changes before them: the first pin that matches counts. */
 static inlay_status make_rules(struct scenario *scenario, const char *const *rules, uint32_t count, inlay_diag *diag)
 {
-    const part_rules *old = scenario->f->session->env.rules;
+    const part_rules *old = scenario->facts->session->env.rules;
     part_rules none = { 0 };
     inlay_status status = INLAY_OK;
 
@@ -108,8 +108,9 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
     scenario->rules = *old;
     scenario->rules.saved_plan = NULL;
     scenario->rules.pin_count = scenario->rules.forbid_count = 0;
-    scenario->pins = arena_array(&scenario->f->a, (size_t)old->pin_count + count + 1, sizeof *scenario->pins);
-    scenario->forbids = arena_array(&scenario->f->a, (size_t)old->forbid_count + count + 1, sizeof *scenario->forbids);
+    scenario->pins = arena_array(&scenario->facts->arena, (size_t)old->pin_count + count + 1, sizeof *scenario->pins);
+    scenario->forbids =
+        arena_array(&scenario->facts->arena, (size_t)old->forbid_count + count + 1, sizeof *scenario->forbids);
     if (scenario->pins == NULL || scenario->forbids == NULL)
         return no_memory(diag, "for the rules of a what-if");
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
@@ -150,7 +151,7 @@ static const struct partition *at_threads(struct scenario *scenario, const facts
 /* *out_possible: false when the rules can't be kept, and diag says why. */
 static inlay_status choose(struct scenario *scenario, uint32_t index, bool *out_possible, inlay_diag *diag)
 {
-    const facts_graph *graph = scenario->f->graphs[index];
+    const facts_graph *graph = scenario->facts->graphs[index];
     part_request request = facts_request(graph);
     const struct partition *base;
     inlay_status status;
@@ -170,7 +171,7 @@ static inlay_status choose(struct scenario *scenario, uint32_t index, bool *out_
 /* Totals of the graphs, bodies before the graph that has them. */
 static void add_up(struct scenario *scenario, double *totals, facts_outcome *out)
 {
-    const struct facts *facts = scenario->f;
+    const struct facts *facts = scenario->facts;
 
     for (uint32_t i = facts->graph_count; i-- > 0;) {
         const facts_graph *graph = facts->graphs[i];
@@ -214,8 +215,8 @@ static int most_first(const void *a, const void *b)
 
 static void find_moves(struct scenario *scenario, facts_outcome *out)
 {
-    for (uint32_t i = 0; i < scenario->f->graph_count; i++) {
-        const facts_graph *graph = scenario->f->graphs[i];
+    for (uint32_t i = 0; i < scenario->facts->graph_count; i++) {
+        const facts_graph *graph = scenario->facts->graphs[i];
         for (uint32_t region_index = 0; region_index < scenario->choices[i].region_count; region_index++) {
             const part_region *region = &scenario->choices[i].regions[region_index];
             for (uint32_t node = 0; node < region->node_count; node++) {
@@ -231,19 +232,19 @@ static void find_moves(struct scenario *scenario, facts_outcome *out)
 inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count, facts_outcome **out,
                            inlay_diag *diag)
 {
-    struct scenario scenario = { .f = facts };
+    struct scenario scenario = { .facts = facts };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
-    facts_outcome *outcome = arena_alloc(&facts->a, sizeof *outcome);
-    double *totals = arena_array(&facts->a, (size_t)facts->graph_count + 1, sizeof *totals);
+    facts_outcome *outcome = arena_alloc(&facts->arena, sizeof *outcome);
+    double *totals = arena_array(&facts->arena, (size_t)facts->graph_count + 1, sizeof *totals);
     bool possible = true;
 
     *out = outcome;
-    scenario.choices = arena_array(&facts->a, (size_t)facts->graph_count + 1, sizeof *scenario.choices);
+    scenario.choices = arena_array(&facts->arena, (size_t)facts->graph_count + 1, sizeof *scenario.choices);
     if (outcome == NULL || totals == NULL || scenario.choices == NULL)
         return no_memory(diag, "for a what-if");
     *outcome = (facts_outcome){ 0 };
-    outcome->moves = arena_array(&facts->a, ((size_t)facts->provider_count + 1) * (facts->provider_count + 1),
+    outcome->moves = arena_array(&facts->arena, ((size_t)facts->provider_count + 1) * (facts->provider_count + 1),
                                  sizeof *outcome->moves);
     if (outcome->moves == NULL)
         return no_memory(diag, "for a what-if");
@@ -252,7 +253,7 @@ inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32
         if ((status = choose(&scenario, i, &possible, &why)) != INLAY_OK)
             break;
     if (status == INLAY_OK && !possible)
-        outcome->impossible = arena_string(&facts->a, why.text);
+        outcome->impossible = arena_string(&facts->arena, why.text);
     if (status != INLAY_OK || (!possible && outcome->impossible == NULL)) {
         status = no_memory(diag, "for a what-if");
         goto done;

@@ -8,7 +8,7 @@
 enum { SHOWN_ELEMENTS = 8 }; /* longer lists end in "..." */
 
 struct dumper {
-    const struct graph *g;
+    const struct graph *graph;
     explain_sink out;
 };
 
@@ -36,7 +36,7 @@ static void put_name(const struct dumper *dumper, uint32_t value)
     if (value == INLAY_NONE)
         say(&dumper->out, "_");
     else
-        say(&dumper->out, "%.200s", dumper->g->values[value].info.name.data);
+        say(&dumper->out, "%.200s", dumper->graph->values[value].info.name.data);
 }
 
 static void put_dims(const struct dumper *dumper, uint32_t rank, const inlay_dim *dims)
@@ -50,8 +50,8 @@ static void put_dims(const struct dumper *dumper, uint32_t rank, const inlay_dim
         say(&dumper->out, i == 0 ? "" : ", ");
         if (dims[i].kind == INLAY_DIM_FIXED)
             say(&dumper->out, "%" PRId64, dims[i].value);
-        else if (dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < dumper->g->model->symbol_count)
-            say(&dumper->out, "%.200s", dumper->g->model->symbols[dims[i].symbol].name.data);
+        else if (dims[i].kind == INLAY_DIM_SYMBOLIC && dims[i].symbol < dumper->graph->model->symbol_count)
+            say(&dumper->out, "%.200s", dumper->graph->model->symbols[dims[i].symbol].name.data);
         else
             say(&dumper->out, "?");
     }
@@ -161,7 +161,7 @@ static void put_node(const struct dumper *dumper, const graph_node *node, unsign
         if (node->info.outputs[i] == INLAY_NONE)
             continue;
         say(&dumper->out, i == 0 ? ": " : ", ");
-        put_type(dumper, &dumper->g->values[node->info.outputs[i]]);
+        put_type(dumper, &dumper->graph->values[node->info.outputs[i]]);
     }
     say(&dumper->out, "\n");
     for (uint32_t b = 0; b < node->body_count; b++) {
@@ -181,7 +181,7 @@ static void put_graph(const struct dumper *outer, const struct graph *graph, uns
 {
     struct dumper dumper = *outer;
 
-    dumper.g = graph;
+    dumper.graph = graph;
     say(&dumper.out, "%*sgraph '%.200s'\n", (int)indent, "", graph->name);
     for (uint32_t i = 0; i < graph->input_count; i++) {
         say(&dumper.out, "%*sinput ", (int)indent + 2, "");
@@ -212,7 +212,7 @@ static void put_graph(const struct dumper *outer, const struct graph *graph, uns
 
 void graph_dump(const struct graph *graph, graph_write_fn write, void *ctx)
 {
-    struct dumper dumper = { .g = graph, .out = { write, ctx } };
+    struct dumper dumper = { .graph = graph, .out = { write, ctx } };
 
     put_graph(&dumper, graph, 0);
 }

@@ -87,8 +87,8 @@ static bool place_finding(graph_model *model, graph_finding *finding)
 {
     char path[512] = "$";
 
-    if (finding->g != NULL)
-        add_graph(path, sizeof path, finding->g);
+    if (finding->graph != NULL)
+        add_graph(path, sizeof path, finding->graph);
     if (finding->n != NULL)
         add_node(path, sizeof path, finding->n);
     finding->path = arena_string(&model->arena, path);
@@ -120,7 +120,7 @@ static inlay_status remember(graph_model *model, inlay_status error, const char 
     *finding = (graph_finding){ .status = error,
                                 .code = code,
                                 .fix = fix,
-                                .g = graph,
+                                .graph = graph,
                                 .n = node,
                                 .text = arena_string(&model->arena, text),
                                 .node = node == NULL ? "" : node->info.name.data };

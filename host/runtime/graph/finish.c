@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct finisher {
-    struct graph *g;
+    struct graph *graph;
     inlay_diag *diag;
     uint8_t *captured; /* [value_count] stands for an outer value */
     uint32_t *marks;   /* [value_count] or [node_count], see the users */
@@ -15,8 +15,8 @@ struct finisher {
 
 static inlay_status no_memory(const struct finisher *finisher)
 {
-    return graph_fail(finisher->g, NULL, NULL, INLAY_OUT_OF_MEMORY, finisher->diag,
-                      "out of memory while ordering %u nodes", finisher->g->node_count);
+    return graph_fail(finisher->graph, NULL, NULL, INLAY_OUT_OF_MEMORY, finisher->diag,
+                      "out of memory while ordering %u nodes", finisher->graph->node_count);
 }
 
 /* ------------------------------------------------------------------ names */
@@ -32,7 +32,7 @@ static bool set_name(struct graph *graph, graph_node *node, const char *name)
 /* ONNX lets node names be empty or repeated; here each node has one of its own. Nodes whose name is free keep it. */
 static inlay_status name_nodes(struct finisher *finisher)
 {
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
     names_table table = { 0 };
     bool ok = true;
 
@@ -66,17 +66,17 @@ static inlay_status mark_list(struct finisher *finisher, const uint32_t *list, u
                               const char *what)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i] >= finisher->g->value_count)
-            return graph_fail(finisher->g, NULL, NULL, INLAY_INTERNAL, finisher->diag,
+        if (list[i] >= finisher->graph->value_count)
+            return graph_fail(finisher->graph, NULL, NULL, INLAY_INTERNAL, finisher->diag,
                               "%s %u is not a value of the graph", what, i);
-        finisher->g->values[list[i]].info.flags |= flag;
+        finisher->graph->values[list[i]].info.flags |= flag;
     }
     return INLAY_OK;
 }
 
 static inlay_status mark_boundary(struct finisher *finisher)
 {
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t value = 0; value < graph->value_count; value++) {
@@ -93,7 +93,7 @@ done:
 
 static inlay_status set_producers(struct finisher *finisher)
 {
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -126,7 +126,7 @@ static inlay_status set_producers(struct finisher *finisher)
 
 static bool is_made(const struct finisher *finisher, uint32_t value)
 {
-    const inlay_value_info *info = &finisher->g->values[value].info;
+    const inlay_value_info *info = &finisher->graph->values[value].info;
 
     return info->producer != INLAY_NONE || (info->flags & (INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_CONSTANT)) != 0 ||
            finisher->captured[value];
@@ -135,7 +135,7 @@ static bool is_made(const struct finisher *finisher, uint32_t value)
 /* Are the values there that node node reads? */
 static inlay_status check_node_uses(struct finisher *finisher, const graph_node *node)
 {
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
 
     for (uint32_t k = 0; k < node->info.input_count; k++) {
         uint32_t value = node->info.inputs[k];
@@ -163,7 +163,7 @@ static inlay_status check_node_uses(struct finisher *finisher, const graph_node 
 
 static inlay_status check_uses(struct finisher *finisher)
 {
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         inlay_status status = check_node_uses(finisher, graph->nodes[i]);
@@ -195,7 +195,7 @@ static inlay_status list_captures(struct finisher *finisher, graph_node *node, u
     for (uint32_t b = 0; b < node->body_count; b++) {
         graph_body *body = &node->bodies[b];
 
-        body->graph->parent = finisher->g;
+        body->graph->parent = finisher->graph;
         body->graph->captured = body->capture_inner;
         body->graph->captured_count = body->capture_count;
         total += body->capture_count;
@@ -203,15 +203,15 @@ static inlay_status list_captures(struct finisher *finisher, graph_node *node, u
     node->capture_count = 0;
     if (total == 0)
         return INLAY_OK;
-    list = arena_array(&finisher->g->model->arena, total, sizeof *list);
+    list = arena_array(&finisher->graph->model->arena, total, sizeof *list);
     if (list == NULL)
         return no_memory(finisher);
     for (uint32_t b = 0; b < node->body_count; b++) {
         for (uint32_t c = 0; c < node->bodies[b].capture_count; c++) {
             uint32_t value = node->bodies[b].capture_outer[c];
 
-            if (value >= finisher->g->value_count)
-                return graph_fail(finisher->g, node, NULL, INLAY_INTERNAL, finisher->diag,
+            if (value >= finisher->graph->value_count)
+                return graph_fail(finisher->graph, node, NULL, INLAY_INTERNAL, finisher->diag,
                                   "captures what is not a value of the graph");
             if (finisher->marks[value] != stamp) {
                 finisher->marks[value] = stamp;
@@ -228,8 +228,8 @@ static inlay_status finish_bodies(struct finisher *finisher)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < finisher->g->node_count; i++) {
-        graph_node *node = finisher->g->nodes[i];
+    for (uint32_t i = 0; i < finisher->graph->node_count; i++) {
+        graph_node *node = finisher->graph->nodes[i];
 
         if (node->body_count == 0) {
             node->capture_count = 0;
@@ -276,7 +276,7 @@ struct visit {
 static inlay_status fail_cycle(const struct finisher *finisher, const struct visit *stack, uint32_t depth,
                                uint32_t again)
 {
-    const struct graph *graph = finisher->g;
+    const struct graph *graph = finisher->graph;
     char path[300];
     size_t used = 0;
     uint32_t from = depth;
@@ -299,7 +299,7 @@ static inlay_status fail_cycle(const struct finisher *finisher, const struct vis
 static inlay_status sort_nodes(struct finisher *finisher)
 {
     enum { NEW = 0, OPEN = 1, PLACED = 2 };
-    struct graph *graph = finisher->g;
+    struct graph *graph = finisher->graph;
     inlay_status status = INLAY_OK;
     struct visit *stack = calloc(graph->node_count, sizeof *stack);
     uint8_t *state = calloc(graph->node_count, 1);
@@ -353,7 +353,7 @@ done:
 
 inlay_status graph_finish(struct graph *graph, inlay_diag *diag)
 {
-    struct finisher finisher = { .g = graph, .diag = diag };
+    struct finisher finisher = { .graph = graph, .diag = diag };
     inlay_status status = INLAY_OK;
 
     finisher.captured = calloc((size_t)graph->value_count + 1, sizeof *finisher.captured);

@@ -32,7 +32,7 @@ struct inliner {
 /* One call being expanded into g. */
 struct expansion {
     struct inliner *in;
-    struct graph *g;
+    struct graph *graph;
     names_table *taken; /* names of g's values */
     const graph_node *call;
     const graph_function *fn;
@@ -110,7 +110,7 @@ static inlay_status check_budget(const struct inliner *in, const struct graph *g
 static inlay_status map_value(struct expansion *expansion, uint32_t value, uint32_t *out)
 {
     const graph_value *from;
-    struct arena *arena = &expansion->g->model->arena;
+    struct arena *arena = &expansion->graph->model->arena;
     const char *call = expansion->call->info.name.data, *name;
     uint32_t present = INLAY_NONE, made;
 
@@ -119,35 +119,35 @@ static inlay_status map_value(struct expansion *expansion, uint32_t value, uint3
         *out = value == INLAY_NONE ? INLAY_NONE : expansion->map[value];
         return INLAY_OK;
     }
-    if (check_budget(expansion->in, expansion->g, expansion->fn) != INLAY_OK)
+    if (check_budget(expansion->in, expansion->graph, expansion->fn) != INLAY_OK)
         return INLAY_LIMIT_EXCEEDED;
     from = &expansion->fn->body->values[value];
     name = arena_format(arena, "%s/%s", call, from->info.name.data);
     for (uint32_t number = 1; name != NULL; number++) {
-        if (!names_add(expansion->taken, name, strlen(name), expansion->g->value_count, &present))
-            return no_memory(expansion->in, expansion->g);
+        if (!names_add(expansion->taken, name, strlen(name), expansion->graph->value_count, &present))
+            return no_memory(expansion->in, expansion->graph);
         if (present == NAMES_NONE)
             break;
         name = arena_format(arena, "%s/%s#%u", call, from->info.name.data, number);
     }
-    made = name == NULL ? INLAY_NONE : graph_add_value(expansion->g, name, strlen(name));
+    made = name == NULL ? INLAY_NONE : graph_add_value(expansion->graph, name, strlen(name));
     if (made == INLAY_NONE)
-        return no_memory(expansion->in, expansion->g);
-    inlay_str copied_name = expansion->g->values[made].info.name;
-    expansion->g->values[made] = *from;
-    expansion->g->values[made].info.name = copied_name;
-    expansion->g->values[made].info.flags &= INLAY_VALUE_CONSTANT;
+        return no_memory(expansion->in, expansion->graph);
+    inlay_str copied_name = expansion->graph->values[made].info.name;
+    expansion->graph->values[made] = *from;
+    expansion->graph->values[made].info.name = copied_name;
+    expansion->graph->values[made].info.flags &= INLAY_VALUE_CONSTANT;
     expansion->map[value] = *out = made;
     return INLAY_OK;
 }
 
 static inlay_status map_list(struct expansion *expansion, const uint32_t *list, uint32_t count, const uint32_t **out)
 {
-    uint32_t *mapped = arena_array(&expansion->g->model->arena, count, sizeof *mapped);
+    uint32_t *mapped = arena_array(&expansion->graph->model->arena, count, sizeof *mapped);
 
     *out = mapped;
     if (mapped == NULL)
-        return no_memory(expansion->in, expansion->g);
+        return no_memory(expansion->in, expansion->graph);
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status = map_value(expansion, list[i], &mapped[i]);
 
@@ -179,19 +179,19 @@ static inlay_status resolve_refs(const struct expansion *expansion, struct graph
         if (given == NULL)
             given = find_default(expansion->fn, ref->from);
         if (given == NULL && graph_body_named(expansion->call, ref->from) != NULL)
-            return graph_fail(expansion->g, expansion->call, NULL, INLAY_UNSUPPORTED, expansion->in->diag,
+            return graph_fail(expansion->graph, expansion->call, NULL, INLAY_UNSUPPORTED, expansion->in->diag,
                               "passes graph attribute '%.64s' to a function; inline the function before exporting",
                               ref->from);
         if (given == NULL)
             continue;
         if (ref->kind != 0 && given->kind != ref->kind)
-            return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
+            return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                               "attribute '%.64s' is of kind %u, but the function uses it as kind %u", ref->from,
                               given->kind, ref->kind);
         attr = *given;
         attr.name = (inlay_str){ ref->name, strlen(ref->name) };
         if (graph_set_attr(graph, node, &attr) != INLAY_OK)
-            return no_memory(expansion->in, expansion->g);
+            return no_memory(expansion->in, expansion->graph);
     }
     return INLAY_OK;
 }
@@ -328,9 +328,9 @@ static inlay_status adopt_node(struct expansion *expansion, graph_node *node)
 
     node->place = expansion->call->place;
     node->info.name.data =
-        arena_format(&expansion->g->model->arena, "%s/%s", expansion->call->info.name.data, node->info.name.data);
+        arena_format(&expansion->graph->model->arena, "%s/%s", expansion->call->info.name.data, node->info.name.data);
     if (node->info.name.data == NULL)
-        return no_memory(expansion->in, expansion->g);
+        return no_memory(expansion->in, expansion->graph);
     node->info.name.bytes = strlen(node->info.name.data);
     INLAY_TRY(map_list(expansion, node->info.inputs, node->info.input_count, &node->info.inputs));
     INLAY_TRY(map_list(expansion, node->info.outputs, node->info.output_count, &node->info.outputs));
@@ -338,7 +338,7 @@ static inlay_status adopt_node(struct expansion *expansion, graph_node *node)
         graph_body *body = &node->bodies[b];
         uint32_t kept = 0;
 
-        body->graph->parent = expansion->g;
+        body->graph->parent = expansion->graph;
         for (uint32_t c = 0; c < body->capture_count; c++) {
             uint32_t inner = body->capture_inner[c], outer;
 
@@ -362,14 +362,14 @@ done:
 /* A formal output that is a formal input, a constant or another output as well cannot simply be renamed. */
 static inlay_status add_identity(struct expansion *expansion, uint32_t from, uint32_t to)
 {
-    graph_node *node = graph_add_node(expansion->g, "Identity", "ai.onnx", "", 1, 1);
-    uint32_t *inputs = node == NULL ? NULL : arena_copy(&expansion->g->model->arena, &from, sizeof from);
-    uint32_t *outputs = node == NULL ? NULL : arena_copy(&expansion->g->model->arena, &to, sizeof to);
+    graph_node *node = graph_add_node(expansion->graph, "Identity", "ai.onnx", "", 1, 1);
+    uint32_t *inputs = node == NULL ? NULL : arena_copy(&expansion->graph->model->arena, &from, sizeof from);
+    uint32_t *outputs = node == NULL ? NULL : arena_copy(&expansion->graph->model->arena, &to, sizeof to);
 
     if (inputs == NULL || outputs == NULL)
-        return no_memory(expansion->in, expansion->g);
+        return no_memory(expansion->in, expansion->graph);
     if (from == INLAY_NONE)
-        return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
+        return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                           "an output of function '%.64s' is an input that the call omits", expansion->fn->name);
     node->info.inputs = inputs;
     node->info.outputs = outputs;
@@ -383,7 +383,7 @@ static inlay_status bind_formals(struct expansion *expansion)
     const inlay_node_info *call = &expansion->call->info;
 
     if (call->input_count > body->input_count || call->output_count > body->output_count)
-        return graph_fail(expansion->g, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
+        return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                           "has %u inputs and %u outputs, but function '%.64s' takes %u and gives %u", call->input_count,
                           call->output_count, expansion->fn->name, body->input_count, body->output_count);
     for (uint32_t value = 0; value < body->value_count; value++)
@@ -406,7 +406,7 @@ static inlay_status expand_body(struct expansion *expansion)
     inlay_status status = bind_formals(expansion);
 
     for (uint32_t i = 0; status == INLAY_OK && i < body->node_count; i++) {
-        graph_node *node = copy_node(expansion, body->nodes[i], expansion->g, &status);
+        graph_node *node = copy_node(expansion, body->nodes[i], expansion->graph, &status);
         const graph_function *fn;
 
         if (node == NULL)
@@ -416,8 +416,8 @@ static inlay_status expand_body(struct expansion *expansion)
             break;
         status = called(expansion->in, node, &fn);
         if (status == INLAY_OK)
-            status = fn == NULL ? append(expansion->in, expansion->g, node)
-                                : expand(expansion->in, expansion->g, expansion->taken, node, fn);
+            status = fn == NULL ? append(expansion->in, expansion->graph, node)
+                                : expand(expansion->in, expansion->graph, expansion->taken, node, fn);
     }
     for (uint32_t output = 0; status == INLAY_OK && output < expansion->call->info.output_count; output++) {
         uint32_t to = expansion->call->info.outputs[output], from;
@@ -434,7 +434,7 @@ static inlay_status expand_body(struct expansion *expansion)
 static inlay_status expand(struct inliner *in, struct graph *graph, names_table *taken, const graph_node *call,
                            const graph_function *fn)
 {
-    struct expansion expansion = { .in = in, .g = graph, .taken = taken, .call = call, .fn = fn };
+    struct expansion expansion = { .in = in, .graph = graph, .taken = taken, .call = call, .fn = fn };
     inlay_status status;
 
     for (uint32_t i = 0; i < in->depth; i++)

@@ -133,10 +133,10 @@ typedef enum graph_fault {
 /* One thing that is wrong with a model. All texts are the model's. */
 typedef struct graph_finding {
     struct graph_finding *next;
-    inlay_status status;   /* INLAY_OK: the model runs nonetheless */
-    const char *code;      /* stable: "opset-imported-twice" */
-    const char *path;      /* JSONPath into the ModelProto: "$.graph.node[3]" */
-    const struct graph *g; /* where, or NULL */
+    inlay_status status;       /* INLAY_OK: the model runs nonetheless */
+    const char *code;          /* stable: "opset-imported-twice" */
+    const char *path;          /* JSONPath into the ModelProto: "$.graph.node[3]" */
+    const struct graph *graph; /* where, or NULL */
     const struct graph_node *n;
     const char *node; /* its name, or "" */
     const char *text; /* one line, which names the place */

@@ -134,10 +134,10 @@ void history_restore(struct graph *graph, const graph_saved *saved)
 /* ------------------------------------------------------------------ undoing */
 
 struct undoing {
-    struct graph *g;
-    const graph_history *h;
+    struct graph *graph;
+    const graph_history *history;
     int64_t rewrite;
-    struct arena a;     /* until it is done */
+    struct arena arena; /* until it is done */
     graph_node **maker; /* [value_count] among those that stay or come back */
     bool *given;        /* [value_count] inputs, constants, captures */
     bool *asked;        /* [value_count] */
@@ -157,13 +157,13 @@ static bool is_there(const struct undoing *undoing, uint32_t value)
 /* What to read for value: itself, or what has its elements. INLAY_NONE: nothing has. */
 static uint32_t resolve(const struct undoing *undoing, uint32_t value)
 {
-    for (uint32_t steps = 0; value != INLAY_NONE && steps < undoing->g->value_count; steps++) {
+    for (uint32_t steps = 0; value != INLAY_NONE && steps < undoing->graph->value_count; steps++) {
         if (is_there(undoing, value))
             return value;
         if (undoing->instead[value] != INLAY_NONE)
             value = undoing->instead[value];
         else
-            value = value < undoing->h->value_capacity ? undoing->h->same[value] : INLAY_NONE;
+            value = value < undoing->history->value_capacity ? undoing->history->same[value] : INLAY_NONE;
     }
     return INLAY_NONE;
 }
@@ -179,10 +179,10 @@ static void ask(struct undoing *undoing, uint32_t value)
 /* The node that made value before the rewrite; NULL: none that can come back. */
 static const removed_node *maker_before(const struct undoing *undoing, uint32_t value)
 {
-    uint32_t at = value < undoing->h->value_capacity ? undoing->h->last[value] : 0;
+    uint32_t at = value < undoing->history->value_capacity ? undoing->history->last[value] : 0;
 
     while (at != 0) {
-        const removed_node *node = &undoing->h->removed[at - 1];
+        const removed_node *node = &undoing->history->removed[at - 1];
         const inlay_node_info *n = &node->node->info;
         bool same = node->node->rewrite < undoing->rewrite && node->node->body_count == 0;
         uint32_t output = 0;
@@ -214,7 +214,7 @@ static graph_node *copy_of(struct arena *arena, const graph_node *node)
 
 static bool add_node(struct undoing *undoing, graph_node *node)
 {
-    if (!ARENA_GROW(&undoing->a, undoing->nodes, undoing->node_count))
+    if (!ARENA_GROW(&undoing->arena, undoing->nodes, undoing->node_count))
         return false;
     undoing->nodes[undoing->node_count++] = node;
     for (uint32_t i = 0; i < node->info.output_count; i++)
@@ -225,7 +225,7 @@ static bool add_node(struct undoing *undoing, graph_node *node)
 
 static bool bring_back(struct undoing *undoing, const removed_node *node)
 {
-    graph_node *n = copy_of(&undoing->g->model->arena, node->node);
+    graph_node *n = copy_of(&undoing->graph->model->arena, node->node);
 
     if (n == NULL || !add_node(undoing, n))
         return false;
@@ -241,15 +241,15 @@ static bool provide(struct undoing *undoing, uint32_t value)
 
     if (resolve(undoing, value) != INLAY_NONE)
         return true;
-    for (uint32_t w = value, steps = 0; w < undoing->h->value_capacity && steps < undoing->g->value_count;
-         w = undoing->h->same[w], steps++) {
+    for (uint32_t w = value, steps = 0; w < undoing->history->value_capacity && steps < undoing->graph->value_count;
+         w = undoing->history->same[w], steps++) {
         node = maker_before(undoing, w);
         if (node != NULL)
             return bring_back(undoing, node);
     }
     /* The rewrite made value for everybody to read in the place of another value. */
-    for (uint32_t w = 0; w < undoing->g->value_count && w < undoing->h->value_capacity; w++) {
-        if (undoing->h->same[w] != value)
+    for (uint32_t w = 0; w < undoing->graph->value_count && w < undoing->history->value_capacity; w++) {
+        if (undoing->history->same[w] != value)
             continue;
         node = is_there(undoing, w) ? NULL : maker_before(undoing, w);
         if (node == NULL && !is_there(undoing, w))
@@ -262,14 +262,14 @@ static bool provide(struct undoing *undoing, uint32_t value)
 
 static bool open_undoing(struct undoing *undoing)
 {
-    const struct graph *graph = undoing->g;
+    const struct graph *graph = undoing->graph;
     size_t values = (size_t)graph->value_count + 1;
 
-    undoing->maker = arena_array(&undoing->a, values, sizeof(graph_node *));
-    undoing->given = arena_array(&undoing->a, values, sizeof *undoing->given);
-    undoing->asked = arena_array(&undoing->a, values, sizeof *undoing->asked);
-    undoing->instead = arena_array(&undoing->a, values, sizeof *undoing->instead);
-    undoing->queue = arena_array(&undoing->a, values, sizeof *undoing->queue);
+    undoing->maker = arena_array(&undoing->arena, values, sizeof(graph_node *));
+    undoing->given = arena_array(&undoing->arena, values, sizeof *undoing->given);
+    undoing->asked = arena_array(&undoing->arena, values, sizeof *undoing->asked);
+    undoing->instead = arena_array(&undoing->arena, values, sizeof *undoing->instead);
+    undoing->queue = arena_array(&undoing->arena, values, sizeof *undoing->queue);
     if (undoing->maker == NULL || undoing->given == NULL || undoing->asked == NULL || undoing->instead == NULL ||
         undoing->queue == NULL)
         return false;
@@ -298,8 +298,8 @@ static void ask_for_all(struct undoing *undoing)
         for (uint32_t k = 0; k < node->capture_count; k++)
             ask(undoing, node->captures[k]);
     }
-    for (uint32_t i = 0; i < undoing->g->output_count; i++)
-        ask(undoing, undoing->g->outputs[i]);
+    for (uint32_t i = 0; i < undoing->graph->output_count; i++)
+        ask(undoing, undoing->graph->outputs[i]);
 }
 
 /* Lets a node read what there is; one that stays is copied when that changes it. False: it can't. */
@@ -318,7 +318,7 @@ static bool rewire(struct undoing *undoing, uint32_t at)
         if (now == INLAY_NONE)
             return false;
         if (at < undoing->kept_count && node == undoing->nodes[at]) {
-            node = copy_of(&undoing->g->model->arena, node);
+            node = copy_of(&undoing->graph->model->arena, node);
             if (node == NULL || node->body_count > 0)
                 return false;
         }
@@ -331,7 +331,7 @@ static bool rewire(struct undoing *undoing, uint32_t at)
 /* What passes made for the sake of what has gone, and nobody reads any more, goes too. */
 static bool drop_unread(struct undoing *undoing)
 {
-    uint32_t *uses = arena_array(&undoing->a, (size_t)undoing->g->value_count + 1, sizeof *uses), kept = 0;
+    uint32_t *uses = arena_array(&undoing->arena, (size_t)undoing->graph->value_count + 1, sizeof *uses), kept = 0;
     bool again = true;
 
     if (uses == NULL)
@@ -343,9 +343,9 @@ static bool drop_unread(struct undoing *undoing)
         for (uint32_t k = 0; k < undoing->nodes[i]->capture_count; k++)
             uses[undoing->nodes[i]->captures[k]]++;
     }
-    for (uint32_t i = 0; i < undoing->g->output_count; i++)
-        if (undoing->g->outputs[i] != INLAY_NONE)
-            uses[undoing->g->outputs[i]]++;
+    for (uint32_t i = 0; i < undoing->graph->output_count; i++)
+        if (undoing->graph->outputs[i] != INLAY_NONE)
+            uses[undoing->graph->outputs[i]]++;
     while (again) {
         again = false;
         for (uint32_t i = undoing->node_count; i-- > 0;) {
@@ -373,7 +373,7 @@ static bool drop_unread(struct undoing *undoing)
 /* Puts the nodes in; the graph's own array stays where there is room, for who has saved it. */
 static bool install(struct undoing *undoing)
 {
-    struct graph *graph = undoing->g;
+    struct graph *graph = undoing->graph;
 
     if (undoing->node_count > graph->node_capacity) {
         graph_node **bigger = arena_array(&graph->model->arena, (size_t)undoing->node_count + 16, sizeof *bigger);
@@ -391,7 +391,7 @@ static bool install(struct undoing *undoing)
 
 bool history_undo(struct graph *graph, int64_t rewrite)
 {
-    struct undoing undoing = { .g = graph, .h = graph->history, .rewrite = rewrite };
+    struct undoing undoing = { .graph = graph, .history = graph->history, .rewrite = rewrite };
     bool done = rewrite > 0 && graph->history != NULL && open_undoing(&undoing);
 
     if (done)
@@ -403,6 +403,6 @@ bool history_undo(struct graph *graph, int64_t rewrite)
     for (uint32_t i = 0; done && i < graph->output_count; i++)
         done = graph->outputs[i] == INLAY_NONE || is_there(&undoing, graph->outputs[i]);
     done = done && drop_unread(&undoing) && install(&undoing);
-    arena_deinit(&undoing.a);
+    arena_deinit(&undoing.arena);
     return done;
 }

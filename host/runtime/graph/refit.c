@@ -3,8 +3,8 @@
 
 /* One refit on its way. */
 struct refit {
-    struct graph *g;
-    graph_node *n;
+    struct graph *graph;
+    graph_node *node;
     const op_row *row;
     op_schema to;
     inlay_attr_info *kept; /* what the node states afterwards */
@@ -132,9 +132,9 @@ static bool default_is_implied(const op_attr *schema)
 
 static bool lacks_attr(struct refit *refit, const char *name)
 {
-    refit->why = arena_format(&refit->g->model->arena,
+    refit->why = arena_format(&refit->graph->model->arena,
                               "%.48s-%u has no attribute '%.60s', and the value here is not its default",
-                              refit->n->info.op_type.data, refit->row->since_version, name);
+                              refit->node->info.op_type.data, refit->row->since_version, name);
     return false;
 }
 
@@ -144,14 +144,14 @@ static bool value_is_there(struct refit *refit, const inlay_attr_info *attribute
          i++) {
         const uint32_t first = value_versions[i].first, last = value_versions[i].last;
 
-        if (strcmp(refit->n->info.op_type.data, value_versions[i].op) != 0 ||
+        if (strcmp(refit->node->info.op_type.data, value_versions[i].op) != 0 ||
             strcmp(attribute->name.data, value_versions[i].attr) != 0 ||
             strcmp(attribute->s.data, value_versions[i].value) != 0 ||
             (refit->row->since_version >= first && (last == 0 || refit->row->since_version <= last)))
             continue;
         refit->why =
-            arena_format(&refit->g->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'", attribute->name.data,
-                         refit->n->info.op_type.data, refit->row->since_version, attribute->s.data);
+            arena_format(&refit->graph->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'", attribute->name.data,
+                         refit->node->info.op_type.data, refit->row->since_version, attribute->s.data);
         return false;
     }
     return true;
@@ -159,7 +159,7 @@ static bool value_is_there(struct refit *refit, const inlay_attr_info *attribute
 
 static bool keep_stated(struct refit *refit)
 {
-    const graph_node *node = refit->n;
+    const graph_node *node = refit->node;
 
     for (uint32_t i = 0; i < node->own_attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
@@ -173,7 +173,7 @@ static bool keep_stated(struct refit *refit)
         }
         if (there != NULL && there->kind != attribute->kind &&
             (there->kind != OP_ATTR_SPARSE_TENSOR || attribute->kind != INLAY_ATTR_TENSOR)) {
-            refit->why = arena_format(&refit->g->model->arena, "attribute '%.60s' is of another kind there",
+            refit->why = arena_format(&refit->graph->model->arena, "attribute '%.60s' is of another kind there",
                                       attribute->name.data);
             return false;
         }
@@ -187,7 +187,7 @@ static bool keep_stated(struct refit *refit)
 /* What the node leaves to the default of its version. */
 static bool keep_defaults(struct refit *refit)
 {
-    const graph_node *node = refit->n;
+    const graph_node *node = refit->node;
 
     for (uint32_t i = 0; i < node->schema->attr_count; i++) {
         const op_attr *here = &node->schema->attrs[i], *there = find_attr(&refit->to, here->name);
@@ -210,7 +210,7 @@ static bool keep_defaults(struct refit *refit)
             attribute.kind = there->kind + 1; /* no default of a list has changed yet */
         if (attribute.kind != there->kind) {
             refit->why =
-                arena_format(&refit->g->model->arena, "attribute '%.60s' is of another kind there", here->name);
+                arena_format(&refit->graph->model->arena, "attribute '%.60s' is of another kind there", here->name);
             return false;
         }
         if (!value_is_there(refit, &attribute))
@@ -236,8 +236,8 @@ static bool has_required(struct refit *refit)
         if (!attribute->required || attribute->kind == OP_ATTR_GRAPH || attribute->kind == OP_ATTR_GRAPHS ||
             attribute->kind == OP_ATTR_TYPE_PROTO || is_kept(refit, attribute->name))
             continue;
-        refit->why = arena_format(&refit->g->model->arena, "%.48s-%u requires attribute '%s'",
-                                  refit->n->info.op_type.data, refit->row->since_version, attribute->name);
+        refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u requires attribute '%s'",
+                                  refit->node->info.op_type.data, refit->row->since_version, attribute->name);
         return false;
     }
     return true;
@@ -247,7 +247,7 @@ static bool has_required(struct refit *refit)
 
 static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t value_index, const char *what, uint32_t i)
 {
-    const graph_value *value = &refit->g->values[value_index];
+    const graph_value *value = &refit->graph->values[value_index];
     const op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
     inlay_dtype *first = formal == NULL ? NULL : &refit->dtypes[formal->type_param];
     char text[64];
@@ -261,22 +261,22 @@ static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t va
     }
     op_value_type_text(&type, text, sizeof text);
     refit->why =
-        arena_format(&refit->g->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i, refit->n->info.op_type.data,
-                     refit->row->since_version, text,
+        arena_format(&refit->graph->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i,
+                     refit->node->info.op_type.data, refit->row->since_version, text,
                      first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype ? "" : " beside the others");
     return false;
 }
 
 static bool values_fit(struct refit *refit)
 {
-    const inlay_node_info *info = &refit->n->info;
+    const inlay_node_info *info = &refit->node->info;
     uint32_t inputs = info->input_count;
 
     while (inputs > 0 && info->inputs[inputs - 1] == INLAY_NONE)
         inputs--;
     if (inputs < refit->to.min_inputs || inputs > refit->to.max_inputs || info->output_count < refit->to.min_outputs ||
         info->output_count > refit->to.max_outputs) {
-        refit->why = arena_format(&refit->g->model->arena, "%.48s-%u cannot have %u inputs and %u outputs",
+        refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u cannot have %u inputs and %u outputs",
                                   info->op_type.data, refit->row->since_version, inputs, info->output_count);
         return false;
     }
@@ -286,7 +286,7 @@ static bool values_fit(struct refit *refit)
         if (info->inputs[i] != INLAY_NONE ? !value_fits(refit, formal, info->inputs[i], "input", i)
                                           : formal == NULL || formal->option == OP_SINGLE) {
             if (refit->why == NULL)
-                refit->why = arena_format(&refit->g->model->arena, "%.48s-%u requires input %u", info->op_type.data,
+                refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u requires input %u", info->op_type.data,
                                           refit->row->since_version, i);
             return false;
         }
@@ -302,7 +302,7 @@ static bool values_fit(struct refit *refit)
 
 static bool means_the_same(struct refit *refit)
 {
-    const graph_node *node = refit->n;
+    const graph_node *node = refit->node;
     const uint32_t a = node->info.since_version, b = refit->row->since_version;
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
@@ -315,7 +315,7 @@ static bool means_the_same(struct refit *refit)
 
 bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why)
 {
-    struct refit refit = { .g = graph, .n = node, .row = row };
+    struct refit refit = { .graph = graph, .node = node, .row = row };
     struct arena *arena = &graph->model->arena;
 
     *out_why = NULL;

@@ -20,7 +20,7 @@ static const double SHARE_S = 60;                             /* for a provider 
 static const double CASES_SHARE = 0.95;                       /* of the bar; links take the rest */
 
 struct calibration {
-    inlay_session *s; /* providers, log, progress */
+    inlay_session *session; /* providers, log, progress */
     uint32_t threads[MAX_THREAD_COUNTS];
     uint32_t thread_count;
     measure_plan plan;
@@ -39,9 +39,9 @@ struct calibration {
 
 static bool tell(struct calibration *calibration, const char *what)
 {
-    if (!calibration->cancelled && calibration->s->progress != NULL)
+    if (!calibration->cancelled && calibration->session->progress != NULL)
         calibration->cancelled =
-            calibration->s->progress(calibration->s->progress_user, calibration->fraction, what) != 0;
+            calibration->session->progress(calibration->session->progress_user, calibration->fraction, what) != 0;
     return calibration->cancelled;
 }
 
@@ -89,7 +89,7 @@ typedef struct case_models {
     graph_model *model[CALIBRATE_FORMS]; /* NULL: it has not this form */
     inlay_graph view[CALIBRATE_FORMS];
     uint64_t weight_bytes; /* of the first form */
-    struct arena a;
+    struct arena arena;
 } case_models;
 
 enum { MOST_NODES = 8 }; /* of such a model */
@@ -110,7 +110,7 @@ typedef struct case_offer {
 static inlay_status ask_offer(struct calibration *calibration, case_models *models, uint32_t form, uint32_t which,
                               uint32_t threads, case_offer *out)
 {
-    const part_provider *provider = &calibration->s->providers[which];
+    const part_provider *provider = &calibration->session->providers[which];
     const inlay_graph *view = &models->view[form];
     const uint32_t count = view->node_count;
     inlay_diag why = INLAY_DIAG_INIT;
@@ -125,7 +125,7 @@ static inlay_status ask_offer(struct calibration *calibration, case_models *mode
                                    .providers = provider,
                                    .provider_count = 1,
                                    .max_threads = threads };
-    status = partition_graph(&out->request, &models->a, &out->parts, &why);
+    status = partition_graph(&out->request, &models->arena, &out->parts, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(calibration->diag, status, "no memory to calibrate");
     out->leave_ns = 0;
@@ -143,7 +143,7 @@ static inlay_status ask_offer(struct calibration *calibration, case_models *mode
         return INLAY_OK;
     out->offer.nodes = out->nodes;
     out->offer.node_count = count;
-    out->job = (measure_job){ .g = models->model[form]->main,
+    out->job = (measure_job){ .graph = models->model[form]->main,
                               .snapshot = view,
                               .provider = provider,
                               .offer = &out->offer,
@@ -165,19 +165,19 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     inlay_status status;
 
     /* Without weights everything is as it is behind large kernels. */
-    offer->job.device_timeout_ms = calibration->s->env.device_timeout_ms;
+    offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
     offer->job.weights_in = offer->parts.weight_bytes > 0 ? cost_weights_in(offer->parts.weight_bytes) : COST_FAR;
     status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &got, &why);
 
-    calibration->s->abandoned |=
+    calibration->session->abandoned |=
         status == INLAY_DEVICE_LOST && provider_is_lost(offer->job.provider->state); /* it hangs: all stays */
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(calibration->diag, status, "%s", why.text);
-    if (status != INLAY_OK && calibration->s->log != NULL) {
+    if (status != INLAY_OK && calibration->session->log != NULL) {
         char line[700];
         (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", offer->job.provider->name, models->row->op,
                        why.text);
-        calibration->s->log(calibration->s->log_user, INLAY_LOG_WARNING, line);
+        calibration->session->log(calibration->session->log_user, INLAY_LOG_WARNING, line);
     }
     *out_ns = status == INLAY_OK ? got.ns : 0;
     calibration->calm = calibration->calm && (status != INLAY_OK || got.calm);
@@ -188,10 +188,10 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
 static inlay_status find_sizes(struct calibration *calibration, case_models *models, case_offer *offer)
 {
     const inlay_graph *view = offer->job.snapshot;
-    inlay_value_state *found = arena_copy(&models->a, offer->parts.profile, view->value_count * sizeof *found);
+    inlay_value_state *found = arena_copy(&models->arena, offer->parts.profile, view->value_count * sizeof *found);
 
     for (uint32_t v = 0; found != NULL && v < view->value_count; v++) {
-        int64_t *dims = arena_array(&models->a, INLAY_MAX_RANK, sizeof *dims);
+        int64_t *dims = arena_array(&models->arena, INLAY_MAX_RANK, sizeof *dims);
 
         if (dims == NULL)
             found = NULL;
@@ -284,7 +284,7 @@ static inlay_status make_models(case_models *models, inlay_dtype dtype, bool lar
         if (!calibrate_has(models->row, models->model[CALIBRATE_ALONE], form))
             continue;
         INLAY_TRY(calibrate_model(models->row, dtype, form, large, &models->model[form], diag));
-        INLAY_TRY(graph_snapshot(models->model[form]->main, &models->a, &models->view[form], diag));
+        INLAY_TRY(graph_snapshot(models->model[form]->main, &models->arena, &models->view[form], diag));
     }
     models->weight_bytes = cost_weight_bytes(&models->view[CALIBRATE_ALONE]);
 done:
@@ -293,7 +293,7 @@ done:
 
 static void drop_models(case_models *models)
 {
-    arena_deinit(&models->a);
+    arena_deinit(&models->arena);
     for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
         graph_model_destroy(models->model[form]);
 }
@@ -304,11 +304,11 @@ static inlay_status time_round(struct calibration *calibration, case_models *mod
     inlay_status status = INLAY_OK;
     char what[96];
 
-    for (uint32_t provider = 0; provider < calibration->s->env.provider_count; provider++) {
+    for (uint32_t provider = 0; provider < calibration->session->env.provider_count; provider++) {
         for (uint32_t thread = 0; thread < calibration->thread_count; thread++) {
-            (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s", calibration->s->providers[provider].name,
-                           models->row->op, inlay_dtype_name(dtype), calibration->threads[thread],
-                           calibration->threads[thread] > 1 ? "s" : "");
+            (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s",
+                           calibration->session->providers[provider].name, models->row->op, inlay_dtype_name(dtype),
+                           calibration->threads[thread], calibration->threads[thread] > 1 ? "s" : "");
             if (tell(calibration, what))
                 return inlay_fail(calibration->diag, INLAY_CANCELLED, "cancelled while measuring");
             INLAY_TRY(time_kernel(calibration, models, provider, calibration->threads[thread]));
@@ -395,9 +395,9 @@ static inlay_status time_link(struct calibration *calibration, const part_provid
     for (int i = 0; i < LINK_SIZES; i++) {
         struct measurement got;
 
-        status = measure_copy(provider, domain, to_device, sizes[i], calibration->s->env.device_timeout_ms,
+        status = measure_copy(provider, domain, to_device, sizes[i], calibration->session->env.device_timeout_ms,
                               &calibration->plan, &got, calibration->diag);
-        calibration->s->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(provider->state);
+        calibration->session->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(provider->state);
         if (status != INLAY_OK)
             return status;
         points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = got.ns };
@@ -412,14 +412,14 @@ static inlay_status time_links(struct calibration *calibration, const part_provi
     const inlay_provider *table = provider->table;
     inlay_status status = INLAY_OK;
 
-    out->links = arena_array(&calibration->profile.a, (size_t)table->domain_count + 1, sizeof *out->links);
+    out->links = arena_array(&calibration->profile.arena, (size_t)table->domain_count + 1, sizeof *out->links);
     if (out->links == NULL)
         return no_memory(calibration->diag, "to calibrate");
     for (uint32_t d = 0; d < table->domain_count; d++) {
         profile_link *link = &out->links[out->link_count];
         if (tell(calibration, "copies"))
             return inlay_fail(calibration->diag, INLAY_CANCELLED, "cancelled while measuring");
-        link->domain = arena_string(&calibration->profile.a,
+        link->domain = arena_string(&calibration->profile.arena,
                                     INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, d)->name);
         if (link->domain == NULL)
             return no_memory(calibration->diag, "to calibrate");
@@ -452,9 +452,9 @@ static inlay_status keep_old_lines(struct calibration *calibration, const cost_p
 
     if (was == NULL)
         return INLAY_OK;
-    lines = arena_grown(&calibration->profile.a, fresh->lines, n, (size_t)n + was->line_count + 1, sizeof *lines);
+    lines = arena_grown(&calibration->profile.arena, fresh->lines, n, (size_t)n + was->line_count + 1, sizeof *lines);
     factors =
-        arena_grown(&calibration->profile.a, fresh->factors, m, (size_t)m + was->factor_count + 1, sizeof *factors);
+        arena_grown(&calibration->profile.arena, fresh->factors, m, (size_t)m + was->factor_count + 1, sizeof *factors);
     if (lines == NULL || factors == NULL)
         return no_memory(calibration->diag, "to calibrate");
     for (uint32_t i = 0; i < was->line_count; i++)
@@ -472,17 +472,17 @@ static inlay_status keep_old_lines(struct calibration *calibration, const cost_p
 
 static bool is_measured_now(const struct calibration *calibration, const profile_provider *old)
 {
-    for (uint32_t provider = 0; provider < calibration->s->env.provider_count; provider++)
-        if (strcmp(calibration->s->providers[provider].name, old->name) == 0)
+    for (uint32_t provider = 0; provider < calibration->session->env.provider_count; provider++)
+        if (strcmp(calibration->session->providers[provider].name, old->name) == 0)
             return true;
     return false;
 }
 
 static inlay_status make_profile(struct calibration *calibration, const cost_profile *old)
 {
-    uint32_t providers = calibration->s->env.provider_count;
+    uint32_t providers = calibration->session->env.provider_count;
     profile_provider *list =
-        arena_array(&calibration->profile.a, (size_t)providers + old->provider_count + 1, sizeof *list);
+        arena_array(&calibration->profile.arena, (size_t)providers + old->provider_count + 1, sizeof *list);
     double *errors;
     uint32_t error_count = 0;
     inlay_status status = INLAY_OK;
@@ -492,16 +492,16 @@ static inlay_status make_profile(struct calibration *calibration, const cost_pro
     calibration->profile.providers = list;
     profile_cpu(calibration->profile.cpu, sizeof calibration->profile.cpu);
     for (uint32_t provider = 0; provider < providers; provider++) {
-        const part_provider *x = &calibration->s->providers[provider];
+        const part_provider *x = &calibration->session->providers[provider];
         list[provider] = (profile_provider){ .name = x->name,
                                              .build_id = x->build_id != NULL ? x->build_id : "",
                                              .identity = x->identity };
         INLAY_TRY(calibrate_fit(calibration->points[provider], calibration->point_count[provider],
-                                &calibration->profile.a, &list[provider], calibration->diag));
+                                &calibration->profile.arena, &list[provider], calibration->diag));
         INLAY_TRY(time_links(calibration, x, &list[provider]));
         calibration->result.line_count += list[provider].line_count;
     }
-    errors = arena_array(&calibration->profile.a, (size_t)calibration->result.line_count + 1, sizeof *errors);
+    errors = arena_array(&calibration->profile.arena, (size_t)calibration->result.line_count + 1, sizeof *errors);
     for (uint32_t p = 0; errors != NULL && p < providers; p++)
         for (uint32_t i = 0; i < list[p].line_count; i++)
             errors[error_count++] = list[p].lines[i].fit.error;
@@ -546,12 +546,12 @@ static inlay_status read_threads(struct calibration *calibration, const inlay_ca
 
 static inlay_status calibrate(struct calibration *calibration, const inlay_options *options)
 {
-    cost_log log = { calibration->s->log, calibration->s->log_user };
+    cost_log log = { calibration->session->log, calibration->session->log_user };
     cost_profile old = { .provider_count = 0 };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX], place[PATH_MAX];
     const char *own_folder, *name;
-    uint32_t n = calibration->s->env.provider_count;
+    uint32_t n = calibration->session->env.provider_count;
 
     status = session_profile_place(options, place, &own_folder, &name, calibration->diag);
     if (status != INLAY_OK)
@@ -602,21 +602,21 @@ inlay_status calibrate_machine(const inlay_options *options, const inlay_calibra
     calibration.plan.stop = stop;
     calibration.plan.stop_ctx = &calibration;
     INLAY_TRY(read_threads(&calibration, &how));
-    INLAY_TRY(session_open_providers(options, &calibration.s, diag));
+    INLAY_TRY(session_open_providers(options, &calibration.session, diag));
     calibration.budget = how.budget_s > 0 ? how.budget_s
                                           : (how.quick != 0 ? SHARE_S / 4 : SHARE_S) * calibration.thread_count *
-                                                calibration.s->env.provider_count;
+                                                calibration.session->env.provider_count;
     INLAY_TRY(calibrate(&calibration, options));
     calibration.result.seconds = seconds() - calibration.begin;
     if (out_result != NULL)
         (void)known_give(out_result, &calibration.result, sizeof calibration.result);
 done:
-    for (uint32_t point = 0; calibration.points != NULL && point < calibration.s->env.provider_count; point++)
+    for (uint32_t point = 0; calibration.points != NULL && point < calibration.session->env.provider_count; point++)
         free(calibration.points[point]);
     free(calibration.points);
     free(calibration.point_count);
     measure_sweep_deinit(&calibration.sweep);
     profile_deinit(&calibration.profile);
-    session_close(calibration.s);
+    session_close(calibration.session);
     return status;
 }

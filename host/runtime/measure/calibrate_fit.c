@@ -20,7 +20,7 @@ struct fitting {
     profile_provider *out;
     fit_point *some; /* [count] room for those of one line */
     bool *done;      /* [count] */
-    struct arena *a;
+    struct arena *arena;
 };
 
 /* The class of point i seen from farther away: 0 itself, 1 the operator with its type, 2 the operator, 3 the kind of
@@ -44,7 +44,7 @@ static bool same(const calibrate_point *a, const calibrate_point *b, int distanc
 
 static bool add_line(struct fitting *fitting, const calibrate_point *point, int distance, const fit_line *line)
 {
-    if (!ARENA_GROW(fitting->a, fitting->out->lines, fitting->out->line_count))
+    if (!ARENA_GROW(fitting->arena, fitting->out->lines, fitting->out->line_count))
         return false;
     fitting->out->lines[fitting->out->line_count++] =
         (profile_line){ class_at(point, distance), point->threads, *line };
@@ -141,7 +141,7 @@ static bool find_factors(struct fitting *fitting)
 {
     double *ratios = malloc((fitting->count + 1) * sizeof *ratios);
 
-    fitting->out->factors = arena_array(fitting->a, (size_t)fitting->count + 1, sizeof *fitting->out->factors);
+    fitting->out->factors = arena_array(fitting->arena, (size_t)fitting->count + 1, sizeof *fitting->out->factors);
     memset(fitting->done, 0, fitting->count * sizeof *fitting->done);
     for (uint32_t i = 0; ratios != NULL && fitting->out->factors != NULL && i < fitting->count; i++) {
         uint32_t n = 0, threads = fitting->points[i].threads;
@@ -170,7 +170,7 @@ static bool find_factors(struct fitting *fitting)
 inlay_status calibrate_fit(calibrate_point *points, uint32_t count, struct arena *arena, profile_provider *out,
                            inlay_diag *diag)
 {
-    struct fitting fitting = { .points = points, .count = count, .out = out, .a = arena };
+    struct fitting fitting = { .points = points, .count = count, .out = out, .arena = arena };
     bool good;
 
     fitting.some = calloc((size_t)count + 1, sizeof *fitting.some);

@@ -25,7 +25,7 @@ const calibrate_case *calibrate_case_at(uint32_t i)
 /* ------------------------------------------------------------------ inputs */
 
 struct maker {
-    struct graph *g;
+    struct graph *graph;
     inlay_dtype dtype;
     uint64_t seed;
 };
@@ -77,36 +77,36 @@ static inlay_status make_constant(struct maker *maker, uint32_t v, inlay_dtype d
 
     for (uint32_t d = 0; d < rank; d++)
         bytes *= (uint64_t)dims[d];
-    data = graph_blob_alloc(maker->g->model, (size_t)bytes);
+    data = graph_blob_alloc(maker->graph->model, (size_t)bytes);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     fill_constant(maker, dtype, data, bytes, scalar);
-    return graph_set_constant(maker->g, v, dtype, rank, dims, data, bytes);
+    return graph_set_constant(maker->graph, v, dtype, rank, dims, data, bytes);
 }
 
 /* "=0,2": an int64 vector. */
 static inlay_status make_vector(struct maker *maker, uint32_t v, const char *text)
 {
     int64_t list[INLAY_MAX_RANK], count = read_dims(text, list);
-    int64_t *data = graph_blob_alloc(maker->g->model, (size_t)count * 8);
+    int64_t *data = graph_blob_alloc(maker->graph->model, (size_t)count * 8);
 
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     memcpy(data, list, (size_t)count * 8);
-    return graph_set_constant(maker->g, v, INLAY_INT64, 1, &count, data, (uint64_t)count * 8);
+    return graph_set_constant(maker->graph, v, INLAY_INT64, 1, &count, data, (uint64_t)count * 8);
 }
 
 static inlay_status make_tensor(struct maker *maker, uint32_t value, const char *text, inlay_dtype dtype)
 {
-    inlay_value_info *info = &maker->g->values[value].info;
+    inlay_value_info *info = &maker->graph->values[value].info;
     int64_t list[INLAY_MAX_RANK];
     uint32_t rank = read_dims(text, list), *inputs;
     inlay_dim *dims;
 
     if (text[strlen(text) - 1] == '!')
         return make_constant(maker, value, dtype, rank, list, -1);
-    dims = arena_array(&maker->g->model->arena, (size_t)rank + 1, sizeof *dims);
-    inputs = arena_array(&maker->g->model->arena, (size_t)maker->g->input_count + 1, sizeof *inputs);
+    dims = arena_array(&maker->graph->model->arena, (size_t)rank + 1, sizeof *dims);
+    inputs = arena_array(&maker->graph->model->arena, (size_t)maker->graph->input_count + 1, sizeof *inputs);
     if (dims == NULL || inputs == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t d = 0; d < rank; d++)
@@ -115,11 +115,11 @@ static inlay_status make_tensor(struct maker *maker, uint32_t value, const char 
     info->dtype = dtype;
     info->rank = rank;
     info->dims = dims;
-    if (maker->g->input_count > 0)
-        memcpy(inputs, maker->g->inputs, maker->g->input_count * sizeof *inputs);
-    inputs[maker->g->input_count] = value;
-    maker->g->inputs = inputs;
-    maker->g->input_count++;
+    if (maker->graph->input_count > 0)
+        memcpy(inputs, maker->graph->inputs, maker->graph->input_count * sizeof *inputs);
+    inputs[maker->graph->input_count] = value;
+    maker->graph->inputs = inputs;
+    maker->graph->input_count++;
     return INLAY_OK;
 }
 
@@ -149,7 +149,7 @@ static inlay_status make_input(struct maker *maker, const char *word, uint32_t *
     *out_v = INLAY_NONE;
     if (strcmp(word, "-") == 0)
         return INLAY_OK;
-    v = *out_v = graph_add_value(maker->g, NULL, 0);
+    v = *out_v = graph_add_value(maker->graph, NULL, 0);
     if (v == INLAY_NONE)
         return INLAY_OUT_OF_MEMORY;
     if (word[0] == '=')
@@ -232,10 +232,10 @@ static inlay_status add_outputs(struct graph *graph, graph_node *node)
 static inlay_status add_convolution(struct maker *maker, uint32_t *v)
 {
     static const int64_t window[] = { 3, 3 }, pads[] = { 1, 1, 1, 1 };
-    const inlay_value_info *input = &maker->g->values[*v].info;
+    const inlay_value_info *input = &maker->graph->values[*v].info;
     const int64_t channels = input->rank == 4 ? input->dims[1].value : 1, dims[] = { channels, 1, 3, 3 };
-    uint32_t weights = graph_add_value(maker->g, NULL, 0);
-    graph_node *node = graph_add_node(maker->g, "Conv", "ai.onnx", "before", 2, 1);
+    uint32_t weights = graph_add_value(maker->graph, NULL, 0);
+    graph_node *node = graph_add_node(maker->graph, "Conv", "ai.onnx", "before", 2, 1);
     inlay_status status = INLAY_OUT_OF_MEMORY;
 
     if (node == NULL || weights == INLAY_NONE)
@@ -243,10 +243,10 @@ static inlay_status add_convolution(struct maker *maker, uint32_t *v)
     INLAY_TRY(make_constant(maker, weights, maker->dtype, 4, dims, -1));
     ((uint32_t *)(uintptr_t)node->info.inputs)[0] = *v;
     ((uint32_t *)(uintptr_t)node->info.inputs)[1] = weights;
-    INLAY_TRY(graph_set_attr_ints(maker->g, node, "kernel_shape", window, 2));
-    INLAY_TRY(graph_set_attr_ints(maker->g, node, "pads", pads, 4));
-    INLAY_TRY(graph_set_attr_int(maker->g, node, "group", channels));
-    INLAY_TRY(add_outputs(maker->g, node));
+    INLAY_TRY(graph_set_attr_ints(maker->graph, node, "kernel_shape", window, 2));
+    INLAY_TRY(graph_set_attr_ints(maker->graph, node, "pads", pads, 4));
+    INLAY_TRY(graph_set_attr_int(maker->graph, node, "group", channels));
+    INLAY_TRY(add_outputs(maker->graph, node));
     *v = node->info.outputs[0];
 done:
     return status;
@@ -256,7 +256,7 @@ done:
 static inlay_status make_inputs(struct maker *maker, const calibrate_case *entry, uint32_t form, uint32_t first,
                                 uint32_t *out_list, uint32_t *out_count)
 {
-    char *words = arena_string(&maker->g->model->arena, entry->inputs), *next = NULL;
+    char *words = arena_string(&maker->graph->model->arena, entry->inputs), *next = NULL;
     inlay_status status = INLAY_OK;
     uint32_t count = 0;
 
@@ -284,21 +284,21 @@ static inlay_status add_node(struct maker *maker, const calibrate_case *entry, u
                              graph_node **out_node)
 {
     uint32_t ins[INLAY_MAX_RANK], count = 0;
-    char *attrs = arena_string(&maker->g->model->arena, entry->attrs), *next = NULL;
+    char *attrs = arena_string(&maker->graph->model->arena, entry->attrs), *next = NULL;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     graph_node *node;
 
     if (attrs == NULL)
         return INLAY_OUT_OF_MEMORY;
     INLAY_TRY(make_inputs(maker, entry, form, first, ins, &count));
-    node = *out_node = graph_add_node(maker->g, entry->op, "ai.onnx", "kernel", count, output_count(entry->op));
+    node = *out_node = graph_add_node(maker->graph, entry->op, "ai.onnx", "kernel", count, output_count(entry->op));
     if (node == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         ((uint32_t *)(uintptr_t)node->info.inputs)[i] = ins[i];
-    INLAY_TRY(add_outputs(maker->g, node));
+    INLAY_TRY(add_outputs(maker->graph, node));
     for (char *w = strtok_r(attrs, " ", &next); w != NULL; w = strtok_r(NULL, " ", &next))
-        INLAY_TRY(set_attr(maker->g, node, w));
+        INLAY_TRY(set_attr(maker->graph, node, w));
 done:
     return status;
 }
@@ -323,14 +323,14 @@ static inlay_status set_outputs(struct graph *graph, uint32_t from)
 static inlay_status add_others(struct maker *maker)
 {
     const int64_t bytes = (int64_t)cost_shared_bytes();
-    uint32_t value = graph_add_value(maker->g, NULL, 0);
-    void *data = graph_blob_alloc(maker->g->model, (size_t)bytes);
+    uint32_t value = graph_add_value(maker->graph, NULL, 0);
+    void *data = graph_blob_alloc(maker->graph->model, (size_t)bytes);
     inlay_status status;
 
     if (value == INLAY_NONE || data == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = graph_set_constant(maker->g, value, INLAY_UINT8, 1, &bytes, data, (uint64_t)bytes);
-    maker->g->values[value].info.content_hash = 1; /* not to be asked for */
+    status = graph_set_constant(maker->graph, value, INLAY_UINT8, 1, &bytes, data, (uint64_t)bytes);
+    maker->graph->values[value].info.content_hash = 1; /* not to be asked for */
     return status;
 }
 
@@ -342,11 +342,11 @@ static inlay_status fill_graph(struct maker *maker, const calibrate_case *entry,
 
     if (form == CALIBRATE_BEFORE) {
         INLAY_TRY(make_inputs(maker, entry, form, INLAY_NONE, ins, &count));
-        return set_outputs(maker->g, 0);
+        return set_outputs(maker->graph, 0);
     }
     for (uint32_t i = 0; i < length; i++)
         INLAY_TRY(add_node(maker, entry, form, node != NULL ? node->info.outputs[0] : INLAY_NONE, &node));
-    status = set_outputs(maker->g, maker->g->node_count - 1);
+    status = set_outputs(maker->graph, maker->graph->node_count - 1);
 done:
     return status;
 }
@@ -387,7 +387,7 @@ inlay_status calibrate_model(const calibrate_case *entry, inlay_dtype dtype, uin
     *out_model = NULL;
     if (model == NULL)
         goto done;
-    maker.g = model->main;
+    maker.graph = model->main;
     model->ir_version = IR;
     model->opsets = arena_array(&model->arena, 1, sizeof *model->opsets);
     if (model->opsets == NULL)

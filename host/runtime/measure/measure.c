@@ -23,7 +23,7 @@ struct bench {
     const measure_job *job;
     const part_provider *provider;
     measure_sweep *sweep;
-    struct arena a;
+    struct arena arena;
     uint32_t *inputs, *outputs; /* boundary values */
     uint32_t input_count, output_count;
     uint64_t constant_bytes; /* weights that it reads */
@@ -135,7 +135,7 @@ static bool leaves(const struct bench *bench, uint32_t v)
     if (offer->node_count == 1 || (inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return true;
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
-        const graph_node *node = bench->job->g->nodes[node_index];
+        const graph_node *node = bench->job->graph->nodes[node_index];
         if (in_offer(offer, node_index))
             continue;
         if (is_listed(node->info.inputs, node->info.input_count, v) ||
@@ -155,8 +155,8 @@ static bool find_boundary(struct bench *bench)
         ins += inlay_graph_node(graph, offer->nodes[k])->input_count;
         outs += inlay_graph_node(graph, offer->nodes[k])->output_count;
     }
-    bench->inputs = arena_array(&bench->a, ins, sizeof *bench->inputs);
-    bench->outputs = arena_array(&bench->a, outs, sizeof *bench->outputs);
+    bench->inputs = arena_array(&bench->arena, ins, sizeof *bench->inputs);
+    bench->outputs = arena_array(&bench->arena, outs, sizeof *bench->outputs);
     if (bench->inputs == NULL || bench->outputs == NULL)
         return false;
     for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -183,7 +183,7 @@ static bool negotiate(struct bench *bench)
     const part_offer *offer = bench->job->offer;
 
     bench->placements =
-        arena_array(&bench->a, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->placements);
+        arena_array(&bench->arena, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->placements);
     for (uint32_t i = 0; bench->placements != NULL && i < bench->input_count + bench->output_count; i++) {
         uint32_t v = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
 
@@ -207,7 +207,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     v = inlay_graph_value(bench->job->snapshot, value);
     if (v->data == NULL || (uintptr_t)v->data % alignment == 0)
         return v->data;
-    copy = arena_alloc(&bench->a, (size_t)v->data_bytes + alignment);
+    copy = arena_alloc(&bench->arena, (size_t)v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
@@ -247,7 +247,7 @@ static inlay_status compile(struct bench *bench)
                                       .poll = poll_bench };
     inlay_status status;
 
-    request.constants = arena_alloc(&bench->a, (size_t)bench->job->snapshot->value_count + 1);
+    request.constants = arena_alloc(&bench->arena, (size_t)bench->job->snapshot->value_count + 1);
     if (request.constants == NULL)
         return no_memory(bench->diag, "to measure");
     status = bench->provider->table->compile(bench->provider->state, &request, &bench->compiled, bench->diag);
@@ -268,7 +268,7 @@ static inlay_status specialize(struct bench *bench, inlay_specialize_request *re
                                            .workspace_alignment = ALIGN,
                                            .output_count = bench->output_count,
                                            .output_stride = sizeof *bench->plans };
-    bench->plans = request->outputs = arena_array(&bench->a, (size_t)bench->output_count + 1, sizeof *bench->plans);
+    bench->plans = request->outputs = arena_array(&bench->arena, (size_t)bench->output_count + 1, sizeof *bench->plans);
     if (bench->plans == NULL)
         return no_memory(bench->diag, "to measure");
     for (uint32_t i = 0; i < bench->output_count; i++)
@@ -331,8 +331,8 @@ static inlay_status make_args(struct bench *bench, const inlay_specialize_reques
     inlay_status status = INLAY_OK;
     uint64_t bytes = request->workspace_bytes;
 
-    bench->args = arena_array(&bench->a, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->args);
-    bench->made = arena_array(&bench->a, (size_t)bench->output_count + 1, sizeof *bench->made);
+    bench->args = arena_array(&bench->arena, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->args);
+    bench->made = arena_array(&bench->arena, (size_t)bench->output_count + 1, sizeof *bench->made);
     if (bench->args == NULL || bench->made == NULL)
         return no_memory(bench->diag, "to measure");
     for (uint32_t i = 0; i < bench->input_count + bench->output_count; i++) {
@@ -340,7 +340,7 @@ static inlay_status make_args(struct bench *bench, const inlay_specialize_reques
         const inlay_value_state *state = &bench->job->values[value];
         bench->args[i].rank = state->rank == INLAY_RANK_UNKNOWN ? 0 : state->rank;
         bench->args[i].dtype = state->dtype;
-        bench->args[i].dims = arena_array(&bench->a, INLAY_MAX_RANK, sizeof(int64_t));
+        bench->args[i].dims = arena_array(&bench->arena, INLAY_MAX_RANK, sizeof(int64_t));
         if (bench->args[i].dims == NULL)
             return no_memory(bench->diag, "to measure");
         if (bench->args[i].rank > 0)
@@ -461,7 +461,7 @@ static void release(struct bench *bench)
     if (bench->compiled != NULL)
         table->release_compiled(bench->provider->state, bench->compiled);
     timeline_destroy(bench->line.timeline);
-    arena_deinit(&bench->a);
+    arena_deinit(&bench->arena);
     free(bench);
 }
 

@@ -13,7 +13,7 @@ struct run_timings;
 
 /* What is measured. Everything is borrowed. */
 typedef struct measure_job {
-    const struct graph *g;
+    const struct graph *graph;
     const inlay_graph *snapshot; /* of g */
     const part_provider *provider;
     const part_offer *offer;

@@ -10,8 +10,8 @@
 #include <time.h>
 
 struct recording {
-    const inlay_session *s;
-    const struct timings *t;
+    const inlay_session *session;
+    const struct timings *timings;
     cost_list list;
 };
 
@@ -21,8 +21,8 @@ static bool add_step(struct recording *recording, const struct program *program,
 {
     const part_region *region = step->step->region;
     uint32_t calls = 0;
-    double ns = timings_step_ns(recording->t, program, (uint32_t)(step->step - program->steps), &calls);
-    cost_record like = { .samples = timings_runs(recording->t), .when = (int64_t)time(NULL) };
+    double ns = timings_step_ns(recording->timings, program, (uint32_t)(step->step - program->steps), &calls);
+    cost_record like = { .samples = timings_runs(recording->timings), .when = (int64_t)time(NULL) };
 
     if (calls == 0 || !(ns > 0))
         return true;
@@ -56,7 +56,7 @@ static bool add_program(struct recording *recording, const struct runner *run)
 inlay_status record_runs(const inlay_session *session, const struct runner *run, const struct timings *timings,
                          uint32_t *out_count, inlay_diag *diag)
 {
-    struct recording recording = { .s = session, .t = timings };
+    struct recording recording = { .session = session, .timings = timings };
     cost_log log = { session->env.log, session->env.log_ctx };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX];

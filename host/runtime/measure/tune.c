@@ -40,10 +40,10 @@ static inlay_status price_graph(struct tuning *tuning, struct tuned *tuned)
     const struct program *program = tuned->program;
     const struct runner *runner = runner_of(tuning->runner, program);
 
-    tuning->sizes.seen = runner != NULL ? seen_sizes(runner, &tuning->a) : NULL;
-    tuned->values = cost_shapes(program->graph, &program->snapshot, &tuning->sizes, &tuning->a);
-    tuned->prices = arena_array(&tuning->a, (size_t)program->parts.offer_count + 1, sizeof *tuned->prices);
-    tuned->sources = arena_array(&tuning->a, (size_t)program->parts.offer_count + 1, sizeof *tuned->sources);
+    tuning->sizes.seen = runner != NULL ? seen_sizes(runner, &tuning->arena) : NULL;
+    tuned->values = cost_shapes(program->graph, &program->snapshot, &tuning->sizes, &tuning->arena);
+    tuned->prices = arena_array(&tuning->arena, (size_t)program->parts.offer_count + 1, sizeof *tuned->prices);
+    tuned->sources = arena_array(&tuning->arena, (size_t)program->parts.offer_count + 1, sizeof *tuned->sources);
     if (tuned->values == NULL || tuned->prices == NULL || tuned->sources == NULL)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++) {
@@ -76,8 +76,8 @@ done:
 /* The dims of the inputs that the caller has. */
 static inlay_status read_inputs(struct tuning *tuning)
 {
-    uint32_t count = tuning->s->main->graph->input_count;
-    cost_input *inputs = arena_array(&tuning->a, (size_t)count + 1, sizeof *inputs);
+    uint32_t count = tuning->session->main->graph->input_count;
+    cost_input *inputs = arena_array(&tuning->arena, (size_t)count + 1, sizeof *inputs);
 
     if (inputs == NULL)
         return no_memory(tuning->diag, "to tune");
@@ -88,8 +88,8 @@ static inlay_status read_inputs(struct tuning *tuning)
         if (value != NULL && value->kind == INLAY_KIND_TENSOR)
             inputs[i] = (cost_input){ value->rank, value->dims };
     }
-    tuning->sizes = (cost_sizes){ .assumed = tuning->s->sizes.assumed,
-                                  .assumed_count = tuning->s->sizes.assumed_count,
+    tuning->sizes = (cost_sizes){ .assumed = tuning->session->sizes.assumed,
+                                  .assumed_count = tuning->session->sizes.assumed_count,
                                   .inputs = inputs,
                                   .input_count = count };
     return INLAY_OK;
@@ -98,9 +98,9 @@ static inlay_status read_inputs(struct tuning *tuning)
 /* Where sizes depend on data, one run on the caller's inputs says what they are; a run that fails says nothing. */
 static inlay_status try_model(struct tuning *tuning)
 {
-    const struct program *program = tuning->s->main;
+    const struct program *program = tuning->session->main;
     uint32_t count = program->graph->input_count;
-    rt_value *values = arena_array(&tuning->a, (size_t)count + 1, sizeof *values);
+    rt_value *values = arena_array(&tuning->arena, (size_t)count + 1, sizeof *values);
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -111,14 +111,15 @@ static inlay_status try_model(struct tuning *tuning)
             return INLAY_OK;
         values[i] = rt_from_value(tuning->how.inputs[i]);
     }
-    status = run_shared_init(&tuning->shared, tuning->s->env.max_threads, tuning->s->env.max_run_bytes, NULL);
+    status =
+        run_shared_init(&tuning->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
     tuning->has_shared = status == INLAY_OK;
     if (status == INLAY_OK)
-        status = runner_create(tuning->s->main, &tuning->shared, &tuning->runner, &why);
+        status = runner_create(tuning->session->main, &tuning->shared, &tuning->runner, &why);
     if (status == INLAY_OK)
         status = runner_run(tuning->runner, values, &why);
     if (status == INLAY_DEVICE_LOST) {
-        tuning->s->abandoned |= tuning->shared.hang.abandoned;
+        tuning->session->abandoned |= tuning->shared.hang.abandoned;
         return inlay_fail(tuning->diag, status, "%s", why.text);
     }
     if (status != INLAY_OK) {
@@ -150,7 +151,7 @@ static bool depends_on_data(const struct program *program)
 
 /* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
 struct within {
-    struct tuning *t;
+    struct tuning *tuning;
     const part_provider *provider;
 };
 
@@ -158,10 +159,10 @@ static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
     const struct within *within = ctx;
     const cost_key k = cost_key_of_timing(within->provider, key, key_bytes);
-    const cost_record *record = cost_list_find(&within->t->list, k);
+    const cost_record *record = cost_list_find(&within->tuning->list, k);
 
     if (record == NULL)
-        record = cost_store_find(&within->t->store, k);
+        record = cost_store_find(&within->tuning->store, k);
     return record != NULL ? record->ns : -1;
 }
 
@@ -173,13 +174,13 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
     };
 
     (void)snprintf(record.what, sizeof record.what, "%s", what);
-    within->t->kernels_timed = true;
-    return cost_list_add(&within->t->list, &record) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    within->tuning->kernels_timed = true;
+    return cost_list_add(&within->tuning->list, &record) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
 static bool stop_within(void *ctx)
 {
-    return stop(((struct within *)ctx)->t);
+    return stop(((struct within *)ctx)->tuning);
 }
 
 static inlay_status time_within(const measure_job *job, struct within *within)
@@ -188,7 +189,7 @@ static inlay_status time_within(const measure_job *job, struct within *within)
     inlay_status status = measure_within(job, REGION_NS, stop_within, keep_timing, within, &why);
 
     if (status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(within->t->diag, status, "no memory to tune");
+        return inlay_fail(within->tuning->diag, status, "no memory to tune");
     return INLAY_OK; /* one that has none, or can't, runs by its model */
 }
 
@@ -202,7 +203,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *k
     uint64_t *cookies = NULL;
     cost_record like = { .when = (int64_t)time(NULL) };
     const char *op = program->graph->nodes[offer->nodes[0]]->info.op_type.data;
-    measure_job job = { .g = program->graph,
+    measure_job job = { .graph = program->graph,
                         .snapshot = &program->snapshot,
                         .provider = &program->env->providers[offer->provider],
                         .offer = offer,
@@ -230,7 +231,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *k
         runs.min_runs = runs.max_runs;
     (void)snprintf(tuning->what, sizeof tuning->what, "%.40s on %.40s", op, job.provider->name);
     if (kernel->region != NULL) {
-        cookies = arena_array(&tuning->a, region->offer_count, sizeof *cookies);
+        cookies = arena_array(&tuning->arena, region->offer_count, sizeof *cookies);
         if (cookies == NULL)
             return no_memory(tuning->diag, "to tune");
         for (uint32_t i = 0; i < region->offer_count; i++)
@@ -249,7 +250,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *k
     status = measure_offer(&job, &runs, &tuning->sweep, &got, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
         return INLAY_OK; /* the loop sees it */
-    tuning->s->abandoned |=
+    tuning->session->abandoned |=
         status == INLAY_DEVICE_LOST && provider_is_lost(job.provider->state); /* it hangs: all stays */
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(tuning->diag, status, "%s", why.text);
@@ -285,20 +286,20 @@ done:
 
 static inlay_status tune(struct tuning *tuning)
 {
-    cost_log log = { tuning->s->env.log, tuning->s->env.log_ctx };
+    cost_log log = { tuning->session->env.log, tuning->session->env.log_ctx };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX];
 
-    INLAY_TRY(session_costs_folder(tuning->s, folder, sizeof folder, tuning->diag));
-    tuning->graphs = arena_array(&tuning->a, program_count(tuning->s->main), sizeof *tuning->graphs);
+    INLAY_TRY(session_costs_folder(tuning->session, folder, sizeof folder, tuning->diag));
+    tuning->graphs = arena_array(&tuning->arena, program_count(tuning->session->main), sizeof *tuning->graphs);
     if (tuning->graphs == NULL)
         return no_memory(tuning->diag, "to tune");
     if (cost_store_load(folder, &log, &tuning->store) != INLAY_OK)
         return no_memory(tuning->diag, "to tune");
     INLAY_TRY(read_inputs(tuning));
-    if (depends_on_data(tuning->s->main))
+    if (depends_on_data(tuning->session->main))
         INLAY_TRY(try_model(tuning));
-    INLAY_TRY(add_graphs(tuning, tuning->s->main));
+    INLAY_TRY(add_graphs(tuning, tuning->session->main));
     INLAY_TRY(tune_find_kernels(tuning));
     INLAY_TRY(measure_kernels(tuning));
     cost_list_merge(&tuning->list);
@@ -317,7 +318,7 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
 
     if (tuning == NULL)
         return no_memory(diag, "to tune");
-    *tuning = (struct tuning){ .s = session, .diag = diag, .what = "tuning", .begin = seconds() };
+    *tuning = (struct tuning){ .session = session, .diag = diag, .what = "tuning", .begin = seconds() };
     if (how != NULL)
         known_take(&tuning->how, sizeof tuning->how, how, how->struct_size);
     tuning->end = tuning->begin + (tuning->how.budget_s > 0 ? tuning->how.budget_s : DEFAULT_BUDGET_S);
@@ -335,7 +336,7 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
     cost_store_deinit(&tuning->store);
     free(tuning->kernels);
     free(tuning->list.records);
-    arena_deinit(&tuning->a);
+    arena_deinit(&tuning->arena);
     free(tuning);
     return status;
 }

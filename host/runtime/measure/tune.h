@@ -27,10 +27,10 @@ struct kernel {
 };
 
 struct tuning {
-    inlay_session *s;
+    inlay_session *session;
     inlay_tune_options how;
     inlay_tune_result result;
-    struct arena a;
+    struct arena arena;
     cost_sizes sizes;
     struct tuned *graphs; /* [graph_count] the main one first */
     uint32_t graph_count;

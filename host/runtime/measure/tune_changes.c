@@ -10,7 +10,7 @@ static bool price_again(struct tuning *tuning, const cost_book *book, struct par
 
     *out = program->parts;
     out->profile = tuned->values;
-    out->offers = arena_array(&tuning->a, (size_t)program->parts.offer_count + 1, sizeof *out->offers);
+    out->offers = arena_array(&tuning->arena, (size_t)program->parts.offer_count + 1, sizeof *out->offers);
     for (uint32_t offer = 0; out->offers != NULL && offer < program->parts.offer_count; offer++) {
         cost_question question = { .graph = &program->snapshot,
                                    .provider = &program->env->providers[program->parts.offers[offer].provider],
@@ -51,7 +51,7 @@ static double assignment_ns(const struct tuning *tuning, const cost_book *book, 
 static uint32_t *offer_of_nodes(struct tuning *tuning, const struct partition *parts)
 {
     uint32_t nodes = tuning->graphs[0].program->graph->node_count;
-    uint32_t *offer = arena_array(&tuning->a, (size_t)nodes + 1, sizeof *offer);
+    uint32_t *offer = arena_array(&tuning->arena, (size_t)nodes + 1, sizeof *offer);
 
     for (uint32_t n = 0; offer != NULL && n < nodes; n++)
         offer[n] = INLAY_NONE;
@@ -117,7 +117,7 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
     again.costs = book;
     tuning->result.before_ns = assignment_ns(tuning, env->costs, &before);
     tuning->result.measured_ns = assignment_ns(tuning, book, &now);
-    INLAY_TRY(partition_again(&again, &now, &tuning->a, &after, tuning->diag));
+    INLAY_TRY(partition_again(&again, &now, &tuning->arena, &after, tuning->diag));
     tuning->result.after_ns = after.cost_ns;
     INLAY_TRY(tell_changes(tuning, &now, &after));
 done:

@@ -11,7 +11,7 @@ static const double PRUNE = 10; /* offers above so many times the best for their
 static double *find_best(struct tuning *tuning, const struct tuned *tuned)
 {
     const struct partition *parts = &tuned->program->parts;
-    double *best = arena_array(&tuning->a, (size_t)tuned->program->graph->node_count + 1, sizeof *best);
+    double *best = arena_array(&tuning->arena, (size_t)tuned->program->graph->node_count + 1, sizeof *best);
 
     for (uint32_t n = 0; best != NULL && n < tuned->program->graph->node_count; n++)
         best[n] = -1;
@@ -87,8 +87,8 @@ static struct kernel region_kernel(const struct tuning *tuning, const struct tun
 static inlay_status add_regions(struct tuning *tuning, const struct tuned *tuned, uint32_t owner)
 {
     const struct program *program = tuned->program;
-    uint8_t *barred = arena_alloc(&tuning->a, (size_t)program->parts.offer_count + 1);
-    uint8_t *own = arena_alloc(&tuning->a, (size_t)program->graph->node_count + 1);
+    uint8_t *barred = arena_alloc(&tuning->arena, (size_t)program->parts.offer_count + 1);
+    uint8_t *own = arena_alloc(&tuning->arena, (size_t)program->graph->node_count + 1);
     part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
     part_request again = { .graph = program->graph,
                            .snapshot = &program->snapshot,
@@ -113,7 +113,7 @@ static inlay_status add_regions(struct tuning *tuning, const struct tuned *tuned
                 program->parts.offers[offer].provider != owner && own[program->parts.offers[offer].nodes[k]];
     rules.saved_plan = NULL;
     base.profile = tuned->values;
-    status = partition_again(&again, &base, &tuning->a, &other, &why);
+    status = partition_again(&again, &base, &tuning->arena, &other, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
@@ -170,8 +170,8 @@ inlay_status tune_find_kernels(struct tuning *tuning)
     for (uint32_t i = 0; i < tuning->graph_count; i++) {
         const struct tuned *tuned = &tuning->graphs[i];
         double *best = find_best(tuning, tuned);
-        uint8_t *merging =
-            arena_alloc(&tuning->a, (size_t)tuning->s->env.provider_count + 1); /* has offers here that merge */
+        uint8_t *merging = arena_alloc(&tuning->arena, (size_t)tuning->session->env.provider_count +
+                                                           1); /* has offers here that merge */
 
         if (best == NULL || merging == NULL)
             return no_memory(tuning->diag, "to tune");
@@ -196,7 +196,7 @@ inlay_status tune_find_kernels(struct tuning *tuning)
             if (!add_kernel(tuning, &kernel))
                 return no_memory(tuning->diag, "to tune");
         }
-        for (uint32_t p = 0; p < tuning->s->env.provider_count; p++)
+        for (uint32_t p = 0; p < tuning->session->env.provider_count; p++)
             if (merging[p] != 0)
                 INLAY_TRY(add_regions(tuning, tuned, p));
     }

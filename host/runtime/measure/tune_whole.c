@@ -21,9 +21,9 @@ enum { ATTEMPTS = 3, BLOCKS = 15, LEAST_RUNS = 3, MOST_RUNS = 40 };
 
 /* A way to run the model. */
 struct way {
-    struct tuning *t;
-    struct program *p;
-    struct runner *r;
+    struct tuning *tuning;
+    struct program *program;
+    struct runner *runner;
     run_shared shared;
     bool has_shared;
     inlay_value **inputs; /* [input_count] */
@@ -40,10 +40,10 @@ static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
     uint64_t switches = measure_switches(), begin;
     inlay_status status;
 
-    for (uint32_t i = 0; i < way->p->graph->input_count; i++)
+    for (uint32_t i = 0; i < way->program->graph->input_count; i++)
         way->values[i] = rt_from_value(way->inputs[i]);
     begin = clock_ns();
-    status = runner_run(way->r, way->values, &way->why);
+    status = runner_run(way->runner, way->values, &way->why);
     *out_ns = (double)(clock_ns() - begin);
     *out_calm = measure_switches() == switches;
     return status;
@@ -67,13 +67,13 @@ static inlay_status open_way(struct way *way, struct tuning *tuning, struct prog
 {
     inlay_status status;
 
-    *way = (struct way){ .t = tuning, .p = program, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
-    way->values = arena_array(&tuning->a, (size_t)program->graph->input_count + 1, sizeof *way->values);
+    *way = (struct way){ .tuning = tuning, .program = program, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
+    way->values = arena_array(&tuning->arena, (size_t)program->graph->input_count + 1, sizeof *way->values);
     if (way->values == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = run_shared_init(&way->shared, tuning->s->env.max_threads, tuning->s->env.max_run_bytes, NULL);
+    status = run_shared_init(&way->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
     way->has_shared = status == INLAY_OK;
-    return status == INLAY_OK ? runner_create(program, &way->shared, &way->r, NULL) : status;
+    return status == INLAY_OK ? runner_create(program, &way->shared, &way->runner, NULL) : status;
 }
 
 /* What a device that hangs may still use stays. */
@@ -82,10 +82,10 @@ static void close_way(struct tuning *tuning, struct way *way)
     if (way->why.code == INLAY_DEVICE_LOST)
         (void)inlay_fail(tuning->diag, INLAY_DEVICE_LOST, "%s", way->why.text);
     if (way->has_shared && way->shared.hang.abandoned) {
-        tuning->s->abandoned = true;
+        tuning->session->abandoned = true;
         return;
     }
-    runner_destroy(way->r);
+    runner_destroy(way->runner);
     if (way->has_shared)
         run_shared_deinit(&way->shared);
     free(way);
@@ -124,7 +124,7 @@ static inlay_status time_both(struct tuning *tuning, struct program *before, str
  * made. */
 static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
 {
-    const struct graph *graph = tuning->s->main->graph;
+    const struct graph *graph = tuning->session->main->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++) {
         const inlay_value_state *state = &tuning->graphs[0].values[graph->inputs[i]];
@@ -237,10 +237,10 @@ static bool raise_changed(struct tuning *tuning, const struct program *before, c
  * that stay may still run by other kernels. */
 static inlay_status assign_anew(struct tuning *tuning, const program_env *env, struct program **out_program)
 {
-    struct assignment assignment = { .g = tuning->s->main->graph, .env = env, .shares_graph = true };
-    inlay_status status = program_assign(assignment.g, env, true, &assignment.program, NULL);
+    struct assignment assignment = { .graph = tuning->session->main->graph, .env = env, .shares_graph = true };
+    inlay_status status = program_assign(assignment.graph, env, true, &assignment.program, NULL);
 
-    if (status == INLAY_OK && (tuning->kernels_timed || !same_regions(tuning->s->main, assignment.program)))
+    if (status == INLAY_OK && (tuning->kernels_timed || !same_regions(tuning->session->main, assignment.program)))
         status = assign_until_stable(&assignment, NULL);
     else
         status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
@@ -254,7 +254,7 @@ static inlay_status assign_anew(struct tuning *tuning, const program_env *env, s
 /* One attempt. *out_done: what the list holds is to be kept. */
 static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_value **inputs, bool *out_done)
 {
-    program_env env = tuning->s->env;
+    program_env env = tuning->session->env;
     cost_book_request open = { .folder = folder,
                                .providers = env.providers,
                                .provider_count = env.provider_count,
@@ -279,7 +279,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     INLAY_TRY(assign_anew(tuning, &env, &after));
     if (after == NULL)
         goto done;
-    status = time_both(tuning, tuning->s->main, after, inputs, &before_ns, &after_ns);
+    status = time_both(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
     if (status != INLAY_OK) {
         *out_done = false; /* what does not run is not better */
         status = status == INLAY_UNSUPPORTED ? INLAY_OK : status;
@@ -287,15 +287,15 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     }
     tuning->result.run_before_ns = before_ns;
     tuning->result.run_after_ns = after_ns;
-    *out_done = after_ns <= before_ns * (same_regions(tuning->s->main, after) ? NOISE : 1);
+    *out_done = after_ns <= before_ns * (same_regions(tuning->session->main, after) ? NOISE : 1);
     if (!*out_done) {
-        double promised = priced_ns(tuning->s->main, &after->parts) - after->parts.cost_ns;
+        double promised = priced_ns(tuning->session->main, &after->parts) - after->parts.cost_ns;
 
-        if (!raise_changed(tuning, tuning->s->main, after, after_ns - before_ns + fmax(promised, 0)))
+        if (!raise_changed(tuning, tuning->session->main, after, after_ns - before_ns + fmax(promised, 0)))
             status = INLAY_OUT_OF_MEMORY;
     }
 done:
-    if (!tuning->s->abandoned)
+    if (!tuning->session->abandoned)
         program_destroy(after);
     cost_sizes_deinit(&sizes);
     cost_book_close(book);
@@ -304,15 +304,16 @@ done:
 
 inlay_status tune_whole(struct tuning *tuning, const char *folder)
 {
-    uint32_t count = tuning->s->main->graph->input_count;
-    inlay_value **inputs = arena_array(&tuning->a, (size_t)count + 1, sizeof(inlay_value *));
+    uint32_t count = tuning->session->main->graph->input_count;
+    inlay_value **inputs = arena_array(&tuning->arena, (size_t)count + 1, sizeof(inlay_value *));
     inlay_status status = INLAY_OK;
     bool done = false;
 
     if (inputs == NULL)
         return no_memory(tuning->diag, "to tune");
     if (tuning->stopped || tuning->list.count == 0 ||
-        (tuning->s->env.rules != NULL && tuning->s->env.rules->saved_plan != NULL) || !make_inputs(tuning, inputs))
+        (tuning->session->env.rules != NULL && tuning->session->env.rules->saved_plan != NULL) ||
+        !make_inputs(tuning, inputs))
         done = true;
     for (int i = 0; status == INLAY_OK && !done && i < ATTEMPTS; i++)
         status = attempt(tuning, folder, inputs, &done);

@@ -6,7 +6,7 @@
 
 struct reader {
     tensor_source source;
-    struct arena *a;
+    struct arena *arena;
     inlay_diag *diag;
 };
 
@@ -16,7 +16,7 @@ static inlay_status read_optional(const struct reader *reader, const Onnx__Optio
 
 static inlay_status set_name(const struct reader *reader, const char *name, model_datum *out)
 {
-    out->name = arena_string(reader->a, text_of(name));
+    out->name = arena_string(reader->arena, text_of(name));
     return out->name == NULL ? no_memory(reader->diag, "for a value") : INLAY_OK;
 }
 
@@ -47,7 +47,7 @@ static inlay_status read_sparse(const struct reader *reader, const Onnx__SparseT
 
 static inlay_status make_items(const struct reader *reader, size_t count, model_datum *out)
 {
-    out->items = arena_array(reader->a, count, sizeof *out->items);
+    out->items = arena_array(reader->arena, count, sizeof *out->items);
     out->item_count = (uint32_t)count;
     return out->items == NULL ? no_memory(reader->diag, "for a value") : INLAY_OK;
 }
@@ -107,8 +107,8 @@ static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map,
     bool texts = Map->n_string_keys > 0 || Map->key_type == INLAY_STRING;
     size_t count = texts ? Map->n_string_keys : Map->n_keys,
            bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
-    int64_t *dims = arena_alloc(reader->a, sizeof *dims);
-    void *data = arena_alloc(reader->a, bytes);
+    int64_t *dims = arena_alloc(reader->arena, sizeof *dims);
+    void *data = arena_alloc(reader->arena, bytes);
 
     if (dims == NULL || data == NULL)
         return no_memory(reader->diag, "for a value");
@@ -121,7 +121,7 @@ static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map,
         const ProtobufCBinaryData *key = &Map->string_keys[i];
         inlay_str *to = (inlay_str *)data + i;
 
-        *to = (inlay_str){ arena_string_n(reader->a, (const char *)key->data, key->len), key->len };
+        *to = (inlay_str){ arena_string_n(reader->arena, (const char *)key->data, key->len), key->len };
         if (to->data == NULL)
             return no_memory(reader->diag, "for a value");
     }
@@ -135,7 +135,7 @@ static inlay_status join_values(const struct reader *reader, int64_t count, mode
 {
     const inlay_dtype dtype = out->item_count > 0 ? out->items[0].tensor.dtype : INLAY_FLOAT;
     uint64_t bytes = 0, at = 0;
-    int64_t *dims = arena_alloc(reader->a, sizeof *dims);
+    int64_t *dims = arena_alloc(reader->arena, sizeof *dims);
     char *data;
 
     for (uint32_t i = 0; i < out->item_count; i++) {
@@ -145,7 +145,7 @@ static inlay_status join_values(const struct reader *reader, int64_t count, mode
             return inlay_fail(reader->diag, INLAY_UNSUPPORTED, "the values of a map must be tensors of one type");
         bytes += item->tensor.bytes;
     }
-    data = arena_alloc(reader->a, (size_t)bytes);
+    data = arena_alloc(reader->arena, (size_t)bytes);
     if (dims == NULL || data == NULL)
         return no_memory(reader->diag, "for a value");
     for (uint32_t i = 0; i < out->item_count; at += out->items[i++].tensor.bytes)
@@ -192,7 +192,7 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, s
 {
     struct arena parsed = { 0 };
     model_limits limits = model_limits_default();
-    struct reader reader = { .a = arena, .diag = diag };
+    struct reader reader = { .arena = arena, .diag = diag };
     prescan_result scanned = { 0 };
     uint64_t densified = 0;
     ProtobufCMessage *message;
@@ -201,7 +201,7 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, s
     reader.source = (tensor_source){ .file = bytes,
                                      .file_bytes = count,
                                      .limits = &limits,
-                                     .a = arena,
+                                     .arena = arena,
                                      .alloc = arena_alloc_callback,
                                      .alloc_ctx = arena,
                                      .copy = true,

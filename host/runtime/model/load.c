@@ -153,7 +153,7 @@ done:
 static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
 {
     graph_model *model = loader->model;
-    struct scope scope = { .g = model->main };
+    struct scope scope = { .graph = model->main };
     inlay_status status = check_version(loader, proto);
 
     if (status != INLAY_OK)
@@ -222,7 +222,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                      .file_bytes = count,
                                      .limits = &loader.limits,
                                      .external = &loader.external,
-                                     .a = &model->arena,
+                                     .arena = &model->arena,
                                      .alloc = blob_alloc,
                                      .alloc_ctx = model,
                                      .densified = &loader.densified };

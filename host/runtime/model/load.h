@@ -45,7 +45,7 @@ typedef struct tensor_source {
     size_t file_bytes;
     const model_limits *limits;
     external_files *external;                /* NULL: external data is an error */
-    struct arena *a;                         /* for dims and views */
+    struct arena *arena;                     /* for dims and views */
     void *(*alloc)(void *ctx, size_t bytes); /* for elements, aligned to 16 bytes or more */
     void *alloc_ctx;
     bool copy;           /* elements must not point into file */
@@ -85,7 +85,7 @@ struct loader {
 /* The names of a graph while it is loaded, inside those of the graphs around it. */
 struct scope {
     struct scope *outer; /* NULL for the main graph and functions */
-    struct graph *g;
+    struct graph *graph;
     names_table table;                       /* name -> value of g */
     uint32_t *capture_outer, *capture_inner; /* [capture_count], in the arena */
     uint32_t capture_count;

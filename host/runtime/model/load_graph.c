@@ -25,7 +25,7 @@ done:
 
 static inlay_status load_inputs(struct loader *loader, struct scope *scope, const Onnx__Graph *proto)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     inlay_status status = INLAY_OK;
 
     graph->inputs = arena_array(&loader->model->arena, proto->n_input, sizeof *graph->inputs);
@@ -91,7 +91,7 @@ static inlay_status skip_deep(struct loader *loader, const struct scope *scope, 
     if (!*out_skip)
         return INLAY_OK;
     loader->deep_count++;
-    return graph_tolerate(loader->model, scope->g, NULL, name, GRAPH_RANK_ABOVE_16, loader->diag,
+    return graph_tolerate(loader->model, scope->graph, NULL, name, GRAPH_RANK_ABOVE_16, loader->diag,
                           "initializer '%.96s' has rank %zu, and nothing reads it", name, Tensor->n_dims);
 }
 
@@ -99,7 +99,7 @@ static inlay_status skip_deep(struct loader *loader, const struct scope *scope, 
 static inlay_status place_initializer(struct loader *loader, struct scope *scope, const char *name,
                                       const inlay_tensor_view *view)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     uint32_t value_index = names_find(&scope->table, name, strlen(name));
     graph_value *value;
     inlay_status status;
@@ -134,7 +134,7 @@ place:
 
 static inlay_status load_initializers(struct loader *loader, struct scope *scope, const Onnx__Graph *proto)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     inlay_tensor_view view;
     inlay_status status = INLAY_OK;
 
@@ -164,7 +164,7 @@ static inlay_status load_initializers(struct loader *loader, struct scope *scope
 
 static inlay_status load_outputs(struct loader *loader, struct scope *scope, const Onnx__Graph *proto)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     inlay_status status = INLAY_OK;
 
     graph->outputs = arena_array(&loader->model->arena, proto->n_output, sizeof *graph->outputs);
@@ -205,8 +205,8 @@ static inlay_status load_value_infos(struct loader *loader, struct scope *scope,
         const char *name = text_of(protos[i]->name);
         uint32_t value = names_find(&scope->table, name, strlen(name));
 
-        if (value != NAMES_NONE && !scope->g->values[value].declared)
-            status = declare(loader, scope->g, protos[i], value, false);
+        if (value != NAMES_NONE && !scope->graph->values[value].declared)
+            status = declare(loader, scope->graph, protos[i], value, false);
     }
     return status;
 }
@@ -224,7 +224,7 @@ static int64_t opset_of(const struct loader *loader, const char *domain)
 /* Adds the node and defines its outputs, so that nodes may stand in any order. */
 static inlay_status define_node(struct loader *loader, struct scope *scope, const Onnx__Node *proto, graph_node **out)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     graph_node *node;
     uint32_t *outputs;
     inlay_status status = INLAY_OK;
@@ -283,8 +283,8 @@ static inlay_status connect_nodes(struct loader *loader, struct scope *scope, si
     inlay_status status = INLAY_OK;
 
     for (size_t i = 0; i < count; i++) {
-        status = load_node(loader, scope, protos[i], scope->g->nodes[i]);
-        if (!graph_goes_on(loader->model, scope->g, scope->g->nodes[i], &status, loader->diag))
+        status = load_node(loader, scope, protos[i], scope->graph->nodes[i]);
+        if (!graph_goes_on(loader->model, scope->graph, scope->graph->nodes[i], &status, loader->diag))
             break;
     }
     return status;
@@ -292,7 +292,7 @@ static inlay_status connect_nodes(struct loader *loader, struct scope *scope, si
 
 inlay_status load_graph(struct loader *loader, struct scope *scope, const Onnx__Graph *proto)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     inlay_status status = INLAY_OK;
 
     if (proto->name != NULL && proto->name[0] != '\0')
@@ -317,7 +317,7 @@ done:
 
 static inlay_status load_formals(struct loader *loader, struct scope *scope, const Onnx__Function *proto)
 {
-    struct graph *graph = scope->g;
+    struct graph *graph = scope->graph;
     inlay_status status = INLAY_OK;
 
     graph->inputs = arena_array(&loader->model->arena, proto->n_input, sizeof *graph->inputs);
@@ -380,7 +380,7 @@ inlay_status load_function(struct loader *loader, const Onnx__Function *proto, g
     out->body = graph_create(loader->model, NULL, out->name);
     if (out->body == NULL)
         return load_no_memory(loader, NULL);
-    scope.g = out->body;
+    scope.graph = out->body;
     loader->opsets = out->opsets;
     loader->opset_count = out->opset_count;
     INLAY_TRY(load_extra(loader, &proto->base, &out->extra));

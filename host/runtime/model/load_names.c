@@ -5,11 +5,12 @@
 inlay_status scope_add(struct loader *loader, struct scope *scope, const char *name, uint32_t *out_value)
 {
     size_t bytes = strlen(name);
-    uint32_t value = graph_add_value(scope->g, name, bytes);
+    uint32_t value = graph_add_value(scope->graph, name, bytes);
 
     *out_value = value;
-    if (value == INLAY_NONE || !names_add(&scope->table, scope->g->values[value].info.name.data, bytes, value, NULL))
-        return load_no_memory(loader, scope->g);
+    if (value == INLAY_NONE ||
+        !names_add(&scope->table, scope->graph->values[value].info.name.data, bytes, value, NULL))
+        return load_no_memory(loader, scope->graph);
     return INLAY_OK;
 }
 
@@ -18,9 +19,9 @@ inlay_status scope_check_hidden(struct loader *loader, const struct scope *scope
 {
     for (const struct scope *o = scope->outer; o != NULL; o = o->outer)
         if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
-            return graph_tolerate(loader->model, scope->g, node, name, GRAPH_NAME_HIDDEN, loader->diag,
+            return graph_tolerate(loader->model, scope->graph, node, name, GRAPH_NAME_HIDDEN, loader->diag,
                                   "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
-                                  o->g->name);
+                                  o->graph->name);
     return INLAY_OK;
 }
 
@@ -34,9 +35,9 @@ inlay_status scope_define(struct loader *loader, struct scope *scope, const char
     *out_value = names_find(&scope->table, name, strlen(name));
     if (*out_value == NAMES_NONE)
         return scope_add(loader, scope, name, out_value);
-    status = graph_fault_fail(scope->g, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, loader->diag,
+    status = graph_fault_fail(scope->graph, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, loader->diag,
                               "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
-    (void)graph_goes_on(loader->model, scope->g, NULL, &status, loader->diag);
+    (void)graph_goes_on(loader->model, scope->graph, NULL, &status, loader->diag);
     return status;
 }
 
@@ -47,7 +48,7 @@ static inlay_status add_capture(struct loader *loader, struct scope *scope, uint
 
     if (!ARENA_GROW(arena, scope->capture_outer, scope->capture_count) ||
         !ARENA_GROW(arena, scope->capture_inner, scope->capture_count))
-        return load_no_memory(loader, scope->g);
+        return load_no_memory(loader, scope->graph);
     scope->capture_outer[scope->capture_count] = outer;
     scope->capture_inner[scope->capture_count++] = inner;
     return INLAY_OK;
@@ -67,9 +68,9 @@ inlay_status scope_resolve(struct loader *loader, struct scope *scope, const cha
     status = scope_add(loader, scope, name, &value);
     if (status != INLAY_OK)
         return status;
-    scope->g->values[value].info.kind = scope->outer->g->values[outer].info.kind;
-    scope->g->values[value].inner_kind = scope->outer->g->values[outer].inner_kind;
-    scope->g->values[value].map_key = scope->outer->g->values[outer].map_key;
+    scope->graph->values[value].info.kind = scope->outer->graph->values[outer].info.kind;
+    scope->graph->values[value].inner_kind = scope->outer->graph->values[outer].inner_kind;
+    scope->graph->values[value].map_key = scope->outer->graph->values[outer].map_key;
     *out_value = value;
     return add_capture(loader, scope, outer, value);
 }

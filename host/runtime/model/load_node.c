@@ -138,16 +138,16 @@ static inlay_status load_body(struct loader *loader, struct scope *scope, const 
     inlay_status status = INLAY_OK;
 
     out->attr = load_text(loader, attr);
-    inner.g = graph_create(loader->model, scope->g, attr);
-    if (out->attr == NULL || inner.g == NULL)
-        return load_no_memory(loader, scope->g);
+    inner.graph = graph_create(loader->model, scope->graph, attr);
+    if (out->attr == NULL || inner.graph == NULL)
+        return load_no_memory(loader, scope->graph);
     if (proto == NULL)
-        return graph_fail(scope->g, node, NULL, INLAY_INVALID_MODEL, loader->diag,
+        return graph_fail(scope->graph, node, NULL, INLAY_INVALID_MODEL, loader->diag,
                           "attribute '%.64s' says that it is a graph, but holds none", attr);
     INLAY_TRY(load_graph(loader, &inner, proto));
-    inner.g->captured = inner.capture_inner;
-    inner.g->captured_count = inner.capture_count;
-    out->graph = inner.g;
+    inner.graph->captured = inner.capture_inner;
+    inner.graph->captured_count = inner.capture_count;
+    out->graph = inner.graph;
     out->capture_outer = inner.capture_outer;
     out->capture_inner = inner.capture_inner;
     out->capture_count = inner.capture_count;
@@ -179,7 +179,7 @@ static inlay_status add_ref(struct loader *loader, struct scope *scope, graph_no
                                  .kind = (uint32_t)kind_of(Attribute) };
 
     if (ref.name == NULL || ref.from == NULL || !ARENA_GROW(&loader->model->arena, node->refs, node->ref_count))
-        return load_no_memory(loader, scope->g);
+        return load_no_memory(loader, scope->graph);
     node->refs[node->ref_count++] = ref;
     return INLAY_OK;
 }
@@ -190,7 +190,7 @@ static inlay_status load_type_attr(struct loader *loader, struct scope *scope, g
     graph_value *type = arena_alloc(&loader->model->arena, sizeof *type);
 
     if (type == NULL)
-        return load_no_memory(loader, scope->g);
+        return load_no_memory(loader, scope->graph);
     type->info.name = (inlay_str){ "type", 4 };
     type->info.producer = INLAY_NONE;
     type->info.kind = INLAY_VALUE_TENSOR;
@@ -198,8 +198,8 @@ static inlay_status load_type_attr(struct loader *loader, struct scope *scope, g
     node->type_attr = type;
     node->type_attr_name = load_text(loader, Attribute->name);
     if (node->type_attr_name == NULL)
-        return load_no_memory(loader, scope->g);
-    inlay_status status = load_type(loader, scope->g, Attribute->tp, type, false);
+        return load_no_memory(loader, scope->graph);
+    inlay_status status = load_type(loader, scope->graph, Attribute->tp, type, false);
     type->info.dtype = type->declared_dtype;
     type->info.rank = type->declared_rank;
     type->info.dims = type->declared_dims;
@@ -212,16 +212,17 @@ static inlay_status check_names(struct loader *loader, const struct scope *scope
                                 const Onnx__Node *proto)
 {
     if (proto->n_attribute > MAX_ATTRS)
-        return graph_fail(scope->g, node, NULL, INLAY_LIMIT_EXCEEDED, loader->diag,
+        return graph_fail(scope->graph, node, NULL, INLAY_LIMIT_EXCEEDED, loader->diag,
                           "the node has %zu attributes; inlay takes up to %d", proto->n_attribute, MAX_ATTRS);
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const char *name = text_of(proto->attribute[i]->name);
 
         if (name[0] == '\0')
-            return graph_fail(scope->g, node, NULL, INLAY_INVALID_MODEL, loader->diag, "attribute %zu has no name", i);
+            return graph_fail(scope->graph, node, NULL, INLAY_INVALID_MODEL, loader->diag, "attribute %zu has no name",
+                              i);
         for (size_t k = 0; k < i; k++)
             if (strcmp(name, text_of(proto->attribute[k]->name)) == 0)
-                return graph_fail(scope->g, node, NULL, INLAY_INVALID_MODEL, loader->diag,
+                return graph_fail(scope->graph, node, NULL, INLAY_INVALID_MODEL, loader->diag,
                                   "attribute '%.64s' is there twice", name);
     }
     return INLAY_OK;
@@ -236,7 +237,7 @@ static inlay_status load_attributes(struct loader *loader, struct scope *scope, 
 
     node->bodies = arena_array(&loader->model->arena, body_count(proto), sizeof *node->bodies);
     if (attrs == NULL || node->bodies == NULL)
-        return load_no_memory(loader, scope->g);
+        return load_no_memory(loader, scope->graph);
     INLAY_TRY(check_names(loader, scope, node, proto));
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__Attribute *Attribute = proto->attribute[i];
@@ -255,7 +256,7 @@ static inlay_status load_attributes(struct loader *loader, struct scope *scope, 
         } else if (kind == KIND_TYPE_PROTO) {
             INLAY_TRY(load_type_attr(loader, scope, node, Attribute));
         } else {
-            INLAY_TRY(load_attr(loader, scope->g, node, Attribute, &attrs[count]));
+            INLAY_TRY(load_attr(loader, scope->graph, node, Attribute, &attrs[count]));
             count++;
         }
     }
@@ -282,7 +283,7 @@ inlay_status load_node(struct loader *loader, struct scope *scope, const Onnx__N
             status = scope_define(loader, scope, name, "input", &inputs[i]);
         else if (inputs[i] == INLAY_NONE)
             status = graph_fault_fail(
-                scope->g, node, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, loader->diag,
+                scope->graph, node, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, loader->diag,
                 "nothing makes input %zu '%.96s'; add a node, an initializer or a graph input of that name", i, name);
         if (status != INLAY_OK)
             return status;

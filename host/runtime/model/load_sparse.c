@@ -45,7 +45,7 @@ inlay_status load_keep_sparse(struct loader *loader, struct scope *scope, const 
     if (loader->kept == NULL)
         loader->kept = arena_array(&loader->model->arena, proto->n_sparse_initializer, sizeof *loader->kept);
     if (loader->kept == NULL)
-        return load_no_memory(loader, scope->g);
+        return load_no_memory(loader, scope->graph);
     status = scope_define(loader, scope, name, "initializer", &loader->kept[loader->kept_count].value);
     loader->kept[loader->kept_count++].proto = SparseTensor;
     *out_kept = true;
@@ -88,16 +88,16 @@ inlay_status load_kept_sparse(struct loader *loader, struct scope *scope)
         status =
             tensor_read_entries(&loader->source, sparse->proto, &values, &indices, &dense, &ascending, loader->diag);
         if (status == INLAY_OK && ascending && values.bytes > 0) {
-            status = make_node(loader, scope->g, sparse->value, &values, &indices, &dense);
+            status = make_node(loader, scope->graph, sparse->value, &values, &indices, &dense);
             continue;
         }
         if (status == INLAY_OK)
             status = tensor_read_sparse(&loader->source, sparse->proto, &dense, loader->diag);
         if (status != INLAY_OK)
-            return load_fail_tensor(loader, scope->g, name_of(sparse->proto), status);
-        if (graph_set_constant(scope->g, sparse->value, dense.dtype, dense.rank, dense.dims, dense.data, dense.bytes) !=
-            INLAY_OK)
-            return load_no_memory(loader, scope->g);
+            return load_fail_tensor(loader, scope->graph, name_of(sparse->proto), status);
+        if (graph_set_constant(scope->graph, sparse->value, dense.dtype, dense.rank, dense.dims, dense.data,
+                               dense.bytes) != INLAY_OK)
+            return load_no_memory(loader, scope->graph);
     }
     return status;
 }

@@ -72,7 +72,7 @@ static inlay_status write_files(struct saver *saver, const char *path)
         }
     }
     INLAY_TRY(output_open(&model, path, saver->diag));
-    if (!wire_write(&saver->w, model.fd)) {
+    if (!wire_write(&saver->wire, model.fd)) {
         status = output_failed(&model, saver->diag);
         goto done;
     }
@@ -98,7 +98,7 @@ static void put_opset(struct wire *wire, uint32_t field, const graph_opset *opse
 static inlay_status put_model(struct saver *saver)
 {
     const graph_model *model = saver->model;
-    struct wire *wire = &saver->w;
+    struct wire *wire = &saver->wire;
     wire_mark mark;
     inlay_status status = INLAY_OK;
 
@@ -149,7 +149,7 @@ inlay_status model_save(const graph_model *model, const char *path, const model_
     INLAY_TRY(put_model(&saver));
     INLAY_TRY(write_files(&saver, path));
 done:
-    wire_deinit(&saver.w);
+    wire_deinit(&saver.wire);
     free(saver.external);
     arena_deinit(&saver.scratch);
     return status;

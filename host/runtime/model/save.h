@@ -16,7 +16,7 @@ typedef struct save_external {
 struct saver {
     const graph_model *model;
     const model_save_options *options;
-    struct wire w;
+    struct wire wire;
     save_external *external; /* [external_count] in the order of their offsets */
     size_t external_count;
     uint64_t external_end; /* bytes of the external file so far */

@@ -7,8 +7,8 @@ enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 
 
 /* What is being written: a graph, and the names that its values get. */
 struct writer {
-    struct saver *s;
-    const struct graph *g;
+    struct saver *saver;
+    const struct graph *graph;
     const char **value_names; /* [value_count] */
 };
 
@@ -32,12 +32,12 @@ static const char *free_name(struct saver *saver, names_table *taken, const char
 
 static bool name_values(struct writer *out, const graph_body *as_body, const char *const *outer_names)
 {
-    const struct graph *graph = out->g;
+    const struct graph *graph = out->graph;
     uint32_t captures = as_body == NULL ? 0 : as_body->capture_count;
     names_table taken = { 0 };
     bool ok = true;
 
-    out->value_names = arena_array(&out->s->scratch, graph->value_count, sizeof *out->value_names);
+    out->value_names = arena_array(&out->saver->scratch, graph->value_count, sizeof *out->value_names);
     if (out->value_names == NULL)
         return false;
     for (uint32_t c = 0; ok && c < captures; c++) {
@@ -50,7 +50,7 @@ static bool name_values(struct writer *out, const graph_body *as_body, const cha
         const char *name = graph->values[value_name].info.name.data;
 
         if (out->value_names[value_name] == NULL && names_find(&taken, name, strlen(name)) != NAMES_NONE) {
-            out->value_names[value_name] = free_name(out->s, &taken, name);
+            out->value_names[value_name] = free_name(out->saver, &taken, name);
             ok = out->value_names[value_name] != NULL;
         }
     }
@@ -76,7 +76,7 @@ static const char *domain_text(const char *domain)
 static void put_tensor_type(const struct writer *out, bool sparse, inlay_dtype dtype, uint32_t rank,
                             const inlay_dim *dims)
 {
-    struct wire *wire = &out->s->w;
+    struct wire *wire = &out->saver->wire;
     wire_mark type = wire_begin(wire, sparse ? 8 : 1), shape;
 
     wire_int(wire, 1, dtype);
@@ -88,7 +88,7 @@ static void put_tensor_type(const struct writer *out, bool sparse, inlay_dtype d
             if (dims[i].kind == INLAY_DIM_FIXED)
                 wire_int(wire, 1, dims[i].value);
             else if (dims[i].kind == INLAY_DIM_SYMBOLIC)
-                wire_text(wire, 2, out->g->model->symbols[dims[i].symbol].name.data);
+                wire_text(wire, 2, out->graph->model->symbols[dims[i].symbol].name.data);
             wire_end(wire, dim);
         }
         wire_end(wire, shape);
@@ -121,7 +121,7 @@ static uint32_t open_level(struct wire *wire, uint32_t kind, inlay_dtype map_key
 /* The fields of a TypeProto. */
 static void put_type(const struct writer *out, const graph_value *value, bool inferred)
 {
-    struct wire *wire = &out->s->w;
+    struct wire *wire = &out->saver->wire;
     wire_mark marks[4];
     uint32_t open = open_level(wire, value->info.kind, value->map_key, marks);
 
@@ -137,8 +137,8 @@ static void put_type(const struct writer *out, const graph_value *value, bool in
 
 static void put_value_info(const struct writer *out, uint32_t field, uint32_t index, bool inferred)
 {
-    const graph_value *value = &out->g->values[index];
-    struct wire *wire = &out->s->w;
+    const graph_value *value = &out->graph->values[index];
+    struct wire *wire = &out->saver->wire;
     wire_mark mark = wire_begin(wire, field), type;
 
     wire_text(wire, 1, name_of(out, index));
@@ -184,7 +184,7 @@ static void put_sparse(struct saver *saver, const inlay_tensor_view *view)
     int64_t *indices = arena_array(&saver->scratch, (size_t)count, sizeof *indices);
     uint8_t *values = arena_alloc(&saver->scratch, (size_t)view->bytes);
     if (indices == NULL || values == NULL) {
-        saver->w.failed = true;
+        saver->wire.failed = true;
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -203,13 +203,13 @@ static void put_sparse(struct saver *saver, const inlay_tensor_view *view)
     inlay_tensor_view input = {
         .data = indices, .bytes = kept * sizeof *indices, .dims = dims, .rank = 1, .dtype = INLAY_INT64
     };
-    wire_mark mark = wire_begin(&saver->w, 1);
+    wire_mark mark = wire_begin(&saver->wire, 1);
     save_tensor(saver, "", &tensor_view, false);
-    wire_end(&saver->w, mark);
-    mark = wire_begin(&saver->w, 2);
+    wire_end(&saver->wire, mark);
+    mark = wire_begin(&saver->wire, 2);
     save_tensor(saver, "", &input, false);
-    wire_end(&saver->w, mark);
-    wire_ints(&saver->w, 3, view->dims, view->rank);
+    wire_end(&saver->wire, mark);
+    wire_ints(&saver->wire, 3, view->dims, view->rank);
 }
 
 static void put_tensor_attr(struct saver *saver, const inlay_attr_info *attribute)
@@ -217,20 +217,20 @@ static void put_tensor_attr(struct saver *saver, const inlay_attr_info *attribut
     uint32_t field = attribute->kind == INLAY_ATTR_TENSOR ? 5 : attribute->kind == KIND_TENSORS ? 10 : 22;
 
     for (uint32_t i = 0; i < graph_attr_tensors(attribute); i++) {
-        wire_mark mark = wire_begin(&saver->w, field);
+        wire_mark mark = wire_begin(&saver->wire, field);
 
         if (attribute->kind == KIND_SPARSE_TENSOR)
             put_sparse(saver, attribute->tensor);
         else
             save_tensor(saver, "", &attribute->tensor[i], false);
-        wire_end(&saver->w, mark);
+        wire_end(&saver->wire, mark);
     }
 }
 
 /* The fields of an AttributeProto. */
 static void put_attr(struct saver *saver, const inlay_attr_info *attribute)
 {
-    struct wire *wire = &saver->w;
+    struct wire *wire = &saver->wire;
 
     wire_text(wire, 1, attribute->name.data);
     wire_int(wire, 20, attribute->kind);
@@ -264,7 +264,7 @@ static void put_attr(struct saver *saver, const inlay_attr_info *attribute)
 /* Writes body b of the node and, if it begins a list, those that belong to it; returns the index after them. */
 static uint32_t put_body(const struct writer *out, const graph_node *node, uint32_t b, inlay_status *status)
 {
-    struct wire *wire = &out->s->w;
+    struct wire *wire = &out->saver->wire;
     const graph_body *first = &node->bodies[b];
     wire_mark attr = wire_begin(wire, 5);
 
@@ -273,7 +273,7 @@ static uint32_t put_body(const struct writer *out, const graph_node *node, uint3
     do {
         wire_mark body = wire_begin(wire, first->in_list ? 11 : 6);
 
-        *status = save_graph(out->s, node->bodies[b].graph, &node->bodies[b], out->value_names);
+        *status = save_graph(out->saver, node->bodies[b].graph, &node->bodies[b], out->value_names);
         wire_end(wire, body);
         b++;
     } while (*status == INLAY_OK && first->in_list && b < node->body_count && node->bodies[b].in_list &&
@@ -284,13 +284,13 @@ static uint32_t put_body(const struct writer *out, const graph_node *node, uint3
 
 static inlay_status put_attributes(const struct writer *out, const graph_node *node)
 {
-    struct wire *wire = &out->s->w;
+    struct wire *wire = &out->saver->wire;
     inlay_status status = INLAY_OK;
     wire_mark mark;
 
     for (uint32_t i = 0; i < node->own_attr_count; i++) {
         mark = wire_begin(wire, 5);
-        put_attr(out->s, &node->info.attrs[i]);
+        put_attr(out->saver, &node->info.attrs[i]);
         wire_end(wire, mark);
     }
     for (uint32_t i = 0; i < node->ref_count; i++) {
@@ -320,11 +320,11 @@ static inlay_status put_attributes(const struct writer *out, const graph_node *n
 
 static inlay_status put_nodes(const struct writer *out, uint32_t field)
 {
-    struct wire *wire = &out->s->w;
+    struct wire *wire = &out->saver->wire;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; status == INLAY_OK && i < out->g->node_count; i++) {
-        const graph_node *node = out->g->nodes[i];
+    for (uint32_t i = 0; status == INLAY_OK && i < out->graph->node_count; i++) {
+        const graph_node *node = out->graph->nodes[i];
         wire_mark mark = wire_begin(wire, field);
 
         for (uint32_t k = 0; k < node->info.input_count; k++)
@@ -346,7 +346,7 @@ static inlay_status put_nodes(const struct writer *out, uint32_t field)
 /* A model whose functions were inlined may hold nodes of two versions of a domain, which no file can say. */
 static inlay_status check_opsets(const struct writer *out)
 {
-    const struct graph *graph = out->g, *root = graph;
+    const struct graph *graph = out->graph, *root = graph;
 
     while (root->parent != NULL)
         root = root->parent;
@@ -356,7 +356,7 @@ static inlay_status check_opsets(const struct writer *out)
 
         if (node->opset != 0 && node->opset != graph_model_opset(graph->model, node->info.domain.data))
             return graph_fail(
-                graph, node, NULL, INLAY_UNSUPPORTED, out->s->diag,
+                graph, node, NULL, INLAY_UNSUPPORTED, out->saver->diag,
                 "the node comes from a function that imports opset %lld of '%.64s', the model %lld; save the "
                 "model before its functions are inlined",
                 (long long)node->opset, node->info.domain.data,
@@ -367,15 +367,15 @@ static inlay_status check_opsets(const struct writer *out)
 
 static void put_initializer(const struct writer *out, uint32_t v, const inlay_tensor_view *view)
 {
-    wire_mark mark = wire_begin(&out->s->w, 5);
+    wire_mark mark = wire_begin(&out->saver->wire, 5);
 
-    save_tensor(out->s, name_of(out, v), view, true);
-    wire_end(&out->s->w, mark);
+    save_tensor(out->saver, name_of(out, v), view, true);
+    wire_end(&out->saver->wire, mark);
 }
 
 static bool put_initializers(const struct writer *out)
 {
-    const struct graph *graph = out->g;
+    const struct graph *graph = out->graph;
     int64_t dims[INLAY_MAX_RANK];
 
     for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
@@ -399,8 +399,8 @@ static bool put_initializers(const struct writer *out)
 
 static void put_interface(const struct writer *out, bool is_body)
 {
-    const struct graph *graph = out->g;
-    const bool inferred = out->s->options != NULL && out->s->options->with_inferred_shapes;
+    const struct graph *graph = out->graph;
+    const bool inferred = out->saver->options != NULL && out->saver->options->with_inferred_shapes;
     uint32_t listed = graph->model->ir_version < 4 && !is_body ? 0 : graph->value_count;
 
     /* Before IR 4 an initializer had to be an input, too: they are listed by their numbers, so that whoever loads the
@@ -427,26 +427,26 @@ static void put_interface(const struct writer *out, bool is_body)
 inlay_status save_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
                         const char *const *outer_names)
 {
-    struct writer out = { .s = saver, .g = graph };
+    struct writer out = { .saver = saver, .graph = graph };
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, as_body, outer_names))
         return no_memory(saver->diag, "to save the model");
     INLAY_TRY(check_opsets(&out));
     INLAY_TRY(put_nodes(&out, 1));
-    wire_text(&saver->w, 2, graph->name);
+    wire_text(&saver->wire, 2, graph->name);
     put_initializers(&out);
-    wire_text_if(&saver->w, 10, graph->doc);
+    wire_text_if(&saver->wire, 10, graph->doc);
     put_interface(&out, as_body != NULL);
-    wire_raw(&saver->w, graph->extra.data, (size_t)graph->extra.bytes);
+    wire_raw(&saver->wire, graph->extra.data, (size_t)graph->extra.bytes);
 done:
     return status;
 }
 
 inlay_status save_function(struct saver *saver, const graph_function *function)
 {
-    struct writer out = { .s = saver, .g = function->body };
-    struct wire *wire = &saver->w;
+    struct writer out = { .saver = saver, .graph = function->body };
+    struct wire *wire = &saver->wire;
     inlay_status status = INLAY_OK;
 
     if (!name_values(&out, NULL, NULL))

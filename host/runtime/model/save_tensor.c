@@ -31,33 +31,33 @@ static void put_external(struct saver *saver, const inlay_tensor_view *view)
     uint64_t offset = (saver->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
 
     if (!LIST_GROW(saver->external, saver->external_count)) {
-        saver->w.failed = true;
+        saver->wire.failed = true;
         return;
     }
     saver->external[saver->external_count++] =
         (save_external){ .data = view->data, .bytes = view->bytes, .offset = offset };
     saver->external_end = offset + view->bytes;
-    save_entry(&saver->w, 13, "location", saver->options->external_file);
+    save_entry(&saver->wire, 13, "location", saver->options->external_file);
     (void)snprintf(number, sizeof number, "%" PRIu64, offset);
-    save_entry(&saver->w, 13, "offset", number);
+    save_entry(&saver->wire, 13, "offset", number);
     (void)snprintf(number, sizeof number, "%" PRIu64, view->bytes);
-    save_entry(&saver->w, 13, "length", number);
-    wire_int(&saver->w, 14, 1);
+    save_entry(&saver->wire, 13, "length", number);
+    wire_int(&saver->wire, 14, 1);
 }
 
 void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_leave)
 {
-    wire_ints(&saver->w, 1, view->dims, view->rank);
-    wire_int(&saver->w, 2, view->dtype);
-    wire_text_if(&saver->w, 8, name);
+    wire_ints(&saver->wire, 1, view->dims, view->rank);
+    wire_int(&saver->wire, 2, view->dtype);
+    wire_text_if(&saver->wire, 8, name);
     if (may_leave && goes_outside(saver, view)) {
         put_external(saver, view);
     } else if (view->dtype == INLAY_STRING) {
         const inlay_str *texts = view->data;
 
         for (uint64_t i = 0; i < view->bytes / sizeof *texts; i++)
-            wire_splice_bytes(&saver->w, 6, texts[i].data, (size_t)texts[i].bytes);
+            wire_splice_bytes(&saver->wire, 6, texts[i].data, (size_t)texts[i].bytes);
     } else {
-        wire_splice_bytes(&saver->w, 9, view->data, (size_t)view->bytes);
+        wire_splice_bytes(&saver->wire, 9, view->data, (size_t)view->bytes);
     }
 }

@@ -168,7 +168,7 @@ static inlay_status read_shape(const tensor_source *source, int32_t data_type, s
     if (bytes > source->limits->max_tensor_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "needs %zu bytes, more than max_tensor_bytes (%" PRIu64 ")",
                           bytes, source->limits->max_tensor_bytes);
-    out->dims = n_dims == 0 ? arena_alloc(source->a, 0) : arena_copy(source->a, dims, n_dims * sizeof *dims);
+    out->dims = n_dims == 0 ? arena_alloc(source->arena, 0) : arena_copy(source->arena, dims, n_dims * sizeof *dims);
     if (out->dims == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     out->rank = (uint32_t)n_dims;
@@ -227,7 +227,7 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
 
         texts[i] = (inlay_str){ (const char *)cursor.at, bytes };
         if (source->copy)
-            texts[i].data = arena_string_n(source->a, (const char *)cursor.at, bytes);
+            texts[i].data = arena_string_n(source->arena, (const char *)cursor.at, bytes);
         if (texts[i].data == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     }

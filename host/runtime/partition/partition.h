@@ -205,7 +205,7 @@ bool part_takes_bodies(const part_provider *provider, const struct graph *graph,
 typedef struct part_job {
     part_request request; /* of all jobs the same but for graph and snapshot */
     const char *path;     /* "" = the main graph; otherwise ".../NODE.ATTRIBUTE" of the bodies down to this one */
-    struct arena *a;      /* of the result */
+    struct arena *arena;  /* of the result */
     struct partition *out;
 } part_job;
 

@@ -48,7 +48,7 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
     } else if (*scale > 0 && isfinite(*scale)) {
         graph_node *fresh = rw_make(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
 
-        if (fresh == NULL || graph_set_attr_ints(rewrite->g, fresh, "perm", rest, rank) != INLAY_OK ||
+        if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", rest, rank) != INLAY_OK ||
             rw_insert(rewrite, fresh, rw_info(rewrite, kt)->dtype) != INLAY_OK)
             return rw_no_memory(rewrite);
         *out_k = fresh->info.outputs[0];
@@ -169,9 +169,9 @@ static inlay_status become(struct rewrite *rewrite, graph_node *node, const stru
         if ((inputs[i] = with_batch(rewrite, inputs[i])) == INLAY_NONE)
             return rw_no_memory(rewrite);
     fresh = rw_make(rewrite, "Attention", 1, node, inputs, count, 1);
-    if (fresh == NULL || graph_set_attr_float(rewrite->g, fresh, "scale", operands->scale) != INLAY_OK ||
-        (operands->causal && graph_set_attr_int(rewrite->g, fresh, "causal", 1) != INLAY_OK) ||
-        (operands->guarded && graph_set_attr_int(rewrite->g, fresh, "guarded", 1) != INLAY_OK))
+    if (fresh == NULL || graph_set_attr_float(rewrite->graph, fresh, "scale", operands->scale) != INLAY_OK ||
+        (operands->causal && graph_set_attr_int(rewrite->graph, fresh, "causal", 1) != INLAY_OK) ||
+        (operands->guarded && graph_set_attr_int(rewrite->graph, fresh, "guarded", 1) != INLAY_OK))
         return rw_no_memory(rewrite);
     fresh->info.domain = (inlay_str){ OWN, sizeof OWN - 1 };
     if (rank == 4)
@@ -263,7 +263,7 @@ static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
     for (uint32_t d = 0; d < 3; d++)
         whole[d + 1] = perm[d] + 1;
     moved = rw_make(rewrite, "Transpose", node->opset, NULL, &input, 1, 1);
-    if (moved == NULL || graph_set_attr_ints(rewrite->g, moved, "perm", whole, 4) != INLAY_OK ||
+    if (moved == NULL || graph_set_attr_ints(rewrite->graph, moved, "perm", whole, 4) != INLAY_OK ||
         rw_insert(rewrite, moved, rw_info(rewrite, input)->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
     fresh = rw_make(rewrite, "Squeeze", view->opset, node,

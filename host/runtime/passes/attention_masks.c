@@ -234,8 +234,8 @@ static uint32_t size_of(struct rewrite *rewrite, uint32_t value, int64_t axis)
 {
     graph_node *shape = rw_make(rewrite, "Shape", 15, NULL, &value, 1, 1);
 
-    if (shape == NULL || graph_set_attr_int(rewrite->g, shape, "start", axis) != INLAY_OK ||
-        graph_set_attr_int(rewrite->g, shape, "end", axis + 1) != INLAY_OK ||
+    if (shape == NULL || graph_set_attr_int(rewrite->graph, shape, "start", axis) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, shape, "end", axis + 1) != INLAY_OK ||
         rw_insert(rewrite, shape, INLAY_INT64) != INLAY_OK)
         return INLAY_NONE;
     return shape->info.outputs[0];
@@ -284,7 +284,7 @@ static uint32_t shape_of_groups(struct rewrite *rewrite, const attention_mask *m
     parts[0] = insert(rewrite, "Div", 14, parts, 2, INLAY_INT64);
     parts[1] = rw_constant_ints(rewrite, sizes, 4);
     join = parts[0] == INLAY_NONE || parts[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Concat", 13, NULL, parts, 2, 1);
-    return join == NULL || graph_set_attr_int(rewrite->g, join, "axis", 0) != INLAY_OK ||
+    return join == NULL || graph_set_attr_int(rewrite->graph, join, "axis", 0) != INLAY_OK ||
                    rw_insert(rewrite, join, INLAY_INT64) != INLAY_OK
                ? INLAY_NONE
                : join->info.outputs[0];

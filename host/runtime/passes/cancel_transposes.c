@@ -96,7 +96,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     value = rw_input(rewrite, first, 0);
     if (!idle) {
         merged = rw_make(rewrite, "Transpose", node->opset, NULL, &value, 1, 1);
-        if (merged == NULL || graph_set_attr_ints(rewrite->g, merged, "perm", both, rank) != INLAY_OK ||
+        if (merged == NULL || graph_set_attr_ints(rewrite->graph, merged, "perm", both, rank) != INLAY_OK ||
             rw_insert(rewrite, merged, rw_info(rewrite, value)->dtype) != INLAY_OK)
             return rw_no_memory(rewrite);
         value = merged->info.outputs[0];

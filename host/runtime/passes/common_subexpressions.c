@@ -23,7 +23,7 @@ struct seen {
 
 static bool open_seen(struct rewrite *rewrite, struct seen *seen)
 {
-    uint32_t most = rewrite->g->node_count + rewrite->g->value_count + 1;
+    uint32_t most = rewrite->graph->node_count + rewrite->graph->value_count + 1;
 
     for (seen->bucket_count = 64; seen->bucket_count < most; seen->bucket_count *= 2)
         ;
@@ -56,8 +56,8 @@ static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_
     /* What one gives the other must give: an output may be omitted only where it is in both. */
     for (uint32_t i = 0; i < a->info.output_count; i++)
         if ((a->info.outputs[i] == INLAY_NONE) != (b->info.outputs[i] == INLAY_NONE) ||
-            (a->info.outputs[i] != INLAY_NONE &&
-             rewrite->g->values[a->info.outputs[i]].info.dtype != rewrite->g->values[b->info.outputs[i]].info.dtype))
+            (a->info.outputs[i] != INLAY_NONE && rewrite->graph->values[a->info.outputs[i]].info.dtype !=
+                                                     rewrite->graph->values[b->info.outputs[i]].info.dtype))
             return false;
     return same_bodies(rewrite, a, b);
 }
@@ -90,8 +90,8 @@ static inlay_status merge_constants(struct rewrite *rewrite, struct seen *seen)
     inlay_status status = INLAY_OK;
     bool done;
 
-    for (uint32_t value = 0; status == INLAY_OK && value < rewrite->g->value_count; value++) {
-        const inlay_value_info *info = &rewrite->g->values[value].info;
+    for (uint32_t value = 0; status == INLAY_OK && value < rewrite->graph->value_count; value++) {
+        const inlay_value_info *info = &rewrite->graph->values[value].info;
         uint64_t h;
         uint32_t entry;
 
@@ -139,7 +139,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         if (status != INLAY_OK)
             return status;
     }
-    if (!can_merge(rewrite->g, node))
+    if (!can_merge(rewrite->graph, node))
         return INLAY_OK;
     h = hash_node(rewrite, node);
     for (uint32_t entry = seen->heads[h & (seen->bucket_count - 1)]; entry != INLAY_NONE;

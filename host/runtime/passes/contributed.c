@@ -29,7 +29,7 @@ static bool is_contributed(const graph_node *node)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct spell spell = { .w = rewrite, .n = node };
+    struct spell spell = { .rewrite = rewrite, .node = node };
 
     if (node->schema == NULL || !is_contributed(node))
         return INLAY_OK;
@@ -68,14 +68,15 @@ void spell_bias_gelu(struct spell *spell)
 
     if (spell_in(spell, 1) != INLAY_NONE)
         input = spell_op(spell, "Add", 14, input, spell_in(spell, 1));
-    spell_output(spell, 0, gelu(spell, input, strcmp(spell->n->info.op_type.data, "FastGelu") == 0));
+    spell_output(spell, 0, gelu(spell, input, strcmp(spell->node->info.op_type.data, "FastGelu") == 0));
 }
 
 void spell_quick_gelu(struct spell *spell)
 {
     const uint32_t input = spell_in(spell, 0);
-    uint32_t scaled = spell_op(spell, "Mul", 14, input,
-                               spell_number(spell, spell_dtype(spell, input), rw_attr_float(spell->n, "alpha", 1.702)));
+    uint32_t scaled =
+        spell_op(spell, "Mul", 14, input,
+                 spell_number(spell, spell_dtype(spell, input), rw_attr_float(spell->node, "alpha", 1.702)));
 
     spell_output(spell, 0, spell_op(spell, "Mul", 14, input, spell_op(spell, "Sigmoid", 13, scaled)));
 }
@@ -85,7 +86,7 @@ void spell_swiglu(struct spell *spell)
 {
     uint32_t gate = spell_op(spell, "Swish", 24, spell_in(spell, 0));
 
-    spell_float(spell, "alpha", rw_attr_float(spell->n, "alpha", 1));
+    spell_float(spell, "alpha", rw_attr_float(spell->node, "alpha", 1));
     spell_output(spell, 0, spell_op(spell, "Mul", 14, gate, spell_in(spell, 1)));
 }
 
@@ -113,7 +114,7 @@ uint32_t contributed_activation(struct spell *spell, const char *name, uint32_t 
 void spell_same(struct spell *spell)
 {
     static const char *const attributes[] = { "mode", "padding_mode", "align_corners", "upper", NULL };
-    const char *op = spell->n->info.op_type.data;
+    const char *op = spell->node->info.op_type.data;
     uint32_t output =
         spell_make(spell, op, strcmp(op, "GridSample") == 0 ? 16 : 14, INLAY_UNDEFINED, 1,
                    (const uint32_t[]){ spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 2), SPELL_END });
@@ -142,8 +143,8 @@ void spell_unique(struct spell *spell)
     spell_int(spell, "sorted", 0);
     spell_output(spell, 0, output);
     if (spell->status == INLAY_OK) {
-        spell->w->g->values[spell_out(spell, 2)].info.dtype = spell->w->g->values[spell_out(spell, 3)].info.dtype =
-            INLAY_INT64;
+        spell->rewrite->graph->values[spell_out(spell, 2)].info.dtype =
+            spell->rewrite->graph->values[spell_out(spell, 3)].info.dtype = INLAY_INT64;
         spell_output(spell, 1, spell->last->info.outputs[2]);
         spell_output(spell, 2, spell->last->info.outputs[3]);
     }
@@ -175,18 +176,18 @@ void spell_image_scaler(struct spell *spell)
 {
     const uint32_t input = spell_in(spell, 0);
     uint32_t count = 0, bias;
-    const inlay_attr_info *list = graph_attr(spell->n, "bias");
+    const inlay_attr_info *list = graph_attr(spell->node, "bias");
     const int64_t dims[3] = { list == NULL ? 0 : list->count, 1, 1 };
     uint32_t output = spell_op(spell, "Mul", 13, input,
-                               spell_number(spell, spell_dtype(spell, input), rw_attr_float(spell->n, "scale", 1)));
+                               spell_number(spell, spell_dtype(spell, input), rw_attr_float(spell->node, "scale", 1)));
 
     count = list == NULL ? 0 : list->count;
     if (count > 0) {
         bias = spell->status != INLAY_OK
                    ? INLAY_NONE
-                   : rw_constant(spell->w, INLAY_FLOAT, 3, dims, list->floats, (uint64_t)count * sizeof(float));
+                   : rw_constant(spell->rewrite, INLAY_FLOAT, 3, dims, list->floats, (uint64_t)count * sizeof(float));
         if (bias == INLAY_NONE)
-            spell->status = spell->status == INLAY_OK ? rw_no_memory(spell->w) : spell->status;
+            spell->status = spell->status == INLAY_OK ? rw_no_memory(spell->rewrite) : spell->status;
         output = spell_op(spell, "Add", 13, output, spell_cast(spell, bias, spell_dtype(spell, input)));
     }
     spell_output(spell, 0, output);
@@ -199,7 +200,7 @@ void spell_simplified(struct spell *spell)
     static const char *const attributes[] = { "axis", "epsilon", "stash_type", NULL };
     const uint32_t input = spell_in(spell, 0), scale = spell_in(spell, 1);
     const inlay_dtype dtype = spell_dtype(spell, input);
-    const int64_t axis = rw_attr_int(spell->n, "axis", -1);
+    const int64_t axis = rw_attr_int(spell->node, "axis", -1);
     uint32_t output, spread;
 
     output = spell_op(spell, "RMSNormalization", 23, input, spell_cast(spell, scale, dtype));
@@ -209,8 +210,8 @@ void spell_simplified(struct spell *spell)
         return;
     spread = spell_cast(spell, input, INLAY_FLOAT);
     spread = spell_op(spell, "ReduceMean", 18, spell_op(spell, "Mul", 14, spread, spread), spell_list(spell, -1));
-    spread =
-        spell_op(spell, "Add", 14, spread, spell_number(spell, INLAY_FLOAT, rw_attr_float(spell->n, "epsilon", 1e-5)));
+    spread = spell_op(spell, "Add", 14, spread,
+                      spell_number(spell, INLAY_FLOAT, rw_attr_float(spell->node, "epsilon", 1e-5)));
     spell_output(spell, 1, spell_op(spell, "Reciprocal", 13, spell_op(spell, "Sqrt", 13, spread)));
 }
 
@@ -226,7 +227,7 @@ static uint32_t rows_of(struct spell *spell, uint32_t from, uint32_t ids, uint32
  * quantized form has the scales of the five, then their zero points, between mask and position ids' place. */
 void spell_embed(struct spell *spell)
 {
-    const bool quantized = spell->n->info.op_type.data[0] == 'Q';
+    const bool quantized = spell->node->info.op_type.data[0] == 'Q';
     const uint32_t ids = spell_in(spell, 0), segments = spell_in(spell, 1), mask = spell_in(spell, 7);
     uint32_t positions = quantized ? INLAY_NONE : spell_in(spell, 8), q[5], z[5], sum, output, gamma, beta;
 
@@ -254,7 +255,7 @@ void spell_embed(struct spell *spell)
     }
     output = spell_op(spell, "LayerNormalization", 17, sum, gamma, beta);
     spell_int(spell, "axis", -1);
-    spell_float(spell, "epsilon", rw_attr_float(spell->n, "epsilon", 1e-12));
+    spell_float(spell, "epsilon", rw_attr_float(spell->node, "epsilon", 1e-12));
     spell_output(spell, 0, output);
     if (spell_wants(spell, 1)) { /* how many ids of each row count */
         const uint32_t count = mask == INLAY_NONE ? spell_op(spell, "Sub", 14, ids, ids) : mask;

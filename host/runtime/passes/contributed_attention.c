@@ -17,11 +17,12 @@ struct heads {
 
 static uint32_t scalar(struct spell *spell, int64_t value)
 {
-    uint32_t value_index =
-        spell->status != INLAY_OK ? INLAY_NONE : rw_constant(spell->w, INLAY_INT64, 0, NULL, &value, sizeof value);
+    uint32_t value_index = spell->status != INLAY_OK
+                               ? INLAY_NONE
+                               : rw_constant(spell->rewrite, INLAY_INT64, 0, NULL, &value, sizeof value);
 
     if (value_index == INLAY_NONE && spell->status == INLAY_OK)
-        spell->status = rw_no_memory(spell->w);
+        spell->status = rw_no_memory(spell->rewrite);
     return value_index;
 }
 
@@ -29,14 +30,14 @@ static uint32_t scalar(struct spell *spell, int64_t value)
  * none. All layers then ask the same for the same sizes, and share what is made of them. */
 static uint32_t named_alike(const struct spell *spell, uint32_t value, int64_t *d)
 {
-    const inlay_value_info *info = rw_info(spell->w, value), *in;
-    const struct graph *graph = spell->w->g;
+    const inlay_value_info *info = rw_info(spell->rewrite, value), *in;
+    const struct graph *graph = spell->rewrite->graph;
 
     if (graph->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
         info->dims[*d].kind != INLAY_DIM_SYMBOLIC)
         return value;
     for (uint32_t i = 0; i < graph->input_count; i++) {
-        in = rw_info(spell->w, graph->inputs[i]);
+        in = rw_info(spell->rewrite, graph->inputs[i]);
         for (uint32_t e = 0; in->rank != INLAY_RANK_UNKNOWN && e < in->rank; e++)
             if (in->dims[e].kind == INLAY_DIM_SYMBOLIC && in->dims[e].symbol == info->dims[*d].symbol) {
                 *d = e;
@@ -79,7 +80,7 @@ static const int64_t by_head[] = { 0, 2, 1, 3 };
 /* [batch, rows, heads * size] to [batch, heads, rows, size]; other ranks are there already. */
 static uint32_t split_heads(struct spell *spell, uint32_t value, int64_t count)
 {
-    const int64_t wide = rw_dim(rw_info(spell->w, value), -1);
+    const int64_t wide = rw_dim(rw_info(spell->rewrite, value), -1);
 
     if (spell_rank(spell, value) == 4)
         return value;
@@ -153,8 +154,8 @@ static uint32_t causal(struct spell *spell, uint32_t q, uint32_t k)
 /* Why a mask of the caller's cannot be read; NULL: it can, or there is none. input is [batch, ..]. */
 static const char *why_not_mask(const struct spell *spell, uint32_t mask, uint32_t input)
 {
-    const int64_t count = mask == INLAY_NONE ? -1 : rw_dim(rw_info(spell->w, mask), 0);
-    const int64_t batch = rw_dim(rw_info(spell->w, input), 0);
+    const int64_t count = mask == INLAY_NONE ? -1 : rw_dim(rw_info(spell->rewrite, mask), 0);
+    const int64_t batch = rw_dim(rw_info(spell->rewrite, input), 0);
     const uint32_t rank = spell_rank(spell, mask);
 
     return mask == INLAY_NONE           ? NULL
@@ -168,7 +169,7 @@ static const char *why_not_mask(const struct spell *spell, uint32_t mask, uint32
 /* Is dimension 0 of both the same for sure? */
 static bool same_first(const struct spell *spell, uint32_t value, uint32_t input)
 {
-    const inlay_value_info *info = rw_info(spell->w, value), *value_info = rw_info(spell->w, input);
+    const inlay_value_info *info = rw_info(spell->rewrite, value), *value_info = rw_info(spell->rewrite, input);
 
     if (info->rank == INLAY_RANK_UNKNOWN || value_info->rank == INLAY_RANK_UNKNOWN ||
         info->dims[0].kind != value_info->dims[0].kind)
@@ -194,7 +195,7 @@ static uint32_t keys_between(struct spell *spell, uint32_t mask, uint32_t input,
             spell, "Where", 16,
             spell_typed(spell, "Equal", 13, INLAY_BOOL, spell_typed(spell, "Shape", 13, INLAY_INT64, mask), doubled),
             spell_cast(spell, begins, INLAY_INT64), scalar(spell, 0));
-        spell->w->g->values[begins].info.dtype = INLAY_INT64;
+        spell->rewrite->graph->values[begins].info.dtype = INLAY_INT64;
     }
     counts = spell_typed(spell, "Less", 13, INLAY_BOOL, keys,
                          spell_cast(spell, SHAPED(spell, ends, -1, 1, 1, 1), INLAY_INT64));
@@ -285,13 +286,13 @@ static uint32_t rank_or(const struct spell *spell, uint32_t value, uint32_t othe
 
 void spell_multi_head(struct spell *spell)
 {
-    const int64_t count = rw_attr_int(spell->n, "num_heads", 0);
+    const int64_t count = rw_attr_int(spell->node, "num_heads", 0);
     const uint32_t bias = spell_in(spell, 3), past_k = spell_in(spell, 6), past_v = spell_in(spell, 7),
                    input = spell_in(spell, 0);
     struct heads heads = {
         input, spell_in(spell, 1), spell_in(spell, 2), spell_in(spell, 5), INLAY_NONE, INLAY_NONE, 0, 0, 0
     };
-    const int64_t wide = rw_dim(rw_info(spell->w, input), -1);
+    const int64_t wide = rw_dim(rw_info(spell->rewrite, input), -1);
     const bool packed = heads.v == INLAY_NONE;
     const uint32_t rank = heads.k == INLAY_NONE ? 5 : 3; /* of queries */
     const uint32_t key_rank = rank_or(spell, heads.k, packed ? 5 : spell_rank(spell, heads.v));
@@ -332,10 +333,10 @@ void spell_multi_head(struct spell *spell)
         heads.k = joined(spell, past_k, heads.k, 2);
     if (past_v != INLAY_NONE)
         heads.v = joined(spell, past_v, heads.v, 2);
-    heads.scale = rw_attr_float(spell->n, "scale", 0);
+    heads.scale = rw_attr_float(spell->node, "scale", 0);
     heads.hidden = lowest(spell_dtype(spell, heads.q));
-    add_mask(spell, &heads, spell_in(spell, 4), input, rw_attr_float(spell->n, "mask_filter_value", -10000));
-    if (rw_attr_int(spell->n, "unidirectional", 0) != 0)
+    add_mask(spell, &heads, spell_in(spell, 4), input, rw_attr_float(spell->node, "mask_filter_value", -10000));
+    if (rw_attr_int(spell->node, "unidirectional", 0) != 0)
         heads.mask = causal(spell, heads.q, heads.k);
     output = join_heads(spell, attend(spell, &heads));
     spell_output(spell, 0, output);
@@ -361,14 +362,14 @@ static uint32_t in_buffer(struct spell *spell, uint32_t past, uint32_t fresh, ui
 /* One row of queries for each sequence; keys and values of one row and a past, or those of an encoder, by head. */
 void spell_decoder_masked(struct spell *spell)
 {
-    const int64_t count = rw_attr_int(spell->n, "num_heads", 0);
+    const int64_t count = rw_attr_int(spell->node, "num_heads", 0);
     const uint32_t bias = spell_in(spell, 10), past_k = spell_in(spell, 5), past_v = spell_in(spell, 6),
                    input = spell_in(spell, 0);
-    const bool shares = rw_attr_int(spell->n, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
+    const bool shares = rw_attr_int(spell->node, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
     struct heads heads = {
         input, spell_in(spell, 1), spell_in(spell, 2), spell_in(spell, 4), INLAY_NONE, INLAY_NONE, 0, 0, 0
     };
-    const int64_t wide = rw_dim(rw_info(spell->w, input), -1);
+    const int64_t wide = rw_dim(rw_info(spell->rewrite, input), -1);
     const uint32_t rank = rank_or(spell, heads.k, past_k != INLAY_NONE ? 3 : spell_rank(spell, heads.v));
     const bool open = rank == INLAY_RANK_UNKNOWN;
     const char *why = count <= 0                                         ? "num_heads is not positive"
@@ -403,9 +404,9 @@ void spell_decoder_masked(struct spell *spell)
         present_k = heads.k = joined(spell, past_k, heads.k, 2);
         present_v = heads.v = joined(spell, past_v, heads.v, 2);
     }
-    heads.scale = rw_attr_float(spell->n, "scale", 0);
+    heads.scale = rw_attr_float(spell->node, "scale", 0);
     heads.hidden = lowest(spell_dtype(spell, heads.q));
-    add_mask(spell, &heads, spell_in(spell, 3), input, rw_attr_float(spell->n, "mask_filter_value", -10000));
+    add_mask(spell, &heads, spell_in(spell, 3), input, rw_attr_float(spell->node, "mask_filter_value", -10000));
     spell_output(spell, 0, join_heads(spell, attend(spell, &heads)));
     spell_output(spell, 1, present_k);
     spell_output(spell, 2, present_v);
@@ -438,19 +439,19 @@ static void split_product(struct spell *spell, struct heads *heads, uint32_t all
 
 void spell_attention(struct spell *spell)
 {
-    const bool quantized = spell->n->info.op_type.data[0] == 'Q';
-    const int64_t count = rw_attr_int(spell->n, "num_heads", 0);
+    const bool quantized = spell->node->info.op_type.data[0] == 'Q';
+    const int64_t count = rw_attr_int(spell->node, "num_heads", 0);
     const uint32_t input = spell_in(spell, 0), weights = spell_in(spell, 1), bias = spell_in(spell, 2);
     const uint32_t mask = spell_in(spell, quantized ? 5 : 3), past = spell_in(spell, quantized ? 8 : 4);
-    const int64_t wide = rw_dim(rw_info(spell->w, weights), 1);
+    const int64_t wide = rw_dim(rw_info(spell->rewrite, weights), 1);
     struct heads heads = { .bias = quantized ? INLAY_NONE : spell_in(spell, 5),
                            .mask = INLAY_NONE,
                            .sink = INLAY_NONE };
     uint32_t sizes = 0, all;
-    const int64_t *given = rw_attr_ints(spell->n, "qkv_hidden_sizes", &sizes);
+    const int64_t *given = rw_attr_ints(spell->node, "qkv_hidden_sizes", &sizes);
     const char *why = count <= 0                                       ? "num_heads is not positive"
                       : rank_or(spell, input, 3) != 3                  ? "input is not of rank 3"
-                      : rw_attr_int(spell->n, "do_rotary", 0) != 0     ? "do_rotary is set"
+                      : rw_attr_int(spell->node, "do_rotary", 0) != 0  ? "do_rotary is set"
                       : !quantized && spell_in(spell, 6) != INLAY_NONE ? "its past is in a buffer (input 6)"
                       : given != NULL && sizes != 3                    ? "qkv_hidden_sizes are not three"
                       : given != NULL && wide >= 0 && given[0] + given[1] + given[2] != wide
@@ -469,10 +470,10 @@ void spell_attention(struct spell *spell)
         heads.k = joined(spell, part(spell, past, 0, 0), heads.k, 2);
         heads.v = joined(spell, part(spell, past, 1, 0), heads.v, 2);
     }
-    heads.scale = rw_attr_float(spell->n, "scale", 0);
+    heads.scale = rw_attr_float(spell->node, "scale", 0);
     heads.hidden = lowest(spell_dtype(spell, heads.q));
-    add_mask(spell, &heads, mask, input, rw_attr_float(spell->n, "mask_filter_value", -10000));
-    if (rw_attr_int(spell->n, "unidirectional", 0) != 0)
+    add_mask(spell, &heads, mask, input, rw_attr_float(spell->node, "mask_filter_value", -10000));
+    if (rw_attr_int(spell->node, "unidirectional", 0) != 0)
         heads.mask = causal(spell, heads.q, heads.k);
     spell_output(spell, 0, join_heads(spell, attend(spell, &heads)));
     if (spell_wants(spell, 1))
@@ -509,15 +510,16 @@ void spell_rotary(struct spell *spell)
 {
     const uint32_t input = spell_in(spell, 0), rank = spell_rank(spell, input), cosines = spell_in(spell, 2),
                    sines = spell_in(spell, 3);
-    const int64_t half = rw_dim(rw_info(spell->w, cosines), -1), wide = rw_dim(rw_info(spell->w, input), -1);
-    const int64_t size = rw_attr_int(spell->n, "rotary_embedding_dim", 0);
-    const bool interleaved = rw_attr_int(spell->n, "interleaved", 0) != 0;
-    int64_t count = rw_attr_int(spell->n, "num_heads", 0);
+    const int64_t half = rw_dim(rw_info(spell->rewrite, cosines), -1),
+                  wide = rw_dim(rw_info(spell->rewrite, input), -1);
+    const int64_t size = rw_attr_int(spell->node, "rotary_embedding_dim", 0);
+    const bool interleaved = rw_attr_int(spell->node, "interleaved", 0) != 0;
+    int64_t count = rw_attr_int(spell->node, "num_heads", 0);
     uint32_t places = spell_in(spell, 1), first;
-    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4  ? "input is neither of rank 3 nor 4"
-                      : rw_attr_int(spell->n, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
-                      : rw_attr_float(spell->n, "scale", 1) != 1            ? "scale is not 1"
-                                                                            : NULL;
+    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4     ? "input is neither of rank 3 nor 4"
+                      : rw_attr_int(spell->node, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
+                      : rw_attr_float(spell->node, "scale", 1) != 1            ? "scale is not 1"
+                                                                               : NULL;
 
     if (spell_refuse(spell, why) || spell_by_rank(spell, 0, 3, 4) || spell_by_rank(spell, 1, 1, 2))
         return;
@@ -609,7 +611,7 @@ static void split_groups(struct spell *spell, struct heads *heads, int64_t count
 {
     uint32_t *const parts[] = { &heads->q, &heads->k, &heads->v };
     const int64_t each[] = { count, shared, shared };
-    const int64_t wide = rw_dim(rw_info(spell->w, heads->q), -1), size = wide / (count + 2 * shared);
+    const int64_t wide = rw_dim(rw_info(spell->rewrite, heads->q), -1), size = wide / (count + 2 * shared);
     uint32_t packed = heads->q;
     int64_t from = 0;
 
@@ -652,7 +654,7 @@ static uint32_t for_all_keys(struct spell *spell, uint32_t bias, uint32_t length
 
 void spell_group_query(struct spell *spell)
 {
-    const graph_node *node = spell->n;
+    const graph_node *node = spell->node;
     const int64_t count = rw_attr_int(node, "num_heads", 0), shared = rw_attr_int(node, "kv_num_heads", 0);
     const int64_t window = rw_attr_int(node, "local_window_size", -1);
     const bool turns = rw_attr_int(node, "do_rotary", 0) != 0, smooth = rw_attr_int(node, "smooth_softmax", 0) > 0;
@@ -691,7 +693,7 @@ void spell_group_query(struct spell *spell)
     if (turns) {
         const uint32_t given = spell_in(spell, 9) != INLAY_NONE ? spell_in(spell, 9) : places;
         const bool interleaved = rw_attr_int(node, "rotary_interleaved", 0) != 0;
-        const int64_t half = rw_dim(rw_info(spell->w, spell_in(spell, 7)), -1);
+        const int64_t half = rw_dim(rw_info(spell->rewrite, spell_in(spell, 7)), -1);
         uint32_t *const both[] = { &heads.q, &heads.k };
 
         for (uint32_t i = 0; i < 2; i++)

@@ -33,7 +33,7 @@ static uint32_t operand(struct spell *spell, uint32_t input, bool trans, bool ba
 
 void spell_fused_mat_mul(struct spell *spell)
 {
-    const graph_node *node = spell->n;
+    const graph_node *node = spell->node;
     const bool ta = rw_attr_int(node, "transA", 0) != 0, tb = rw_attr_int(node, "transB", 0) != 0;
     const bool ba = rw_attr_int(node, "transBatchA", 0) != 0, bb = rw_attr_int(node, "transBatchB", 0) != 0;
     const double alpha = rw_attr_float(node, "alpha", 1);
@@ -53,13 +53,13 @@ void spell_fused_mat_mul(struct spell *spell)
 void spell_fused_gemm(struct spell *spell)
 {
     static const char *const attributes[] = { "alpha", "beta", "transA", "transB", NULL };
-    const inlay_attr_info *name = graph_attr(spell->n, "activation");
+    const inlay_attr_info *name = graph_attr(spell->node, "activation");
     double params[2];
     uint32_t count = 0, output;
 
     for (uint32_t i = 0; i < 2; i++)
-        if (graph_attr(spell->n, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
-            params[count++] = rw_attr_float(spell->n, i == 0 ? "activation_alpha" : "activation_beta", 0);
+        if (graph_attr(spell->node, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
+            params[count++] = rw_attr_float(spell->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
     output = spell_op(spell, "Gemm", 13, spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 2));
     spell_copy(spell, attributes);
     if (name != NULL && name->s.bytes > 0)
@@ -92,7 +92,7 @@ void spell_dynamic_quantize_mat_mul(struct spell *spell)
 
     if (spell->status != INLAY_OK)
         return;
-    spell->w->g->values[scale].info.dtype = INLAY_FLOAT;
+    spell->rewrite->graph->values[scale].info.dtype = INLAY_FLOAT;
     spell_output(spell, 0,
                  contributed_in_units(spell, input, spell_in(spell, 1), zero, spell_in(spell, 3), scale,
                                       spell_in(spell, 2), spell_in(spell, 4)));
@@ -111,7 +111,8 @@ void spell_c_dist(struct spell *spell)
     spell_float(spell, "alpha", -2);
     output = spell_op(spell, "Add", 14, output, spell_transpose(spell, zz, (const int64_t[]){ 1, 0 }, 2));
     output = spell_op(spell, "Max", 13, output, spell_number(spell, dtype, 0));
-    spell_output(spell, 0, rw_attr_is(spell->n, "metric", "euclidean") ? spell_op(spell, "Sqrt", 13, output) : output);
+    spell_output(spell, 0,
+                 rw_attr_is(spell->node, "metric", "euclidean") ? spell_op(spell, "Sqrt", 13, output) : output);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -145,7 +146,8 @@ static const char *why_not_image(const struct spell *spell)
 
 static uint32_t with_activation(struct spell *spell, uint32_t output)
 {
-    const inlay_attr_info *name = graph_attr(spell->n, "activation"), *list = graph_attr(spell->n, "activation_params");
+    const inlay_attr_info *name = graph_attr(spell->node, "activation"),
+                          *list = graph_attr(spell->node, "activation_params");
     double params[2] = { 0, 0 };
     uint32_t count = list == NULL ? 0 : list->count < 2 ? list->count : 2;
 
@@ -198,7 +200,7 @@ void spell_nhwc_max_pool(struct spell *spell)
 void spell_q_linear_conv(struct spell *spell)
 {
     const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
-    const bool last = rw_attr_int(spell->n, "channels_last", 0) != 0;
+    const bool last = rw_attr_int(spell->node, "channels_last", 0) != 0;
     uint32_t in[10], output;
 
     if (spell_refuse(spell, last ? why_not_image(spell) : NULL))
@@ -220,8 +222,8 @@ static uint32_t zero_point(struct spell *spell, uint32_t i, inlay_dtype dtype)
     uint32_t value = spell_in(spell, i);
 
     if (value == INLAY_NONE && spell->status == INLAY_OK) {
-        value = rw_constant(spell->w, dtype, 0, NULL, &none, 1);
-        spell->status = value == INLAY_NONE ? rw_no_memory(spell->w) : INLAY_OK;
+        value = rw_constant(spell->rewrite, dtype, 0, NULL, &none, 1);
+        spell->status = value == INLAY_NONE ? rw_no_memory(spell->rewrite) : INLAY_OK;
     }
     return value;
 }
@@ -229,12 +231,12 @@ static uint32_t zero_point(struct spell *spell, uint32_t i, inlay_dtype dtype)
 /* Those of images with channels last; pass quantized_functions has the others. */
 void spell_q_pool(struct spell *spell)
 {
-    const bool whole = strcmp(spell->n->info.op_type.data, "QLinearGlobalAveragePool") == 0;
+    const bool whole = strcmp(spell->node->info.op_type.data, "QLinearGlobalAveragePool") == 0;
     const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
     const inlay_dtype dtype = spell_dtype(spell, spell_in(spell, 0));
     uint32_t output;
 
-    if (rw_attr_int(spell->n, "channels_last", 0) == 0 || spell_refuse(spell, why_not_image(spell)))
+    if (rw_attr_int(spell->node, "channels_last", 0) == 0 || spell_refuse(spell, why_not_image(spell)))
         return;
     output = spell_typed(spell, "DequantizeLinear", 13, INLAY_FLOAT, spell_in(spell, 0), spell_in(spell, 1),
                          spell_in(spell, 2));
@@ -293,7 +295,7 @@ void spell_conv_transpose(struct spell *spell)
 /* One number may be a vector of one. */
 static uint32_t one_or_more(struct spell *spell, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(spell->w, value);
+    const inlay_value_info *info = rw_info(spell->rewrite, value);
 
     if (value == INLAY_NONE || info->rank != 1 || rw_dim(info, 0) != 1)
         return value;
@@ -312,11 +314,11 @@ static uint32_t for_each_index(struct spell *spell, uint32_t value, uint32_t inp
 
 void spell_linear(struct spell *spell)
 {
-    const bool back = spell->n->info.op_type.data[0] == 'D';
-    const int64_t axis = rw_attr_int(spell->n, "axis", 1);
+    const bool back = spell->node->info.op_type.data[0] == 'D';
+    const int64_t axis = rw_attr_int(spell->node, "axis", 1);
     const uint32_t input = spell_in(spell, 0), rank = spell_rank(spell, input);
-    const inlay_value_info *of_scale = rw_info(spell->w, spell_in(spell, 1));
-    const bool has_axis = graph_attr(spell->n, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
+    const inlay_value_info *of_scale = rw_info(spell->rewrite, spell_in(spell, 1));
+    const bool has_axis = graph_attr(spell->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
     const bool open = of_scale->rank != 0 && rw_dim(of_scale, 0) < 0 && has_axis;
     uint32_t scale = one_or_more(spell, spell_in(spell, 1)), zero = one_or_more(spell, spell_in(spell, 2)), output;
     const inlay_dtype to = back                 ? spell_dtype(spell, scale)

@@ -75,7 +75,7 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const d
     const int64_t count = info->rank == 0 ? channels : (int64_t)(info->data_bytes / sizeof(float));
     uint32_t inputs[3] = { rw_input(rewrite, back, 0), INLAY_NONE, rw_input(rewrite, back, 2) }, rank = info->rank;
     const float *from = rw_floats(rewrite, old);
-    float *to = graph_blob_alloc(rewrite->g->model, count > 0 ? (size_t)count * sizeof *to : 1);
+    float *to = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *to : 1);
     int64_t dims[INLAY_MAX_RANK] = { channels };
     graph_node *fresh;
 
@@ -90,10 +90,10 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const d
                 ? NULL
                 : rw_make(rewrite, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
     for (uint32_t i = 0; fresh != NULL && i < back->own_attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) !=
-            INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh,
+                           INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) != INLAY_OK)
             return INLAY_NONE;
-    if (fresh == NULL || (rank == 0 && graph_set_attr_int(rewrite->g, fresh, "axis", 0) != INLAY_OK) ||
+    if (fresh == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, fresh, "axis", 0) != INLAY_OK) ||
         rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
     return fresh->info.outputs[0];
@@ -117,7 +117,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
         return value;
     if (!rw_is_constant(rewrite, value))
         return scaled_scales(rewrite, narrow_weights(rewrite, conv), scale);
-    to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(rewrite->g->model, bytes > 0 ? (size_t)bytes : 1);
+    to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
     if (to == NULL)
         return INLAY_NONE;
     inner = rows * columns > 0 ? (int64_t)(bytes / sizeof *to) / (rows * columns) : 0;
@@ -127,7 +127,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
         scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
     if (bytes >= FORGOTTEN_BYTES)
-        graph_blob_forget(rewrite->g->model, from, (size_t)bytes);
+        graph_blob_forget(rewrite->graph->model, from, (size_t)bytes);
     return rw_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
@@ -151,7 +151,7 @@ inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *l
     if (fresh == NULL)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
     return rw_replace(rewrite, last, fresh);
 }

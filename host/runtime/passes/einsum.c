@@ -28,8 +28,8 @@ struct equation {
 
 /* An Einsum of two operands, in the order in which MatMul has them. */
 struct product {
-    struct rewrite *w;
-    const graph_node *n;
+    struct rewrite *rewrite;
+    const graph_node *node;
     inlay_dtype dtype;
     uint32_t v[2];
     struct term in[2], out;
@@ -88,7 +88,8 @@ static inlay_dim size_of(const struct product *product, char letter)
 {
     uint32_t k = has(&product->in[0], letter) ? 0 : 1;
 
-    return rw_info(product->w, product->v[k])->dims[strchr(product->in[k].letters, letter) - product->in[k].letters];
+    return rw_info(product->rewrite, product->v[k])
+        ->dims[strchr(product->in[k].letters, letter) - product->in[k].letters];
 }
 
 /* A size of 1 would broadcast in Einsum, and reads as any other; so sizes of letters in both must be provably equal. */
@@ -96,11 +97,11 @@ static bool sizes_agree(const struct product *product)
 {
     for (uint32_t i = 0; i < product->in[0].count; i++) {
         const char *at = strchr(product->in[1].letters, product->in[0].letters[i]);
-        inlay_dim a = rw_info(product->w, product->v[0])->dims[i], b;
+        inlay_dim a = rw_info(product->rewrite, product->v[0])->dims[i], b;
 
         if (at == NULL)
             continue;
-        b = rw_info(product->w, product->v[1])->dims[at - product->in[1].letters];
+        b = rw_info(product->rewrite, product->v[1])->dims[at - product->in[1].letters];
         if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN ||
             (a.kind == INLAY_DIM_FIXED ? a.value != b.value : a.symbol != b.symbol))
             return false;
@@ -131,7 +132,7 @@ static uint32_t right_operand(const struct product *product)
 /* Sorts the letters into batch, rows, columns and sum; false: there are others. */
 static bool sort_letters(struct product *product)
 {
-    uint32_t order = rw_is_constant(product->w, product->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
+    uint32_t order = rw_is_constant(product->rewrite, product->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
 
     if (right_operand(product) == 0) {
         struct term term = product->in[0];
@@ -164,10 +165,11 @@ static bool sort_letters(struct product *product)
 static uint32_t put(const struct product *product, const char *op, const uint32_t *inputs, uint32_t count,
                     const char *attr, const int64_t *ints, uint32_t int_count)
 {
-    graph_node *node = rw_make(product->w, op, product->n->opset, NULL, inputs, count, 1);
+    graph_node *node = rw_make(product->rewrite, op, product->node->opset, NULL, inputs, count, 1);
 
-    if (node == NULL || (attr != NULL && graph_set_attr_ints(product->w->g, node, attr, ints, int_count) != INLAY_OK) ||
-        rw_insert(product->w, node, product->dtype) != INLAY_OK)
+    if (node == NULL ||
+        (attr != NULL && graph_set_attr_ints(product->rewrite->graph, node, attr, ints, int_count) != INLAY_OK) ||
+        rw_insert(product->rewrite, node, product->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
@@ -182,16 +184,17 @@ static uint32_t put_axes(const struct product *product, const char *op, uint32_t
 
     if (value == INLAY_NONE || count == 0)
         return value;
-    if (product->n->opset >= 13) {
-        inputs[1] = rw_constant_ints(product->w, axes, count);
+    if (product->node->opset >= 13) {
+        inputs[1] = rw_constant_ints(product->rewrite, axes, count);
         if (inputs[1] == INLAY_NONE)
             return INLAY_NONE;
     }
-    node = rw_make(product->w, op, product->n->opset, NULL, inputs, product->n->opset >= 13 ? 2 : 1, 1);
+    node = rw_make(product->rewrite, op, product->node->opset, NULL, inputs, product->node->opset >= 13 ? 2 : 1, 1);
     if (node == NULL ||
-        (product->n->opset < 13 && graph_set_attr_ints(product->w->g, node, "axes", axes, count) != INLAY_OK) ||
-        (is_sum && graph_set_attr_int(product->w->g, node, "keepdims", 0) != INLAY_OK) ||
-        rw_insert(product->w, node, product->dtype) != INLAY_OK)
+        (product->node->opset < 13 &&
+         graph_set_attr_ints(product->rewrite->graph, node, "axes", axes, count) != INLAY_OK) ||
+        (is_sum && graph_set_attr_int(product->rewrite->graph, node, "keepdims", 0) != INLAY_OK) ||
+        rw_insert(product->rewrite, node, product->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
@@ -263,7 +266,7 @@ static uint32_t put_reshape(const struct product *product, uint32_t value, const
 
     if (sizes->count == 0 || value == INLAY_NONE)
         return value;
-    inputs[1] = rw_constant_ints(product->w, sizes->dims, sizes->count);
+    inputs[1] = rw_constant_ints(product->rewrite, sizes->dims, sizes->count);
     return inputs[1] == INLAY_NONE ? INLAY_NONE : put(product, "Reshape", inputs, 2, NULL, NULL, 0);
 }
 
@@ -392,9 +395,10 @@ static uint32_t put_product(const struct product *product, const struct form *fo
 
 static inlay_status take_pair(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product product = {
-        .w = rewrite, .n = node, .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype, .out = equation->out
-    };
+    struct product product = { .rewrite = rewrite,
+                               .node = node,
+                               .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype,
+                               .out = equation->out };
     uint32_t output;
     bool done;
     struct form form;
@@ -419,7 +423,9 @@ static inlay_status take_pair(struct rewrite *rewrite, graph_node *node, const s
 /* One operand: sums, and axes in another order. */
 static inlay_status take_one(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product product = { .w = rewrite, .n = node, .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
+    struct product product = { .rewrite = rewrite,
+                               .node = node,
+                               .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
     int64_t axes[LETTERS];
     uint32_t count = 0, output;
     struct term kept = { 0 };
@@ -462,7 +468,7 @@ static inlay_status take_first(struct rewrite *rewrite, graph_node *node, const 
     pair = rw_make(rewrite, "Einsum", node->opset, NULL, node->info.inputs, 2, 1);
     used = (uint32_t)snprintf(text, sizeof text, "%s,%s->%s", equation->in[0].letters, equation->in[1].letters,
                               kept.letters);
-    if (pair == NULL || graph_set_attr_string(rewrite->g, pair, "equation", text) != INLAY_OK ||
+    if (pair == NULL || graph_set_attr_string(rewrite->graph, pair, "equation", text) != INLAY_OK ||
         rw_insert(rewrite, pair, rw_info(rewrite, rw_input(rewrite, node, 0))->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
     inputs[0] = pair->info.outputs[0];
@@ -473,7 +479,7 @@ static inlay_status take_first(struct rewrite *rewrite, graph_node *node, const 
     }
     (void)snprintf(text + used, sizeof text - used, "->%s", equation->out.letters);
     rest = rw_make(rewrite, "Einsum", node->opset, node, inputs, equation->count - 1, 1);
-    if (rest == NULL || graph_set_attr_string(rewrite->g, rest, "equation", text) != INLAY_OK)
+    if (rest == NULL || graph_set_attr_string(rewrite->graph, rest, "equation", text) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, rest);
 }

@@ -11,16 +11,16 @@
 #include <string.h>
 
 struct flex {
-    node_maker m;
-    struct graph *g;
-    graph_node *n;
+    node_maker maker;
+    struct graph *graph;
+    graph_node *node;
     inlay_dtype dtype; /* of Q */
     int64_t groups;    /* heads of Q that share one of K and V */
 };
 
 static const inlay_value_info *input(const struct flex *flex, uint32_t i)
 {
-    return &flex->g->values[flex->n->info.inputs[i]].info;
+    return &flex->graph->values[flex->node->info.inputs[i]].info;
 }
 
 static int64_t size_of(const struct flex *flex, uint32_t i, uint32_t d)
@@ -40,8 +40,8 @@ static inlay_status check(struct flex *flex, inlay_diag *diag)
 {
     const int64_t heads = size_of(flex, 0, 1), shared = size_of(flex, 1, 1);
 
-    if (!is_fine(graph_body_named(flex->n, "score_mod")) || !is_fine(graph_body_named(flex->n, "prob_mod")))
-        return graph_fail(flex->g, flex->n, NULL, INLAY_INVALID_MODEL, diag,
+    if (!is_fine(graph_body_named(flex->node, "score_mod")) || !is_fine(graph_body_named(flex->node, "prob_mod")))
+        return graph_fail(flex->graph, flex->node, NULL, INLAY_INVALID_MODEL, diag,
                           "score_mod and prob_mod must have one input and one output");
     flex->dtype = input(flex, 0)->dtype;
     flex->groups = 1;
@@ -49,7 +49,7 @@ static inlay_status check(struct flex *flex, inlay_diag *diag)
         return INLAY_OK;
     if (heads < 0 || shared < 1 || heads % shared != 0 || shared != size_of(flex, 2, 1))
         return graph_fail(
-            flex->g, flex->n, NULL, heads < 0 || shared < 0 ? INLAY_UNSUPPORTED : INLAY_INVALID_MODEL, diag,
+            flex->graph, flex->node, NULL, heads < 0 || shared < 0 ? INLAY_UNSUPPORTED : INLAY_INVALID_MODEL, diag,
             "Q has %lld heads and K %lld (-1: not known); declare them, the first a multiple of the second",
             (long long)heads, (long long)shared);
     flex->groups = heads / shared;
@@ -59,7 +59,8 @@ static inlay_status check(struct flex *flex, inlay_diag *diag)
 static uint32_t one(struct flex *flex, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr,
                     int64_t value)
 {
-    return make_value(&flex->m, flex->g, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr, value);
+    return make_value(&flex->maker, flex->graph, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr,
+                      value);
 }
 
 static uint32_t cast(struct flex *flex, uint32_t value, inlay_dtype *from, inlay_dtype to)
@@ -74,22 +75,24 @@ static uint32_t cast(struct flex *flex, uint32_t value, inlay_dtype *from, inlay
 static uint32_t repeated(struct flex *flex, uint32_t value)
 {
     const int64_t heads = size_of(flex, 0, 1);
-    int64_t *list = flex->groups == 1 ? NULL : arena_array(&flex->m.ctx->model->arena, (size_t)heads + 1, sizeof *list);
+    int64_t *list =
+        flex->groups == 1 ? NULL : arena_array(&flex->maker.ctx->model->arena, (size_t)heads + 1, sizeof *list);
 
     if (list == NULL) {
-        flex->m.failed |= flex->groups != 1;
+        flex->maker.failed |= flex->groups != 1;
         return value;
     }
     for (int64_t h = 0; h < heads; h++)
         list[h] = h / flex->groups;
     return one(flex, "Gather", 13, value,
-               make_constant(&flex->m, flex->g, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list), "axis", 1);
+               make_constant(&flex->maker, flex->graph, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list),
+               "axis", 1);
 }
 
 /* The scale as a number of Q's type: what the node says, or one over the root of the size of a head. */
 static uint32_t scale_of(struct flex *flex)
 {
-    const inlay_attr_info *scale = graph_attr(flex->n, "scale");
+    const inlay_attr_info *scale = graph_attr(flex->node, "scale");
     const int64_t last = 3;
     inlay_dtype dtype = INLAY_FLOAT;
     float x = scale != NULL ? (float)scale->f : 0;
@@ -98,16 +101,17 @@ static uint32_t scale_of(struct flex *flex)
     if (scale == NULL && size_of(flex, 0, 3) > 0)
         x = 1 / sqrtf((float)size_of(flex, 0, 3));
     if (x != 0 || scale != NULL)
-        return cast(flex, make_constant(&flex->m, flex->g, INLAY_FLOAT, 0, 0, &x, sizeof x), &dtype, flex->dtype);
-    value = one(flex, "Gather", 13, one(flex, "Shape", 13, flex->n->info.inputs[0], INLAY_NONE, NULL, 0),
-                make_constant(&flex->m, flex->g, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
+        return cast(flex, make_constant(&flex->maker, flex->graph, INLAY_FLOAT, 0, 0, &x, sizeof x), &dtype,
+                    flex->dtype);
+    value = one(flex, "Gather", 13, one(flex, "Shape", 13, flex->node->info.inputs[0], INLAY_NONE, NULL, 0),
+                make_constant(&flex->maker, flex->graph, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
     value = one(flex, "Cast", 13, value, INLAY_NONE, "to", flex->dtype);
     return one(flex, "Reciprocal", 13, one(flex, "Sqrt", 13, value, INLAY_NONE, NULL, 0), INLAY_NONE, NULL, 0);
 }
 
 static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inlay_dtype *dtype)
 {
-    const graph_body *body = graph_body_named(flex->n, attr);
+    const graph_body *body = graph_body_named(flex->node, attr);
     const graph_value *in, *out;
 
     if (body == NULL)
@@ -115,7 +119,7 @@ static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inl
     in = &body->graph->values[body->graph->inputs[0]];
     out = &body->graph->values[body->graph->outputs[0]];
     value = cast(flex, value, dtype, in->declared ? in->declared_dtype : INLAY_UNDEFINED);
-    make_body(&flex->m, flex->g, body, &value, &value);
+    make_body(&flex->maker, flex->graph, body, &value, &value);
     *dtype = out->declared && out->declared_dtype != INLAY_UNDEFINED ? out->declared_dtype : *dtype;
     return value;
 }
@@ -123,13 +127,13 @@ static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inl
 static bool spell(struct flex *flex)
 {
     static const int64_t turned[] = { 0, 1, 3, 2 };
-    const uint32_t *in = flex->n->info.inputs;
-    const inlay_attr_info *precision = graph_attr(flex->n, "softmax_precision");
+    const uint32_t *in = flex->node->info.inputs;
+    const inlay_attr_info *precision = graph_attr(flex->node, "softmax_precision");
     inlay_dtype soft = flex->dtype == INLAY_DOUBLE ? INLAY_DOUBLE : INLAY_FLOAT, dtype = flex->dtype;
-    graph_node *turn = make_node(&flex->m, flex->g, NULL, "Transpose", 13, &in[1], 1, 1), *last;
+    graph_node *turn = make_node(&flex->maker, flex->graph, NULL, "Transpose", 13, &in[1], 1, 1), *last;
     uint32_t value;
 
-    if (turn == NULL || graph_set_attr_ints(flex->g, turn, "perm", turned, 4) != INLAY_OK)
+    if (turn == NULL || graph_set_attr_ints(flex->graph, turn, "perm", turned, 4) != INLAY_OK)
         return false;
     soft = precision != NULL && precision->i > 0 ? (inlay_dtype)precision->i : soft;
     value = one(flex, "MatMul", 13, in[0], repeated(flex, turn->info.outputs[0]), NULL, 0);
@@ -138,10 +142,11 @@ static bool spell(struct flex *flex)
     value = one(flex, "Softmax", 13, cast(flex, value, &dtype, soft), INLAY_NONE, "axis", -1);
     value = through(flex, "prob_mod", value, &dtype);
     value = cast(flex, value, &dtype, flex->dtype);
-    last = make_node(&flex->m, flex->g, NULL, "MatMul", 13, (const uint32_t[]){ value, repeated(flex, in[2]) }, 2, 1);
+    last = make_node(&flex->maker, flex->graph, NULL, "MatMul", 13, (const uint32_t[]){ value, repeated(flex, in[2]) },
+                     2, 1);
     if (last != NULL)
-        ((uint32_t *)(uintptr_t)last->info.outputs)[0] = flex->n->info.outputs[0];
-    return !flex->m.failed;
+        ((uint32_t *)(uintptr_t)last->info.outputs)[0] = flex->node->info.outputs[0];
+    return !flex->maker.failed;
 }
 
 static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
@@ -152,7 +157,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         graph_node *node = graph->nodes[i];
-        struct flex flex = { .m = { .ctx = ctx, .like = node }, .g = graph, .n = node };
+        struct flex flex = { .maker = { .ctx = ctx, .like = node }, .graph = graph, .node = node };
 
         if (node->schema == NULL || strcmp(node->info.op_type.data, "FlexAttention") != 0 ||
             strcmp(node->info.domain.data, "ai.onnx.preview") != 0) {

@@ -47,7 +47,7 @@ static inlay_status dequantized(struct rewrite *rewrite, uint32_t weights, uint3
                                 rw_info(rewrite, zero)->rank != rw_info(rewrite, scale)->rank)))
         return INLAY_OK;
     node = rw_make(rewrite, "DequantizeLinear", 13, NULL, inputs, zero == INLAY_NONE ? 2 : 3, 1);
-    if (node == NULL || graph_set_attr_int(rewrite->g, node, "axis", 1) != INLAY_OK ||
+    if (node == NULL || graph_set_attr_int(rewrite->graph, node, "axis", 1) != INLAY_OK ||
         rw_insert(rewrite, node, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
     *out = node->info.outputs[0];
@@ -71,8 +71,8 @@ static uint32_t bound_of_rows(struct rewrite *rewrite, const char *reduce, const
     static const int64_t last = -1;
     graph_node *node = rw_make(rewrite, reduce, 13, NULL, &input, 1, 1);
 
-    if (node == NULL || zero == INLAY_NONE || graph_set_attr_ints(rewrite->g, node, "axes", &last, 1) != INLAY_OK ||
-        graph_set_attr_int(rewrite->g, node, "keepdims", 1) != INLAY_OK ||
+    if (node == NULL || zero == INLAY_NONE || graph_set_attr_ints(rewrite->graph, node, "axes", &last, 1) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, node, "keepdims", 1) != INLAY_OK ||
         rw_insert(rewrite, node, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
     return computed(rewrite, with_zero, node->info.outputs[0], zero);

@@ -23,7 +23,7 @@ static uint32_t looked_up(struct rewrite *rewrite, const graph_node *gather, uin
     graph_node *node = rw_make(rewrite, "Gather", gather->opset, NULL,
                                (const uint32_t[]){ value, rw_input(rewrite, gather, 1) }, 2, 1);
 
-    return node == NULL || graph_set_attr_int(rewrite->g, node, "axis", 0) != INLAY_OK ||
+    return node == NULL || graph_set_attr_int(rewrite->graph, node, "axis", 0) != INLAY_OK ||
                    rw_insert(rewrite, node, rw_info(rewrite, value)->dtype) != INLAY_OK
                ? INLAY_NONE
                : node->info.outputs[0];
@@ -49,7 +49,7 @@ static inlay_status match_cast(struct rewrite *rewrite, graph_node *node, const 
         return INLAY_OK;
     rows = looked_up(rewrite, node, table);
     fresh = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
-    return fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "to", INLAY_FLOAT) != INLAY_OK
+    return fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "to", INLAY_FLOAT) != INLAY_OK
                ? rw_no_memory(rewrite)
                : rw_replace(rewrite, node, fresh);
 }
@@ -85,8 +85,8 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
     fresh = inputs[0] == INLAY_NONE ? NULL
                                     : rw_make(rewrite, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset,
                                               node, inputs, count, 1);
-    if (fresh == NULL || (!one && graph_set_attr_int(rewrite->g, fresh, "axis", axis + more - 1) != INLAY_OK) ||
-        (block > 0 && graph_set_attr_int(rewrite->g, fresh, "block_size", block) != INLAY_OK))
+    if (fresh == NULL || (!one && graph_set_attr_int(rewrite->graph, fresh, "axis", axis + more - 1) != INLAY_OK) ||
+        (block > 0 && graph_set_attr_int(rewrite->graph, fresh, "block_size", block) != INLAY_OK))
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

@@ -149,7 +149,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             !rw_keeps_rank(rewrite, node->info.outputs[0], input))
             continue;
         fresh = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
-        if (fresh == NULL || graph_set_attr_string(rewrite->g, fresh, "approximate", kind) != INLAY_OK)
+        if (fresh == NULL || graph_set_attr_string(rewrite->graph, fresh, "approximate", kind) != INLAY_OK)
             return rw_no_memory(rewrite);
         return rw_replace(rewrite, node, fresh);
     }

@@ -50,12 +50,12 @@ static inlay_status make_gemm(struct rewrite *rewrite, graph_node *node, const g
                     (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
                     c == INLAY_NONE ? 2 : 3, 1);
     if (fresh == NULL ||
-        graph_set_attr_int(rewrite->g, fresh, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
-        graph_set_attr_int(rewrite->g, fresh, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, fresh, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, fresh, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
         (like != NULL &&
-         graph_set_attr_float(rewrite->g, fresh, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
+         graph_set_attr_float(rewrite->graph, fresh, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
         (like != NULL && like == node &&
-         graph_set_attr_float(rewrite->g, fresh, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
+         graph_set_attr_float(rewrite->graph, fresh, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

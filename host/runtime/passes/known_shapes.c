@@ -41,13 +41,13 @@ static uint32_t never_chosen(struct rewrite *rewrite, const graph_node *node)
 /* Finds the input of the graph that has the size, and where. */
 static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
 {
-    for (uint32_t i = 0; i < rewrite->g->input_count; i++) {
-        const inlay_value_info *input = rw_info(rewrite, rewrite->g->inputs[i]);
+    for (uint32_t i = 0; i < rewrite->graph->input_count; i++) {
+        const inlay_value_info *input = rw_info(rewrite, rewrite->graph->inputs[i]);
 
         for (uint32_t d = 0; input->kind == INLAY_VALUE_TENSOR && input->rank != INLAY_RANK_UNKNOWN && d < input->rank;
              d++)
             if (input->dims[d].kind == INLAY_DIM_SYMBOLIC && input->dims[d].symbol == size->symbol) {
-                *out_input = rewrite->g->inputs[i];
+                *out_input = rewrite->graph->inputs[i];
                 *out_axis = d;
                 return true;
             }

@@ -149,8 +149,8 @@ static inlay_status become(struct rewrite *rewrite, graph_node *node, const stru
         return INLAY_OK;
     fresh = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node,
                     (const uint32_t[]){ pattern->x, pattern->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "axis", pattern->axis) != INLAY_OK ||
-        graph_set_attr_float(rewrite->g, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", pattern->axis) != INLAY_OK ||
+        graph_set_attr_float(rewrite->graph, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

@@ -44,7 +44,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             inputs[count++] = rw_input(rewrite, inner, k);
     }
     fresh = rw_make(rewrite, "Concat", node->opset, node, inputs, count, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "axis", axis_of(rewrite, node)) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", axis_of(rewrite, node)) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

@@ -40,7 +40,7 @@ static struct readers *index_readers(struct rewrite *rewrite)
 
     if (readers == NULL)
         return NULL;
-    *readers = (struct readers){ .nodes = rewrite->g->node_count, .values = rewrite->g->value_count };
+    *readers = (struct readers){ .nodes = rewrite->graph->node_count, .values = rewrite->graph->value_count };
     readers->first = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->first);
     readers->next = arena_array(&rewrite->own, (size_t)readers->nodes + 1, sizeof *readers->next);
     readers->only = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->only);
@@ -49,7 +49,7 @@ static struct readers *index_readers(struct rewrite *rewrite)
     memset(readers->first, 0xff, readers->values * sizeof *readers->first);
     memset(readers->only, 0xff, readers->values * sizeof *readers->only);
     for (uint32_t i = readers->nodes; i-- > 0;) {
-        const graph_node *node = rewrite->g->nodes[i];
+        const graph_node *node = rewrite->graph->nodes[i];
 
         for (uint32_t k = 0; node != NULL && k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
@@ -83,7 +83,7 @@ static void find_bias(struct rewrite *rewrite, const struct readers *readers, st
 {
     uint32_t output = branch->product->info.outputs[0],
              at = output < readers->values && rw_is_only_use(rewrite, output) ? readers->only[output] : INLAY_NONE;
-    graph_node *node = at == INLAY_NONE ? NULL : rewrite->g->nodes[at];
+    graph_node *node = at == INLAY_NONE ? NULL : rewrite->graph->nodes[at];
 
     for (uint32_t i = 0; node != NULL && pass_is_op(node, "Add") && node->info.since_version >= 7 && i < 2; i++) {
         uint32_t c = rw_input(rewrite, node, 1 - i);
@@ -122,7 +122,7 @@ static void gather(struct rewrite *rewrite, const struct readers *readers, graph
 
     for (uint32_t i = input < readers->values ? readers->first[input] : INLAY_NONE;
          i != INLAY_NONE && all->count < MOST; i = readers->next[i]) {
-        if (!read_branch(rewrite, rewrite->g->nodes[i], input, &branch) ||
+        if (!read_branch(rewrite, rewrite->graph->nodes[i], input, &branch) ||
             rewrite->is_output[branch.product->info.outputs[0]])
             continue;
         if (all->count == 0 && branch.product != node)
@@ -136,7 +136,7 @@ static void gather(struct rewrite *rewrite, const struct readers *readers, graph
 /* The weights beside one another, [rows, columns]; the biases likewise. */
 static uint32_t join_weights(struct rewrite *rewrite, const struct bundle *all)
 {
-    float *joined = graph_blob_alloc(rewrite->g->model, (size_t)(all->rows * all->columns) * sizeof *joined);
+    float *joined = graph_blob_alloc(rewrite->graph->model, (size_t)(all->rows * all->columns) * sizeof *joined);
     int64_t at = 0;
 
     if (joined == NULL)
@@ -237,7 +237,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
                                   : rw_make(rewrite, "Split", node->opset > 13 ? node->opset : 13, NULL,
                                             (const uint32_t[]){ output, lengths }, 2, all.count);
     if (split == NULL ||
-        graph_set_attr_int(rewrite->g, split, "axis", (int64_t)rw_info(rewrite, input)->rank - 1) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, split, "axis", (int64_t)rw_info(rewrite, input)->rank - 1) != INLAY_OK ||
         rw_insert(rewrite, split, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
     for (uint32_t k = 0; k < all.count; k++) {

@@ -49,8 +49,8 @@ static graph_node *make_reduce(struct rewrite *rewrite, const graph_node *like, 
                                                        : rw_make(rewrite, like->info.op_type.data, like->opset, node,
                                                                  (const uint32_t[]){ input, list }, by_attr ? 1 : 2, 1);
 
-    if (fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "keepdims", keep) != INLAY_OK ||
-        (by_attr && graph_set_attr_ints(rewrite->g, fresh, "axes", axes, count) != INLAY_OK))
+    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "keepdims", keep) != INLAY_OK ||
+        (by_attr && graph_set_attr_ints(rewrite->graph, fresh, "axes", axes, count) != INLAY_OK))
         return NULL;
     return fresh;
 }

@@ -45,7 +45,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (!rw_is_only_use(rewrite, rw_input(rewrite, node, 0)))
         return INLAY_OK; /* the first stays anyway, and its result is at hand */
     fresh = rw_make(rewrite, "Transpose", node->opset, node, inner->info.inputs, 1, 1);
-    if (fresh == NULL || graph_set_attr_ints(rewrite->g, fresh, "perm", both, input->rank) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", both, input->rank) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

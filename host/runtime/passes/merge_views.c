@@ -150,7 +150,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (computed && target != INLAY_NONE && !is_view(inner)) {
         fresh = rw_copy(rewrite, node);
         if (fresh == NULL || (rw_attr_int(node, "allowzero", 0) != 0 &&
-                              graph_set_attr_int(rewrite->g, fresh, "allowzero", 0) != INLAY_OK))
+                              graph_set_attr_int(rewrite->graph, fresh, "allowzero", 0) != INLAY_OK))
             return rw_no_memory(rewrite);
         rw_set_input(rewrite, fresh, 1, target);
         return rw_replace(rewrite, node, fresh);

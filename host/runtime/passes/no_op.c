@@ -16,8 +16,8 @@ static bool idle_dropout(const struct rewrite *rewrite, const graph_node *node)
     if (mode == INLAY_NONE)
         return true;
     return rw_is_scalar(rewrite, rw_input(rewrite, node, 1), 0) ||
-           (rw_is_constant(rewrite, mode) && rewrite->g->values[mode].info.data_bytes == 1 &&
-            *(const uint8_t *)rewrite->g->values[mode].info.data == 0);
+           (rw_is_constant(rewrite, mode) && rewrite->graph->values[mode].info.data_bytes == 1 &&
+            *(const uint8_t *)rewrite->graph->values[mode].info.data == 0);
 }
 
 static bool idle_transpose(const graph_node *node)
@@ -75,7 +75,7 @@ static bool idle_resize(struct rewrite *rewrite, const graph_node *node)
         return false;
     count = scales != NULL        ? scales->count
             : value == INLAY_NONE ? 0
-                                  : (uint32_t)(rewrite->g->values[value].info.data_bytes / 4);
+                                  : (uint32_t)(rewrite->graph->values[value].info.data_bytes / 4);
     for (uint32_t i = 0; i < count; i++)
         if (s == NULL || s[i] != 1)
             return false;

@@ -72,8 +72,9 @@ static inlay_status take_pads(struct rewrite *rewrite, graph_node *node, const g
 {
     graph_node *fresh = rw_copy(rewrite, node);
 
-    if (fresh == NULL || graph_set_attr_ints(rewrite->g, fresh, "pads", pads, count) != INLAY_OK ||
-        (pass_is_op(node, "AveragePool") && graph_set_attr_int(rewrite->g, fresh, "count_include_pad", 1) != INLAY_OK))
+    if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "pads", pads, count) != INLAY_OK ||
+        (pass_is_op(node, "AveragePool") &&
+         graph_set_attr_int(rewrite->graph, fresh, "count_include_pad", 1) != INLAY_OK))
         return rw_no_memory(rewrite);
     rw_set_input(rewrite, fresh, 0, rw_input(rewrite, pad, 0));
     return rw_replace(rewrite, node, fresh);

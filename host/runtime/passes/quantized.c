@@ -95,7 +95,7 @@ inlay_status quant_scale_product(struct rewrite *rewrite, graph_node *node, cons
     graph_node *cast = rw_make(rewrite, "Cast", 13, node, product->info.outputs, 1, 1), *mul;
     inlay_status status;
 
-    if (cast == NULL || graph_set_attr_int(rewrite->g, cast, "to", INLAY_FLOAT) != INLAY_OK)
+    if (cast == NULL || graph_set_attr_int(rewrite->graph, cast, "to", INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
     INLAY_TRY(rw_insert(rewrite, cast, INLAY_FLOAT));
     mul = rw_make(rewrite, "Mul", 13, node, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
@@ -121,7 +121,7 @@ bool quant_is_offered(const struct rewrite *rewrite, graph_node *fresh, uint32_t
     made.data_bytes = 0;
     if (fresh->info.since_version == 0) /* what is made of floats has this; it is bound once it is in the graph */
         fresh->info.since_version = 10;
-    return rewrite->ctx->offers_integers(rewrite->ctx->fold_ctx, rewrite->g, fresh, &made);
+    return rewrite->ctx->offers_integers(rewrite->ctx->fold_ctx, rewrite->graph, fresh, &made);
 }
 
 /* Is value a constant of zeros, or omitted? */

@@ -49,7 +49,7 @@ static bool cut_weights(struct rewrite *rewrite, const struct quant *weights, st
             out->count = PLANES;
     }
     for (uint32_t p = 0; p < out->count; p++) {
-        int8_t *plane = graph_blob_alloc(rewrite->g->model, (size_t)count);
+        int8_t *plane = graph_blob_alloc(rewrite->graph->model, (size_t)count);
 
         for (int64_t i = 0; plane != NULL && i < count; i++) {
             const int64_t value = weight_at(rewrite, weights, info, i, each);
@@ -100,7 +100,7 @@ static inlay_status insert_conv(struct rewrite *rewrite, graph_node *conv, const
     if (fresh == NULL || inputs[2] == INLAY_NONE)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
     if (!quant_is_offered(rewrite, fresh, conv->info.outputs[0], INLAY_INT32))
         return INLAY_OK;

@@ -60,8 +60,9 @@ static graph_node *make_linear(struct rewrite *rewrite, const graph_node *node, 
                                 : rw_make(rewrite, op, 13, node,
                                           (const uint32_t[]){ input, rw_input(rewrite, node, scale), zero }, 3, 1);
 
-        return fresh == NULL || (axis >= 0 && graph_set_attr_int(rewrite->g, fresh, "axis", axis) != INLAY_OK) ? NULL
-                                                                                                               : fresh;
+        return fresh == NULL || (axis >= 0 && graph_set_attr_int(rewrite->graph, fresh, "axis", axis) != INLAY_OK)
+                   ? NULL
+                   : fresh;
     }
 }
 
@@ -94,7 +95,7 @@ static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, gra
         const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i);
 
         if (strcmp(attribute->name.data, others[0]) != 0 && strcmp(attribute->name.data, others[1]) != 0 &&
-            graph_set_attr(rewrite->g, fresh, attribute) != INLAY_OK)
+            graph_set_attr(rewrite->graph, fresh, attribute) != INLAY_OK)
             return false;
     }
     return true;
@@ -128,7 +129,7 @@ static inlay_status constant_units(struct rewrite *rewrite, const graph_node *no
  * constant scale, and otherwise a product. */
 static inlay_status bias_of(struct rewrite *rewrite, graph_node *node, uint32_t *out)
 {
-    struct spell spell = { .w = rewrite, .n = node };
+    struct spell spell = { .rewrite = rewrite, .node = node };
     uint32_t units;
     inlay_status status = INLAY_OK;
 

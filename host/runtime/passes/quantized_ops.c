@@ -121,7 +121,7 @@ static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, cons
     if (fresh == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
     if (!quant_is_offered(rewrite, fresh, node->info.outputs[0], y->dtype))
         return INLAY_OK;
@@ -177,8 +177,8 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 static graph_node *like_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *fresh)
 {
     for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) !=
-            INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh,
+                           INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) != INLAY_OK)
             return NULL;
     return fresh;
 }
@@ -259,7 +259,7 @@ static uint32_t upright(struct rewrite *rewrite, const struct quant *weights, bo
 
     if (!trans)
         return weights->value;
-    to = graph_blob_alloc(rewrite->g->model, (size_t)(k * n));
+    to = graph_blob_alloc(rewrite->graph->model, (size_t)(k * n));
     if (to == NULL)
         return INLAY_NONE;
     for (int64_t i = 0; i < k; i += TILE)

@@ -9,7 +9,7 @@
 
 inlay_status rw_no_memory(const struct rewrite *rewrite)
 {
-    return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->g->name, rewrite->ctx->pass);
+    return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name, rewrite->ctx->pass);
 }
 
 /* ------------------------------------------------------------------ the books of a visit */
@@ -20,10 +20,10 @@ static bool reserve(struct rewrite *rewrite)
     uint32_t had = rewrite->capacity, capacity = had, *uses, *maker, *forward;
     bool *is_output;
 
-    if (rewrite->g->value_count <= had && had > 0)
+    if (rewrite->graph->value_count <= had && had > 0)
         return true;
-    while (capacity < rewrite->g->value_count + 1)
-        capacity = capacity < 64 ? rewrite->g->value_count + 64 : capacity * 2;
+    while (capacity < rewrite->graph->value_count + 1)
+        capacity = capacity < 64 ? rewrite->graph->value_count + 64 : capacity * 2;
     uses = arena_grown(&rewrite->own, rewrite->uses, had, capacity, sizeof *uses);
     maker = arena_grown(&rewrite->own, rewrite->maker, had, capacity, sizeof *maker);
     forward = arena_grown(&rewrite->own, rewrite->forward, had, capacity, sizeof *forward);
@@ -42,7 +42,7 @@ static bool reserve(struct rewrite *rewrite)
 
 static bool open_books(struct rewrite *rewrite)
 {
-    const struct graph *graph = rewrite->g;
+    const struct graph *graph = rewrite->graph;
 
     if (!reserve(rewrite))
         return false;
@@ -78,7 +78,7 @@ static uint32_t place_of(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE && rewrite->maker[node->info.outputs[i]] != INLAY_NONE &&
-            rewrite->g->nodes[rewrite->maker[node->info.outputs[i]]] == node)
+            rewrite->graph->nodes[rewrite->maker[node->info.outputs[i]]] == node)
             return rewrite->maker[node->info.outputs[i]];
     return INLAY_NONE;
 }
@@ -102,7 +102,8 @@ static void note(const struct rewrite *rewrite, const graph_node *node, const ch
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rewrite->ctx->note(rewrite->ctx->note_ctx, rewrite->ctx->pass, rewrite->ctx->rewrites + 1, rewrite->g, node, text);
+    rewrite->ctx->note(rewrite->ctx->note_ctx, rewrite->ctx->pass, rewrite->ctx->rewrites + 1, rewrite->graph, node,
+                       text);
 }
 
 /* One reader of value less. Its maker goes when nobody reads anything of it; so do, in turn, the makers of what it
@@ -116,13 +117,13 @@ static void release(struct rewrite *rewrite, uint32_t value)
 
         value = rw_resolve(rewrite, value);
         if (value != INLAY_NONE && rewrite->uses[value] > 0 && --rewrite->uses[value] == 0 &&
-            (at = rewrite->maker[value]) != INLAY_NONE && (node = rewrite->g->nodes[at]) != NULL &&
+            (at = rewrite->maker[value]) != INLAY_NONE && (node = rewrite->graph->nodes[at]) != NULL &&
             all_unused(rewrite, node)) {
             uint32_t reads = node->info.input_count + node->capture_count;
 
             note(rewrite, node, "%s is no longer needed", node->info.op_type.data);
-            history_removed(rewrite->g, node);
-            rewrite->g->nodes[at] = NULL;
+            history_removed(rewrite->graph, node);
+            rewrite->graph->nodes[at] = NULL;
             if (depth + reads > room) {
                 room = (depth + reads) * 2 + 16;
                 stack = arena_grown(&rewrite->own, stack, depth, room, sizeof *stack);
@@ -148,7 +149,7 @@ static void use(struct rewrite *rewrite, uint32_t value)
 
 static void close_books(struct rewrite *rewrite)
 {
-    struct graph *graph = rewrite->g;
+    struct graph *graph = rewrite->graph;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < graph->node_count; i++)
@@ -167,8 +168,8 @@ static void drop_inserted(struct rewrite *rewrite)
 
     while (dropped) {
         dropped = false;
-        for (uint32_t i = rewrite->first_fresh; i < rewrite->g->node_count; i++) {
-            graph_node *node = rewrite->g->nodes[i];
+        for (uint32_t i = rewrite->first_fresh; i < rewrite->graph->node_count; i++) {
+            graph_node *node = rewrite->graph->nodes[i];
 
             if (node == NULL || !all_unused(rewrite, node))
                 continue;
@@ -177,7 +178,7 @@ static void drop_inserted(struct rewrite *rewrite)
                     rewrite->uses[node->info.inputs[k]]--;
             for (uint32_t k = 0; k < node->capture_count; k++)
                 rewrite->uses[node->captures[k]]--;
-            rewrite->g->nodes[i] = NULL;
+            rewrite->graph->nodes[i] = NULL;
             dropped = true;
         }
     }
@@ -185,7 +186,7 @@ static void drop_inserted(struct rewrite *rewrite)
 
 static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn fn, bool *out_changed)
 {
-    struct rewrite rewrite = { .ctx = ctx, .g = graph };
+    struct rewrite rewrite = { .ctx = ctx, .graph = graph };
     uint32_t nodes = graph->node_count;
     inlay_status status = INLAY_OK;
     bool any = false;
@@ -234,7 +235,8 @@ uint32_t rw_input(const struct rewrite *rewrite, const graph_node *node, uint32_
 graph_node *rw_maker(const struct rewrite *rewrite, uint32_t value)
 {
     value = rw_resolve(rewrite, value);
-    return value == INLAY_NONE || rewrite->maker[value] == INLAY_NONE ? NULL : rewrite->g->nodes[rewrite->maker[value]];
+    return value == INLAY_NONE || rewrite->maker[value] == INLAY_NONE ? NULL
+                                                                      : rewrite->graph->nodes[rewrite->maker[value]];
 }
 
 graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const char *op_type)
@@ -249,7 +251,7 @@ graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const cha
  * it, and what enters one inside. */
 static bool find_quantized(struct rewrite *rewrite)
 {
-    const struct graph *graph = rewrite->g;
+    const struct graph *graph = rewrite->graph;
     bool *marks = arena_array(&rewrite->own, (size_t)graph->value_count + 1, sizeof *marks);
 
     if (marks == NULL)
@@ -354,7 +356,7 @@ int64_t rw_dim(const inlay_value_info *value, int64_t d)
 
 bool rw_is_constant(const struct rewrite *rewrite, uint32_t value)
 {
-    return value != INLAY_NONE && (rewrite->g->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
+    return value != INLAY_NONE && (rewrite->graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
 static int64_t elements_of(const inlay_value_info *value)
@@ -466,12 +468,12 @@ const int64_t *rw_attr_ints(const graph_node *node, const char *name, uint32_t *
 graph_node *rw_make(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
                     const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {
-    graph_node *node = graph_add_node(rewrite->g, op_type, NULL, like != NULL ? like->info.name.data : NULL,
+    graph_node *node = graph_add_node(rewrite->graph, op_type, NULL, like != NULL ? like->info.name.data : NULL,
                                       input_count, output_count);
 
     if (node == NULL)
         return NULL;
-    rewrite->g->nodes[rewrite->g->node_count - 1] = NULL; /* a place, but it is not in the graph yet */
+    rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* a place, but it is not in the graph yet */
     if (opset != 0)
         node->opset = opset;
     for (uint32_t i = 0; i < input_count; i++)
@@ -500,7 +502,7 @@ void rw_set_input(const struct rewrite *rewrite, graph_node *fresh, uint32_t i, 
 {
     const bool is_in_graph = place_of(rewrite, fresh) != INLAY_NONE;
 
-    INLAY_CHECK(!is_in_graph || rewrite->g->model->trusts_file);
+    INLAY_CHECK(!is_in_graph || rewrite->graph->model->trusts_file);
     if (!is_in_graph)
         ((uint32_t *)(uintptr_t)fresh->info.inputs)[i] = rw_resolve(rewrite, value);
 }
@@ -509,8 +511,8 @@ void rw_set_input(const struct rewrite *rewrite, graph_node *fresh, uint32_t i, 
  * when the pass has ended, that is an error which says why. */
 static bool infer_inserted(struct rewrite *rewrite)
 {
-    for (uint32_t i = rewrite->first_fresh; i < rewrite->g->node_count; i++) {
-        graph_node *node = rewrite->g->nodes[i];
+    for (uint32_t i = rewrite->first_fresh; i < rewrite->graph->node_count; i++) {
+        graph_node *node = rewrite->graph->nodes[i];
         graph_value **out;
         inlay_dtype dtype;
         inlay_status status;
@@ -522,11 +524,11 @@ static bool infer_inserted(struct rewrite *rewrite)
             return false;
         for (uint32_t output = 0; output < node->info.output_count; output++)
             out[output] =
-                node->info.outputs[output] == INLAY_NONE ? NULL : &rewrite->g->values[node->info.outputs[output]];
+                node->info.outputs[output] == INLAY_NONE ? NULL : &rewrite->graph->values[node->info.outputs[output]];
         dtype = out[0] == NULL ? INLAY_UNDEFINED : out[0]->info.dtype;
-        status = graph_bind_node(rewrite->g, node, NULL);
+        status = graph_bind_node(rewrite->graph, node, NULL);
         if (status == INLAY_OK)
-            status = graph_infer_apart(rewrite->g, node, out, &rewrite->g->model->arena, NULL);
+            status = graph_infer_apart(rewrite->graph, node, out, &rewrite->graph->model->arena, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
             return false;
         for (uint32_t o = 0; o < node->info.output_count; o++) {
@@ -554,20 +556,20 @@ static inlay_status check_fresh(struct rewrite *rewrite, const graph_node *old, 
     *out_refused = false;
     if (made == NULL || out == NULL || !infer_inserted(rewrite))
         return rw_no_memory(rewrite);
-    status = graph_bind_node(rewrite->g, fresh, NULL);
+    status = graph_bind_node(rewrite->graph, fresh, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(rewrite);
     if (status != INLAY_OK || fresh->body_count > 0)
         return INLAY_OK; /* binding says what is wrong when the pass has ended */
     for (uint32_t output = 0; output < outputs; output++)
         out[output] = old->info.outputs[output] == INLAY_NONE ? NULL : &made[output];
-    status = graph_infer_apart(rewrite->g, fresh, out, &rewrite->scratch, NULL);
+    status = graph_infer_apart(rewrite->graph, fresh, out, &rewrite->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(rewrite);
     for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++)
         differs |=
-            out[output] != NULL && type_guard_differs(out[output], &rewrite->g->values[old->info.outputs[output]]);
-    *out_refused = status != INLAY_OK || type_guard_refuses(rewrite->g->model, differs);
+            out[output] != NULL && type_guard_differs(out[output], &rewrite->graph->values[old->info.outputs[output]]);
+    *out_refused = status != INLAY_OK || type_guard_refuses(rewrite->graph->model, differs);
     return INLAY_OK;
 }
 
@@ -584,8 +586,8 @@ inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *fr
     note(rewrite, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)
         ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = old->info.outputs[i];
-    history_removed(rewrite->g, old);
-    rewrite->g->nodes[at] = fresh;
+    history_removed(rewrite->graph, old);
+    rewrite->graph->nodes[at] = fresh;
     for (uint32_t i = 0; i < fresh->info.input_count; i++)
         use(rewrite, fresh->info.inputs[i]);
     for (uint32_t i = 0; i < reads; i++)
@@ -603,9 +605,9 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
         return rw_no_memory(rewrite);
     for (uint32_t output = 0; output < count && output < old->info.output_count; output++)
         if (values[output] != 0 && old->info.outputs[output] != INLAY_NONE)
-            differs |= type_guard_differs(&rewrite->g->values[values[output] - 1],
-                                          &rewrite->g->values[old->info.outputs[output]]);
-    if (type_guard_refuses(rewrite->g->model, differs))
+            differs |= type_guard_differs(&rewrite->graph->values[values[output] - 1],
+                                          &rewrite->graph->values[old->info.outputs[output]]);
+    if (type_guard_refuses(rewrite->graph->model, differs))
         return INLAY_OK;
     note(rewrite, old, "%s is spelled out", old->info.op_type.data);
     for (uint32_t output = 0; output < count && output < old->info.output_count; output++) {
@@ -622,8 +624,8 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
         rewrite->uses[from] += rewrite->uses[to];
         rewrite->forward[to] = from;
     }
-    history_removed(rewrite->g, old);
-    rewrite->g->nodes[at] = NULL;
+    history_removed(rewrite->graph, old);
+    rewrite->graph->nodes[at] = NULL;
     for (uint32_t i = 0; i < reads; i++)
         release(rewrite, i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
     rewrite->changed = true;
@@ -632,7 +634,7 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
 
 inlay_status rw_insert(struct rewrite *rewrite, graph_node *fresh, inlay_dtype dtype)
 {
-    struct graph *graph = rewrite->g;
+    struct graph *graph = rewrite->graph;
     uint32_t at = graph->node_count;
 
     while (graph->nodes[--at] != NULL)
@@ -670,7 +672,8 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
         return INLAY_OK;
     if (!infer_inserted(rewrite))
         return rw_no_memory(rewrite);
-    if (type_guard_refuses(rewrite->g->model, type_guard_differs(&rewrite->g->values[from], &rewrite->g->values[to])))
+    if (type_guard_refuses(rewrite->graph->model,
+                           type_guard_differs(&rewrite->graph->values[from], &rewrite->graph->values[to])))
         return INLAY_OK;
     if (maker == NULL) {
         rewrite->forward[from] = to;
@@ -681,7 +684,7 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
     }
     if (!rewrite->is_output[from]) {
         note(rewrite, maker, "%s is not needed for '%s'", maker->info.op_type.data,
-             rewrite->g->values[from].info.name.data);
+             rewrite->graph->values[from].info.name.data);
         rewrite->forward[from] = to;
         rewrite->uses[to] += rewrite->uses[from];
         rewrite->uses[from] = 1; /* the one that is released now, so that its maker goes */
@@ -693,7 +696,7 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
         if (source == NULL || rewrite->is_output[to] || maker->info.output_count != 1)
             return INLAY_OK;
         note(rewrite, maker, "%s is not needed for '%s'", maker->info.op_type.data,
-             rewrite->g->values[from].info.name.data);
+             rewrite->graph->values[from].info.name.data);
         for (uint32_t i = 0; i < source->info.output_count; i++)
             if (source->info.outputs[i] == to)
                 ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
@@ -701,8 +704,8 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
         rewrite->maker[from] = rewrite->maker[to];
         rewrite->uses[from] += rewrite->uses[to];
         rewrite->forward[to] = from;
-        history_removed(rewrite->g, maker);
-        rewrite->g->nodes[at] = NULL;
+        history_removed(rewrite->graph, maker);
+        rewrite->graph->nodes[at] = NULL;
         for (uint32_t i = 0; i < maker->info.input_count; i++)
             release(rewrite, maker->info.inputs[i]);
     }
@@ -714,7 +717,7 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
 uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes)
 {
-    void *copy = graph_blob_alloc(rewrite->g->model, bytes > 0 ? (size_t)bytes : 1);
+    void *copy = graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
 
     if (copy == NULL)
         return INLAY_NONE;
@@ -726,10 +729,10 @@ uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, 
 uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                           const void *data, uint64_t bytes)
 {
-    uint32_t value = graph_add_value(rewrite->g, NULL, 0);
+    uint32_t value = graph_add_value(rewrite->graph, NULL, 0);
 
     if (value == INLAY_NONE || !reserve(rewrite) ||
-        graph_set_constant(rewrite->g, value, dtype, rank, dims, data, bytes) != INLAY_OK)
+        graph_set_constant(rewrite->graph, value, dtype, rank, dims, data, bytes) != INLAY_OK)
         return INLAY_NONE;
     return value;
 }

@@ -28,7 +28,7 @@
 
 struct rewrite {
     pass_ctx *ctx;
-    struct graph *g;
+    struct graph *graph;
     struct arena scratch; /* until the next node is visited */
     struct arena own;     /* until the visit of the graph ends */
     uint32_t *uses;       /* [capacity] readers of a value; outputs of the graph and captures count */
@@ -59,7 +59,7 @@ uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t v);
 /* The value's record; not NULL for a value that exists. */
 static inline const inlay_value_info *rw_info(const struct rewrite *rewrite, uint32_t value)
 {
-    return value == INLAY_NONE ? NULL : &rewrite->g->values[value].info;
+    return value == INLAY_NONE ? NULL : &rewrite->graph->values[value].info;
 }
 /* The node that makes v as any of its outputs; NULL: an input, a constant, none. */
 graph_node *rw_maker(const struct rewrite *rewrite, uint32_t v);

@@ -46,7 +46,7 @@ static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
 
 /* A pair of graphs under comparison: which value of b stands for which of a. */
 struct pairing {
-    struct rewrite *w;
+    struct rewrite *rewrite;
     const struct graph *a, *b;
     uint32_t *map; /* [a->value_count] INLAY_NONE = not met yet */
 };
@@ -123,7 +123,7 @@ static bool same_inner_node(struct pairing *pairing, const graph_node *a, const 
         if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list ||
             body->capture_count != y->capture_count ||
             !same_inputs(pairing, body->capture_outer, y->capture_outer, body->capture_count) ||
-            !same_graphs(pairing->w, body->graph, y->graph, body, y, depth + 1))
+            !same_graphs(pairing->rewrite, body->graph, y->graph, body, y, depth + 1))
             return false;
     }
     return pair_values(pairing, a->info.outputs, b->info.outputs, a->info.output_count);
@@ -133,7 +133,7 @@ static bool same_inner_node(struct pairing *pairing, const graph_node *a, const 
 static bool same_graphs(struct rewrite *rewrite, const struct graph *a, const struct graph *b, const graph_body *of_a,
                         const graph_body *of_b, uint32_t depth)
 {
-    struct pairing pairing = { .w = rewrite, .a = a, .b = b };
+    struct pairing pairing = { .rewrite = rewrite, .a = a, .b = b };
 
     if (depth > DEEPEST || a->node_count != b->node_count || a->input_count != b->input_count ||
         a->output_count != b->output_count)

@@ -19,9 +19,9 @@ static const char ours[] = "ai.inlay";
 enum { MAX_PASTS = 1024 };
 
 struct searches {
-    node_maker m;
-    struct graph *g;
-    graph_node *n;
+    node_maker maker;
+    struct graph *graph;
+    graph_node *node;
     const graph_body *decoder, *encoder, *first;
     bool sampling, beams, scored;
     bool heard;     /* Whisper: the encoder reads sound, the prompt is what the decoder begins with */
@@ -33,12 +33,13 @@ struct searches {
 
 static uint32_t gather(struct searches *searches, struct graph *graph, uint32_t from, uint32_t rows, int64_t axis)
 {
-    return make_value(&searches->m, graph, "Gather", 13, (const uint32_t[]){ from, rows }, 2, "axis", axis);
+    return make_value(&searches->maker, graph, "Gather", 13, (const uint32_t[]){ from, rows }, 2, "axis", axis);
 }
 
 static uint32_t integers(struct searches *searches, const int64_t *values, int64_t count)
 {
-    return make_constant(&searches->m, searches->g, INLAY_INT64, 1, count, values, (size_t)count * sizeof *values);
+    return make_constant(&searches->maker, searches->graph, INLAY_INT64, 1, count, values,
+                         (size_t)count * sizeof *values);
 }
 
 /* ------------------------------------------------------------------ is it one that is understood? */
@@ -99,12 +100,12 @@ static bool fits_encoder(struct searches *searches)
 static bool fits_heard(struct searches *searches)
 {
     const struct graph *graph = searches->decoder->graph, *e = searches->encoder->graph;
-    const uint32_t processor = searches->n->info.input_count > 11 ? searches->n->info.inputs[11] : INLAY_NONE;
-    const void *rules = processor != INLAY_NONE ? searches->g->values[processor].info.data : NULL;
+    const uint32_t processor = searches->node->info.input_count > 11 ? searches->node->info.inputs[11] : INLAY_NONE;
+    const void *rules = processor != INLAY_NONE ? searches->graph->values[processor].info.data : NULL;
 
     if (graph->input_count < 2 || searches->first != NULL || e->input_count != 2 ||
-        searches->n->info.input_count < 11 || searches->n->info.inputs[10] == INLAY_NONE ||
-        searches->n->info.output_count > 3 ||
+        searches->node->info.input_count < 11 || searches->node->info.inputs[10] == INLAY_NONE ||
+        searches->node->info.output_count > 3 ||
         (processor != INLAY_NONE && (rules == NULL || *(const int32_t *)rules != 0)))
         return false;
     searches->heard = true;
@@ -117,9 +118,9 @@ static bool fits_heard(struct searches *searches)
 
 static bool is_search(struct searches *searches)
 {
-    const inlay_node_info *node = &searches->n->info;
+    const inlay_node_info *node = &searches->node->info;
 
-    if (searches->n->schema == NULL || strcmp(node->domain.data, "com.microsoft") != 0)
+    if (searches->node->schema == NULL || strcmp(node->domain.data, "com.microsoft") != 0)
         return false;
     searches->beams =
         strcmp(node->op_type.data, "BeamSearch") == 0 || strcmp(node->op_type.data, "WhisperBeamSearch") == 0;
@@ -129,7 +130,7 @@ static bool is_search(struct searches *searches)
 
 static bool fits(struct searches *searches)
 {
-    const graph_node *node = searches->n;
+    const graph_node *node = searches->node;
     const inlay_attr_info *type = graph_attr(node, "model_type");
     const int64_t kind = type != NULL ? type->i : node->info.op_type.data[0] == 'W' ? 2 : 0;
 
@@ -174,29 +175,30 @@ static bool put_start(struct searches *searches)
 
         inputs[i] = from == INLAY_NONE || (from == 8 && !searches->beams && !searches->sampling)
                         ? INLAY_NONE
-                        : input(searches->n, from);
+                        : input(searches->node, from);
     }
     if (searches->heard) {
-        inputs[0] = input(searches->n, 10);
+        inputs[0] = input(searches->node, 10);
         inputs[9] = INLAY_NONE;
     }
-    start = make_node(&searches->m, searches->g, ours, "SearchStart", 1, inputs, 12, 6);
+    start = make_node(&searches->maker, searches->graph, ours, "SearchStart", 1, inputs, 12, 6);
     if (start == NULL ||
-        graph_set_attr_string(searches->g, start, "search",
+        graph_set_attr_string(searches->graph, start, "search",
                               searches->beams      ? "beam"
                               : searches->sampling ? "sample"
                                                    : "greedy") != INLAY_OK ||
-        graph_set_attr_int(searches->g, start, "encoder", searches->encoder != NULL && !searches->heard) != INLAY_OK ||
-        graph_set_attr_int(searches->g, start, "whole", searches->encoder != NULL && declared(graph, 0, 1) != 1) !=
+        graph_set_attr_int(searches->graph, start, "encoder", searches->encoder != NULL && !searches->heard) !=
+            INLAY_OK ||
+        graph_set_attr_int(searches->graph, start, "whole", searches->encoder != NULL && declared(graph, 0, 1) != 1) !=
             INLAY_OK)
         return false;
-    for (uint32_t i = 0; i < searches->n->info.attr_count; i++) {
+    for (uint32_t i = 0; i < searches->node->info.attr_count; i++) {
         const inlay_attr_info *attribute =
-            INLAY_AT(inlay_attr_info, searches->n->info.attrs, searches->n->info.attr_stride, i);
+            INLAY_AT(inlay_attr_info, searches->node->info.attrs, searches->node->info.attr_stride, i);
 
         if ((attribute->kind == INLAY_ATTR_INT || attribute->kind == INLAY_ATTR_FLOAT) &&
             strcmp(attribute->name.data, "model_type") != 0 && (!searches->heard || is_setting(attribute->name.data)) &&
-            graph_set_attr(searches->g, start, attribute) != INLAY_OK)
+            graph_set_attr(searches->graph, start, attribute) != INLAY_OK)
             return false;
     }
     memcpy(searches->start, start->info.outputs, sizeof searches->start);
@@ -213,17 +215,18 @@ static uint32_t put_no_past(struct searches *searches)
                   sizes[] = { declared(graph, searches->fixed, heads), 0, declared(graph, searches->fixed, heads + 2) };
     const uint32_t parts[] = { integers(searches, &two, 1), searches->start[4], integers(searches, sizes, 3) };
     const uint32_t skip = searches->encoder != NULL;
-    const uint32_t shape = make_value(&searches->m, searches->g, "Concat", 13, parts + skip, 3 - skip, "axis", 0);
-    const uint32_t past = make_value(&searches->m, searches->g, "ConstantOfShape", 9, &shape, 1, NULL, 0);
+    const uint32_t shape =
+        make_value(&searches->maker, searches->graph, "Concat", 13, parts + skip, 3 - skip, "axis", 0);
+    const uint32_t past = make_value(&searches->maker, searches->graph, "ConstantOfShape", 9, &shape, 1, NULL, 0);
 
     return dtype == INLAY_FLOAT || dtype == INLAY_UNDEFINED
                ? past
-               : make_value(&searches->m, searches->g, "Cast", 13, &past, 1, "to", dtype);
+               : make_value(&searches->maker, searches->graph, "Cast", 13, &past, 1, "to", dtype);
 }
 
 static bool put_step(struct searches *searches, struct graph *graph, uint32_t logits, uint32_t state)
 {
-    graph_node *step = make_node(&searches->m, graph, ours, "SearchStep", 1, (const uint32_t[]){ logits, state }, 2,
+    graph_node *step = make_node(&searches->maker, graph, ours, "SearchStep", 1, (const uint32_t[]){ logits, state }, 2,
                                  searches->scored ? 7 : 6);
 
     if (step == NULL)
@@ -238,39 +241,39 @@ static bool put_step(struct searches *searches, struct graph *graph, uint32_t lo
 static bool put_front(struct searches *searches, uint32_t *go, uint32_t *feeds, uint32_t *state, uint32_t *scores)
 {
     const uint8_t yes = 1;
-    uint32_t *made = arena_array(&searches->m.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
+    uint32_t *made = arena_array(&searches->maker.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
     const bool runs = searches->encoder != NULL && (searches->heard || searches->encoder->graph->input_count == 3);
 
     if (made == NULL || !put_start(searches))
         return false;
-    *go = make_constant(&searches->m, searches->g, INLAY_BOOL, 0, 0, &yes, sizeof yes);
+    *go = make_constant(&searches->maker, searches->graph, INLAY_BOOL, 0, 0, &yes, sizeof yes);
     *state = searches->start[3];
     memcpy(feeds, searches->start, searches->fixed * sizeof *feeds);
     past = runs ? INLAY_NONE : put_no_past(searches);
     for (uint32_t i = 0; i < searches->pasts; i++)
         feeds[searches->fixed + i] = past;
     if (searches->encoder != NULL) {
-        const uint32_t inputs[] = { searches->n->info.inputs[0],
-                                    searches->heard ? searches->n->info.inputs[10] : searches->start[2],
+        const uint32_t inputs[] = { searches->node->info.inputs[0],
+                                    searches->heard ? searches->node->info.inputs[10] : searches->start[2],
                                     searches->start[0] };
         const uint32_t words = searches->heard ? 1 : 2;
         const uint32_t kept =
             runs ? words : searches->fixed + searches->pasts; /* of the feeds, the first that the encoder gives */
         const uint32_t skip = runs ? 2 + words - searches->fixed : 0; /* of its results, those that are no feed */
 
-        make_body(&searches->m, searches->g, searches->encoder, inputs, made);
+        make_body(&searches->maker, searches->graph, searches->encoder, inputs, made);
         if (!searches->heard) {
-            feeds[0] = gather(searches, searches->g, searches->start[0], searches->start[5], 0);
-            feeds[1] = gather(searches, searches->g, searches->start[2], searches->start[5], 0);
+            feeds[0] = gather(searches, searches->graph, searches->start[0], searches->start[5], 0);
+            feeds[1] = gather(searches, searches->graph, searches->start[2], searches->start[5], 0);
         }
         for (uint32_t i = kept; i < searches->feeds; i++)
-            feeds[i] = gather(searches, searches->g, made[i - kept + skip], searches->start[5], 0);
+            feeds[i] = gather(searches, searches->graph, made[i - kept + skip], searches->start[5], 0);
     } else if (searches->first != NULL) {
-        make_body(&searches->m, searches->g, searches->first, feeds, made);
+        make_body(&searches->maker, searches->graph, searches->first, feeds, made);
     }
     if (!runs && searches->first == NULL)
-        return !searches->m.failed;
-    if (!put_step(searches, searches->g, made[0], *state))
+        return !searches->maker.failed;
+    if (!put_step(searches, searches->graph, made[0], *state))
         return false;
     *go = searches->step[0];
     *state = searches->step[1];
@@ -280,9 +283,9 @@ static bool put_front(struct searches *searches, uint32_t *go, uint32_t *feeds, 
         feeds[1] = searches->step[4];
         feeds[2] = searches->step[5];
         for (uint32_t i = 0; i < searches->pasts; i++)
-            feeds[3 + i] = gather(searches, searches->g, made[1 + i], searches->step[3], 1);
+            feeds[3 + i] = gather(searches, searches->graph, made[1 + i], searches->step[3], 1);
     }
-    return !searches->m.failed;
+    return !searches->maker.failed;
 }
 
 /* ------------------------------------------------------------------ the Loop */
@@ -291,7 +294,7 @@ static bool put_front(struct searches *searches, uint32_t *go, uint32_t *feeds, 
 static bool turn_decoder(struct searches *searches)
 {
     struct graph *graph = searches->decoder->graph;
-    struct arena *arena = &searches->m.ctx->model->arena;
+    struct arena *arena = &searches->maker.ctx->model->arena;
     uint32_t *in = arena_array(arena, searches->feeds + 3, sizeof *in),
              *out = arena_array(arena, searches->feeds + 3, sizeof *out);
     const uint32_t iteration = graph_add_value(graph, NULL, 0), condition = graph_add_value(graph, NULL, 0);
@@ -322,13 +325,13 @@ static bool turn_decoder(struct searches *searches)
     graph->input_count = searches->feeds + 3;
     graph->outputs = out;
     graph->output_count = searches->feeds + 2 + searches->scored;
-    return !searches->m.failed;
+    return !searches->maker.failed;
 }
 
 /* What the decoder alone captures. */
 static bool take_body(struct searches *searches, graph_node *loop)
 {
-    struct arena *arena = &searches->m.ctx->model->arena;
+    struct arena *arena = &searches->maker.ctx->model->arena;
     graph_body *body = arena_alloc(arena, sizeof *body);
     uint32_t *captures = arena_array(arena, searches->decoder->capture_count + 1, sizeof *captures);
 
@@ -353,7 +356,7 @@ static bool take_body(struct searches *searches, graph_node *loop)
 static graph_node *put_loop(struct searches *searches, uint32_t go, const uint32_t *feeds, uint32_t state)
 {
     const uint32_t ins = searches->feeds + 3, outs = searches->feeds + 1 + searches->scored;
-    uint32_t *inputs = arena_array(&searches->m.ctx->model->arena, ins, sizeof *inputs);
+    uint32_t *inputs = arena_array(&searches->maker.ctx->model->arena, ins, sizeof *inputs);
     graph_node *loop;
 
     if (inputs == NULL || !turn_decoder(searches))
@@ -362,7 +365,7 @@ static graph_node *put_loop(struct searches *searches, uint32_t go, const uint32
     inputs[1] = go;
     memcpy(inputs + 2, feeds, searches->feeds * sizeof *feeds);
     inputs[2 + searches->feeds] = state;
-    loop = make_node(&searches->m, searches->g, NULL, "Loop", 16, inputs, ins, outs);
+    loop = make_node(&searches->maker, searches->graph, NULL, "Loop", 16, inputs, ins, outs);
     if (loop == NULL || !take_body(searches, loop))
         return NULL;
     for (uint32_t o = 0; o < searches->feeds; o++) /* only the state is read */
@@ -374,18 +377,19 @@ static graph_node *put_loop(struct searches *searches, uint32_t go, const uint32
 
 static bool put_end(struct searches *searches, const graph_node *loop, uint32_t first_scores)
 {
-    const inlay_node_info *node = &searches->n->info;
+    const inlay_node_info *node = &searches->node->info;
     uint32_t scores = searches->scored ? loop->info.outputs[searches->feeds + 1] : INLAY_NONE, *made;
     graph_node *end;
 
     if (first_scores != INLAY_NONE) {
         const int64_t zero = 0;
         const uint32_t row[] = { first_scores, integers(searches, &zero, 1) };
-        const uint32_t both[] = { make_value(&searches->m, searches->g, "Unsqueeze", 13, row, 2, NULL, 0), scores };
+        const uint32_t both[] = { make_value(&searches->maker, searches->graph, "Unsqueeze", 13, row, 2, NULL, 0),
+                                  scores };
 
-        scores = make_value(&searches->m, searches->g, "Concat", 13, both, 2, "axis", 0);
+        scores = make_value(&searches->maker, searches->graph, "Concat", 13, both, 2, "axis", 0);
     }
-    end = make_node(&searches->m, searches->g, ours, "SearchEnd", 1,
+    end = make_node(&searches->maker, searches->graph, ours, "SearchEnd", 1,
                     (const uint32_t[]){ loop->info.outputs[searches->feeds], scores }, 2, node->output_count);
     if (end == NULL)
         return false;
@@ -394,25 +398,25 @@ static bool put_end(struct searches *searches, const graph_node *loop, uint32_t 
         graph_node *cast;
 
         if (output == 0 || node->outputs[output] == INLAY_NONE ||
-            searches->g->values[node->outputs[output]].info.dtype != INLAY_FLOAT16) {
+            searches->graph->values[node->outputs[output]].info.dtype != INLAY_FLOAT16) {
             made[output] = node->outputs[output];
             continue;
         }
-        cast = make_node(&searches->m, searches->g, NULL, "Cast", 13, &made[output], 1, 1);
-        if (cast == NULL || graph_set_attr_int(searches->g, cast, "to", INLAY_FLOAT16) != INLAY_OK)
+        cast = make_node(&searches->maker, searches->graph, NULL, "Cast", 13, &made[output], 1, 1);
+        if (cast == NULL || graph_set_attr_int(searches->graph, cast, "to", INLAY_FLOAT16) != INLAY_OK)
             return false;
         ((uint32_t *)(uintptr_t)cast->info.outputs)[0] = node->outputs[output];
     }
-    return !searches->m.failed;
+    return !searches->maker.failed;
 }
 
 static bool spell(struct searches *searches)
 {
-    uint32_t *feeds = arena_array(&searches->m.ctx->model->arena, searches->feeds + 1, sizeof *feeds), go, state,
+    uint32_t *feeds = arena_array(&searches->maker.ctx->model->arena, searches->feeds + 1, sizeof *feeds), go, state,
              scores = INLAY_NONE;
     const graph_node *loop;
 
-    if (feeds == NULL || !graph_model_import(searches->m.ctx->model, ours, 1) ||
+    if (feeds == NULL || !graph_model_import(searches->maker.ctx->model, ours, 1) ||
         !put_front(searches, &go, feeds, &state, &scores))
         return false;
     loop = put_loop(searches, go, feeds, state);
@@ -425,7 +429,9 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < nodes; i++) {
-        struct searches searches = { .m = { .ctx = ctx, .like = graph->nodes[i] }, .g = graph, .n = graph->nodes[i] };
+        struct searches searches = { .maker = { .ctx = ctx, .like = graph->nodes[i] },
+                                     .graph = graph,
+                                     .node = graph->nodes[i] };
         inlay_status status;
 
         if (!is_search(&searches)) {
@@ -434,16 +440,16 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         }
         if (!fits(&searches))
             return graph_fail(
-                graph, searches.n, NULL, INLAY_UNSUPPORTED, ctx->diag,
+                graph, searches.node, NULL, INLAY_UNSUPPORTED, ctx->diag,
                 "its bodies are neither a decoder alone nor the encoder and decoder of T5 or of Whisper with "
                 "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no "
                 "logits_processor)");
-        status = type_guard_expect(ctx, graph, searches.n);
+        status = type_guard_expect(ctx, graph, searches.node);
         if (status != INLAY_OK)
             return status;
         if (!spell(&searches))
-            return no_memory(ctx->diag, "to make a Loop of node '%s'", searches.n->info.name.data);
-        pass_count(ctx, graph, searches.n, "Loop");
+            return no_memory(ctx->diag, "to make a Loop of node '%s'", searches.node->info.name.data);
+        pass_count(ctx, graph, searches.node, "Loop");
         *changed = true;
     }
     for (uint32_t i = nodes; i < graph->node_count; i++)

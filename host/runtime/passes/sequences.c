@@ -144,7 +144,7 @@ static inlay_status take_concat(struct rewrite *rewrite, graph_node *node)
     if (status != INLAY_OK || !known || list.count == 0)
         return status;
     fresh = rw_make(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->g, fresh, "axis", rw_attr_int(node, "axis", 0)) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", rw_attr_int(node, "axis", 0)) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }
@@ -195,7 +195,7 @@ static inlay_status take_split(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     inputs[1] = rw_constant_ints(rewrite, sizes, count);
     parts = inputs[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Split", node->opset, node, inputs, 2, count);
-    if (parts == NULL || graph_set_attr_int(rewrite->g, parts, "axis", axis) != INLAY_OK)
+    if (parts == NULL || graph_set_attr_int(rewrite->graph, parts, "axis", axis) != INLAY_OK)
         return rw_no_memory(rewrite);
     status = rw_insert(rewrite, parts, input->dtype);
     if (status != INLAY_OK)

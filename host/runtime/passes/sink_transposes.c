@@ -47,11 +47,11 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         inputs[i] = rw_input(rewrite, rw_maker(rewrite, rw_input(rewrite, node, i)), 0);
     axis = axis < 0 ? axis + (int64_t)rank : axis;
     inner = rw_make(rewrite, node->info.op_type.data, node->opset, node, inputs, node->info.input_count, 1);
-    if (inner == NULL || (concat && graph_set_attr_int(rewrite->g, inner, "axis", perm[axis]) != INLAY_OK) ||
+    if (inner == NULL || (concat && graph_set_attr_int(rewrite->graph, inner, "axis", perm[axis]) != INLAY_OK) ||
         rw_insert(rewrite, inner, rw_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
     fresh = rw_make(rewrite, "Transpose", node->opset, NULL, inner->info.outputs, 1, 1);
-    if (fresh == NULL || graph_set_attr_ints(rewrite->g, fresh, "perm", perm, rank) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", perm, rank) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

@@ -87,7 +87,7 @@ static graph_node *make(struct rewrite *rewrite, const graph_node *node, const s
         rw_make(rewrite, pattern->centred ? "SkipLayerNormalization" : "SkipSimplifiedLayerNormalization", 1, node,
                 pattern->centred ? centred : simple, count, outputs);
 
-    if (fresh == NULL || graph_set_attr_float(rewrite->g, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
+    if (fresh == NULL || graph_set_attr_float(rewrite->graph, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
         return NULL;
     fresh->info.domain = (inlay_str){ CONTRIBUTED, sizeof CONTRIBUTED - 1 };
     return fresh;

@@ -6,7 +6,7 @@
 static uint32_t fail(struct spell *spell, inlay_status status)
 {
     if (spell->status == INLAY_OK)
-        spell->status = status == INLAY_OK ? rw_no_memory(spell->w) : status;
+        spell->status = status == INLAY_OK ? rw_no_memory(spell->rewrite) : status;
     return INLAY_NONE;
 }
 
@@ -23,12 +23,12 @@ uint32_t spell_make(struct spell *spell, const char *op_type, int64_t opset, inl
         count++;
     while (count > 0 && inputs[count - 1] == INLAY_NONE) /* omitted at the end */
         count--;
-    fresh = rw_make(spell->w, op_type, opset, spell->n, inputs, count, outputs);
+    fresh = rw_make(spell->rewrite, op_type, opset, spell->node, inputs, count, outputs);
     if (fresh == NULL)
         return fail(spell, INLAY_OK);
     if (dtype == INLAY_UNDEFINED && count > 0 && inputs[0] != INLAY_NONE)
-        dtype = rw_info(spell->w, inputs[0])->dtype;
-    status = rw_insert(spell->w, fresh, dtype);
+        dtype = rw_info(spell->rewrite, inputs[0])->dtype;
+    status = rw_insert(spell->rewrite, fresh, dtype);
     if (status != INLAY_OK)
         return fail(spell, status);
     spell->last = fresh;
@@ -44,25 +44,26 @@ uint32_t spell_out(const struct spell *spell, uint32_t i)
 
 void spell_int(struct spell *spell, const char *name, int64_t value)
 {
-    if (spell->status == INLAY_OK && graph_set_attr_int(spell->w->g, spell->last, name, value) != INLAY_OK)
+    if (spell->status == INLAY_OK && graph_set_attr_int(spell->rewrite->graph, spell->last, name, value) != INLAY_OK)
         (void)fail(spell, INLAY_OK);
 }
 
 void spell_ints(struct spell *spell, const char *name, const int64_t *values, uint32_t count)
 {
-    if (spell->status == INLAY_OK && graph_set_attr_ints(spell->w->g, spell->last, name, values, count) != INLAY_OK)
+    if (spell->status == INLAY_OK &&
+        graph_set_attr_ints(spell->rewrite->graph, spell->last, name, values, count) != INLAY_OK)
         (void)fail(spell, INLAY_OK);
 }
 
 void spell_float(struct spell *spell, const char *name, double value)
 {
-    if (spell->status == INLAY_OK && graph_set_attr_float(spell->w->g, spell->last, name, value) != INLAY_OK)
+    if (spell->status == INLAY_OK && graph_set_attr_float(spell->rewrite->graph, spell->last, name, value) != INLAY_OK)
         (void)fail(spell, INLAY_OK);
 }
 
 void spell_string(struct spell *spell, const char *name, const char *value)
 {
-    if (spell->status == INLAY_OK && graph_set_attr_string(spell->w->g, spell->last, name, value) != INLAY_OK)
+    if (spell->status == INLAY_OK && graph_set_attr_string(spell->rewrite->graph, spell->last, name, value) != INLAY_OK)
         (void)fail(spell, INLAY_OK);
 }
 
@@ -71,13 +72,14 @@ void spell_copy(struct spell *spell, const char *const *names)
     for (; *names != NULL && spell->status == INLAY_OK; names++) {
         const inlay_attr_info *attribute = NULL;
 
-        for (uint32_t i = 0; i < spell->n->own_attr_count; i++) { /* the rest are defaults */
-            const inlay_attr_info *own = INLAY_AT(inlay_attr_info, spell->n->info.attrs, spell->n->info.attr_stride, i);
+        for (uint32_t i = 0; i < spell->node->own_attr_count; i++) { /* the rest are defaults */
+            const inlay_attr_info *own =
+                INLAY_AT(inlay_attr_info, spell->node->info.attrs, spell->node->info.attr_stride, i);
 
             if (strcmp(own->name.data, *names) == 0)
                 attribute = own;
         }
-        if (attribute != NULL && graph_set_attr(spell->w->g, spell->last, attribute) != INLAY_OK)
+        if (attribute != NULL && graph_set_attr(spell->rewrite->graph, spell->last, attribute) != INLAY_OK)
             (void)fail(spell, INLAY_OK);
     }
 }
@@ -86,12 +88,12 @@ void spell_copy(struct spell *spell, const char *const *names)
 
 inlay_dtype spell_dtype(const struct spell *spell, uint32_t value)
 {
-    return value == INLAY_NONE ? INLAY_UNDEFINED : rw_info(spell->w, value)->dtype;
+    return value == INLAY_NONE ? INLAY_UNDEFINED : rw_info(spell->rewrite, value)->dtype;
 }
 
 uint32_t spell_rank(const struct spell *spell, uint32_t value)
 {
-    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(spell->w, value)->rank;
+    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(spell->rewrite, value)->rank;
 }
 
 uint32_t spell_number(struct spell *spell, inlay_dtype dtype, double value)
@@ -105,16 +107,16 @@ uint32_t spell_number(struct spell *spell, inlay_dtype dtype, double value)
     brain = (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
     if (spell->status != INLAY_OK)
         return INLAY_NONE;
-    value_index = dtype == INLAY_DOUBLE     ? rw_constant(spell->w, dtype, 0, NULL, &value, sizeof value)
-                  : dtype == INLAY_FLOAT16  ? rw_constant(spell->w, dtype, 0, NULL, &half, sizeof half)
-                  : dtype == INLAY_BFLOAT16 ? rw_constant(spell->w, dtype, 0, NULL, &brain, sizeof brain)
-                                            : rw_constant(spell->w, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
+    value_index = dtype == INLAY_DOUBLE     ? rw_constant(spell->rewrite, dtype, 0, NULL, &value, sizeof value)
+                  : dtype == INLAY_FLOAT16  ? rw_constant(spell->rewrite, dtype, 0, NULL, &half, sizeof half)
+                  : dtype == INLAY_BFLOAT16 ? rw_constant(spell->rewrite, dtype, 0, NULL, &brain, sizeof brain)
+                                            : rw_constant(spell->rewrite, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
     return value_index == INLAY_NONE ? fail(spell, INLAY_OK) : value_index;
 }
 
 uint32_t spell_integers(struct spell *spell, const int64_t *values, uint32_t count)
 {
-    uint32_t value = spell->status != INLAY_OK ? INLAY_NONE : rw_constant_ints(spell->w, values, count);
+    uint32_t value = spell->status != INLAY_OK ? INLAY_NONE : rw_constant_ints(spell->rewrite, values, count);
 
     return value == INLAY_NONE ? fail(spell, INLAY_OK) : value;
 }
@@ -155,33 +157,33 @@ uint32_t spell_ranked(struct spell *spell, uint32_t value, uint32_t rank)
     if (value == INLAY_NONE || spell_rank(spell, value) != INLAY_RANK_UNKNOWN)
         return value;
     made = spell_op(spell, "Reshape", 13, value, spell_integers(spell, kept, rank));
-    dims = arena_array(&spell->w->g->model->arena, rank, sizeof *dims);
+    dims = arena_array(&spell->rewrite->graph->model->arena, rank, sizeof *dims);
     if (dims == NULL)
         return fail(spell, INLAY_OK);
     if (spell->status != INLAY_OK)
         return INLAY_NONE;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = (inlay_dim){ .kind = INLAY_DIM_UNKNOWN };
-    spell->w->g->values[made].info.rank = rank;
-    spell->w->g->values[made].info.dims = dims;
+    spell->rewrite->graph->values[made].info.rank = rank;
+    spell->rewrite->graph->values[made].info.dims = dims;
     return made;
 }
 
 bool spell_refuse(struct spell *spell, const char *why)
 {
     INLAY_CHECK(why == NULL || spell->last == NULL);
-    spell->n->not_lowered = why;
+    spell->node->not_lowered = why;
     return why != NULL;
 }
 
 void spell_output(struct spell *spell, uint32_t output, uint32_t value)
 {
-    const graph_node *node = spell->n;
+    const graph_node *node = spell->node;
 
     if (spell->status != INLAY_OK || output >= node->info.output_count || node->info.outputs[output] == INLAY_NONE)
         return;
-    if (rw_maker(spell->w, value) == NULL ||
-        rw_maker(spell->w, value) == node) /* an input or a constant under a name of its own */
+    if (rw_maker(spell->rewrite, value) == NULL ||
+        rw_maker(spell->rewrite, value) == node) /* an input or a constant under a name of its own */
         value = spell_op(spell, "Identity", 13, value);
     for (uint32_t i = 0; i < SPELL_OUTPUTS; i++)
         if (spell->outputs[i] == value + 1)
@@ -191,5 +193,6 @@ void spell_output(struct spell *spell, uint32_t output, uint32_t value)
 
 inlay_status spell_end(struct spell *spell)
 {
-    return spell->status != INLAY_OK ? spell->status : rw_take_over(spell->w, spell->n, spell->outputs, SPELL_OUTPUTS);
+    return spell->status != INLAY_OK ? spell->status
+                                     : rw_take_over(spell->rewrite, spell->node, spell->outputs, SPELL_OUTPUTS);
 }

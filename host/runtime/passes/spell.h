@@ -9,8 +9,8 @@
 #include "passes/rewrite.h"
 
 struct spell {
-    struct rewrite *w;
-    graph_node *n;       /* what is spelled out */
+    struct rewrite *rewrite;
+    graph_node *node;    /* what is spelled out */
     graph_node *last;    /* the node that was made last */
     uint32_t outputs[8]; /* 1 + the value that becomes output i; 0: nobody asked for it */
     inlay_status status;
@@ -39,7 +39,7 @@ void spell_copy(struct spell *spell, const char *const *names);
 /* Input i of the node that is spelled out. */
 static inline uint32_t spell_in(const struct spell *spell, uint32_t i)
 {
-    return rw_input(spell->w, spell->n, i);
+    return rw_input(spell->rewrite, spell->node, i);
 }
 inlay_dtype spell_dtype(const struct spell *spell, uint32_t v);
 /* INLAY_RANK_UNKNOWN when it is not known. */
@@ -69,7 +69,7 @@ bool spell_refuse(struct spell *spell, const char *why);
 /* Is output output of the node asked for? */
 static inline bool spell_wants(const struct spell *spell, uint32_t output)
 {
-    return output < spell->n->info.output_count && spell->n->info.outputs[output] != INLAY_NONE;
+    return output < spell->node->info.output_count && spell->node->info.outputs[output] != INLAY_NONE;
 }
 /* Output o of the node, below SPELL_OUTPUTS, is to be v. */
 void spell_output(struct spell *spell, uint32_t o, uint32_t v);

@@ -97,10 +97,11 @@ static inlay_status become(struct rewrite *rewrite, graph_node *node, const char
     fresh = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node, &input, 1, 1);
     if (fresh == NULL)
         return rw_no_memory(rewrite);
-    if (pass_is_op(fresh, "HardSigmoid") && (graph_set_attr_float(rewrite->g, fresh, "alpha", 1.0 / 6) != INLAY_OK ||
-                                             graph_set_attr_float(rewrite->g, fresh, "beta", 0.5) != INLAY_OK))
+    if (pass_is_op(fresh, "HardSigmoid") &&
+        (graph_set_attr_float(rewrite->graph, fresh, "alpha", 1.0 / 6) != INLAY_OK ||
+         graph_set_attr_float(rewrite->graph, fresh, "beta", 0.5) != INLAY_OK))
         return rw_no_memory(rewrite);
-    if (alpha != 1 && graph_set_attr_float(rewrite->g, fresh, "alpha", alpha) != INLAY_OK)
+    if (alpha != 1 && graph_set_attr_float(rewrite->graph, fresh, "alpha", alpha) != INLAY_OK)
         return rw_no_memory(rewrite);
     return rw_replace(rewrite, node, fresh);
 }

@@ -137,7 +137,7 @@ inlay_status type_guard_nodes(struct graph *graph, uint32_t first, const graph_n
 
 typedef struct type_guard_expected {
     struct type_guard_expected *next;
-    const struct graph *g;
+    const struct graph *graph;
     const char *pass;
     uint32_t count;
     kept_value list[]; /* [count] */
@@ -149,7 +149,7 @@ static type_guard_expected *expect(pass_ctx *ctx, const struct graph *graph, uin
 
     if (expected == NULL)
         return NULL;
-    *expected = (type_guard_expected){ .next = ctx->expected, .g = graph, .pass = ctx->pass };
+    *expected = (type_guard_expected){ .next = ctx->expected, .graph = graph, .pass = ctx->pass };
     ctx->expected = expected;
     return expected;
 }
@@ -190,10 +190,10 @@ inlay_status type_guard_verify(pass_ctx *ctx)
     for (const type_guard_expected *expected = ctx->model->trusts_file ? NULL : ctx->expected; expected != NULL;
          expected = expected->next)
         for (uint32_t i = 0; i < expected->count && status == INLAY_OK; i++) {
-            const graph_value *now = &expected->g->values[expected->list[i].value];
+            const graph_value *now = &expected->graph->values[expected->list[i].value];
 
             if (type_guard_refuses(ctx->model, type_guard_differs(&expected->list[i].was, now)))
-                status = graph_fail(expected->g, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
+                status = graph_fail(expected->graph, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
                                     "pass '%s' makes '%.96s' of another type or shape, a mistake of inlay's; report it "
                                     "with the model",
                                     expected->pass, now->info.name.data);

@@ -14,7 +14,7 @@ enum {
 };
 
 struct unroller {
-    body_nodes b;
+    body_nodes nodes;
     const graph_body *body;
     uint32_t carried, scans;
     int64_t trips;
@@ -135,37 +135,38 @@ static bool fits(const struct graph *graph, const graph_node *node, struct unrol
 static uint32_t one_element(struct unroller *unroller, uint32_t i, inlay_dtype dtype, const void *element, size_t bytes)
 {
     static const int64_t one = 1;
-    const graph_value *like = &unroller->b.from->values[unroller->b.from->inputs[i]];
-    uint32_t value = graph_add_value(unroller->b.to, NULL, 0);
-    void *data = arena_alloc(&unroller->b.ctx->model->arena, bytes);
+    const graph_value *like = &unroller->nodes.from->values[unroller->nodes.from->inputs[i]];
+    uint32_t value = graph_add_value(unroller->nodes.to, NULL, 0);
+    void *data = arena_alloc(&unroller->nodes.ctx->model->arena, bytes);
     bool vector = like->declared && like->declared_rank == 1; /* exporters declare them as [] or as [1] */
 
     if (value == INLAY_NONE || data == NULL)
         return INLAY_NONE;
     memcpy(data, element, bytes);
-    return graph_set_constant(unroller->b.to, value, dtype, vector, &one, data, bytes) == INLAY_OK ? value : INLAY_NONE;
+    return graph_set_constant(unroller->nodes.to, value, dtype, vector, &one, data, bytes) == INLAY_OK ? value
+                                                                                                       : INLAY_NONE;
 }
 
 static bool put_iteration(struct unroller *unroller, int64_t t)
 {
-    const struct graph *body = unroller->b.from;
+    const struct graph *body = unroller->nodes.from;
     uint8_t go = 1;
 
-    body_nodes_again(&unroller->b, unroller->body);
-    unroller->b.copy = unroller->trips == 1 ? -1 : t;
-    unroller->b.map[body->inputs[0]] = one_element(unroller, 0, INLAY_INT64, &t, sizeof t);
-    unroller->b.map[body->inputs[1]] = one_element(unroller, 1, INLAY_BOOL, &go, sizeof go);
-    if (unroller->b.map[body->inputs[0]] == INLAY_NONE || unroller->b.map[body->inputs[1]] == INLAY_NONE)
+    body_nodes_again(&unroller->nodes, unroller->body);
+    unroller->nodes.copy = unroller->trips == 1 ? -1 : t;
+    unroller->nodes.map[body->inputs[0]] = one_element(unroller, 0, INLAY_INT64, &t, sizeof t);
+    unroller->nodes.map[body->inputs[1]] = one_element(unroller, 1, INLAY_BOOL, &go, sizeof go);
+    if (unroller->nodes.map[body->inputs[0]] == INLAY_NONE || unroller->nodes.map[body->inputs[1]] == INLAY_NONE)
         return false;
     for (uint32_t i = 0; i < unroller->carried; i++)
-        unroller->b.map[body->inputs[2 + i]] = unroller->current[i];
-    if (!body_nodes_put(&unroller->b))
+        unroller->nodes.map[body->inputs[2 + i]] = unroller->current[i];
+    if (!body_nodes_put(&unroller->nodes))
         return false;
     for (uint32_t i = 0; i < unroller->carried; i++)
-        unroller->current[i] = unroller->b.map[body->outputs[1 + i]];
+        unroller->current[i] = unroller->nodes.map[body->outputs[1 + i]];
     for (uint32_t i = 0; i < unroller->scans; i++)
         unroller->stacked[i * (size_t)unroller->trips + (size_t)t] =
-            unroller->b.map[body->outputs[1 + unroller->carried + i]];
+            unroller->nodes.map[body->outputs[1 + unroller->carried + i]];
     return true;
 }
 
@@ -174,14 +175,14 @@ static uint32_t put_node(struct unroller *unroller, const char *op, const uint32
                          const char *attr, uint32_t output)
 {
     static const int64_t zero = 0;
-    struct graph *graph = unroller->b.to;
+    struct graph *graph = unroller->nodes.to;
     graph_node *node = graph_add_node(graph, op, NULL, NULL, count, 1);
     inlay_status status;
 
     output = output == INLAY_NONE ? graph_add_value(graph, NULL, 0) : output;
     if (node == NULL || output == INLAY_NONE)
         return INLAY_NONE;
-    node->opset = unroller->b.node->opset;
+    node->opset = unroller->nodes.node->opset;
     memcpy((uint32_t *)(uintptr_t)node->info.inputs, inputs, count * sizeof *inputs);
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = output;
     if (attr == NULL)
@@ -194,18 +195,18 @@ static uint32_t put_node(struct unroller *unroller, const char *op, const uint32
 /* A scan output: what the iterations gave, each with a new first axis, one after the other. */
 static bool stack(struct unroller *unroller, const uint32_t *parts, uint32_t output)
 {
-    uint32_t *rows = arena_array(&unroller->b.ctx->model->arena, (size_t)unroller->trips, sizeof *rows),
+    uint32_t *rows = arena_array(&unroller->nodes.ctx->model->arena, (size_t)unroller->trips, sizeof *rows),
              axes = INLAY_NONE;
-    bool input = unroller->b.node->opset >= 13; /* Unsqueeze-13 has its axes as an input */
+    bool input = unroller->nodes.node->opset >= 13; /* Unsqueeze-13 has its axes as an input */
 
     if (rows == NULL)
         return false;
     if (input) {
         static const int64_t one = 1, zero = 0;
 
-        axes = graph_add_value(unroller->b.to, NULL, 0);
+        axes = graph_add_value(unroller->nodes.to, NULL, 0);
         if (axes == INLAY_NONE ||
-            graph_set_constant(unroller->b.to, axes, INLAY_INT64, 1, &one, &zero, sizeof zero) != INLAY_OK)
+            graph_set_constant(unroller->nodes.to, axes, INLAY_INT64, 1, &one, &zero, sizeof zero) != INLAY_OK)
             return false;
     }
     for (int64_t t = 0; t < unroller->trips; t++) {
@@ -215,7 +216,7 @@ static bool stack(struct unroller *unroller, const uint32_t *parts, uint32_t out
                            unroller->trips == 1 ? output : INLAY_NONE);
         if (rows[t] == INLAY_NONE)
             return false;
-        unroller->b.to->values[rows[t]].info.dtype = unroller->b.to->values[output].info.dtype;
+        unroller->nodes.to->values[rows[t]].info.dtype = unroller->nodes.to->values[output].info.dtype;
     }
     return unroller->trips == 1 ||
            put_node(unroller, "Concat", rows, (uint32_t)unroller->trips, "axis", output) != INLAY_NONE;
@@ -223,8 +224,8 @@ static bool stack(struct unroller *unroller, const uint32_t *parts, uint32_t out
 
 static bool unroll(struct unroller *unroller, struct forwards *forwards)
 {
-    const inlay_node_info *node = &unroller->b.node->info;
-    struct arena *arena = &unroller->b.ctx->model->arena;
+    const inlay_node_info *node = &unroller->nodes.node->info;
+    struct arena *arena = &unroller->nodes.ctx->model->arena;
 
     unroller->current = arena_array(arena, (size_t)unroller->carried + 1, sizeof *unroller->current);
     unroller->stacked = arena_array(arena, unroller->scans * (size_t)unroller->trips + 1, sizeof *unroller->stacked);
@@ -240,8 +241,8 @@ static bool unroll(struct unroller *unroller, struct forwards *forwards)
 
         if (output == INLAY_NONE)
             continue;
-        if (pass_is_output(unroller->b.to, output)) {
-            if (!body_nodes_copy_value(&unroller->b, unroller->current[i], output))
+        if (pass_is_output(unroller->nodes.to, output)) {
+            if (!body_nodes_copy_value(&unroller->nodes, unroller->current[i], output))
                 return false;
             continue;
         }
@@ -285,7 +286,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
             continue;
         if (drop == NULL)
             drop = arena_array(&ctx->model->arena, nodes, sizeof *drop);
-        if (drop == NULL || !body_nodes_begin(&unroller.b, ctx, graph, node, unroller.body) ||
+        if (drop == NULL || !body_nodes_begin(&unroller.nodes, ctx, graph, node, unroller.body) ||
             !arena_reserve(&ctx->model->arena, &forwards.list, forwards.count, unroller.carried,
                            sizeof *forwards.list) ||
             !unroll(&unroller, &forwards))

@@ -76,15 +76,15 @@ static graph_node *make_cast(struct rewrite *rewrite, const graph_node *like, ui
 {
     graph_node *cast = rw_make(rewrite, "Cast", 13, like, &value, 1, 1);
 
-    return cast == NULL || graph_set_attr_int(rewrite->g, cast, "to", (int64_t)to) != INLAY_OK ? NULL : cast;
+    return cast == NULL || graph_set_attr_int(rewrite->graph, cast, "to", (int64_t)to) != INLAY_OK ? NULL : cast;
 }
 
 /* Copies what the node says itself; the rest are defaults. NULL stays. */
 static graph_node *with_attrs(struct rewrite *rewrite, const graph_node *node, graph_node *fresh)
 {
     for (uint32_t i = 0; fresh != NULL && i < node->own_attr_count; i++)
-        if (graph_set_attr(rewrite->g, fresh, INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) !=
-            INLAY_OK)
+        if (graph_set_attr(rewrite->graph, fresh,
+                           INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) != INLAY_OK)
             return NULL;
     return fresh;
 }
@@ -94,7 +94,7 @@ static uint32_t as_floats(struct rewrite *rewrite, uint32_t value)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
     const uint64_t count = info->data_bytes / sizeof(uint16_t);
-    float *floats = graph_blob_alloc(rewrite->g->model, count > 0 ? (size_t)count * sizeof *floats : 1);
+    float *floats = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *floats : 1);
     int64_t dims[INLAY_MAX_RANK];
 
     for (uint32_t d = 0; d < info->rank; d++)

@@ -66,7 +66,7 @@ struct plan {
     struct plan *next;
     uint32_t references; /* atomic */
     struct program *program;
-    struct arena a;
+    struct arena arena;
     int64_t *key;  /* ranks and dims of the inputs, then of the captured values */
     uint64_t hash; /* of the key */
     uint32_t key_count;

@@ -122,7 +122,7 @@ struct program {
     graph_model *model;
     struct graph *graph;
     const program_env *env;
-    struct arena a;
+    struct arena arena;
     inlay_graph snapshot;
     struct partition parts;
     const char *path;            /* see part_job */
@@ -214,7 +214,7 @@ typedef struct once_run {
     uint32_t max_threads;
     uint64_t max_bytes; /* that outputs may take together */
     graph_model *owner; /* may be NULL */
-    struct arena *a;
+    struct arena *arena;
 } once_run;
 INLAY_NODISCARD inlay_status program_run_once(const once_run *run, inlay_diag *diag);
 /* What folding needs: set env, the rest is {0}. Constants that lie at an odd address in the file are copied to be shown

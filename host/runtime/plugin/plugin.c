@@ -191,7 +191,7 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 /* A file that is on its way into the set. */
 struct candidate {
     char path[PATH_MAX + NAME_MAX + 2];
-    struct admission a;
+    struct admission admission;
     inlay_status status; /* so far */
     inlay_diag why;
 };
@@ -201,9 +201,9 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
 {
     (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
     out->why = (inlay_diag)INLAY_DIAG_INIT;
-    out->status = admit_open(search, out->path, dir, &out->a, &out->why);
-    if (out->status == INLAY_OK && registry_find(&out->a.st) == NULL)
-        out->status = admit_begin(search, &out->a, &out->why);
+    out->status = admit_open(search, out->path, dir, &out->admission, &out->why);
+    if (out->status == INLAY_OK && registry_find(&out->admission.st) == NULL)
+        out->status = admit_begin(search, &out->admission, &out->why);
 }
 
 /* Who brings one of these providers already: names separated by spaces, as a note has them. NULL: nobody. */
@@ -219,7 +219,7 @@ static const plugin_provider *first_of(const plugin_set *set, const char *names)
  * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
 static inlay_status check_first(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
 {
-    const plugin_provider *first = module == NULL ? first_of(set, candidate->a.facts.providers) : NULL;
+    const plugin_provider *first = module == NULL ? first_of(set, candidate->admission.facts.providers) : NULL;
 
     for (uint32_t i = 0; module != NULL && i < set->module_count; i++)
         if (set->modules[i] == module)
@@ -228,7 +228,7 @@ static inlay_status check_first(const plugin_set *set, struct candidate *candida
         first = plugin_set_find(set, module->providers[provider].table.name);
     if (first == NULL)
         return INLAY_OK;
-    candidate->a.outcome = PLUGIN_SHADOWED;
+    candidate->admission.outcome = PLUGIN_SHADOWED;
     return inlay_fail(&candidate->why, INLAY_UNSUPPORTED,
                       "provider '%s' comes from %s already; remove one of the two files", first->table.name,
                       first->file->path);
@@ -239,12 +239,12 @@ static void warn_of_process_state(const plugin_set *set, const struct candidate 
 {
     char line[VERDICT_TEXT + 600];
 
-    if (set->log == NULL || candidate->a.known.kind != VERDICT_OK || candidate->a.known.text[0] == '\0')
+    if (set->log == NULL || candidate->admission.known.kind != VERDICT_OK || candidate->admission.known.text[0] == '\0')
         return;
     (void)snprintf(line, sizeof line,
                    "plugin %.300s does not leave alone what it should (inlay plugin-check says "
                    "more): %s",
-                   candidate->path, candidate->a.known.text);
+                   candidate->path, candidate->admission.known.text);
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
@@ -255,17 +255,17 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     plugin_module *module = NULL;
 
     if (status == INLAY_OK)
-        module = registry_find(&candidate->a.st); /* perhaps since a moment ago, under another name */
+        module = registry_find(&candidate->admission.st); /* perhaps since a moment ago, under another name */
     if (status == INLAY_OK)
         status = check_first(set, candidate, module);
     if (status == INLAY_OK && module == NULL) {
-        status = admit_finish(&candidate->a, &candidate->why);
+        status = admit_finish(&candidate->admission, &candidate->why);
         if (status == INLAY_OK)
-            status = module_load(candidate->path, &candidate->a, &module, &candidate->why);
+            status = module_load(candidate->path, &candidate->admission, &module, &candidate->why);
         if (status == INLAY_OK) {
             module->next = registry;
             registry = module;
-            if (!candidate->a.facts.present && set->log != NULL)
+            if (!candidate->admission.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO,
                          "a plugin carries no note that says what it was built for; see "
                          "inlay/note.h");
@@ -281,7 +281,7 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     if (status == INLAY_OUT_OF_MEMORY) {
         status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
     } else if (status != INLAY_OK) {
-        status = add_refused(set, candidate->path, &candidate->a, candidate->why.text, diag);
+        status = add_refused(set, candidate->path, &candidate->admission, candidate->why.text, diag);
     } else {
         module->references++; /* add_module may fail */
         status = add_module(set, module, diag);
@@ -329,7 +329,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
         if (status == INLAY_OK)
             status = load_file(set, &list[i % ahead], diag);
         if (i < begun)
-            admission_close(&list[i % ahead].a);
+            admission_close(&list[i % ahead].admission);
     }
     for (int i = 0; i < count; i++)
         free(entries[i]);

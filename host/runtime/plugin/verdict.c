@@ -16,7 +16,7 @@ static const char *const words[] = { "none", "ok", "refused", "crashed", "hung" 
 enum { REMEMBERED = 64, SWEPT_FROM = 256 };
 static struct remembered {
     uint64_t key, path; /* hashes; 0 = unused */
-    struct verdict v;
+    struct verdict verdict;
 } memory[REMEMBERED];
 static uint32_t memory_next;
 
@@ -54,7 +54,7 @@ static void remember(const verdict_key *key, const struct verdict *verdict)
     }
     remembered->key = hash_text(key->text);
     remembered->path = hash_bytes(path, strcspn(path, "\n"), 0);
-    remembered->v = *verdict;
+    remembered->verdict = *verdict;
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -197,7 +197,7 @@ void verdict_find(const verdict_key *key, struct verdict *out)
     char text[VERDICT_FILE];
 
     if (remembered != NULL) {
-        *out = remembered->v;
+        *out = remembered->verdict;
         return;
     }
     if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))

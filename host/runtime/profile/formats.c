@@ -11,11 +11,11 @@ void profile_json(const profile_report *report, const explain_sink *sink)
 
     json_open(&json, NULL, '{', false);
     json_whole(&json, "version", 1);
-    json_text(&json, "model", report->p->session->model->path);
-    json_whole(&json, "runs", report->p->run_count);
-    json_whole(&json, "threads", report->p->session->env.max_threads);
+    json_text(&json, "model", report->profile->session->model->path);
+    json_whole(&json, "runs", report->profile->run_count);
+    json_whole(&json, "threads", report->profile->session->env.max_threads);
     json_number(&json, "run_ns", report->run_ns);
-    json_whole(&json, "lost_events", report->p->lost);
+    json_whole(&json, "lost_events", report->profile->lost);
     json_number(&json, "peak_flops_per_s", report->peak_flops);
     json_number(&json, "peak_bytes_per_s", report->peak_bytes);
     json_number(&json, "peak_integer_ops_per_s", report->peak_integers);
@@ -53,9 +53,10 @@ void profile_json(const profile_report *report, const explain_sink *sink)
     json_close(&json);
     /* One run, step by step, for timelines: the latest, when caches are warm. */
     json_open(&json, "timeline", '[', false);
-    for (uint32_t i = report->p->runs[report->p->run_count - 1].first_event; i < report->p->event_count; i++) {
-        const profile_event *event = &report->p->events[i];
-        uint64_t zero = report->p->runs[report->p->run_count - 1].begin_ns;
+    for (uint32_t i = report->profile->runs[report->profile->run_count - 1].first_event;
+         i < report->profile->event_count; i++) {
+        const profile_event *event = &report->profile->events[i];
+        uint64_t zero = report->profile->runs[report->profile->run_count - 1].begin_ns;
 
         json_open(&json, NULL, '{', true);
         json_text(&json, "name", profile_name(event, text));
@@ -116,7 +117,7 @@ static void put_step(json_out *json, const profile_report *report, const profile
 {
     char text[PROFILE_NAME];
 
-    open_event(json, "X", track_of(report->p, event), (double)(event->begin_ns - zero));
+    open_event(json, "X", track_of(report->profile, event), (double)(event->begin_ns - zero));
     json_number(json, "dur", (double)(event->end_ns - event->begin_ns) / 1e3);
     json_text(json, "name", profile_op(event, text));
     json_open(json, "args", '{', true);
@@ -132,14 +133,14 @@ static void put_step(json_out *json, const profile_report *report, const profile
     open_event(json, "C", 0, (double)(event->begin_ns - zero));
     json_text(json, "name", "memory in use");
     json_open(json, "args", '{', true);
-    json_whole(json, "bytes", report->rows[report->row_of[event - report->p->events]].live_bytes);
+    json_whole(json, "bytes", report->rows[report->row_of[event - report->profile->events]].live_bytes);
     json_close(json);
     json_close(json);
 }
 
 void profile_trace(const profile_report *report, const explain_sink *sink)
 {
-    const struct profile *profile = report->p;
+    const struct profile *profile = report->profile;
     uint64_t zero = profile->runs[0].begin_ns;
     uint32_t spans = profile->spans.count < profile->spans.capacity ? profile->spans.count : profile->spans.capacity;
     json_out json = { .sink = sink };

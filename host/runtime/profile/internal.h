@@ -26,7 +26,7 @@ enum { PROFILE_RUNS = 4096, PROFILE_PLANS = 256 };
 struct profile {
     watch_hook hook;
     const inlay_session *session;
-    struct arena a;
+    struct arena arena;
     profile_event *events; /* [event_capacity] */
     uint32_t event_count, event_capacity;
     uint64_t lost;     /* events that found no room */
@@ -55,8 +55,8 @@ typedef struct profile_row {
 } profile_row;
 
 typedef struct profile_report {
-    const struct profile *p;
-    struct arena a;
+    const struct profile *profile;
+    struct arena arena;
     profile_row *rows; /* [row_count] in the order of their first event */
     uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;

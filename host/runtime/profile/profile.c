@@ -63,10 +63,10 @@ inlay_status profile_create(const inlay_session *session, uint32_t max_events, s
         profile->hook = (watch_hook){ hear, profile, hear };
         profile->session = session;
         profile->event_capacity = max_events;
-        profile->events = arena_array(&profile->a, (size_t)max_events + 1, sizeof *profile->events);
-        profile->runs = arena_array(&profile->a, PROFILE_RUNS, sizeof *profile->runs);
+        profile->events = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->events);
+        profile->runs = arena_array(&profile->arena, PROFILE_RUNS, sizeof *profile->runs);
         profile->spans.capacity = max_events;
-        profile->spans.list = arena_array(&profile->a, (size_t)max_events + 1, sizeof *profile->spans.list);
+        profile->spans.list = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->spans.list);
     }
     if (profile == NULL || profile->events == NULL || profile->runs == NULL || profile->spans.list == NULL) {
         profile_destroy(profile);
@@ -82,7 +82,7 @@ void profile_destroy(struct profile *profile)
         return;
     for (uint32_t i = 0; i < profile->plan_count; i++)
         plan_unref(profile->plans[i]);
-    arena_deinit(&profile->a);
+    arena_deinit(&profile->arena);
     free(profile);
 }
 

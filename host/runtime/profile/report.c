@@ -6,7 +6,7 @@
 
 void profile_report_deinit(profile_report *report)
 {
-    arena_deinit(&report->a);
+    arena_deinit(&report->arena);
 }
 
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME])
@@ -182,16 +182,16 @@ static uint64_t row_key(const profile_event *event)
 /* The row of each event, by an open table of rows. */
 static bool assign_rows(profile_report *report)
 {
-    uint32_t count = report->p->event_count, buckets = 64, *table;
+    uint32_t count = report->profile->event_count, buckets = 64, *table;
 
     while (buckets < count * 2u && buckets < UINT32_C(1) << 30)
         buckets *= 2;
-    table = arena_array(&report->a, buckets, sizeof *table);
-    report->rows = arena_array(&report->a, (size_t)count + 1, sizeof *report->rows);
+    table = arena_array(&report->arena, buckets, sizeof *table);
+    report->rows = arena_array(&report->arena, (size_t)count + 1, sizeof *report->rows);
     if (table == NULL || report->rows == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        const profile_event *event = &report->p->events[i];
+        const profile_event *event = &report->profile->events[i];
         uint32_t at = (uint32_t)(row_key(event) >> 32) & (buckets - 1);
 
         while (table[at] != 0 && !same_row(report->rows[table[at] - 1].sample, event))
@@ -216,10 +216,10 @@ static double median(double *list, uint32_t count)
 static bool take_medians(profile_report *report)
 {
     const uint32_t *row_of = report->row_of;
-    const struct profile *profile = report->p;
-    uint32_t *start = arena_array(&report->a, (size_t)report->row_count + 2, sizeof *start);
-    uint32_t *order = arena_array(&report->a, (size_t)profile->event_count + 1, sizeof *order);
-    double *sums = arena_array(&report->a, (size_t)profile->run_count + 1, sizeof *sums);
+    const struct profile *profile = report->profile;
+    uint32_t *start = arena_array(&report->arena, (size_t)report->row_count + 2, sizeof *start);
+    uint32_t *order = arena_array(&report->arena, (size_t)profile->event_count + 1, sizeof *order);
+    double *sums = arena_array(&report->arena, (size_t)profile->run_count + 1, sizeof *sums);
 
     if (start == NULL || order == NULL || sums == NULL)
         return false;
@@ -278,13 +278,13 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
 {
     double *runs;
 
-    *out = (profile_report){ .p = profile };
+    *out = (profile_report){ .profile = profile };
     if (profile->run_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           profile->lost > 0 ? "no whole run fitted into the events of the profile; ask for more of them"
                                             : "there is nothing to report: no run was profiled");
-    out->row_of = arena_array(&out->a, (size_t)profile->event_count + 1, sizeof *out->row_of);
-    runs = arena_array(&out->a, profile->run_count, sizeof *runs);
+    out->row_of = arena_array(&out->arena, (size_t)profile->event_count + 1, sizeof *out->row_of);
+    runs = arena_array(&out->arena, profile->run_count, sizeof *runs);
     if (out->row_of == NULL || runs == NULL || !assign_rows(out) || !take_medians(out)) {
         profile_report_deinit(out);
         return no_memory(diag, "for the report of a profile");

@@ -88,7 +88,7 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
     char a[NICE_BYTES], b[NICE_BYTES];
 
-    say(sink, "a run took %s (median of %u)", nice_ns(report->run_ns, a), report->p->run_count);
+    say(sink, "a run took %s (median of %u)", nice_ns(report->run_ns, a), report->profile->run_count);
     say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(report->slab_bytes, a),
         nice_bytes(report->lower_bound_bytes, b));
     if (report->peak_flops > 0)
@@ -100,8 +100,8 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say(sink, "; %.0f GFLOP/s with floats of 16 bits", report->peak_halves / 1e9);
     if (report->peak_flops > 0)
         say(sink, "\n");
-    if (report->p->lost > 0)
-        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)report->p->lost);
+    if (report->profile->lost > 0)
+        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)report->profile->lost);
     say(sink, "\n");
     say_sums(report, sink);
     if (order == NULL)

@@ -38,12 +38,12 @@ static inlay_status read_assumptions(inlay_session *session, const inlay_options
         count++;
     if (count == 0)
         return INLAY_OK;
-    list = arena_array(&session->a, count, sizeof *list);
+    list = arena_array(&session->arena, count, sizeof *list);
     if (list == NULL)
         return no_memory(diag, "for option assume");
     for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
         /* Options may go once the session is there; tuning comes later. */
-        list[i] = (cost_assumption){ arena_string_n(&session->a, pair.key, pair.key_bytes), pair.key_bytes,
+        list[i] = (cost_assumption){ arena_string_n(&session->arena, pair.key, pair.key_bytes), pair.key_bytes,
                                      strtoll(pair.value, NULL, 10) };
         if (list[i].name == NULL)
             return no_memory(diag, "for option assume");
@@ -89,7 +89,7 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
     inlay_status status;
 
     session->env.sizes = &session->sizes;
-    session->cache_dir = arena_string(&session->a, options_text(options, OPTION_cache_dir));
+    session->cache_dir = arena_string(&session->arena, options_text(options, OPTION_cache_dir));
     if (session->cache_dir == NULL)
         return no_memory(diag, "for a session");
     status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);

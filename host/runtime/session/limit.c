@@ -88,7 +88,7 @@ static struct plan *only_plan(const inlay_session *session)
  * what is named does. */
 static uint64_t context_bytes(const struct plan *plan)
 {
-    return 2 * plan->a.total_bytes + (1 << 16);
+    return 2 * plan->arena.total_bytes + (1 << 16);
 }
 
 inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)

@@ -174,7 +174,7 @@ static const char **list_option(inlay_session *session, const inlay_options *opt
 
     while (options_list(options, option, count) != NULL)
         count++;
-    list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
+    list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list[i] = options_list(options, option, i);
     *out_count = count;

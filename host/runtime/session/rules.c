@@ -23,8 +23,8 @@ static inlay_status read_wish(inlay_session *session, const char *option, const 
     if ((equals == NULL && !bare) || equals == text || text[0] == '\0' || (equals != NULL && equals[1] == '\0'))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not PATTERN=PROVIDER%s", option, text,
                           bare ? " or PROVIDER" : "");
-    out->pattern = equals == NULL ? "*" : arena_string_n(&session->a, text, (size_t)(equals - text));
-    out->provider = arena_string(&session->a, equals == NULL ? text : equals + 1);
+    out->pattern = equals == NULL ? "*" : arena_string_n(&session->arena, text, (size_t)(equals - text));
+    out->provider = arena_string(&session->arena, equals == NULL ? text : equals + 1);
     return out->pattern == NULL || out->provider == NULL ? no_memory(diag, "for the rules of a session") : INLAY_OK;
 }
 
@@ -32,7 +32,7 @@ static inlay_status read_wishes(inlay_session *session, const inlay_options *opt
                                 const part_wish **out_list, uint32_t *out_count, inlay_diag *diag)
 {
     uint32_t count = count_items(options, option);
-    part_wish *list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
+    part_wish *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     *out_count = count;
@@ -50,12 +50,12 @@ static inlay_status read_wishes(inlay_session *session, const inlay_options *opt
 static inlay_status read_requires(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t count = count_items(options, OPTION_require);
-    const char **list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
+    const char **list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
 
     if (list == NULL)
         return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
-        list[i] = arena_string(&session->a, options_list(options, OPTION_require, i));
+        list[i] = arena_string(&session->arena, options_list(options, OPTION_require, i));
         if (list[i] == NULL)
             return no_memory(diag, "for the rules of a session");
     }
@@ -72,7 +72,7 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
 
     while (options_pair(options, OPTION_memory_limit, count, &pair))
         count++;
-    list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
+    list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
     if (list == NULL)
         return no_memory(diag, "for the rules of a session");
     count = 0;
@@ -82,7 +82,7 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
         if (pair.key_bytes == 4 && memcmp(pair.key, "host", 4) == 0)
             continue; /* of all that the session holds, see limit.c */
         count++;
-        list[i].provider = arena_string_n(&session->a, pair.key, pair.key_bytes);
+        list[i].provider = arena_string_n(&session->arena, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
             return no_memory(diag, "for the rules of a session");
         if (!option_bytes(pair.value, &list[i].bytes))
@@ -111,7 +111,7 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
     INLAY_TRY(read_requires(session, options, diag));
     INLAY_TRY(read_limits(session, options, diag));
     if (file[0] != '\0') {
-        rules->saved_plan = arena_string(&session->a, file);
+        rules->saved_plan = arena_string(&session->arena, file);
         if (rules->saved_plan == NULL)
             status = no_memory(diag, "for the rules of a session");
     }

@@ -70,7 +70,7 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
                      "0" },
                    { "isa", options == NULL ? "auto" : options_text(options, OPTION_isa), "auto" } };
     provider_setting *list =
-        arena_array(&session->a, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
+        arena_array(&session->arena, (size_t)total + 1 + sizeof shared / sizeof shared[0], sizeof *list);
     size_t bytes = strlen(name);
 
     *out_count = *out_own = 0;
@@ -78,12 +78,13 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
             takes_setting(session, name, shared[i].option, shared[i].value))
-            list[(*out_count)++] = (provider_setting){ shared[i].option, arena_string(&session->a, shared[i].value) };
+            list[(*out_count)++] =
+                (provider_setting){ shared[i].option, arena_string(&session->arena, shared[i].value) };
     for (uint32_t i = 0; list != NULL && i < total; i++) {
         const provider_setting *setting = &options->settings[i];
         if (strncmp(setting->name, name, bytes) == 0 && setting->name[bytes] == '.') {
-            list[(*out_count)++] = (provider_setting){ arena_string(&session->a, setting->name + bytes + 1),
-                                                       arena_string(&session->a, setting->value) };
+            list[(*out_count)++] = (provider_setting){ arena_string(&session->arena, setting->name + bytes + 1),
+                                                       arena_string(&session->arena, setting->value) };
             (*out_own)++;
         }
     }
@@ -96,12 +97,12 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
 /* For explanations. */
 static bool remember_skipped(inlay_session *session, const char *name, const char *reason)
 {
-    session_skipped *skipped = arena_alloc(&session->a, sizeof *skipped);
+    session_skipped *skipped = arena_alloc(&session->arena, sizeof *skipped);
 
     if (skipped == NULL)
         return false;
-    *skipped =
-        (session_skipped){ session->skipped, arena_string(&session->a, name), arena_string(&session->a, reason) };
+    *skipped = (session_skipped){ session->skipped, arena_string(&session->arena, name),
+                                  arena_string(&session->arena, reason) };
     session->skipped = skipped;
     return skipped->name != NULL && skipped->reason != NULL;
 }
@@ -204,7 +205,7 @@ static inlay_status open_all(inlay_session *session, const inlay_options *option
 static inlay_status open_listed(inlay_session *session, const inlay_options *options, const char *list,
                                 inlay_diag *diag)
 {
-    char *copy = arena_string(&session->a, list), *next = NULL;
+    char *copy = arena_string(&session->arena, list), *next = NULL;
 
     if (copy == NULL)
         return no_memory(diag, "for the list of providers");
@@ -273,10 +274,10 @@ static inlay_status open_providers(inlay_session *session, const inlay_options *
     for (const char *c = list; *c != '\0'; c++) /* one may be there several times, under names of its own */
         most += *c == ',' || *c == ' ';
 
-    session->open = arena_array(&session->a, most, sizeof *session->open);
-    session->providers = arena_array(&session->a, most, sizeof *session->providers);
-    session->env.device_bytes = arena_array(&session->a, most, sizeof *session->env.device_bytes);
-    session->env.resident_bytes = arena_array(&session->a, most, sizeof *session->env.resident_bytes);
+    session->open = arena_array(&session->arena, most, sizeof *session->open);
+    session->providers = arena_array(&session->arena, most, sizeof *session->providers);
+    session->env.device_bytes = arena_array(&session->arena, most, sizeof *session->env.device_bytes);
+    session->env.resident_bytes = arena_array(&session->arena, most, sizeof *session->env.resident_bytes);
     if (session->open == NULL || session->providers == NULL || session->env.device_bytes == NULL ||
         session->env.resident_bytes == NULL)
         return no_memory(diag, "for providers");
@@ -290,7 +291,7 @@ static inlay_status open_providers(inlay_session *session, const inlay_options *
 static inlay_status describe(inlay_session *session, const uint32_t *values, uint32_t count, inlay_io_info **out_list)
 {
     const struct graph *graph = session->model->main;
-    inlay_io_info *list = arena_array(&session->a, (size_t)count + 1, sizeof *list);
+    inlay_io_info *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
@@ -300,8 +301,8 @@ static inlay_status describe(inlay_session *session, const uint32_t *values, uin
         const inlay_dim *from = declared ? value->declared_dims : value->info.dims;
         const uint32_t known = declared ? value->declared_rank : value->info.rank;
         uint32_t rank = known == INLAY_RANK_UNKNOWN ? 0 : known;
-        int64_t *dims = arena_array(&session->a, (size_t)rank + 1, sizeof *dims);
-        const char **names = arena_array(&session->a, (size_t)rank + 1, sizeof *names);
+        int64_t *dims = arena_array(&session->arena, (size_t)rank + 1, sizeof *dims);
+        const char **names = arena_array(&session->arena, (size_t)rank + 1, sizeof *names);
 
         if (dims == NULL || names == NULL)
             return INLAY_OUT_OF_MEMORY;
@@ -380,12 +381,12 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
                          (int64_t)time(NULL));
     (void)threads_hold(held);
     if (config_blob_dir(options, folder, sizeof folder)) {
-        session->env.cache_dir = arena_string(&session->a, folder);
+        session->env.cache_dir = arena_string(&session->arena, folder);
         if (session->env.cache_dir == NULL)
             return no_memory(diag, "for a session");
     }
     if (session->env.packs.max_bytes > 0 && config_cache_folder(options, "packs", folder, sizeof folder)) {
-        session->env.packs.dir = arena_string(&session->a, folder);
+        session->env.packs.dir = arena_string(&session->arena, folder);
         if (session->env.packs.dir == NULL)
             return no_memory(diag, "for a session");
     }
@@ -549,6 +550,6 @@ void session_close(inlay_session *session)
     plugin_set_destroy(session->plugins);
     run_memory_unref(session->memory);
     (void)pthread_mutex_destroy(&session->uses_lock);
-    arena_deinit(&session->a);
+    arena_deinit(&session->arena);
     free(session);
 }

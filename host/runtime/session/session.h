@@ -46,7 +46,7 @@ struct inlay_session {
     uint64_t heap_before;  /* bytes that the process had from malloc when it began; counted where there is a limit */
     const char *cache_dir; /* option cache_dir, for what is measured later */
     struct program *main;
-    struct arena a;
+    struct arena arena;
     inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
     const session_watch *watch; /* while optimising only */

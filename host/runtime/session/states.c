@@ -120,8 +120,8 @@ static inlay_status find_pair(inlay_session *session, const inlay_options *optio
 inlay_status session_find_states(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const struct graph *graph = session->model->main;
-    program_state *list = arena_array(&session->a, (size_t)graph->input_count + 1, sizeof *list);
-    uint8_t *used = arena_array(&session->a, OPTIONS_MAX_ITEMS, 1);
+    program_state *list = arena_array(&session->arena, (size_t)graph->input_count + 1, sizeof *list);
+    uint8_t *used = arena_array(&session->arena, OPTIONS_MAX_ITEMS, 1);
     inlay_status status = INLAY_OK;
     const char *pair;
 

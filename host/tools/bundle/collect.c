@@ -22,7 +22,7 @@ static inlay_status add_branch(struct collector *collector, uint32_t part, const
         if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
         INLAY_TRY(collect_find(collector, part, b->capture_outer[i], &from));
-        collector->c->parts[number].item_of[b->capture_inner[i]] = from;
+        collector->collection->parts[number].item_of[b->capture_inner[i]] = from;
     }
     INLAY_TRY(walk(collector, number));
     for (uint32_t output = 0; output < step->node->info.output_count && output < inner->graph->output_count; output++) {
@@ -31,14 +31,15 @@ static inlay_status add_branch(struct collector *collector, uint32_t part, const
         if (v == INLAY_NONE)
             continue;
         INLAY_TRY(collect_find(collector, number, inner->graph->outputs[output], &from));
-        if (collector->c->items[from].bytes != collector->c->items[collector->c->parts[part].item_of[v]].bytes) {
+        if (collector->collection->items[from].bytes !=
+            collector->collection->items[collector->collection->parts[part].item_of[v]].bytes) {
             status = inlay_fail(collector->diag, INLAY_UNSUPPORTED,
                                 "the branches of If node '%s' make outputs of different "
                                 "sizes",
                                 step->node->info.name.data);
             goto done;
         }
-        INLAY_TRY(collect_copy(collector, from, collector->c->parts[part].item_of[v]));
+        INLAY_TRY(collect_copy(collector, from, collector->collection->parts[part].item_of[v]));
     }
 done:
     return status;
@@ -47,7 +48,7 @@ done:
 /* The sizes of an If's outputs, where inference left them to the branches. */
 static inlay_status settle_outputs(struct collector *collector, uint32_t part, const program_step *step)
 {
-    const struct graph *graph = collector->c->parts[part].p->graph, *then = step->bodies[0]->graph;
+    const struct graph *graph = collector->collection->parts[part].program->graph, *then = step->bodies[0]->graph;
 
     for (uint32_t output = 0; output < step->node->info.output_count; output++) {
         const uint32_t value = step->node->info.outputs[output];
@@ -79,17 +80,17 @@ static inlay_status add_if(struct collector *collector, uint32_t part, const pro
     if (unless == NULL)
         return no_memory(collector->diag, "to bundle the model");
     unless->in[0] = cond;
-    unless_at = collector->c->step_count;
+    unless_at = collector->collection->step_count;
     collect_finish(collector);
     INLAY_TRY(add_branch(collector, part, step, then_first ? 0 : 1));
     jump = collect_step(collector, DO_JUMP, 0, 0);
     if (jump == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    jump_at = collector->c->step_count;
+    jump_at = collector->collection->step_count;
     collect_finish(collector);
-    collector->c->steps[unless_at].target = collector->c->step_count;
+    collector->collection->steps[unless_at].target = collector->collection->step_count;
     INLAY_TRY(add_branch(collector, part, step, then_first ? 1 : 0));
-    collector->c->steps[jump_at].target = collector->c->step_count;
+    collector->collection->steps[jump_at].target = collector->collection->step_count;
 done:
     return status;
 }
@@ -123,7 +124,7 @@ static inlay_status add_run(struct collector *collector, uint32_t part, const pr
         INLAY_TRY(collect_find(collector, part, region->inputs[i], &step->in[i]));
     for (uint32_t i = 0; i < region->output_count; i++) {
         INLAY_TRY(collect_value(collector, part, region->outputs[i]));
-        step->out[i] = collector->c->parts[part].item_of[region->outputs[i]];
+        step->out[i] = collector->collection->parts[part].item_of[region->outputs[i]];
     }
     collect_finish(collector);
 done:
@@ -140,7 +141,7 @@ static bool all_known(const struct graph *graph, const part_region *region)
 
 static inlay_status walk(struct collector *collector, uint32_t part)
 {
-    const struct program *program = collector->c->parts[part].p;
+    const struct program *program = collector->collection->parts[part].program;
     inlay_status status = INLAY_OK;
     uint32_t from;
 
@@ -162,7 +163,7 @@ static inlay_status walk(struct collector *collector, uint32_t part)
         } else if (step->view && step->region->input_count > 0 &&
                    step->region->inputs[0] == step->node->info.inputs[0]) {
             INLAY_TRY(collect_find(collector, part, step->region->inputs[0], &from));
-            collector->c->parts[part].item_of[step->region->outputs[0]] = from;
+            collector->collection->parts[part].item_of[step->region->outputs[0]] = from;
         } else {
             INLAY_TRY(add_run(collector, part, step));
         }
@@ -175,7 +176,7 @@ done:
 
 static inlay_status add_inputs(struct collector *collector)
 {
-    const struct graph *graph = collector->c->parts[0].p->graph;
+    const struct graph *graph = collector->collection->parts[0].program->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++) {
         bundle_item item = { .kind = ITEM_INPUT, .index = i };
@@ -183,8 +184,8 @@ static inlay_status add_inputs(struct collector *collector)
 
         if (status != INLAY_OK)
             return status;
-        collector->c->parts[0].item_of[graph->inputs[i]] = collect_item(collector, item);
-        if (collector->c->parts[0].item_of[graph->inputs[i]] == INLAY_NONE)
+        collector->collection->parts[0].item_of[graph->inputs[i]] = collect_item(collector, item);
+        if (collector->collection->parts[0].item_of[graph->inputs[i]] == INLAY_NONE)
             return no_memory(collector->diag, "to bundle the model");
     }
     return INLAY_OK;
@@ -193,7 +194,7 @@ static inlay_status add_inputs(struct collector *collector)
 /* Outputs are made where the caller wants them; those that are an input, a constant, or another output are copied. */
 static inlay_status place_outputs(struct collector *collector)
 {
-    const struct graph *graph = collector->c->parts[0].p->graph;
+    const struct graph *graph = collector->collection->parts[0].program->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t output = 0; output < graph->output_count; output++) {
@@ -203,14 +204,15 @@ static inlay_status place_outputs(struct collector *collector)
         INLAY_TRY(collect_bytes(collector, &graph->values[graph->outputs[output]].info,
                                 &bytes)); /* a view's may depend on data, too */
         INLAY_TRY(collect_find(collector, 0, graph->outputs[output], &item));
-        if (collector->c->items[item].kind == ITEM_SLAB) {
-            collector->c->items[item].kind = ITEM_OUTPUT;
-            collector->c->items[item].index = output;
+        if (collector->collection->items[item].kind == ITEM_SLAB) {
+            collector->collection->items[item].kind = ITEM_OUTPUT;
+            collector->collection->items[item].index = output;
         } else {
-            const uint32_t to = collect_item(collector, (bundle_item){ .kind = ITEM_OUTPUT,
-                                                                       .index = output,
-                                                                       .first = UINT32_MAX,
-                                                                       .bytes = collector->c->items[item].bytes });
+            const uint32_t to =
+                collect_item(collector, (bundle_item){ .kind = ITEM_OUTPUT,
+                                                       .index = output,
+                                                       .first = UINT32_MAX,
+                                                       .bytes = collector->collection->items[item].bytes });
             if (to == INLAY_NONE)
                 return no_memory(collector->diag, "to bundle the model");
             INLAY_TRY(collect_copy(collector, item, to));
@@ -222,8 +224,8 @@ done:
 
 static inlay_status lay_out(struct collector *collector)
 {
-    bundle_collection *collection = collector->c;
-    memory_item *list = arena_array(&collection->a, (size_t)collection->item_count + 1, sizeof *list);
+    bundle_collection *collection = collector->collection;
+    memory_item *list = arena_array(&collection->arena, (size_t)collection->item_count + 1, sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
@@ -233,7 +235,7 @@ static inlay_status lay_out(struct collector *collector)
             list[count++] = (memory_item){ .bytes = collection->items[i].bytes,
                                            .first = collection->items[i].first,
                                            .last = collection->items[i].last };
-    if (!memory_place(list, count, collection->step_count + 1, 64, &collection->a, &collection->slab_bytes,
+    if (!memory_place(list, count, collection->step_count + 1, 64, &collection->arena, &collection->slab_bytes,
                       &collection->lower_bound_bytes))
         return no_memory(collector->diag, "to bundle the model");
     count = 0;
@@ -261,7 +263,7 @@ done:
 
 void bundle_collection_deinit(bundle_collection *collection)
 {
-    arena_deinit(&collection->a);
+    arena_deinit(&collection->arena);
 }
 
 bool bundle_is_region(const bundle_collection *collection, const bundle_do *step)
@@ -269,5 +271,5 @@ bool bundle_is_region(const bundle_collection *collection, const bundle_do *step
     const program_step *s = step->step;
 
     return strcmp(s->provider->name, "cpu") == 0 && s->region->offer_count > 0 &&
-           (collection->parts[step->part].p->parts.offers[s->region->offers[0]].flags & INLAY_OFFER_MERGE) != 0;
+           (collection->parts[step->part].program->parts.offers[s->region->offers[0]].flags & INLAY_OFFER_MERGE) != 0;
 }

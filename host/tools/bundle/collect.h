@@ -17,7 +17,7 @@ typedef struct bundle_item {
 
 /* A graph of the session: the main one or a body. */
 typedef struct bundle_part {
-    const struct program *p;
+    const struct program *program;
     uint32_t *item_of; /* [value_count] INLAY_NONE: not known at run time */
 } bundle_part;
 
@@ -34,7 +34,7 @@ typedef struct bundle_do {
 } bundle_do;
 
 typedef struct bundle_collection {
-    struct arena a;
+    struct arena arena;
     bundle_part *parts;
     bundle_item *items;
     bundle_do *steps;

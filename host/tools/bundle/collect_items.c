@@ -6,9 +6,9 @@
 
 uint32_t collect_item(struct collector *collector, bundle_item item)
 {
-    bundle_collection *collection = collector->c;
+    bundle_collection *collection = collector->collection;
 
-    if (!ARENA_GROW(&collection->a, collection->items, collection->item_count))
+    if (!ARENA_GROW(&collection->arena, collection->items, collection->item_count))
         return INLAY_NONE;
     collection->items[collection->item_count] = item;
     return collection->item_count++;
@@ -16,21 +16,21 @@ uint32_t collect_item(struct collector *collector, bundle_item item)
 
 bundle_do *collect_step(struct collector *collector, bundle_what what, uint32_t in_count, uint32_t out_count)
 {
-    bundle_collection *collection = collector->c;
+    bundle_collection *collection = collector->collection;
     bundle_do *s;
 
-    if (!ARENA_GROW(&collection->a, collection->steps, collection->step_count))
+    if (!ARENA_GROW(&collection->arena, collection->steps, collection->step_count))
         return NULL;
     s = &collection->steps[collection->step_count];
     *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
-    s->in = arena_array(&collection->a, (size_t)in_count + out_count + 1, sizeof *s->in);
+    s->in = arena_array(&collection->arena, (size_t)in_count + out_count + 1, sizeof *s->in);
     s->out = s->in != NULL ? s->in + in_count : NULL;
     return s->in != NULL ? s : NULL;
 }
 
 void collect_finish(struct collector *collector)
 {
-    bundle_collection *collection = collector->c;
+    bundle_collection *collection = collector->collection;
     const bundle_do *s = &collection->steps[collection->step_count];
 
     for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
@@ -74,7 +74,7 @@ inlay_status collect_bytes(const struct collector *collector, const inlay_value_
 
 inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t value)
 {
-    const inlay_value_info *info = &collector->c->parts[part].p->graph->values[value].info;
+    const inlay_value_info *info = &collector->collection->parts[part].program->graph->values[value].info;
     bundle_item item = { .kind = ITEM_SLAB, .first = UINT32_MAX };
     uint32_t number;
     inlay_status status = collect_bytes(collector, info, &item.bytes);
@@ -82,19 +82,19 @@ inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t 
     if (status != INLAY_OK)
         return status;
     number = collect_item(collector, item);
-    collector->c->parts[part].item_of[value] = number;
+    collector->collection->parts[part].item_of[value] = number;
     return number != INLAY_NONE ? INLAY_OK : no_memory(collector->diag, "to bundle the model");
 }
 
 inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t value, uint32_t *out)
 {
-    const inlay_value_info *info = &collector->c->parts[part].p->graph->values[value].info;
+    const inlay_value_info *info = &collector->collection->parts[part].program->graph->values[value].info;
 
-    if (collector->c->parts[part].item_of[value] == INLAY_NONE && info->data != NULL)
-        collector->c->parts[part].item_of[value] = collect_item(
+    if (collector->collection->parts[part].item_of[value] == INLAY_NONE && info->data != NULL)
+        collector->collection->parts[part].item_of[value] = collect_item(
             collector,
             (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
-    *out = collector->c->parts[part].item_of[value];
+    *out = collector->collection->parts[part].item_of[value];
     if (*out == INLAY_NONE)
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
     return INLAY_OK;
@@ -102,10 +102,10 @@ inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t v
 
 inlay_status collect_part(struct collector *collector, const struct program *program, uint32_t *out)
 {
-    bundle_collection *collection = collector->c;
-    uint32_t *item_of = arena_array(&collection->a, (size_t)program->graph->value_count + 1, sizeof *item_of);
+    bundle_collection *collection = collector->collection;
+    uint32_t *item_of = arena_array(&collection->arena, (size_t)program->graph->value_count + 1, sizeof *item_of);
 
-    if (item_of == NULL || !ARENA_GROW(&collection->a, collection->parts, collection->part_count))
+    if (item_of == NULL || !ARENA_GROW(&collection->arena, collection->parts, collection->part_count))
         return no_memory(collector->diag, "to bundle the model");
     memset(item_of, 0xff, program->graph->value_count * sizeof *item_of);
     collection->parts[collection->part_count] = (bundle_part){ program, item_of };

@@ -9,11 +9,11 @@
 /* Outputs of the node for what the body makes each turn: [turns, ...]. */
 static inlay_status scan_places(struct collector *collector, const program_step *step, uint32_t part, loop_items *out)
 {
-    const struct graph *graph = collector->c->parts[part].p->graph, *inner = step->bodies[0]->graph;
+    const struct graph *graph = collector->collection->parts[part].program->graph, *inner = step->bodies[0]->graph;
     const int64_t turns = infer_loop_turns(graph, step->node);
     inlay_status status = INLAY_OK;
 
-    out->scan = arena_array(&collector->c->a, (size_t)out->scans + 1, sizeof *out->scan);
+    out->scan = arena_array(&collector->collection->arena, (size_t)out->scans + 1, sizeof *out->scan);
     if (out->scan == NULL)
         return no_memory(collector->diag, "to bundle the model");
     if (out->scans > 0 && turns < 0)
@@ -25,7 +25,7 @@ static inlay_status scan_places(struct collector *collector, const program_step 
         const uint32_t output = out->carried + i;
         const uint32_t value = output < step->node->info.output_count ? step->node->info.outputs[output] : INLAY_NONE;
         const inlay_value_info *each = &inner->values[inner->outputs[1 + output]].info;
-        inlay_dim *dims = arena_array(&collector->c->a, (size_t)each->rank + 2, sizeof *dims);
+        inlay_dim *dims = arena_array(&collector->collection->arena, (size_t)each->rank + 2, sizeof *dims);
 
         out->scan[i] = INLAY_NONE;
         if (dims == NULL)
@@ -41,7 +41,7 @@ static inlay_status scan_places(struct collector *collector, const program_step 
         graph->values[value].info.rank = each->rank + 1;
         graph->values[value].info.dims = dims;
         INLAY_TRY(collect_value(collector, part, value));
-        out->scan[i] = collector->c->parts[part].item_of[value];
+        out->scan[i] = collector->collection->parts[part].item_of[value];
     }
 done:
     return status;
@@ -50,7 +50,7 @@ done:
 /* What the body has made goes behind what it made before. */
 static inlay_status put_scans(struct collector *collector, const loop_items *items, uint32_t part)
 {
-    const struct graph *inner = collector->c->parts[part].p->graph;
+    const struct graph *inner = collector->collection->parts[part].program->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < items->scans; i++) {
@@ -76,11 +76,11 @@ done:
 
 static inlay_status loop_places(struct collector *collector, uint32_t part, loop_items *out)
 {
-    bundle_collection *collection = collector->c;
-    const struct graph *inner = collection->parts[part].p->graph;
+    bundle_collection *collection = collector->collection;
+    const struct graph *inner = collection->parts[part].program->graph;
     inlay_status status = INLAY_OK;
 
-    out->state = arena_array(&collection->a, (size_t)out->carried + 1, sizeof *out->state);
+    out->state = arena_array(&collection->arena, (size_t)out->carried + 1, sizeof *out->state);
     out->count =
         collect_item(collector, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = sizeof(int64_t) });
     out->cond = collect_item(collector, (bundle_item){ .kind = ITEM_SLAB, .first = UINT32_MAX, .bytes = 1 });
@@ -108,9 +108,9 @@ static bool is_state(const loop_items *items, uint32_t item)
 /* What the body made becomes the state. States that change places go through a copy. */
 static inlay_status carry(struct collector *collector, const loop_items *items, uint32_t part)
 {
-    bundle_collection *collection = collector->c;
-    const struct graph *inner = collection->parts[part].p->graph;
-    uint32_t *from = arena_array(&collection->a, (size_t)items->carried + 1, sizeof *from);
+    bundle_collection *collection = collector->collection;
+    const struct graph *inner = collection->parts[part].program->graph;
+    uint32_t *from = arena_array(&collection->arena, (size_t)items->carried + 1, sizeof *from);
     inlay_status status = INLAY_OK;
 
     if (from == NULL)
@@ -145,8 +145,8 @@ done:
 /* What was there before the loop and is read in it has to stay until its end. */
 static void keep_through(struct collector *collector, uint32_t begin, uint32_t end)
 {
-    for (uint32_t i = 0; i < collector->c->item_count; i++) {
-        bundle_item *item = &collector->c->items[i];
+    for (uint32_t i = 0; i < collector->collection->item_count; i++) {
+        bundle_item *item = &collector->collection->items[i];
 
         if (item->first < begin && item->last >= begin && item->last < end)
             item->last = end;
@@ -157,7 +157,7 @@ static void keep_through(struct collector *collector, uint32_t begin, uint32_t e
 static inlay_status give_state(struct collector *collector, uint32_t part, const program_step *step,
                                const loop_items *items)
 {
-    const struct graph *graph = collector->c->parts[part].p->graph, *inner = step->bodies[0]->graph;
+    const struct graph *graph = collector->collection->parts[part].program->graph, *inner = step->bodies[0]->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t output = 0; output < step->node->info.output_count && output < items->carried; output++) {
@@ -172,7 +172,7 @@ static inlay_status give_state(struct collector *collector, uint32_t part, const
             graph->values[value].info.dims = state->dims;
         }
         INLAY_TRY(collect_value(collector, part, value));
-        INLAY_TRY(collect_copy(collector, items->state[output], collector->c->parts[part].item_of[value]));
+        INLAY_TRY(collect_copy(collector, items->state[output], collector->collection->parts[part].item_of[value]));
     }
 done:
     return status;
@@ -198,7 +198,7 @@ inlay_status collect_loop_begin(struct collector *collector, uint32_t part, cons
         if ((inner->graph->values[body->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
         INLAY_TRY(collect_find(collector, part, body->capture_outer[i], &from));
-        collector->c->parts[number].item_of[body->capture_inner[i]] = from;
+        collector->collection->parts[number].item_of[body->capture_inner[i]] = from;
     }
     if (counted)
         INLAY_TRY(collect_find(collector, part, node->inputs[0], &most));
@@ -219,12 +219,12 @@ inlay_status collect_loop_begin(struct collector *collector, uint32_t part, cons
     }
     for (uint32_t i = 0; i < items->carried; i++) {
         INLAY_TRY(collect_find(collector, part, node->inputs[2 + i], &from));
-        if (collector->c->items[from].bytes != collector->c->items[items->state[i]].bytes)
+        if (collector->collection->items[from].bytes != collector->collection->items[items->state[i]].bytes)
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
                               "Loop node '%s' cannot be bundled: its state changes its size", node->name.data);
         INLAY_TRY(collect_copy(collector, from, items->state[i]));
     }
-    items->begin = collector->c->step_count;
+    items->begin = collector->collection->step_count;
     if ((d = collect_step(collector, DO_TEST, counted ? 3 : 2, 0)) == NULL)
         return no_memory(collector->diag, "to bundle the model");
     d->in[0] = items->count;
@@ -250,8 +250,8 @@ inlay_status collect_loop_end(struct collector *collector, uint32_t part, const 
     d->in[0] = items->count;
     d->target = items->begin;
     collect_finish(collector);
-    keep_through(collector, items->begin, collector->c->step_count);
-    collector->c->steps[items->begin].target = collector->c->step_count;
+    keep_through(collector, items->begin, collector->collection->step_count);
+    collector->collection->steps[items->begin].target = collector->collection->step_count;
     status = give_state(collector, part, step, items);
 done:
     return status;

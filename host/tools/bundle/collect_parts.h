@@ -6,7 +6,7 @@
 #include "bundle/collect.h"
 
 struct collector {
-    bundle_collection *c;
+    bundle_collection *collection;
     inlay_diag *diag;
 };
 

@@ -8,9 +8,9 @@
 
 struct emitter {
     FILE *to, *data;
-    bundle_collection *c;
-    const bundle_names *n;
-    const bundle_facts *f;
+    bundle_collection *collection;
+    const bundle_names *names;
+    const bundle_facts *facts;
     uint64_t at;      /* bytes of data so far */
     uint32_t **value; /* [part_count][value_count] the number that a value gets, INLAY_NONE: nobody asks for it */
     uint32_t *values; /* [part_count] how many do */
@@ -27,14 +27,14 @@ static void want(struct emitter *emitter, uint32_t part, uint32_t v)
 /* What regions read and make, inputs and outputs; the others are left of what the optimiser took out. */
 static bool number_values(struct emitter *emitter)
 {
-    bundle_collection *collection = emitter->c;
+    bundle_collection *collection = emitter->collection;
 
-    emitter->value = arena_array(&collection->a, (size_t)collection->part_count + 1, sizeof *emitter->value);
-    emitter->values = arena_array(&collection->a, (size_t)collection->part_count + 1, sizeof *emitter->values);
+    emitter->value = arena_array(&collection->arena, (size_t)collection->part_count + 1, sizeof *emitter->value);
+    emitter->values = arena_array(&collection->arena, (size_t)collection->part_count + 1, sizeof *emitter->values);
     for (uint32_t i = 0; emitter->value != NULL && emitter->values != NULL && i < collection->part_count; i++) {
-        const struct graph *graph = collection->parts[i].p->graph;
+        const struct graph *graph = collection->parts[i].program->graph;
 
-        emitter->value[i] = arena_array(&collection->a, (size_t)graph->value_count + 1, sizeof **emitter->value);
+        emitter->value[i] = arena_array(&collection->arena, (size_t)graph->value_count + 1, sizeof **emitter->value);
         if (emitter->value[i] == NULL)
             return false;
         memset(emitter->value[i], 0xff, graph->value_count * sizeof **emitter->value);
@@ -161,8 +161,8 @@ static void put_attr_arrays(struct emitter *emitter, const inlay_attr_info *attr
         (void)fprintf(emitter->to,
                       "0 };\nstatic const inlay_tensor_view %s = { %s_data + %" PRIu64 "u, %" PRIu64
                       "u, %s_dims, %u, %d };\n",
-                      name, emitter->n->name, put_data(emitter, view->data, view->bytes), view->bytes, name, view->rank,
-                      (int)view->dtype);
+                      name, emitter->names->name, put_data(emitter, view->data, view->bytes), view->bytes, name,
+                      view->rank, (int)view->dtype);
     }
 }
 
@@ -205,7 +205,7 @@ static void put_attrs(struct emitter *emitter, const inlay_node_info *n, uint32_
 
 static void put_nodes(struct emitter *emitter, uint32_t part)
 {
-    const struct graph *graph = emitter->c->parts[part].p->graph;
+    const struct graph *graph = emitter->collection->parts[part].program->graph;
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const inlay_node_info *node = &graph->nodes[i]->info;
@@ -239,19 +239,19 @@ static void put_nodes(struct emitter *emitter, uint32_t part)
  * out: who packed them has the pack. */
 static int64_t place_data(struct emitter *emitter, uint32_t part, uint32_t value)
 {
-    const inlay_value_info *info = &emitter->c->parts[part].p->graph->values[value].info;
+    const inlay_value_info *info = &emitter->collection->parts[part].program->graph->values[value].info;
 
     if (info->data == NULL || info->dtype == INLAY_STRING || info->kind != INLAY_VALUE_TENSOR)
         return -1;
-    if (emitter->f->unread != NULL && emitter->f->unread[part][value] == 1)
+    if (emitter->facts->unread != NULL && emitter->facts->unread[part][value] == 1)
         return 0; /* an address that is never read */
     return (int64_t)put_data(emitter, info->data, info->data_bytes);
 }
 
 static void put_values(struct emitter *emitter, uint32_t part)
 {
-    const struct graph *graph = emitter->c->parts[part].p->graph;
-    int64_t *data = arena_array(&emitter->c->a, (size_t)graph->value_count + 1, sizeof *data);
+    const struct graph *graph = emitter->collection->parts[part].program->graph;
+    int64_t *data = arena_array(&emitter->collection->arena, (size_t)graph->value_count + 1, sizeof *data);
 
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
@@ -281,8 +281,8 @@ static void put_values(struct emitter *emitter, uint32_t part)
         if (info->rank != INLAY_RANK_UNKNOWN)
             (void)fprintf(emitter->to, ", .dims = d%u_%u", part, value);
         if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u", emitter->n->name,
-                          data[value], info->data_bytes);
+            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
+                          emitter->names->name, data[value], info->data_bytes);
         (void)fputs(" },\n", emitter->to);
     }
     (void)fprintf(emitter->to, "    { .kind = 0 } };\nstatic const inlay_value_state states%u[] = {\n", part);
@@ -295,21 +295,21 @@ static void put_values(struct emitter *emitter, uint32_t part)
         if (info->rank != INLAY_RANK_UNKNOWN)
             (void)fprintf(emitter->to, ", .dims = s%u_%u", part, value);
         if (data[value] >= 0)
-            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u", emitter->n->name,
-                          data[value], info->data_bytes);
+            (void)fprintf(emitter->to, ", .data = %s_data + %" PRId64 ", .data_bytes = %" PRIu64 "u",
+                          emitter->names->name, data[value], info->data_bytes);
         (void)fputs(" },\n", emitter->to);
     }
     (void)fprintf(emitter->to, "    { .rank = 0 } };\n");
-    for (uint32_t i = 0; i < emitter->c->item_count; i++)
-        if (emitter->c->items[i].kind == ITEM_DATA)
+    for (uint32_t i = 0; i < emitter->collection->item_count; i++)
+        if (emitter->collection->items[i].kind == ITEM_DATA)
             for (uint32_t v = 0; v < graph->value_count; v++)
-                if (emitter->c->parts[part].item_of[v] == i && data[v] >= 0)
-                    emitter->c->items[i].offset = (uint64_t)data[v];
+                if (emitter->collection->parts[part].item_of[v] == i && data[v] >= 0)
+                    emitter->collection->items[i].offset = (uint64_t)data[v];
 }
 
 static void put_graph(struct emitter *emitter, uint32_t part)
 {
-    const struct program *program = emitter->c->parts[part].p;
+    const struct program *program = emitter->collection->parts[part].program;
     const struct graph *graph = program->graph;
 
     put_nodes(emitter, part);
@@ -332,21 +332,21 @@ static void put_graph(struct emitter *emitter, uint32_t part)
 static void put_place(struct emitter *emitter, uint32_t item)
 {
     static const char *const kinds[] = { "BUNDLE_SLAB", "BUNDLE_INPUT", "BUNDLE_OUTPUT", "BUNDLE_DATA" };
-    const bundle_item *i = &emitter->c->items[item];
+    const bundle_item *i = &emitter->collection->items[item];
 
     (void)fprintf(emitter->to, "{ %s, %u, %" PRIu64 "u, %" PRIu64 "u, ", kinds[i->kind], i->index,
                   i->kind == ITEM_SLAB ? i->offset : 0, i->bytes);
     if (i->kind == ITEM_DATA)
-        (void)fprintf(emitter->to, "%s_data + %" PRIu64 "u }, ", emitter->n->name, i->offset);
+        (void)fprintf(emitter->to, "%s_data + %" PRIu64 "u }, ", emitter->names->name, i->offset);
     else
         (void)fputs("0 }, ", emitter->to);
 }
 
 static void put_region(struct emitter *emitter, uint32_t step)
 {
-    const bundle_do *d = &emitter->c->steps[step];
+    const bundle_do *d = &emitter->collection->steps[step];
     const part_region *region = d->step->region;
-    const struct program *program = emitter->c->parts[d->part].p;
+    const struct program *program = emitter->collection->parts[d->part].program;
 
     put_numbers(emitter, "rn", step, 0, region->nodes, region->node_count);
     put_values_of(emitter, "ri", step, 0, d->part, region->inputs, region->input_count);
@@ -359,19 +359,19 @@ static void put_region(struct emitter *emitter, uint32_t step)
 
 static void put_regions(struct emitter *emitter)
 {
-    for (uint32_t i = 0; i < emitter->c->step_count; i++)
-        if (emitter->c->steps[i].what == DO_RUN)
+    for (uint32_t i = 0; i < emitter->collection->step_count; i++)
+        if (emitter->collection->steps[i].what == DO_RUN)
             put_region(emitter, i);
     (void)fprintf(emitter->to, "static const bundle_region regions[] = {\n");
-    for (uint32_t i = 0; i < emitter->c->step_count; i++) {
-        const bundle_do *d = &emitter->c->steps[i];
+    for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
+        const bundle_do *d = &emitter->collection->steps[i];
 
         if (d->what == DO_RUN)
             (void)fprintf(emitter->to,
                           "    { %s, &graph%u, states%u, rn%u_0, rc%u_0, ri%u_0, ro%u_0, %u, %u, %u, %u },\n",
-                          bundle_is_region(emitter->c, d) ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part, d->part, i, i,
-                          i, i, d->step->region->node_count, d->step->region->offer_count, d->step->region->input_count,
-                          d->step->region->output_count);
+                          bundle_is_region(emitter->collection, d) ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part,
+                          d->part, i, i, i, i, d->step->region->node_count, d->step->region->offer_count,
+                          d->step->region->input_count, d->step->region->output_count);
     }
     (void)fprintf(emitter->to, "    { .node_count = 0 } };\n\n");
 }
@@ -382,8 +382,8 @@ static void put_steps(struct emitter *emitter)
                                          "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT",   "BUNDLE_SCAN" };
     uint32_t region = 0;
 
-    for (uint32_t i = 0; i < emitter->c->step_count; i++) {
-        const bundle_do *d = &emitter->c->steps[i];
+    for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
+        const bundle_do *d = &emitter->collection->steps[i];
 
         (void)fprintf(emitter->to, "static const bundle_place places%u[] = { ", i);
         for (uint32_t k = 0; k < d->in_count + d->out_count; k++)
@@ -391,8 +391,8 @@ static void put_steps(struct emitter *emitter)
         (void)fprintf(emitter->to, "{ 0 } };\n");
     }
     (void)fprintf(emitter->to, "static const bundle_step steps[] = {\n");
-    for (uint32_t i = 0; i < emitter->c->step_count; i++) {
-        const bundle_do *d = &emitter->c->steps[i];
+    for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
+        const bundle_do *d = &emitter->collection->steps[i];
 
         (void)fprintf(emitter->to, "    { %s, %u, %u, %u, places%u, places%u + %u },\n", whats[d->what],
                       d->what == DO_RUN ? region++ : 0, d->target, d->in_count, i, i, d->in_count);
@@ -431,7 +431,7 @@ static uint32_t npy_header(const inlay_value_info *value, char *out, size_t byte
 
 static void put_tensors(struct emitter *emitter, const char *what, const uint32_t *list, uint32_t count)
 {
-    const struct graph *graph = emitter->c->parts[0].p->graph;
+    const struct graph *graph = emitter->collection->parts[0].program->graph;
 
     (void)fprintf(emitter->to, "static const bundle_tensor %s[] = {\n", what);
     for (uint32_t i = 0; i < count; i++) {
@@ -444,7 +444,7 @@ static void put_tensors(struct emitter *emitter, const char *what, const uint32_
         (void)fputs(", ", emitter->to);
         put_text(emitter, npy, npy_bytes);
         (void)fprintf(emitter->to, ", %u, %u, %" PRIu64 "u },\n", npy_bytes, inlay_dtype_bits(value->dtype) / 8,
-                      emitter->c->items[emitter->c->parts[0].item_of[list[i]]].bytes);
+                      emitter->collection->items[emitter->collection->parts[0].item_of[list[i]]].bytes);
     }
     (void)fprintf(emitter->to, "    { .name = 0 } };\n");
 }
@@ -452,10 +452,10 @@ static void put_tensors(struct emitter *emitter, const char *what, const uint32_
 static void put_packs(struct emitter *emitter)
 {
     (void)fprintf(emitter->to, "static const bundle_pack packs[] = {\n");
-    for (uint32_t i = 0; i < emitter->f->pack_count; i++)
+    for (uint32_t i = 0; i < emitter->facts->pack_count; i++)
         (void)fprintf(emitter->to, "    { { %" PRIu64 "u, %" PRIu64 "u }, %" PRIu64 "u, %" PRIu64 "u },\n",
-                      emitter->f->packs[i].key[0], emitter->f->packs[i].key[1], emitter->f->packs[i].bytes,
-                      emitter->f->packs[i].kept ? emitter->f->packs[i].offset : UINT64_MAX);
+                      emitter->facts->packs[i].key[0], emitter->facts->packs[i].key[1], emitter->facts->packs[i].bytes,
+                      emitter->facts->packs[i].kept ? emitter->facts->packs[i].offset : UINT64_MAX);
     (void)fprintf(emitter->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
@@ -469,16 +469,17 @@ static void put_parts(struct emitter *emitter)
     (void)fprintf(emitter->to, "void bundle_missed(const char *name);\n"
                                "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
                                "    bundle_left_out();\n}\n");
-    for (uint32_t i = 0; i < emitter->n->part_count; i++) {
-        const bundle_part_of *of = &emitter->n->parts[i];
+    for (uint32_t i = 0; i < emitter->names->part_count; i++) {
+        const bundle_part_of *of = &emitter->names->parts[i];
         const bool function = of->kind == PART_SET || of->kind == PART_FUNCTION;
 
         if (of->kind == PART_KERNEL) {
-            if (!of->needed && !emitter->f->first) /* the first run has functions in assembly, which name themselves */
+            if (!of->needed &&
+                !emitter->facts->first) /* the first run has functions in assembly, which name themselves */
                 (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", of->name);
             continue;
         }
-        if (of->kind == PART_LEVEL || (!emitter->n->has_cpu && of->kind == PART_FAMILY))
+        if (of->kind == PART_LEVEL || (!emitter->names->has_cpu && of->kind == PART_FAMILY))
             continue;
         if (of->needed)
             (void)fprintf(emitter->to, "%s %s%s;\n", kinds[of->kind], of->name, function ? "(void)" : "");
@@ -486,15 +487,15 @@ static void put_parts(struct emitter *emitter)
             (void)fprintf(emitter->to, "void *%s(void);\nvoid *%s(void)\n{\n    return 0;\n}\n", of->name, of->name);
         else if (of->kind == PART_FUNCTION)
             (void)fprintf(emitter->to, "int %s(void);\nint %s(void)\n{\n    %s%s%sreturn %d;\n}\n", of->name, of->name,
-                          emitter->f->first ? "bundle_missed(\"" : "", emitter->f->first ? of->name : "",
-                          emitter->f->first ? "\");\n    " : "", INLAY_UNSUPPORTED);
+                          emitter->facts->first ? "bundle_missed(\"" : "", emitter->facts->first ? of->name : "",
+                          emitter->facts->first ? "\");\n    " : "", INLAY_UNSUPPORTED);
     }
     (void)fprintf(emitter->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
-    for (uint32_t i = 0; i < emitter->n->part_count; i++)
-        if (emitter->n->parts[i].needed && emitter->n->parts[i].kind != PART_TABLE &&
-            emitter->n->parts[i].kind != PART_LEVEL && emitter->n->parts[i].kind != PART_KERNEL &&
-            (!emitter->n->has_cpu || emitter->n->parts[i].kind != PART_BASELINE))
-            (void)fprintf(emitter->to, "(const void *)&%s, ", emitter->n->parts[i].name);
+    for (uint32_t i = 0; i < emitter->names->part_count; i++)
+        if (emitter->names->parts[i].needed && emitter->names->parts[i].kind != PART_TABLE &&
+            emitter->names->parts[i].kind != PART_LEVEL && emitter->names->parts[i].kind != PART_KERNEL &&
+            (!emitter->names->has_cpu || emitter->names->parts[i].kind != PART_BASELINE))
+            (void)fprintf(emitter->to, "(const void *)&%s, ", emitter->names->parts[i].name);
     (void)fprintf(emitter->to, "};\n");
 }
 
@@ -512,15 +513,15 @@ static void put_providers(struct emitter *emitter)
     static const char *const lists[] = { "avx512", "avx2", "neon", "plain" };
 
     put_parts(emitter);
-    if (!emitter->n->has_reference)
+    if (!emitter->names->has_reference)
         return;
     (void)fprintf(emitter->to, "static const inlay_provider *open_reference(const inlay_host *host)\n{\n");
     for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
         (void)fprintf(emitter->to, "    static const kit_table *const %s[] = { ", lists[l]);
-        for (uint32_t i = 0; i < emitter->n->part_count; i++)
-            if (emitter->n->parts[i].kind == PART_TABLE && emitter->n->parts[i].needed &&
-                strcmp(table_list(emitter->n->parts[i].name), lists[l]) == 0)
-                (void)fprintf(emitter->to, "&%s, ", emitter->n->parts[i].name);
+        for (uint32_t i = 0; i < emitter->names->part_count; i++)
+            if (emitter->names->parts[i].kind == PART_TABLE && emitter->names->parts[i].needed &&
+                strcmp(table_list(emitter->names->parts[i].name), lists[l]) == 0)
+                (void)fprintf(emitter->to, "&%s, ", emitter->names->parts[i].name);
         (void)fprintf(emitter->to, "0 };\n");
     }
     (void)fprintf(emitter->to, "    static const bundled_tables tables = { avx512, avx2, neon, plain };\n\n"
@@ -533,14 +534,14 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
     uint32_t count = 0;
 
     (void)fprintf(emitter->to, "static const inlay_option_value options_%s[] = {\n", name);
-    for (uint32_t i = 0; i < emitter->c->provider_count; i++) {
-        const part_provider *provider = &emitter->c->providers[i];
+    for (uint32_t i = 0; i < emitter->collection->provider_count; i++) {
+        const part_provider *provider = &emitter->collection->providers[i];
         inlay_option_value *values;
 
         if (strcmp(provider->name, name) != 0 || provider->table->option_stride != sizeof *provider->table->options)
             continue;
         count = provider->table->option_count;
-        values = arena_array(&emitter->c->a, (size_t)count + 1, sizeof *values);
+        values = arena_array(&emitter->collection->arena, (size_t)count + 1, sizeof *values);
         if (values == NULL)
             *status = no_memory(diag, "to write the bundle");
         else
@@ -562,11 +563,11 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
 
 static void put_model(struct emitter *emitter, const uint32_t *option_counts)
 {
-    const struct graph *graph = emitter->c->parts[0].p->graph;
+    const struct graph *graph = emitter->collection->parts[0].program->graph;
     uint32_t regions = 0;
 
-    for (uint32_t i = 0; i < emitter->c->step_count; i++)
-        regions += emitter->c->steps[i].what == DO_RUN;
+    for (uint32_t i = 0; i < emitter->collection->step_count; i++)
+        regions += emitter->collection->steps[i].what == DO_RUN;
     (void)fprintf(
         emitter->to,
         "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
@@ -577,50 +578,52 @@ static void put_model(struct emitter *emitter, const uint32_t *option_counts)
         "    .output_count = %u, .pack_count = %u, .packs_levels = %u, .has_originals = %d,\n"
         "    .packs_first = %d, .only_level = %u, .isa = %s%s%s, .slab_bytes = %" PRIu64 "u, .arena_bytes = %" PRIu64
         "u,\n};\n\n",
-        emitter->n->name, emitter->n->has_reference ? "open_reference" : "0", emitter->n->has_cpu ? "bundled_cpu" : "0",
-        option_counts[0], option_counts[1], emitter->n->name, emitter->n->name, emitter->at, regions,
-        emitter->c->step_count, graph->input_count, graph->output_count, emitter->f->pack_count,
-        emitter->f->packs_levels, !emitter->f->drops, emitter->f->first, emitter->f->only_level,
-        emitter->n->isa != NULL ? "\"" : "", emitter->n->isa != NULL ? emitter->n->isa : "0",
-        emitter->n->isa != NULL ? "\"" : "", emitter->c->slab_bytes, emitter->f->arena_bytes);
+        emitter->names->name, emitter->names->has_reference ? "open_reference" : "0",
+        emitter->names->has_cpu ? "bundled_cpu" : "0", option_counts[0], option_counts[1], emitter->names->name,
+        emitter->names->name, emitter->at, regions, emitter->collection->step_count, graph->input_count,
+        graph->output_count, emitter->facts->pack_count, emitter->facts->packs_levels, !emitter->facts->drops,
+        emitter->facts->first, emitter->facts->only_level, emitter->names->isa != NULL ? "\"" : "",
+        emitter->names->isa != NULL ? emitter->names->isa : "0", emitter->names->isa != NULL ? "\"" : "",
+        emitter->collection->slab_bytes, emitter->facts->arena_bytes);
 }
 
 static void put_functions(struct emitter *emitter)
 {
-    const struct graph *graph = emitter->c->parts[0].p->graph;
-    const char *name = emitter->n->name;
+    const struct graph *graph = emitter->collection->parts[0].program->graph;
+    const char *name = emitter->names->name;
 
     (void)fprintf(emitter->to,
                   "int %s_start(void)\n{\n    return bundle_start(&%s_model, 0, 0);\n}\n\n"
                   "int %s_start_in(void *buffer, uint64_t bytes)\n{\n"
                   "    return bundle_start(&%s_model, buffer, bytes);\n}\n\nint %s_run(",
                   name, name, name, name, name);
-    bundle_write_parameters(emitter->to, graph, emitter->n);
+    bundle_write_parameters(emitter->to, graph, emitter->names);
     (void)fprintf(emitter->to, ")\n{\n    const void *const bundle_in[] = { ");
     for (uint32_t i = 0; i < graph->input_count; i++)
-        (void)fprintf(emitter->to, "%s, ", emitter->n->inputs[i]);
+        (void)fprintf(emitter->to, "%s, ", emitter->names->inputs[i]);
     (void)fprintf(emitter->to, "0 };\n    void *const bundle_out[] = { ");
     for (uint32_t i = 0; i < graph->output_count; i++)
-        (void)fprintf(emitter->to, "%s, ", emitter->n->outputs[i]);
+        (void)fprintf(emitter->to, "%s, ", emitter->names->outputs[i]);
     (void)fprintf(emitter->to,
                   "0 };\n\n    return bundle_run(&%s_model, bundle_in, bundle_out);\n}\n\n"
                   "int %s_run_in(void *buffer, uint64_t bytes, ",
                   name, name);
-    bundle_write_parameters(emitter->to, graph, emitter->n);
+    bundle_write_parameters(emitter->to, graph, emitter->names);
     (void)fprintf(emitter->to,
                   ")\n{\n    const int bundle_code = bundle_start(&%s_model, buffer, bytes);\n\n"
                   "    return bundle_code != 0 ? bundle_code : %s_run(",
                   name, name);
     for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++)
         (void)fprintf(emitter->to, "%s%s", i > 0 ? ", " : "",
-                      i < graph->input_count ? emitter->n->inputs[i] : emitter->n->outputs[i - graph->input_count]);
+                      i < graph->input_count ? emitter->names->inputs[i]
+                                             : emitter->names->outputs[i - graph->input_count]);
     (void)fprintf(emitter->to, ");\n}\n\nconst char *%s_error(void)\n{\n    return bundle_error();\n}\n", name);
 }
 
 inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collection, const bundle_names *names,
                                 bundle_facts *facts, inlay_diag *diag)
 {
-    struct emitter emitter = { .to = to, .data = data, .c = collection, .n = names, .f = facts };
+    struct emitter emitter = { .to = to, .data = data, .collection = collection, .names = names, .facts = facts };
     uint32_t option_counts[2] = { 0 };
     inlay_status status = INLAY_OK;
 
@@ -637,10 +640,10 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collect
         put_graph(&emitter, i);
     put_regions(&emitter);
     put_steps(&emitter);
-    put_tensors(&emitter, "tensors_in", collection->parts[0].p->graph->inputs,
-                collection->parts[0].p->graph->input_count);
-    put_tensors(&emitter, "tensors_out", collection->parts[0].p->graph->outputs,
-                collection->parts[0].p->graph->output_count);
+    put_tensors(&emitter, "tensors_in", collection->parts[0].program->graph->inputs,
+                collection->parts[0].program->graph->input_count);
+    put_tensors(&emitter, "tensors_out", collection->parts[0].program->graph->outputs,
+                collection->parts[0].program->graph->output_count);
     put_packs(&emitter);
     put_providers(&emitter);
     option_counts[0] = put_options(&emitter, "reference", diag, &status);

@@ -41,17 +41,18 @@ static char *identifier(struct arena *arena, const char *text, const char *const
 
 bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out)
 {
-    const struct graph *graph = collection->parts[0].p->graph;
-    const char **list = arena_array(&collection->a, (size_t)graph->input_count + graph->output_count + 1, sizeof *list);
+    const struct graph *graph = collection->parts[0].program->graph;
+    const char **list =
+        arena_array(&collection->arena, (size_t)graph->input_count + graph->output_count + 1, sizeof *list);
 
     out->name = "app";
-    out->api = identifier(&collection->a, api, NULL, 0);
+    out->api = identifier(&collection->arena, api, NULL, 0);
     if (list == NULL || out->api == NULL)
         return false;
     for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) {
         const uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->outputs[i - graph->input_count];
 
-        list[i] = identifier(&collection->a, graph->values[value].info.name.data, list, i);
+        list[i] = identifier(&collection->arena, graph->values[value].info.name.data, list, i);
         if (list[i] == NULL)
             return false;
     }
@@ -114,7 +115,7 @@ static inlay_status check_types(const struct graph *graph, inlay_diag *diag)
 inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection, const bundle_names *names,
                                 const char *name, const bundle_facts *facts, inlay_diag *diag)
 {
-    const struct graph *graph = collection->parts[0].p->graph;
+    const struct graph *graph = collection->parts[0].program->graph;
     const inlay_status status = check_types(graph, diag);
 
     if (status != INLAY_OK)

@@ -23,8 +23,8 @@ static inlay_status write_assembly(struct maker *maker)
         (void)fprintf(file,
                       "    .section .rodata.%s,\"a\"\n    .balign 64\n    .globl %s_%s\n    .hidden %s_%s\n%s_%s:\n"
                       "    .incbin \"%s/%s.bin\"\n    .zero 64\n",
-                      i == 0 ? "data" : "packs", maker->n.name, i == 0 ? "data" : "packs", maker->n.name,
-                      i == 0 ? "data" : "packs", maker->n.name, i == 0 ? "data" : "packs", maker->job->dir,
+                      i == 0 ? "data" : "packs", maker->names.name, i == 0 ? "data" : "packs", maker->names.name,
+                      i == 0 ? "data" : "packs", maker->names.name, i == 0 ? "data" : "packs", maker->job->dir,
                       i == 0 ? "data" : "packs");
     (void)fprintf(file, "    .section .note.GNU-stack,\"\",%%progbits\n");
     status = maker_close_file(maker, file, "data.s");
@@ -38,9 +38,9 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
     FILE *file = NULL, *data = NULL;
     inlay_status status;
 
-    maker->f.first = first;
+    maker->facts.first = first;
     INLAY_TRY(maker_write_file(maker, "app.h", &file));
-    status = bundle_emit_header(file, maker->c, &maker->n, maker->n.name, &maker->f, maker->diag);
+    status = bundle_emit_header(file, maker->collection, &maker->names, maker->names.name, &maker->facts, maker->diag);
     if (status != INLAY_OK) {
         (void)fclose(file);
         goto done;
@@ -52,13 +52,13 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
         (void)fclose(file);
         goto done;
     }
-    status = bundle_emit_source(file, data, maker->c, &maker->n, &maker->f, maker->diag);
+    status = bundle_emit_source(file, data, maker->collection, &maker->names, &maker->facts, maker->diag);
     if (status != INLAY_OK) {
         (void)fclose(file);
         (void)fclose(data);
         goto done;
     }
-    maker->job->data_bytes = maker->f.packs_bytes + (uint64_t)ftell(data);
+    maker->job->data_bytes = maker->facts.packs_bytes + (uint64_t)ftell(data);
     INLAY_TRY(maker_close_file(maker, file, "model.c"));
     INLAY_TRY(maker_close_file(maker, data, "data.bin"));
     INLAY_TRY(maker_write_file(maker, "main.c", &file));
@@ -68,12 +68,12 @@ static inlay_status write_sources(struct maker *maker, bool first, bool prepares
                       "int bundle_prepare(const bundle_model *m, const char *path, int plain);\n"
                       "int main(int argc, char **argv)\n{\n"
                       "    return argc == 3 ? bundle_prepare(&%s_model, argv[1], *argv[2] == 'p') : 2;\n}\n",
-                      maker->n.name, maker->n.name);
+                      maker->names.name, maker->names.name);
     else
         (void)fprintf(file,
                       "#include \"bundle.h\"\nextern const bundle_model %s_model;\nint main(int argc, char **argv)\n"
                       "{\n    return bundle_main(&%s_model, \"%s\", argc, argv);\n}\n",
-                      maker->n.name, maker->n.name, maker->n.api);
+                      maker->names.name, maker->names.name, maker->names.api);
     INLAY_TRY(maker_close_file(maker, file, "main.c"));
     if (first) {
         INLAY_TRY(maker_write_file(maker, "packs.bin", &file));
@@ -88,8 +88,8 @@ done:
 
 static inlay_status compile(struct maker *maker, const char *source, const char *object)
 {
-    char *include = arena_format(&maker->c->a, "-I%s/include", maker->parts),
-         *own = arena_format(&maker->c->a, "-I%s", maker->job->dir);
+    char *include = arena_format(&maker->collection->arena, "-I%s/include", maker->parts),
+         *own = arena_format(&maker->collection->arena, "-I%s", maker->job->dir);
     char *in = maker_path(maker, maker->job->dir, source), *out = maker_path(maker, maker->job->dir, object);
     char *argv[] = { (char *)(uintptr_t)maker_compiler(maker),
                      (char *)"-c",
@@ -117,9 +117,9 @@ static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "ali
 /* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
 static uint32_t leave_out(struct maker *maker, char **argv, uint32_t n)
 {
-    for (uint32_t i = 0; maker->n.isa != NULL && i < maker->n.part_count && n < MOST_ARGS / 2; i++)
-        if (maker->n.parts[i].kind == PART_LEVEL)
-            argv[n++] = arena_format(&maker->c->a, "-Wl,--defsym=%s=0", maker->n.parts[i].name);
+    for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count && n < MOST_ARGS / 2; i++)
+        if (maker->names.parts[i].kind == PART_LEVEL)
+            argv[n++] = arena_format(&maker->collection->arena, "-Wl,--defsym=%s=0", maker->names.parts[i].name);
     return n;
 }
 
@@ -139,7 +139,7 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
     argv[n++] = (char *)"-s";
     n = leave_out(maker, argv, n);
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&maker->c->a, "-Wl,--wrap=%s", wraps[i]);
+        argv[n++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
     argv[n++] = maker_path(maker, maker->job->dir, "main.o");
     argv[n++] = maker_path(maker, maker->job->dir, "model.o");
     argv[n++] = maker_path(maker, maker->job->dir, "data.o");
@@ -175,13 +175,14 @@ static inlay_status link_object(struct maker *maker, const char *output)
     n = leave_out(maker, argv, n);
     hide[h++] = rename[r++] = maker_tool(maker, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
-        argv[n++] = arena_format(&maker->c->a, "-Wl,-u,%s_%s", maker->n.name, functions[i]);
-        hide[h++] = arena_format(&maker->c->a, "--keep-global-symbol=%s_%s", maker->n.name, functions[i]);
-        rename[r++] = arena_format(&maker->c->a, "--redefine-sym=%s_%s=%s_%s", maker->n.name, functions[i],
-                                   maker->n.api, functions[i]);
+        argv[n++] = arena_format(&maker->collection->arena, "-Wl,-u,%s_%s", maker->names.name, functions[i]);
+        hide[h++] =
+            arena_format(&maker->collection->arena, "--keep-global-symbol=%s_%s", maker->names.name, functions[i]);
+        rename[r++] = arena_format(&maker->collection->arena, "--redefine-sym=%s_%s=%s_%s", maker->names.name,
+                                   functions[i], maker->names.api, functions[i]);
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&maker->c->a, "-Wl,--wrap=%s", wraps[i]);
+        argv[n++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
     argv[n++] = maker_path(maker, maker->job->dir, "model.o");
     argv[n++] = maker_path(maker, maker->job->dir, "data.o");
     argv[n++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
@@ -202,8 +203,8 @@ static inlay_status link_object(struct maker *maker, const char *output)
 
 static inlay_status link_library(struct maker *maker, const char *output)
 {
-    char *object =
-        arena_format(&maker->c->a, "%s/whole_%s.o", maker->job->dir, maker->n.api); /* no name of the sources */
+    char *object = arena_format(&maker->collection->arena, "%s/whole_%s.o", maker->job->dir,
+                                maker->names.api); /* no name of the sources */
     char *argv[] = { maker_tool(maker, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;
@@ -234,7 +235,7 @@ static inlay_status write_header(struct maker *maker)
     FILE *file;
 
     INLAY_TRY(maker_write_file(maker, HEADER, &file));
-    status = bundle_emit_header(file, maker->c, &maker->n, maker->n.api, &maker->f, maker->diag);
+    status = bundle_emit_header(file, maker->collection, &maker->names, maker->names.api, &maker->facts, maker->diag);
     if (status != INLAY_OK)
         (void)fclose(file);
     else
@@ -316,7 +317,8 @@ static const char *default_name(struct maker *maker)
 
     if (maker->job->kind == BUNDLE_LIBRARY && strncmp(base, "lib", 3) == 0 && base[3] != '\0' && base[3] != '.')
         base += 3;
-    name = arena_string_n(&maker->c->a, base, dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
+    name = arena_string_n(&maker->collection->arena, base,
+                          dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base));
     return name != NULL && name[0] != '\0' ? name : "model";
 }
 
@@ -339,9 +341,11 @@ done:
 inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_diag *diag)
 {
     const bool native = job->isa != NULL && strcmp(job->isa, "native") == 0;
-    struct maker maker = {
-        .job = job, .c = collection, .diag = diag, .native = native, .n = { .isa = native ? NULL : job->isa }
-    };
+    struct maker maker = { .job = job,
+                           .collection = collection,
+                           .diag = diag,
+                           .native = native,
+                           .names = { .isa = native ? NULL : job->isa } };
     struct stat st;
     inlay_status status;
 
@@ -357,7 +361,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;
     job->prepared = job->declined = false;
-    if (!bundle_name(collection, job->name != NULL ? job->name : default_name(&maker), &maker.n))
+    if (!bundle_name(collection, job->name != NULL ? job->name : default_name(&maker), &maker.names))
         return no_memory(diag, "to write the bundle");
     INLAY_TRY(maker_find_needs(&maker));
     INLAY_TRY(tell(&maker, 0.1, "compiling"));
@@ -393,7 +397,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
         INLAY_TRY(link_library(&maker, job->made));
     if (job->kind == BUNDLE_OBJECT)
         INLAY_TRY(link_object(&maker, job->made));
-    job->arena_bytes = maker.f.arena_bytes;
+    job->arena_bytes = maker.facts.arena_bytes;
     job->file_bytes = stat(job->made, &st) == 0 ? (uint64_t)st.st_size : 0;
 done:
     return status;

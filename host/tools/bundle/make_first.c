@@ -18,8 +18,8 @@ static void name_node(struct maker *maker, const char *why)
     if (maker->job->node[0] == '\0' && end != NULL)
         (void)snprintf(maker->job->node, sizeof maker->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
     maker->job->op[0] = '\0';
-    for (uint32_t part = 0; part < maker->c->part_count; part++) {
-        const struct graph *graph = maker->c->parts[part].p->graph;
+    for (uint32_t part = 0; part < maker->collection->part_count; part++) {
+        const struct graph *graph = maker->collection->parts[part].program->graph;
 
         for (uint32_t node = 0; node < graph->node_count; node++)
             if (strcmp(graph->nodes[node]->info.name.data, maker->job->node) == 0)
@@ -80,15 +80,15 @@ uint32_t maker_level_count(const struct maker *maker)
 
     if (maker->native || !maker_is_native(maker) || strncmp(maker->job->target, "x86_64", 6) != 0)
         return 1;
-    return 1 + (maker->n.isa == NULL) + (bytes != NULL && bytes->needed);
+    return 1 + (maker->names.isa == NULL) + (bytes != NULL && bytes->needed);
 }
 
 inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t level, bool *out_again)
 {
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
-    const first_level *l = &levels[level > 0 && maker->n.isa != NULL ? level + 1 : level];
+    const first_level *l = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
     char *started = maker_path(maker, maker->job->dir, file);
-    char *wrote = arena_format(&maker->c->a, "%s/account.%u", maker->job->dir, level);
+    char *wrote = arena_format(&maker->collection->arena, "%s/account.%u", maker->job->dir, level);
     char *argv[] = { (char *)(uintptr_t)maker_emulator(maker), started, wrote,
                      (char *)(uintptr_t)(l->plain ? "plain" : "as is"), NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;
@@ -97,7 +97,7 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
 
     if (started == NULL || wrote == NULL)
         return no_memory(maker->diag, "to write the bundle");
-    if (before != NULL && (before = arena_format(&maker->c->a, "%s", before)) == NULL)
+    if (before != NULL && (before = arena_format(&maker->collection->arena, "%s", before)) == NULL)
         return no_memory(maker->diag, "to write the bundle");
     (void)setenv("INLAY_ISA", l->isa, 1);
     code = maker_run(start, maker->log);

@@ -28,15 +28,15 @@ typedef struct pack_account {
 
 static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
 {
-    char *path = arena_format(&maker->c->a, "%s/account.%u", maker->job->dir, level);
+    char *path = arena_format(&maker->collection->arena, "%s/account.%u", maker->job->dir, level);
     FILE *file = path != NULL ? fopen(path, "rb") : NULL;
     uint64_t fates = 0;
     struct stat st;
     bool good = file != NULL && fstat(fileno(file), &st) == 0 && st.st_size >= 16;
 
-    for (uint32_t i = 0; i < maker->c->step_count; i++)
-        if (maker->c->steps[i].what == DO_RUN)
-            fates += maker->f.values[maker->c->steps[i].part];
+    for (uint32_t i = 0; i < maker->collection->step_count; i++)
+        if (maker->collection->steps[i].what == DO_RUN)
+            fates += maker->facts.values[maker->collection->steps[i].part];
     out->size = good ? (uint64_t)st.st_size : 0;
     out->bytes = good ? malloc((size_t)out->size) : NULL;
     good = out->bytes != NULL && out->size >= 16 + fates && fread(out->bytes, 1, (size_t)out->size, file) == out->size;
@@ -55,30 +55,32 @@ static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
 /* Regions come in the order of their steps: a constant is left out where all who read it packed it. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
-    const bool first = maker->f.unread == NULL;
+    const bool first = maker->facts.unread == NULL;
 
     if (first)
-        maker->f.unread = arena_array(&maker->c->a, (size_t)maker->c->part_count + 1, sizeof *maker->f.unread);
-    for (uint32_t i = 0; first && maker->f.unread != NULL && i < maker->c->part_count; i++) {
-        maker->f.unread[i] = arena_alloc(&maker->c->a, (size_t)maker->c->parts[i].p->graph->value_count + 1);
-        if (maker->f.unread[i] == NULL)
+        maker->facts.unread = arena_array(&maker->collection->arena, (size_t)maker->collection->part_count + 1,
+                                          sizeof *maker->facts.unread);
+    for (uint32_t i = 0; first && maker->facts.unread != NULL && i < maker->collection->part_count; i++) {
+        maker->facts.unread[i] =
+            arena_alloc(&maker->collection->arena, (size_t)maker->collection->parts[i].program->graph->value_count + 1);
+        if (maker->facts.unread[i] == NULL)
             return false;
     }
-    for (uint32_t i = 0; maker->f.unread != NULL && i < maker->c->step_count; i++) {
-        const bundle_do *d = &maker->c->steps[i];
-        const struct graph *graph = d->what == DO_RUN ? maker->c->parts[d->part].p->graph : NULL;
+    for (uint32_t i = 0; maker->facts.unread != NULL && i < maker->collection->step_count; i++) {
+        const bundle_do *d = &maker->collection->steps[i];
+        const struct graph *graph = d->what == DO_RUN ? maker->collection->parts[d->part].program->graph : NULL;
 
         for (uint32_t k = 0; graph != NULL && k < d->step->region->node_count; k++) {
             const inlay_node_info *node = &graph->nodes[d->step->region->nodes[k]]->info;
 
             for (uint32_t x = 0; x < node->input_count; x++)
                 if (node->inputs[x] != INLAY_NONE)
-                    maker->f.unread[d->part][node->inputs[x]] |=
-                        fates[maker->f.value[d->part][node->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
+                    maker->facts.unread[d->part][node->inputs[x]] |=
+                        fates[maker->facts.value[d->part][node->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
         }
-        fates += graph != NULL ? maker->f.values[d->part] : 0;
+        fates += graph != NULL ? maker->facts.values[d->part] : 0;
     }
-    return maker->f.unread != NULL;
+    return maker->facts.unread != NULL;
 }
 
 /* ------------------------------------------------------------------ what is worth its bytes
@@ -121,12 +123,13 @@ static bool list_packs(const struct maker *maker, const pack_account *account, s
         if ((uint64_t)(account->end - p) < head[3])
             return false;
         if (out != NULL)
-            out[*count] =
-                (struct pack){ { { head[0] ^ (account->level & maker->f.packs_levels), head[1] }, head[3], 0, false },
-                               p,
-                               head[2],
-                               hash_blocks(p, (size_t)head[3], 0),
-                               *count };
+            out[*count] = (struct pack){
+                { { head[0] ^ (account->level & maker->facts.packs_levels), head[1] }, head[3], 0, false },
+                p,
+                head[2],
+                hash_blocks(p, (size_t)head[3], 0),
+                *count
+            };
     }
     return true;
 }
@@ -144,15 +147,15 @@ static uint64_t freed_by(const struct maker *maker, uint64_t hash)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t part = 0; maker->f.unread != NULL && part < maker->c->part_count; part++) {
-        const struct graph *graph = maker->c->parts[part].p->graph;
+    for (uint32_t part = 0; maker->facts.unread != NULL && part < maker->collection->part_count; part++) {
+        const struct graph *graph = maker->collection->parts[part].program->graph;
 
         for (uint32_t value = 0; value < graph->value_count; value++) {
             if (graph->values[value].info.content_hash != hash || graph->values[value].info.data == NULL)
                 continue;
-            if (maker->f.unread[part][value] > 1)
+            if (maker->facts.unread[part][value] > 1)
                 return 0;
-            bytes += maker->f.unread[part][value] == 1 ? graph->values[value].info.data_bytes : 0;
+            bytes += maker->facts.unread[part][value] == 1 ? graph->values[value].info.data_bytes : 0;
         }
     }
     return bytes;
@@ -160,7 +163,7 @@ static uint64_t freed_by(const struct maker *maker, uint64_t hash)
 
 static bool list_sources(struct maker *maker, struct choice *choice)
 {
-    choice->sources = arena_array(&maker->c->a, (size_t)choice->pack_count + 1, sizeof *choice->sources);
+    choice->sources = arena_array(&maker->collection->arena, (size_t)choice->pack_count + 1, sizeof *choice->sources);
     if (choice->sources == NULL)
         return false;
     for (uint32_t i = 0; i < choice->pack_count; i++) {
@@ -213,17 +216,17 @@ static void choose_sources(const struct maker *maker, struct choice *choice)
 /* Constants stay whose packs do not. */
 static void keep_read(struct maker *maker, const struct choice *choice)
 {
-    maker->f.drops = false;
-    for (uint32_t part = 0; maker->f.unread != NULL && part < maker->c->part_count; part++) {
-        const struct graph *graph = maker->c->parts[part].p->graph;
+    maker->facts.drops = false;
+    for (uint32_t part = 0; maker->facts.unread != NULL && part < maker->collection->part_count; part++) {
+        const struct graph *graph = maker->collection->parts[part].program->graph;
 
         for (uint32_t value = 0; value < graph->value_count; value++) {
             const struct source *source = find_source(choice, graph->values[value].info.content_hash);
 
-            if (maker->f.unread[part][value] == 1 &&
+            if (maker->facts.unread[part][value] == 1 &&
                 (source == NULL || source->hash == 0 || !source->kept || source->freed == 0))
-                maker->f.unread[part][value] = 2;
-            maker->f.drops |= maker->f.unread[part][value] == 1;
+                maker->facts.unread[part][value] = 2;
+            maker->facts.drops |= maker->facts.unread[part][value] == 1;
         }
     }
 }
@@ -234,8 +237,9 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
     static const char zeros[64];
     uint64_t at = 0;
 
-    maker->f.packs = arena_array(&maker->c->a, (size_t)choice->pack_count + 1, sizeof *maker->f.packs);
-    for (uint32_t i = 0; maker->f.packs != NULL && i < choice->pack_count; i++) {
+    maker->facts.packs =
+        arena_array(&maker->collection->arena, (size_t)choice->pack_count + 1, sizeof *maker->facts.packs);
+    for (uint32_t i = 0; maker->facts.packs != NULL && i < choice->pack_count; i++) {
         struct pack *pack = &choice->packs[i], *twin = &choice->packs[pack->twin];
         const uint64_t pad = (64 - pack->entry.bytes % 64) % 64;
 
@@ -249,12 +253,12 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
                 return false;
             at += pack->entry.bytes + pad;
         }
-        maker->f.packs[maker->f.pack_count++] = pack->entry;
+        maker->facts.packs[maker->facts.pack_count++] = pack->entry;
         maker->job->pack_count += pack->entry.kept;
     }
-    maker->f.packs_bytes = at;
-    maker->job->start_count = maker->f.pack_count - maker->job->pack_count;
-    return maker->f.packs != NULL;
+    maker->facts.packs_bytes = at;
+    maker->job->start_count = maker->facts.pack_count - maker->job->pack_count;
+    return maker->facts.packs != NULL;
 }
 
 /* Takes over the packs of `count` accounts. */
@@ -268,7 +272,7 @@ static inlay_status take_packs(struct maker *maker, const pack_account *list, ui
 
     for (uint32_t i = 0; i < count; i++)
         good = good && list_packs(maker, &list[i], NULL, &total);
-    choice.packs = arena_array(&maker->c->a, (size_t)total + 1, sizeof *choice.packs);
+    choice.packs = arena_array(&maker->collection->arena, (size_t)total + 1, sizeof *choice.packs);
     for (uint32_t i = 0; good && choice.packs != NULL && i < count; i++)
         good = list_packs(maker, &list[i], choice.packs, &choice.pack_count);
     if (choice.packs == NULL || !good || !list_sources(maker, &choice))
@@ -280,8 +284,8 @@ static inlay_status take_packs(struct maker *maker, const pack_account *list, ui
     INLAY_TRY(maker_close_file(maker, to, "packs.bin"));
     if (!good)
         return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write the bundle's packs");
-    if (maker->f.pack_count > 0)
-        qsort(maker->f.packs, maker->f.pack_count, sizeof *maker->f.packs, by_key);
+    if (maker->facts.pack_count > 0)
+        qsort(maker->facts.packs, maker->facts.pack_count, sizeof *maker->facts.packs, by_key);
 done:
     return status;
 }
@@ -296,10 +300,12 @@ static bool count_memory(struct maker *maker, const pack_account *account)
     const unsigned char *p = account->packs;
     bool good = find_unread(maker, account->fates);
 
-    for (uint32_t i = 0; good && i < maker->c->part_count; i++)
-        for (uint32_t value = 0; value < maker->c->parts[i].p->graph->value_count; value++)
-            bytes -= maker->f.unread[i][value] == 1 ? maker->c->parts[i].p->graph->values[value].info.data_bytes : 0;
-    maker->f.unread = NULL;
+    for (uint32_t i = 0; good && i < maker->collection->part_count; i++)
+        for (uint32_t value = 0; value < maker->collection->parts[i].program->graph->value_count; value++)
+            bytes -= maker->facts.unread[i][value] == 1
+                         ? maker->collection->parts[i].program->graph->values[value].info.data_bytes
+                         : 0;
+    maker->facts.unread = NULL;
     for (; good && p < account->end; p += head[3]) {
         good = (uint64_t)(account->end - p) >= sizeof head;
         if (!good)
@@ -325,8 +331,8 @@ static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account 
 
         if (!read_account(maker, i, &list[n]))
             return 0;
-        if (list[n].arena_bytes > maker->f.arena_bytes)
-            maker->f.arena_bytes = list[n].arena_bytes;
+        if (list[n].arena_bytes > maker->facts.arena_bytes)
+            maker->facts.arena_bytes = list[n].arena_bytes;
         while (same < n && levels[same] != list[n].level)
             same++;
         if (same < n) {
@@ -337,7 +343,7 @@ static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account 
             n++;
         }
     }
-    maker->f.arena_bytes = (maker->f.arena_bytes + 4095) / 4096 * 4096;
+    maker->facts.arena_bytes = (maker->facts.arena_bytes + 4095) / 4096 * 4096;
     return n;
 }
 
@@ -355,7 +361,7 @@ static bool differ(const pack_account *list, uint32_t count)
 static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
     static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
-    uint32_t found = maker->n.isa != NULL; /* for AVX2 the last is not needed */
+    uint32_t found = maker->names.isa != NULL; /* for AVX2 the last is not needed */
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 3; k++)
@@ -377,17 +383,17 @@ inlay_status maker_read_accounts(struct maker *maker, uint32_t count)
     for (uint32_t i = 0; good && i < count; i++)
         good = count_memory(maker, &list[i]);
     if (good && maker->native)
-        maker->f.only_level = (uint32_t)levels[0];
+        maker->facts.only_level = (uint32_t)levels[0];
     else if (good)
         maker_keep_untried(maker, levels, count);
     if (good && !maker->native && bytes != NULL && bytes->needed && strncmp(maker->job->target, "x86_64", 6) == 0)
-        maker->f.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
+        maker->facts.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
     else if (differ(list, count))
-        maker->f.packs_levels = LEVEL_ALONE;
-    for (uint32_t i = 0; good && (maker->f.packs_levels != UINT32_MAX || is_whole(maker, levels, count)) && i < count;
-         i++)
+        maker->facts.packs_levels = LEVEL_ALONE;
+    for (uint32_t i = 0;
+         good && (maker->facts.packs_levels != UINT32_MAX || is_whole(maker, levels, count)) && i < count; i++)
         good = find_unread(maker, list[i].fates);
-    status = good ? take_packs(maker, list, maker->f.packs_levels == 0 ? 1 : count)
+    status = good ? take_packs(maker, list, maker->facts.packs_levels == 0 ? 1 : count)
                   : inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
     for (uint32_t i = 0; i < MOST_LEVELS; i++)
         free(list[i].bytes);
@@ -406,6 +412,6 @@ inlay_status maker_read_arena(struct maker *maker, uint32_t count)
         most = account.arena_bytes > most ? account.arena_bytes : most;
         free(account.bytes);
     }
-    maker->f.arena_bytes = (most + 4095) / 4096 * 4096;
+    maker->facts.arena_bytes = (most + 4095) / 4096 * 4096;
     return INLAY_OK;
 }

@@ -8,11 +8,11 @@ enum { MOST_PARTS = 4096 };
 /* Does a step run the operator, in a region of cpu or by a table? */
 static bool has_operator(const struct maker *maker, bool in_region, const char *op)
 {
-    for (uint32_t i = 0; i < maker->c->step_count; i++) {
-        const bundle_do *d = &maker->c->steps[i];
-        graph_node *const *nodes = d->what == DO_RUN ? maker->c->parts[d->part].p->graph->nodes : NULL;
+    for (uint32_t i = 0; i < maker->collection->step_count; i++) {
+        const bundle_do *d = &maker->collection->steps[i];
+        graph_node *const *nodes = d->what == DO_RUN ? maker->collection->parts[d->part].program->graph->nodes : NULL;
 
-        if (nodes == NULL || bundle_is_region(maker->c, d) != in_region)
+        if (nodes == NULL || bundle_is_region(maker->collection, d) != in_region)
             continue;
         for (uint32_t k = 0; k < d->step->region->node_count; k++)
             if (strcmp(nodes[d->step->region->nodes[k]]->info.op_type.data, op) == 0)
@@ -23,9 +23,9 @@ static bool has_operator(const struct maker *maker, bool in_region, const char *
 
 bundle_part_of *maker_part(const struct maker *maker, const char *name)
 {
-    for (uint32_t i = 0; i < maker->n.part_count; i++)
-        if (strcmp(maker->n.parts[i].name, name) == 0)
-            return &maker->n.parts[i];
+    for (uint32_t i = 0; i < maker->names.part_count; i++)
+        if (strcmp(maker->names.parts[i].name, name) == 0)
+            return &maker->names.parts[i];
     return NULL;
 }
 
@@ -53,9 +53,9 @@ static bool read_part(struct maker *maker, char *line)
     if (name == NULL)
         return true;
     if (of == NULL) {
-        if (maker->n.part_count == MOST_PARTS)
+        if (maker->names.part_count == MOST_PARTS)
             return false;
-        of = &maker->n.parts[maker->n.part_count++];
+        of = &maker->names.parts[maker->names.part_count++];
         (void)snprintf(of->name, sizeof of->name, "%s", name);
         of->kind = strcmp(kind, "table") == 0    ? PART_TABLE
                    : strcmp(kind, "family") == 0 ? PART_FAMILY
@@ -65,7 +65,7 @@ static bool read_part(struct maker *maker, char *line)
                    : kind[0] == 'l'              ? PART_LEVEL
                                                  : PART_FUNCTION;
         /* Plain C is for CPUs that a region of cpu does not run on; on arm64 there are none such. */
-        of->needed = of->kind == PART_BASELINE && !maker->n.has_cpu && strcmp(name, "rows_c") == 0 &&
+        of->needed = of->kind == PART_BASELINE && !maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
                      strncmp(maker->job->target, "x86_64", 6) == 0;
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
@@ -85,11 +85,11 @@ static bool ends_in(const char *name, const char *end)
 /* Is there the same table for a level of instructions that every CPU has which the program runs on? */
 static bool has_better(const struct maker *maker, const char *table)
 {
-    char name[sizeof maker->n.parts->name + sizeof "_avx2"];
+    char name[sizeof maker->names.parts->name + sizeof "_avx2"];
 
     (void)snprintf(name, sizeof name, "%s_avx2", table);
     if (maker_part(maker, name) != NULL)
-        return maker->n.has_cpu; /* whose regions need AVX2 */
+        return maker->names.has_cpu; /* whose regions need AVX2 */
     (void)snprintf(name, sizeof name, "%s_neon", table);
     return maker_part(maker, name) != NULL;
 }
@@ -97,11 +97,11 @@ static bool has_better(const struct maker *maker, const char *table)
 /* Tables that no CPU takes which the program runs on. */
 static void drop_tables(struct maker *maker)
 {
-    for (uint32_t i = 0; i < maker->n.part_count; i++) {
-        bundle_part_of *of = &maker->n.parts[i];
+    for (uint32_t i = 0; i < maker->names.part_count; i++) {
+        bundle_part_of *of = &maker->names.parts[i];
 
         if (of->kind == PART_TABLE &&
-            (has_better(maker, of->name) || (maker->n.isa != NULL && ends_in(of->name, "_avx512"))))
+            (has_better(maker, of->name) || (maker->names.isa != NULL && ends_in(of->name, "_avx512"))))
             of->needed = false;
     }
 }
@@ -112,13 +112,14 @@ inlay_status maker_find_needs(struct maker *maker)
     bool good = true;
     FILE *file;
 
-    for (uint32_t i = 0; i < maker->c->step_count; i++) {
-        if (maker->c->steps[i].what != DO_RUN)
+    for (uint32_t i = 0; i < maker->collection->step_count; i++) {
+        if (maker->collection->steps[i].what != DO_RUN)
             continue;
-        *(bundle_is_region(maker->c, &maker->c->steps[i]) ? &maker->n.has_cpu : &maker->n.has_reference) = true;
+        *(bundle_is_region(maker->collection, &maker->collection->steps[i]) ? &maker->names.has_cpu
+                                                                            : &maker->names.has_reference) = true;
     }
-    maker->n.parts = arena_array(&maker->c->a, MOST_PARTS, sizeof *maker->n.parts);
-    if (maker->n.parts == NULL)
+    maker->names.parts = arena_array(&maker->collection->arena, MOST_PARTS, sizeof *maker->names.parts);
+    if (maker->names.parts == NULL)
         return no_memory(maker->diag, "to write the bundle");
     (void)snprintf(path, sizeof path, "%s/parts.txt", maker->parts);
     file = fopen(path, "r");
@@ -143,8 +144,8 @@ void maker_keep_untried(struct maker *maker, const uint64_t *levels, uint32_t co
     };
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 
-    for (uint32_t i = 0; i < maker->n.part_count; i++) {
-        bundle_part_of *of = &maker->n.parts[i];
+    for (uint32_t i = 0; i < maker->names.part_count; i++) {
+        bundle_part_of *of = &maker->names.parts[i];
         uint32_t end_index = 0, tried = 0;
 
         if (count == 0 && (of->kind == PART_FUNCTION || of->kind == PART_KERNEL))
@@ -155,7 +156,7 @@ void maker_keep_untried(struct maker *maker, const uint64_t *levels, uint32_t co
             end_index++;
         for (uint32_t l = 0; l < count; l++)
             tried += end_index == end_count || (levels[l] & ends[end_index].bits) == ends[end_index].value;
-        if (end_index < end_count && ends[end_index].bits == 0 && maker->n.has_cpu && count > 0)
+        if (end_index < end_count && ends[end_index].bits == 0 && maker->names.has_cpu && count > 0)
             continue; /* no CPU that the program runs on takes plain C */
         of->needed |= tried == 0;
     }
@@ -169,8 +170,8 @@ inlay_status maker_write_stubs(struct maker *maker)
     FILE *file;
 
     INLAY_TRY(maker_write_file(maker, "stubs.s", &file));
-    for (uint32_t i = 0; i < maker->n.part_count; i++) {
-        const bundle_part_of *of = &maker->n.parts[i];
+    for (uint32_t i = 0; i < maker->names.part_count; i++) {
+        const bundle_part_of *of = &maker->names.parts[i];
 
         if (of->kind != PART_KERNEL || of->needed)
             continue;

@@ -106,7 +106,7 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
 
 char *maker_path(struct maker *maker, const char *folder, const char *file)
 {
-    return arena_format(&maker->c->a, "%s/%s", folder, file);
+    return arena_format(&maker->collection->arena, "%s/%s", folder, file);
 }
 
 inlay_status maker_write_file(struct maker *maker, const char *file, FILE **out)
@@ -131,6 +131,6 @@ inlay_status maker_close_file(struct maker *maker, FILE *f, const char *file)
 
 char *maker_tool(struct maker *maker, const char *tool)
 {
-    return maker_is_native(maker) ? arena_string(&maker->c->a, tool)
-                                  : arena_format(&maker->c->a, "%s-%s", maker->job->target, tool);
+    return maker_is_native(maker) ? arena_string(&maker->collection->arena, tool)
+                                  : arena_format(&maker->collection->arena, "%s-%s", maker->job->target, tool);
 }

@@ -8,9 +8,9 @@
 
 struct maker {
     bundle_job *job;
-    bundle_collection *c;
-    bundle_names n;
-    bundle_facts f;
+    bundle_collection *collection;
+    bundle_names names;
+    bundle_facts facts;
     char parts[PATH_MAX];
     char log[PATH_MAX];
     inlay_diag *diag;

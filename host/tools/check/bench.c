@@ -80,7 +80,7 @@ inlay_status bench_cost(const loaded_provider *provider, const case_one *one, co
 
 struct constants {
     const inlay_graph *graph;
-    struct arena *a;
+    struct arena *arena;
 };
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
@@ -92,7 +92,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 
     if (v == NULL || v->data == NULL)
         return NULL;
-    copy = arena_alloc(constants->a, v->data_bytes + alignment);
+    copy = arena_alloc(constants->arena, v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
@@ -109,7 +109,7 @@ static uint32_t default_domain(const loaded_provider *provider)
  * the value, and none that is row-major in host memory or in a domain of the provider's. */
 static bool negotiate(const struct bench *bench, uint32_t value, inlay_placement *out)
 {
-    const loaded_provider *own = bench->p;
+    const loaded_provider *own = bench->provider;
     bool named = false;
 
     *out = (inlay_placement){ .value = value, .domain = default_domain(own) };
@@ -135,9 +135,9 @@ static inlay_status compile(struct bench *bench, inlay_diag *diag)
     static const uint32_t node;
     const case_one *one = bench->one;
     const uint32_t total = one->input_count + one->output_count;
-    inlay_placement *placements = arena_array(&bench->a, total + (size_t)1, sizeof *placements);
-    struct constants *constants = arena_alloc(&bench->a, sizeof *constants);
-    run_compile_hooks *hooks = arena_alloc(&bench->a, sizeof *hooks);
+    inlay_placement *placements = arena_array(&bench->arena, total + (size_t)1, sizeof *placements);
+    struct constants *constants = arena_alloc(&bench->arena, sizeof *constants);
+    run_compile_hooks *hooks = arena_alloc(&bench->arena, sizeof *hooks);
     inlay_compile_request request = { .struct_size = sizeof request,
                                       .handle = hooks,
                                       .graph = &one->snapshot,
@@ -156,10 +156,10 @@ static inlay_status compile(struct bench *bench, inlay_diag *diag)
                                       .max_threads = bench->threads };
     inlay_status status;
 
-    bench->fates = arena_alloc(&bench->a, one->snapshot.value_count + (size_t)1);
+    bench->fates = arena_alloc(&bench->arena, one->snapshot.value_count + (size_t)1);
     if (placements == NULL || constants == NULL || hooks == NULL || bench->fates == NULL)
         return no_memory(diag, "to compile a case");
-    *constants = (struct constants){ &one->snapshot, &bench->a };
+    *constants = (struct constants){ &one->snapshot, &bench->arena };
     *hooks = (run_compile_hooks){ .ctx = constants, .align_constant = align_constant };
     for (uint32_t i = 0; i < total; i++) {
         const bool is_input = i < one->input_count;
@@ -178,7 +178,7 @@ static inlay_status compile(struct bench *bench, inlay_diag *diag)
     if (!frozen_create(&one->snapshot, 0, true, &bench->seen))
         return no_memory(diag, "to compile a case");
     request.graph = bench->seen.graph;
-    status = bench->p->table->compile(bench->p->state, &request, &bench->compiled, diag);
+    status = bench->provider->table->compile(bench->provider->state, &request, &bench->compiled, diag);
     frozen_hide(&bench->seen);
     return status;
 }
@@ -228,7 +228,8 @@ static inlay_status specialize(struct bench *bench, inlay_diag *diag)
 
     for (uint32_t o = 0; o < CASE_OUTPUTS; o++)
         bench->plans[o] = (inlay_output_plan){ .alias = INLAY_NONE };
-    status = bench->p->table->specialize(bench->p->state, bench->compiled, &request, &bench->instance, diag);
+    status =
+        bench->provider->table->specialize(bench->provider->state, bench->compiled, &request, &bench->instance, diag);
     bench->workspace_bytes = request.workspace_bytes;
     bench->workspace_alignment = request.workspace_alignment < ALIGN ? ALIGN : request.workspace_alignment;
     return status == INLAY_OK ? check_plans(bench, diag) : status;
@@ -240,12 +241,12 @@ static inlay_status prepare(struct bench *bench, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     bench->phase = "compile";
-    check_phase(bench->c, "compile");
+    check_phase(bench->check, "compile");
     INLAY_TRY(compile(bench, diag));
     bench->phase = "specialize";
-    check_phase(bench->c, "specialize");
+    check_phase(bench->check, "specialize");
     INLAY_TRY(specialize(bench, diag));
-    check_phase(bench->c, "the checker");
+    check_phase(bench->check, "the checker");
 done:
     if (status != INLAY_OK)
         bench_close(bench);
@@ -255,7 +256,9 @@ done:
 inlay_status bench_open(struct check *check, const loaded_provider *provider, const case_one *one, const op_case *entry,
                         uint32_t threads, struct bench *bench, inlay_diag *diag)
 {
-    *bench = (struct bench){ .c = check, .p = provider, .one = one, .k = entry, .threads = threads, .phase = "assess" };
+    *bench = (struct bench){
+        .check = check, .provider = provider, .one = one, .entry = entry, .threads = threads, .phase = "assess"
+    };
     check_phase(check, "assess");
     bench_assess(provider, one, &bench->answer);
     if (bench->answer.kind == BENCH_OFFERED)
@@ -269,7 +272,9 @@ inlay_status bench_open_region(struct check *check, const loaded_provider *provi
                                const op_case *entry, const bench_region *region, const inlay_placement *placements,
                                uint32_t placement_count, struct bench *bench, inlay_diag *diag)
 {
-    *bench = (struct bench){ .c = check, .p = provider, .one = one, .k = entry, .threads = 1, .region = region };
+    *bench = (struct bench){
+        .check = check, .provider = provider, .one = one, .entry = entry, .threads = 1, .region = region
+    };
     bench->answer.kind = BENCH_OFFERED;
     if (placement_count > 0)
         memcpy(bench->answer.placements, placements, placement_count * sizeof *placements);
@@ -281,16 +286,16 @@ inlay_status bench_open_region(struct check *check, const loaded_provider *provi
 void bench_close(struct bench *bench)
 {
     if (bench->instance != NULL) {
-        check_phase(bench->c, "release_instance");
-        bench->p->table->release_instance(bench->p->state, bench->compiled, bench->instance);
+        check_phase(bench->check, "release_instance");
+        bench->provider->table->release_instance(bench->provider->state, bench->compiled, bench->instance);
     }
     if (bench->compiled != NULL) {
-        check_phase(bench->c, "release_compiled");
-        bench->p->table->release_compiled(bench->p->state, bench->compiled);
+        check_phase(bench->check, "release_compiled");
+        bench->provider->table->release_compiled(bench->provider->state, bench->compiled);
     }
     bench->instance = NULL;
     bench->compiled = NULL;
     frozen_destroy(&bench->seen);
-    arena_deinit(&bench->a);
-    check_phase(bench->c, "the checker");
+    arena_deinit(&bench->arena);
+    check_phase(bench->check, "the checker");
 }

@@ -25,7 +25,7 @@ typedef struct device_tensor {
 
 /* What copies need: the provider, and a timeline to wait on. */
 typedef struct device_link {
-    const loaded_provider *p;
+    const loaded_provider *provider;
     uint64_t timeline, point;
 } device_link;
 
@@ -72,10 +72,10 @@ typedef struct bench_region {
 } bench_region;
 
 struct bench {
-    struct check *c;
-    const loaded_provider *p;
+    struct check *check;
+    const loaded_provider *provider;
     const case_one *one;
-    const op_case *k;
+    const op_case *entry;
     bench_answer answer;
     const bench_region *region; /* NULL: the one node of the case */
     struct frozen seen;         /* the graph that compile was shown: it is gone when the call returns */
@@ -84,7 +84,7 @@ struct bench {
     inlay_output_plan plans[CASE_OUTPUTS];
     uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* where the tensors lie */
     uint8_t *fates;                                              /* [value_count] of constants */
-    struct arena a;
+    struct arena arena;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
     const char *phase; /* that failed */
@@ -129,7 +129,7 @@ typedef struct bench_result {
     uint64_t heap_calls; /* that the plugin made meanwhile, if it is watched */
     char fault[256];     /* a breach of the contract that was seen, or empty */
     const char *fault_fix;
-    struct arena a;
+    struct arena arena;
 } bench_result;
 
 /* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, bench is read-only. */

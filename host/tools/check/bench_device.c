@@ -12,7 +12,7 @@ inlay_fence device_point(device_link *link)
 
 inlay_status device_wait(const device_link *link, inlay_fence fence, inlay_diag *diag)
 {
-    return (link->p->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_settle(fence, diag) : INLAY_OK;
+    return (link->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_settle(fence, diag) : INLAY_OK;
 }
 
 inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes, bool to_device,
@@ -20,8 +20,8 @@ inlay_status device_copy(device_link *link, void *host, const inlay_buffer *devi
 {
     const inlay_buffer here = { .handle = (uintptr_t)host, .bytes = bytes };
     const inlay_fence fence = device_point(link);
-    const inlay_status status = link->p->table->buffer_copy(link->p->state, NULL, to_device ? &here : device,
-                                                            to_device ? device : &here, NULL, 0, fence, diag);
+    const inlay_status status = link->provider->table->buffer_copy(
+        link->provider->state, NULL, to_device ? &here : device, to_device ? device : &here, NULL, 0, fence, diag);
 
     return status == INLAY_OK ? device_wait(link, fence, diag) : status;
 }

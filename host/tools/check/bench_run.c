@@ -13,7 +13,7 @@ enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, GARBAGE = 0x7f };
 
 /* Everything that a run holds. */
 struct running {
-    const struct bench *b;
+    const struct bench *bench;
     const bench_how *how;
     bench_result *result;
     struct fenced in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
@@ -42,14 +42,14 @@ static void fault(bench_result *result, const char *fix, const char *format, ...
 static void phase(const struct running *running, const char *what)
 {
     if (!running->how->silent)
-        check_phase(running->b->c, what);
+        check_phase(running->bench->check, what);
 }
 
 /* ------------------------------------------------------------------ devices */
 
 static uint32_t work_domain(const struct running *running)
 {
-    const loaded_provider *provider = running->b->p;
+    const loaded_provider *provider = running->bench->provider;
 
     return provider->table->default_domain == 0 ? INLAY_DOMAIN_HOST
                                                 : provider->first_domain + provider->table->default_domain - 1;
@@ -66,10 +66,11 @@ static inlay_status place(struct running *running, uint32_t index, uint32_t doma
     if (domain == INLAY_DOMAIN_HOST)
         return INLAY_OK;
     phase(running, "buffer_alloc");
-    status = device_tensor_alloc(running->b->p, domain, host->bytes, tensor, diag);
+    status = device_tensor_alloc(running->bench->provider, domain, host->bytes, tensor, diag);
     phase(running, "buffer_copy");
     if (status == INLAY_OK)
-        status = device_tensor_fill(&running->link, tensor, host->data, running->how->fill, &running->result->a, diag);
+        status =
+            device_tensor_fill(&running->link, tensor, host->data, running->how->fill, &running->result->arena, diag);
     *out = tensor->given;
     return status;
 }
@@ -82,7 +83,7 @@ static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const
     size_t bytes;
     int64_t count;
 
-    if (output >= running->b->one->output_count || running->b->plans[output].kind != INLAY_OUTPUT_ALLOCATED) {
+    if (output >= running->bench->one->output_count || running->bench->plans[output].kind != INLAY_OUTPUT_ALLOCATED) {
         fault(running->result, "ask for ALLOCATED outputs only, by their place in the request's outputs",
               "it called output_alloc for output %u", output);
         return INLAY_INVALID_ARGUMENT;
@@ -99,7 +100,7 @@ static inlay_status give_output(void *ctx, uint32_t output, uint32_t rank, const
     running->outs[output].rank = rank;
     if (rank > 0)
         memcpy(running->out_dims[output], dims, rank * sizeof *dims);
-    return place(running, CASE_INPUTS + output, running->b->out_domains[output], &running->out[output], out, NULL);
+    return place(running, CASE_INPUTS + output, running->bench->out_domains[output], &running->out[output], out, NULL);
 }
 
 static char *give_string(void *ctx, uint64_t bytes)
@@ -108,7 +109,7 @@ static char *give_string(void *ctx, uint64_t bytes)
     char *text;
 
     (void)pthread_mutex_lock(&running->lock);
-    text = bytes < MAX_OUTPUT ? arena_alloc(&running->result->a, (size_t)bytes) : NULL;
+    text = bytes < MAX_OUTPUT ? arena_alloc(&running->result->arena, (size_t)bytes) : NULL;
     (void)pthread_mutex_unlock(&running->lock);
     return text;
 }
@@ -131,8 +132,8 @@ static size_t alignment_of(const struct running *running, inlay_dtype dtype)
 
 static inlay_status prepare_inputs(struct running *running, inlay_diag *diag)
 {
-    for (uint32_t i = 0; i < running->b->one->input_count; i++) {
-        const case_tensor *tensor = &running->b->k->in[running->b->one->input_of[i]];
+    for (uint32_t i = 0; i < running->bench->one->input_count; i++) {
+        const case_tensor *tensor = &running->bench->entry->in[running->bench->one->input_of[i]];
         inlay_status status;
 
         if (!fenced_alloc((size_t)tensor->bytes, alignment_of(running, tensor->dtype), 0, "behind the end of an input",
@@ -144,7 +145,7 @@ static inlay_status prepare_inputs(struct running *running, inlay_diag *diag)
             memcpy(running->in_dims[i], tensor->dims, tensor->rank * sizeof tensor->dims[0]);
         running->ins[i] =
             (inlay_tensor_arg){ .dims = running->in_dims[i], .rank = tensor->rank, .dtype = tensor->dtype };
-        status = place(running, i, running->b->in_domains[i], &running->in[i], &running->ins[i].buffer, diag);
+        status = place(running, i, running->bench->in_domains[i], &running->in[i], &running->ins[i].buffer, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -154,20 +155,20 @@ static inlay_status prepare_inputs(struct running *running, inlay_diag *diag)
 /* The input whose buffer output o uses, INLAY_NONE if it has its own. */
 static uint32_t alias_of(const struct running *running, uint32_t o)
 {
-    const inlay_output_plan *plan = &running->b->plans[o];
+    const inlay_output_plan *plan = &running->bench->plans[o];
 
     if (!running->how->in_place || plan->kind != INLAY_OUTPUT_KNOWN)
         return INLAY_NONE;
     for (uint32_t other = 0; other < o; other++)
-        if (running->b->plans[other].alias == plan->alias)
+        if (running->bench->plans[other].alias == plan->alias)
             return INLAY_NONE;
     return plan->alias;
 }
 
 static inlay_status prepare_output(struct running *running, uint32_t out, inlay_diag *diag)
 {
-    const inlay_value_state *state = &running->b->one->states[running->b->one->outputs[out]];
-    const inlay_output_plan *plan = &running->b->plans[out];
+    const inlay_value_state *state = &running->bench->one->states[running->bench->one->outputs[out]];
+    const inlay_output_plan *plan = &running->bench->plans[out];
     uint32_t alias = alias_of(running, out);
     size_t bytes = (size_t)plan->max_bytes;
     int64_t count;
@@ -196,7 +197,7 @@ static inlay_status prepare_output(struct running *running, uint32_t out, inlay_
     if (!fenced_alloc(bytes, alignment_of(running, state->dtype), running->how->fill, "behind the end of an output",
                       &running->out[out]))
         return no_memory(diag, "for an output");
-    return place(running, CASE_INPUTS + out, running->b->out_domains[out], &running->out[out],
+    return place(running, CASE_INPUTS + out, running->bench->out_domains[out], &running->out[out],
                  &running->outs[out].buffer, diag);
 }
 
@@ -205,7 +206,7 @@ static inlay_status prepare_output(struct running *running, uint32_t out, inlay_
 static inlay_status collect_output(struct running *running, uint32_t out_index, inlay_diag *diag)
 {
     bench_output *out = &running->result->out[out_index];
-    const inlay_output_plan *plan = &running->b->plans[out_index];
+    const inlay_output_plan *plan = &running->bench->plans[out_index];
     uint32_t alias = alias_of(running, out_index);
     const struct fenced *memory = alias != INLAY_NONE ? &running->in[alias] : &running->out[out_index];
     const device_tensor *device = &running->device[alias != INLAY_NONE ? alias : CASE_INPUTS + out_index];
@@ -225,7 +226,7 @@ static inlay_status collect_output(struct running *running, uint32_t out_index, 
         return INLAY_OK;
     }
     out->bytes = bytes;
-    out->data = arena_alloc(&running->result->a, bytes + 1);
+    out->data = arena_alloc(&running->result->arena, bytes + 1);
     if (out->data == NULL)
         return no_memory(diag, "for an output");
     if (device->whole.handle != 0 && bytes > 0)
@@ -240,17 +241,17 @@ static inlay_status look_at_device(struct running *running, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < sizeof running->device / sizeof running->device[0]; i++) {
         const case_tensor *tensor =
-            i < running->b->one->input_count ? &running->b->k->in[running->b->one->input_of[i]] : NULL;
+            i < running->bench->one->input_count ? &running->bench->entry->in[running->bench->one->input_of[i]] : NULL;
         bool hurt, shared = false;
         inlay_status status;
         void *data;
 
         if (running->device[i].whole.handle == 0)
             continue;
-        status = device_tensor_read(&running->link, &running->device[i], &running->result->a, &data, &hurt, diag);
+        status = device_tensor_read(&running->link, &running->device[i], &running->result->arena, &data, &hurt, diag);
         if (status != INLAY_OK)
             return status;
-        for (uint32_t o = 0; o < running->b->one->output_count; o++)
+        for (uint32_t o = 0; o < running->bench->one->output_count; o++)
             shared |= alias_of(running, o) == i;
         if (hurt)
             fault(running->result, "keep to offset and bytes of the inlay_buffer, in copies, too",
@@ -272,26 +273,26 @@ static void look_for_damage(struct running *running)
     if (fenced_is_hurt(&running->workspace))
         fault(running->result, "ask for more in specialize (kit: kit_plan.workspace_bytes), or write less",
               "it wrote outside the %llu bytes of workspace that it asked for",
-              (unsigned long long)running->b->workspace_bytes);
-    for (uint32_t i = 0; i < running->b->one->input_count; i++) {
-        const case_tensor *tensor = &running->b->k->in[running->b->one->input_of[i]];
+              (unsigned long long)running->bench->workspace_bytes);
+    for (uint32_t i = 0; i < running->bench->one->input_count; i++) {
+        const case_tensor *tensor = &running->bench->entry->in[running->bench->one->input_of[i]];
         bool shared = false;
 
-        for (uint32_t o = 0; o < running->b->one->output_count; o++)
+        for (uint32_t o = 0; o < running->bench->one->output_count; o++)
             shared |= alias_of(running, o) == i;
         if (fenced_is_hurt(&running->in[i]))
             fault(running->result, more, "it wrote outside input %u", i);
         if (!shared && tensor->bytes > 0 && memcmp(running->in[i].data, tensor->data, (size_t)tensor->bytes) != 0)
             fault(running->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
     }
-    for (uint32_t o = 0; o < running->b->one->output_count; o++)
+    for (uint32_t o = 0; o < running->bench->one->output_count; o++)
         if (fenced_is_hurt(&running->out[o]))
             fault(running->result, more, "it wrote outside output %u", o);
 }
 
 static void release(struct running *running)
 {
-    const loaded_provider *provider = running->b->p;
+    const loaded_provider *provider = running->bench->provider;
 
     for (size_t i = 0; i < sizeof running->device / sizeof running->device[0]; i++)
         if (running->device[i].whole.handle != 0)
@@ -311,7 +312,7 @@ static void release(struct running *running)
  * copy holds garbage until then, so who does not wait computes with garbage. */
 
 struct gate {
-    struct running *r;
+    struct running *running;
     pthread_t thread;
     inlay_fence open;
     uint64_t timelines[CASE_INPUTS]; /* of the copies; 0: none */
@@ -323,12 +324,12 @@ static void *open_gate(void *user)
 {
     static const struct timespec pause = { 0, 2000000 };
     struct gate *gate = user;
-    struct running *running = gate->r;
+    struct running *running = gate->running;
     const inlay_status status = running->how->poison;
     inlay_diag why = INLAY_DIAG_INIT;
 
     (void)nanosleep(&pause, NULL);
-    for (uint32_t i = 0; i < running->b->one->input_count; i++)
+    for (uint32_t i = 0; i < running->bench->one->input_count; i++)
         if (gate->sources[i] != NULL)
             memcpy(gate->sources[i], running->in[i].data, running->in[i].bytes);
     if (status != INLAY_OK)
@@ -340,9 +341,9 @@ static void *open_gate(void *user)
 /* A copy into an input, which holds garbage until it is done. */
 static inlay_status queue_input(struct running *running, struct gate *gate, uint32_t i, inlay_diag *diag)
 {
-    const loaded_provider *provider = running->b->p;
+    const loaded_provider *provider = running->bench->provider;
     inlay_buffer here = { .bytes = running->in[i].bytes };
-    char *source = arena_alloc(&running->result->a, running->in[i].bytes + 1);
+    char *source = arena_alloc(&running->result->arena, running->in[i].bytes + 1);
     inlay_status status;
 
     if (source == NULL)
@@ -372,14 +373,14 @@ static inlay_status queue_inputs(struct running *running, struct gate *gate, inl
 {
     inlay_status status = INLAY_OK;
 
-    *gate = (struct gate){ .r = running, .open.value = 1 };
+    *gate = (struct gate){ .running = running, .open.value = 1 };
     /* All of it before the first copy is queued: those that wait here would stand behind it. */
-    for (uint32_t i = 0; i < running->b->one->input_count; i++)
+    for (uint32_t i = 0; i < running->bench->one->input_count; i++)
         if (is_queued(running, i))
             INLAY_TRY(
-                device_tensor_fill(&running->link, &running->device[i], NULL, GARBAGE, &running->result->a, diag));
+                device_tensor_fill(&running->link, &running->device[i], NULL, GARBAGE, &running->result->arena, diag));
     INLAY_TRY(timeline_create(&gate->open.timeline, diag));
-    for (uint32_t i = 0; i < running->b->one->input_count; i++)
+    for (uint32_t i = 0; i < running->bench->one->input_count; i++)
         if (is_queued(running, i))
             INLAY_TRY(queue_input(running, gate, i, diag));
 done:
@@ -411,7 +412,7 @@ static void close_gate(struct running *running, struct gate *gate)
 /* What the provider keeps for the addresses of this run. */
 static inlay_status bind_run(const struct running *running, inlay_exec_args *args, inlay_diag *diag)
 {
-    const struct bench *bench = running->b;
+    const struct bench *bench = running->bench;
     const inlay_bind_args with = { .struct_size = sizeof with,
                                    .inputs = args->inputs,
                                    .outputs = args->outputs,
@@ -421,17 +422,18 @@ static inlay_status bind_run(const struct running *running, inlay_exec_args *arg
                                    .workspace = args->workspace };
     inlay_status status;
 
-    if (bench->p->table->bind == NULL)
+    if (bench->provider->table->bind == NULL)
         return INLAY_OK;
     phase(running, "bind");
-    status = bench->p->table->bind(bench->p->state, bench->compiled, bench->instance, &with, &args->binding, diag);
+    status = bench->provider->table->bind(bench->provider->state, bench->compiled, bench->instance, &with,
+                                          &args->binding, diag);
     return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
 }
 
 static inlay_status call(struct running *running, inlay_diag *diag)
 {
     static const uint32_t never;
-    const struct bench *bench = running->b;
+    const struct bench *bench = running->bench;
     const uint32_t *cancel = running->how->cancel != NULL ? running->how->cancel : &never;
     inlay_run run = { .cancel = cancel,
                       .max_threads = bench->threads,
@@ -447,11 +449,11 @@ static inlay_status call(struct running *running, inlay_diag *diag)
                              .arg_stride = sizeof running->ins[0],
                              .cancel = cancel,
                              .diag = diag };
-    const bool queued = running->how->queued && (bench->p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+    const bool queued = running->how->queued && (bench->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     inlay_status status = INLAY_OK;
     heap_counts before;
     double begin;
-    struct gate gate = { .r = running };
+    struct gate gate = { .running = running };
 
     if (bench->workspace_bytes > 0)
         INLAY_TRY(place(running, CASE_INPUTS + CASE_OUTPUTS, work_domain(running), &running->workspace, &args.workspace,
@@ -461,12 +463,12 @@ static inlay_status call(struct running *running, inlay_diag *diag)
     args.waits = running->waits;
     args.wait_count = running->wait_count;
     args.signal = device_point(&running->link);
-    if (queued || (bench->p->table->flags & INLAY_PROVIDER_ASYNC) == 0) /* others run with and without */
+    if (queued || (bench->provider->table->flags & INLAY_PROVIDER_ASYNC) == 0) /* others run with and without */
         INLAY_TRY(bind_run(running, &args, diag));
     before = heap_look();
     phase(running, "execute");
     begin = clock_ns();
-    status = bench->p->table->execute(bench->p->state, bench->compiled, bench->instance, &args);
+    status = bench->provider->table->execute(bench->provider->state, bench->compiled, bench->instance, &args);
     if (status == INLAY_OK)
         status = device_wait(&running->link, args.signal, diag);
     running->result->ns = (double)(clock_ns() - begin);
@@ -477,13 +479,13 @@ done:
     if (queued)
         close_gate(running, &gate);
     if (args.binding != NULL)
-        bench->p->table->release_binding(bench->p->state, bench->compiled, bench->instance, args.binding);
+        bench->provider->table->release_binding(bench->provider->state, bench->compiled, bench->instance, args.binding);
     return status;
 }
 
 inlay_status bench_run(const struct bench *bench, const bench_how *how, bench_result *out, inlay_diag *diag)
 {
-    struct running running = { .b = bench, .how = how, .result = out, .link.p = bench->p };
+    struct running running = { .bench = bench, .how = how, .result = out, .link.provider = bench->provider };
     inlay_status status;
 
     memset(out, 0, sizeof *out);
@@ -510,6 +512,6 @@ done:
 
 void bench_result_deinit(bench_result *result)
 {
-    arena_deinit(&result->a);
+    arena_deinit(&result->arena);
     result->out_count = 0;
 }

@@ -18,7 +18,7 @@ void case_init(op_case *entry, const char *domain, const char *op_type, int64_t 
 
 void case_deinit(op_case *entry)
 {
-    arena_deinit(&entry->a);
+    arena_deinit(&entry->arena);
 }
 
 case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
@@ -174,12 +174,13 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
         if (!dims_count(tensor->dims, tensor->rank, &tensor->count) ||
             !dtype_bytes(tensor->dtype, tensor->count, &bytes) || bytes > MAX_BYTES)
             return INLAY_LIMIT_EXCEEDED;
-        room = arena_alloc(&entry->a, bytes + ALIGN);
+        room = arena_alloc(&entry->arena, bytes + ALIGN);
         if (room == NULL)
             return INLAY_OUT_OF_MEMORY;
         tensor->data = room + (ALIGN - (uintptr_t)room % ALIGN) % ALIGN;
         tensor->bytes = bytes;
-        case_random_elements(tensor->dtype, tensor->data, tensor->count, tensor->low, tensor->high, &state, &entry->a);
+        case_random_elements(tensor->dtype, tensor->data, tensor->count, tensor->low, tensor->high, &state,
+                             &entry->arena);
         put_given(tensor);
     }
     return INLAY_OK;
@@ -339,7 +340,7 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
 
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
-        inlay_dim *dims = arena_array(&one->a, tensor->rank, sizeof *dims);
+        inlay_dim *dims = arena_array(&one->arena, tensor->rank, sizeof *dims);
 
         ins[i] = NULL;
         if (tensor->dtype == INLAY_UNDEFINED)
@@ -361,11 +362,11 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
         out[output] = graph->values[node->info.outputs[output]].info;
         outs[output] = &out[output];
     }
-    status = graph_infer_node(one->model, node, ins, outs, &one->a, diag);
+    status = graph_infer_node(one->model, node, ins, outs, &one->arena, diag);
     for (uint32_t output = 0; status == INLAY_OK && output < entry->out_count; output++) {
         inlay_value_state *state = &one->states[node->info.outputs[output]];
         int64_t *dims =
-            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, out[output].rank, sizeof *dims);
+            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, out[output].rank, sizeof *dims);
 
         for (uint32_t d = 0; dims != NULL && d < out[output].rank; d++)
             dims[d] = out[output].dims[d].kind == INLAY_DIM_FIXED ? out[output].dims[d].value : -1;
@@ -404,7 +405,7 @@ static inlay_status make_states(const op_case *entry, case_one *one, inlay_diag 
     const struct graph *graph = one->model->main;
     const graph_node *node = graph->nodes[0];
 
-    one->states = arena_array(&one->a, graph->value_count + (size_t)1, sizeof *one->states);
+    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
     if (one->states == NULL)
         return no_memory(diag, "for a graph of one node");
     for (uint32_t i = 0; i < entry->in_count; i++) {
@@ -444,7 +445,7 @@ inlay_status case_graph(const op_case *entry, const graph_operators *operators, 
     INLAY_TRY(graph_finish(out->model->main, diag));
     INLAY_TRY(graph_bind(out->model, operators, diag));
     INLAY_TRY(graph_infer(out->model, diag));
-    INLAY_TRY(graph_snapshot(out->model->main, &out->a, &out->snapshot, diag));
+    INLAY_TRY(graph_snapshot(out->model->main, &out->arena, &out->snapshot, diag));
     INLAY_TRY(make_states(entry, out, diag));
 done:
     if (status != INLAY_OK)
@@ -455,6 +456,6 @@ done:
 void case_one_deinit(case_one *one)
 {
     graph_model_destroy(one->model);
-    arena_deinit(&one->a);
+    arena_deinit(&one->arena);
     one->model = NULL;
 }

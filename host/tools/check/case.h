@@ -31,8 +31,8 @@ typedef struct op_case {
     uint32_t in_count, out_count;
     inlay_attr_info attrs[CASE_ATTRS];
     uint32_t attr_count;
-    bool random;    /* two runs may differ */
-    struct arena a; /* of elements and attributes */
+    bool random;        /* two runs may differ */
+    struct arena arena; /* of elements and attributes */
 } op_case;
 
 void case_init(op_case *entry, const char *domain, const char *op_type, int64_t opset);
@@ -62,7 +62,7 @@ typedef struct case_one {
     uint32_t input_of[CASE_INPUTS]; /* ... and which of the case's they are */
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;
-    struct arena a;
+    struct arena arena;
 } case_one;
 
 /* How much a graph says of the shapes of inputs that are no constants. */

@@ -39,7 +39,7 @@ static bool add_file(op_case *entry, const char *set, uint32_t file)
     case_tensor *tensor;
 
     (void)snprintf(path, sizeof path, "%s/input_%u.pb", set, file);
-    if (model_datum_load(path, INLAY_VALUE_TENSOR, &entry->a, &datum, NULL) != INLAY_OK ||
+    if (model_datum_load(path, INLAY_VALUE_TENSOR, &entry->arena, &datum, NULL) != INLAY_OK ||
         (tensor = case_input(entry, datum.tensor.dtype, datum.tensor.rank, datum.tensor.dims, false)) == NULL)
         return false;
     tensor->data = (void *)(uintptr_t)datum.tensor.data;

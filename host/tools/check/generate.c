@@ -62,7 +62,7 @@ static const char *read_numbers(op_case *entry, const char *at, const double **o
             break;
         at = *end == ',' ? end + 1 : end;
     }
-    *out = arena_copy(&entry->a, numbers, count * sizeof *numbers);
+    *out = arena_copy(&entry->arena, numbers, count * sizeof *numbers);
     *out_count = *out != NULL ? count : 0;
     return *at == ']' ? at + 1 : at;
 }
@@ -120,7 +120,7 @@ static bool read_list(op_case *entry, inlay_attr_info *attribute, const char **a
     int64_t *ints;
 
     *at = read_numbers(entry, *at, &numbers, &attribute->count);
-    ints = arena_array(&entry->a, attribute->count + (size_t)1, sizeof *ints);
+    ints = arena_array(&entry->arena, attribute->count + (size_t)1, sizeof *ints);
     for (uint32_t i = 0; ints != NULL && i < attribute->count; i++)
         ints[i] = (int64_t)numbers[i];
     attribute->kind = INLAY_ATTR_INTS;
@@ -133,7 +133,7 @@ static const char *read_attr(op_case *entry, const char *at)
 {
     size_t name = strcspn(at, "=");
     const char *end;
-    inlay_attr_info attribute = { .name = { arena_string_n(&entry->a, at, name), name } };
+    inlay_attr_info attribute = { .name = { arena_string_n(&entry->arena, at, name), name } };
 
     if (attribute.name.data == NULL || at[name] != '=')
         return NULL;
@@ -142,7 +142,7 @@ static const char *read_attr(op_case *entry, const char *at)
         end = strchr(at + 1, '\'');
         attribute.kind = INLAY_ATTR_STRING;
         attribute.s =
-            (inlay_str){ arena_string_n(&entry->a, at + 1, (size_t)(end - at - 1)), (uint64_t)(end - at - 1) };
+            (inlay_str){ arena_string_n(&entry->arena, at + 1, (size_t)(end - at - 1)), (uint64_t)(end - at - 1) };
         at = end + 1;
         if (attribute.s.data == NULL)
             return NULL;
@@ -190,7 +190,7 @@ static bool add_required(const struct maker *maker, op_case *entry)
 
         if (!attribute->required || has_attr(entry, attribute->name))
             continue;
-        a.name = (inlay_str){ arena_copy(&entry->a, attribute->name, bytes + 1),
+        a.name = (inlay_str){ arena_copy(&entry->arena, attribute->name, bytes + 1),
                               bytes }; /* the case may outlive the schema */
         if (a.name.data == NULL)
             return false;

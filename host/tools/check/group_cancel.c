@@ -10,9 +10,9 @@ enum { SLACK_MS = 100, ENOUGH_MS = 2000, SCALE = 16, QUICK_SCALE = 8 };
 
 /* The case that runs longest. */
 struct search {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     op_case best;
     double best_ms;
     bool found;
@@ -41,15 +41,15 @@ static bool try_case(void *user, op_case *entry)
     double ms = 0;
     struct bench bench;
 
-    if (case_graph(entry, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    if (bench_open(search->c, search->p, &one, entry, 1, &bench, &diag) == INLAY_OK) {
+    if (bench_open(search->check, search->provider, &one, entry, 1, &bench, &diag) == INLAY_OK) {
         ms = run_ms(&bench, NULL, &status);
         if (status == INLAY_OK && ms > search->best_ms) {
             if (search->found)
                 case_deinit(&search->best);
             search->best = *entry;
-            entry->a = (struct arena){ 0 }; /* ours now */
+            entry->arena = (struct arena){ 0 }; /* ours now */
             search->best_ms = ms;
             search->found = true;
         }
@@ -66,9 +66,9 @@ static bool see_offer(void *user, op_case *entry)
     bench_answer answer = { .kind = BENCH_REFUSED };
     case_one one;
 
-    if (case_graph(entry, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    bench_assess(search->p, &one, &answer);
+    bench_assess(search->provider, &one, &answer);
     case_one_deinit(&one);
     search->offers |= answer.kind == BENCH_OFFERED;
     return !search->offers;
@@ -79,14 +79,14 @@ static bool try_source(void *user, const case_source *source)
     struct search *search = user;
     const case_range small = { .seed = 1, .scale = 1, .quick = true, .scaled = true };
     const case_range range = {
-        .seed = 1, .scale = search->c->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
+        .seed = 1, .scale = search->check->args->quick ? QUICK_SCALE : SCALE, .quick = true, .scaled = true
     };
 
-    check_subject(search->c, "%s-%lld", source->op_type, (long long)source->opset);
-    check_phase(search->c, "assess");
+    check_subject(search->check, "%s-%lld", source->op_type, (long long)source->opset);
+    check_phase(search->check, "assess");
     search->offers = false;
     generate_cases(source, &small, see_offer, search); /* large tensors take long to make */
-    check_phase(search->c, "the checker");
+    check_phase(search->check, "the checker");
     if (search->offers)
         generate_cases(source, &range, try_case, search);
     return search->best_ms < ENOUGH_MS;
@@ -115,7 +115,7 @@ static void *cancel_later(void *user)
 static void judge(struct check *check, const struct search *search, const char *text, const struct canceller *canceller,
                   double took_ms, double late_ms, inlay_status status)
 {
-    const uint32_t poll = search->p->table->poll_ms;
+    const uint32_t poll = search->provider->table->poll_ms;
 
     if (took_ms < canceller->after_ms)
         check_skip(check, "cancel", text, "it was done before it could be cancelled");
@@ -143,9 +143,9 @@ static void cancel_best(struct check *check, struct search *search, const char *
     case_one one;
     struct bench bench;
 
-    if (case_graph(&search->best, &search->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(&search->best, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return;
-    if (bench_open(check, search->p, &one, &search->best, 1, &bench, &diag) == INLAY_OK) {
+    if (bench_open(check, search->provider, &one, &search->best, 1, &bench, &diag) == INLAY_OK) {
         if (pthread_create(&thread, NULL, cancel_later, &canceller) == 0) {
             double took = run_ms(&bench, &canceller.word, &status), end = clock_ms();
 
@@ -160,7 +160,7 @@ static void cancel_best(struct check *check, struct search *search, const char *
 static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider)
 {
     const inlay_operator *custom[64];
-    struct search search = { .c = check, .w = world, .p = provider };
+    struct search search = { .check = check, .world = world, .provider = provider };
     const uint32_t poll = provider->table->poll_ms;
     char text[256];
 

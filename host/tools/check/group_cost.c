@@ -20,9 +20,9 @@ struct sample {
 };
 
 struct costing {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     struct sample samples[SIZES];
     struct sample *now;
 };
@@ -63,14 +63,14 @@ static bool try_case(void *user, op_case *entry)
     case_one one;
     struct bench bench;
 
-    if (case_graph(entry, &costing->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &costing->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    check_subject(costing->c, "%s", case_text(entry, costing->now->text, sizeof costing->now->text));
-    if (bench_open(costing->c, costing->p, &one, entry, 1, &bench, &diag) == INLAY_OK) {
-        check_phase(costing->c, "cost");
-        if (bench_cost(costing->p, &one, &bench.answer, 1, &cost) == INLAY_OK) {
+    check_subject(costing->check, "%s", case_text(entry, costing->now->text, sizeof costing->now->text));
+    if (bench_open(costing->check, costing->provider, &one, entry, 1, &bench, &diag) == INLAY_OK) {
+        check_phase(costing->check, "cost");
+        if (bench_cost(costing->provider, &one, &bench.answer, 1, &cost) == INLAY_OK) {
             costing->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
-            if ((costing->p->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
+            if ((costing->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
                 cost.confidence != INLAY_CONFIDENCE_MEASURED)
                 costing->now->predicted *= pace_of_cpu();
             costing->now->flops = cost.flops;
@@ -107,7 +107,7 @@ static void judge(const struct costing *costing)
         small = small == NULL ? &costing->samples[i] : small;
         big = &costing->samples[i];
         if (!isfinite(big->predicted) || big->predicted < 0 || !isfinite(big->flops) || big->flops < 0) {
-            check_fail(costing->c, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
+            check_fail(costing->check, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
                        "ns is %g, flops %g", big->predicted, big->flops);
             return;
         }
@@ -115,31 +115,31 @@ static void judge(const struct costing *costing)
     if (big == NULL)
         return;
     if (small->predicted > far * big->predicted) {
-        check_fail(costing->c, "cost", big->text, "that more work costs more",
+        check_fail(costing->check, "cost", big->text, "that more work costs more",
                    "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
                    time_text(big->predicted, a), small->text, time_text(small->predicted, b));
         return;
     }
     if (big->measured < RELIABLE_NS) {
-        check_pass(costing->c, "cost", big->text, "predicted %s; too short to measure (%s)",
+        check_pass(costing->check, "cost", big->text, "predicted %s; too short to measure (%s)",
                    time_text(big->predicted, a), time_text(big->measured, b));
         return;
     }
     ratio = big->predicted / big->measured;
     /* Too dear a guess draws no work: a device that nobody asked for may keep away so. */
     if ((ratio > far && !big->guessed) || big->predicted < big->least / far)
-        check_fail(costing->c, "cost", big->text, "a prediction that partitions can be made by",
+        check_fail(costing->check, "cost", big->text, "a prediction that partitions can be made by",
                    "compute ns from the operations and bytes of the shapes at hand (kit: set cost->flops)",
                    "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else if (ratio > off || ratio < 1 / off)
-        check_warn(costing->c, "cost", big->text, "a prediction within a factor of 3",
+        check_warn(costing->check, "cost", big->text, "a prediction within a factor of 3",
                    "tell the number of operations, or measure: set cost->ns and confidence",
                    "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else
-        check_pass(costing->c, "cost", big->text, "predicted %s, measured %s: %.2g times", time_text(big->predicted, a),
-                   time_text(big->measured, b), ratio);
+        check_pass(costing->check, "cost", big->text, "predicted %s, measured %s: %.2g times",
+                   time_text(big->predicted, a), time_text(big->measured, b), ratio);
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -147,15 +147,17 @@ static bool try_source(void *user, const case_source *source)
     static const uint32_t scales[SIZES] = { 1, 4, 16 };
     struct costing *costing = user;
 
-    if (!check_unit(costing->c, "%s-%lld", source->op_type, (long long)source->opset))
+    if (!check_unit(costing->check, "%s-%lld", source->op_type, (long long)source->opset))
         return true;
     memset(costing->samples, 0, sizeof costing->samples);
     for (uint32_t i = 0; i < SIZES; i++) {
-        const case_range range = { .seed = costing->c->args->seed, .scale = scales[i], .quick = true, .scaled = true };
+        const case_range range = {
+            .seed = costing->check->args->seed, .scale = scales[i], .quick = true, .scaled = true
+        };
         costing->now = &costing->samples[i];
-        if (!costing->c->args->quick || i != 1)
+        if (!costing->check->args->quick || i != 1)
             generate_cases(source, &range, try_case, costing);
-        if (costing->c->args->quick && costing->samples[0].measured <= 0)
+        if (costing->check->args->quick && costing->samples[0].measured <= 0)
             return true; /* large tensors take long to make, and what is not offered when small hardly is when large */
     }
     judge(costing);
@@ -179,7 +181,7 @@ void check_group_cost(struct check *check)
         check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
     }
     for (uint32_t i = 0; i < world.own_count && timed; i++) {
-        struct costing costing = { .c = check, .w = &world, .p = &world.own[i] };
+        struct costing costing = { .check = check, .world = &world, .provider = &world.own[i] };
 
         generate_sources(custom, count, check->args->op, true, try_source, &costing);
     }

@@ -11,8 +11,8 @@ enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 10000 };
 /* ------------------------------------------------------------------ what there is */
 
 typedef struct device_count {
-    struct check *c;
-    const inlay_provider *p;
+    struct check *check;
+    const inlay_provider *provider;
     uint32_t count, usable;
     bool faulty;
 } device_count;
@@ -35,9 +35,9 @@ static inlay_status look_at_one(void *user, const inlay_device_info *info)
     device_count *count = user;
 
     if (!INLAY_HAS(info, flags) || !is_text(info->name) || is_text(info->option) != is_text(info->value) ||
-        (is_text(info->option) && !has_option(count->p, info->option)) || info->kind < INLAY_DEVICE_CPU ||
+        (is_text(info->option) && !has_option(count->provider, info->option)) || info->kind < INLAY_DEVICE_CPU ||
         info->kind > INLAY_DEVICE_OTHER) {
-        check_fail(count->c, "device.list", count->p->name,
+        check_fail(count->check, "device.list", count->provider->name,
                    "a name, a kind, and an option of the provider with its value, or none", "fill in inlay_device_info",
                    "device %u '%s', option '%s', kind %u", count->count, is_text(info->name) ? info->name : "",
                    is_text(info->option) ? info->option : "", info->kind);
@@ -57,7 +57,7 @@ static inlay_status stop_at_first(void *user, const inlay_device_info *info)
 
 static void check_list(struct check *check, const inlay_provider *provider)
 {
-    device_count count = { .c = check, .p = provider };
+    device_count count = { .check = check, .provider = provider };
     inlay_diag diag = INLAY_DIAG_INIT, ignored = INLAY_DIAG_INIT;
     inlay_status status;
     uint32_t calls = 0;
@@ -132,7 +132,7 @@ static uint32_t check_description(struct check *check, const loaded_provider *pr
 /* ------------------------------------------------------------------ copies, and fences of others */
 
 struct scene {
-    struct check *c;
+    struct check *check;
     device_link link;
     inlay_buffer buffers[BUFFERS];
     uint8_t sent[BUFFERS][BYTES], got[BUFFERS][BYTES];
@@ -140,14 +140,14 @@ struct scene {
 
 static bool is_async(const struct scene *scene)
 {
-    return (scene->link.p->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+    return (scene->link.provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
 /* All buffers at once, or one after the other where the provider has no buffer_copies. */
 static inlay_status copy_all(struct scene *scene, bool to_device, const inlay_fence *wait, inlay_fence signal,
                              inlay_diag *diag)
 {
-    const inlay_provider *table = scene->link.p->table;
+    const inlay_provider *table = scene->link.provider->table;
     inlay_copy list[BUFFERS];
     inlay_copy_request request = { .struct_size = sizeof request,
                                    .copies = list,
@@ -164,10 +164,10 @@ static inlay_status copy_all(struct scene *scene, bool to_device, const inlay_fe
         list[i] = to_device ? (inlay_copy){ here, scene->buffers[i] } : (inlay_copy){ scene->buffers[i], here };
     }
     if (table->buffer_copies != NULL)
-        return table->buffer_copies(scene->link.p->state, &request, diag);
+        return table->buffer_copies(scene->link.provider->state, &request, diag);
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++)
-        status = table->buffer_copy(scene->link.p->state, NULL, &list[i].source, &list[i].target, wait, wait != NULL,
-                                    i == BUFFERS - 1 ? signal : (inlay_fence){ 0, 0 }, diag);
+        status = table->buffer_copy(scene->link.provider->state, NULL, &list[i].source, &list[i].target, wait,
+                                    wait != NULL, i == BUFFERS - 1 ? signal : (inlay_fence){ 0, 0 }, diag);
     return status;
 }
 
@@ -192,7 +192,7 @@ static bool comes(inlay_fence fence, inlay_status *out_status)
 /* Up behind a fence that nobody has signalled yet, and down again. */
 static void check_copies(struct scene *scene)
 {
-    const char *name = scene->link.p->name;
+    const char *name = scene->link.provider->name;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_fence gate = { 0, 1 }, up = device_point(&scene->link), down;
     inlay_status status = timeline_create(&gate.timeline, &diag);
@@ -202,7 +202,7 @@ static void check_copies(struct scene *scene)
         for (uint32_t k = 0; k < BYTES; k++)
             scene->sent[i][k] = (uint8_t)(k * 7 + i * 31 + 1);
     memset(scene->got, 0, sizeof scene->got);
-    check_phase(scene->c, "buffer_copies");
+    check_phase(scene->check, "buffer_copies");
     if (status == INLAY_OK)
         status = copy_all(scene, true, is_async(scene) ? &gate : NULL, up, &diag);
     if (status == INLAY_OK && is_async(scene)) {
@@ -217,17 +217,17 @@ static void check_copies(struct scene *scene)
         status = copy_all(scene, false, NULL, down, &diag);
     if (status == INLAY_OK)
         status = device_wait(&scene->link, down, &diag);
-    check_phase(scene->c, "the checker");
+    check_phase(scene->check, "the checker");
     timeline_destroy(gate.timeline);
     if (status != INLAY_OK || early || memcmp(scene->got, scene->sent, sizeof scene->got) != 0)
-        check_fail(scene->c, "device.copies", name,
+        check_fail(scene->check, "device.copies", name,
                    "several copies in one request, after its waits and before its signal",
                    "wait for each fence of waits, and signal when all copies are done", "%s",
                    early                ? "a signal before the fence that it was to wait for"
                    : status != INLAY_OK ? diag.text
                                         : "other bytes than were sent");
     else
-        check_pass(scene->c, "device.copies", name, "%d of %d bytes each", BUFFERS, BYTES);
+        check_pass(scene->check, "device.copies", name, "%d of %d bytes each", BUFFERS, BYTES);
 }
 
 /* What waits for work that failed fails, too. */
@@ -241,19 +241,19 @@ static void check_poison(struct scene *scene)
         status = timeline_create(&done.timeline, &diag);
     if (status != INLAY_OK)
         return;
-    check_phase(scene->c, "buffer_copies");
+    check_phase(scene->check, "buffer_copies");
     status = copy_all(scene, true, &gate, done, &diag);
     (void)inlay_fail(&why, INLAY_IO_ERROR, "what it waited for failed");
     fence_signal(gate, INLAY_IO_ERROR, &why);
     if (status == INLAY_OK && !comes(done, &ended))
         ended = INLAY_BUSY;
-    check_phase(scene->c, "the checker");
+    check_phase(scene->check, "the checker");
     if (status == INLAY_OK && ended != INLAY_IO_ERROR)
-        check_fail(scene->c, "device.failures", scene->link.p->name,
+        check_fail(scene->check, "device.failures", scene->link.provider->name,
                    "a signal with the status of the fence that failed", "pass on what fence_wait or the notice says",
                    "%s", inlay_status_text(ended));
     else
-        check_pass(scene->c, "device.failures", scene->link.p->name, "a failed fence is passed on");
+        check_pass(scene->check, "device.failures", scene->link.provider->name, "a failed fence is passed on");
     timeline_destroy(done.timeline);
     timeline_destroy(gate.timeline);
 }
@@ -262,30 +262,31 @@ static void check_poison(struct scene *scene)
 
 static void check_map(struct scene *scene)
 {
-    const inlay_provider *table = scene->link.p->table;
+    const inlay_provider *table = scene->link.provider->table;
     inlay_diag diag = INLAY_DIAG_INIT;
     void *at = NULL;
-    inlay_status status = table->buffer_map(scene->link.p->state, &scene->buffers[0], &at, &diag);
+    inlay_status status = table->buffer_map(scene->link.provider->state, &scene->buffers[0], &at, &diag);
 
     if (status == INLAY_OK && at != NULL) {
         memset(at, 0x5a, BYTES);
-        table->buffer_unmap(scene->link.p->state, &scene->buffers[0]);
+        table->buffer_unmap(scene->link.provider->state, &scene->buffers[0]);
         status = device_copy(&scene->link, scene->got[0], &scene->buffers[0], BYTES, false, &diag);
     }
     if (status != INLAY_OK || at == NULL || scene->got[0][0] != 0x5a || scene->got[0][BYTES - 1] != 0x5a)
-        check_fail(scene->c, "device.map", scene->link.p->name,
+        check_fail(scene->check, "device.map", scene->link.provider->name,
                    "an address at which the host writes what the device reads",
                    "drop INLAY_DOMAIN_HOST_VISIBLE where memory is not mapped", "%s",
                    status != INLAY_OK ? diag.text : "other bytes");
     else
-        check_pass(scene->c, "device.map", scene->link.p->name, "what is written through a mapping is there");
+        check_pass(scene->check, "device.map", scene->link.provider->name,
+                   "what is written through a mapping is there");
 }
 
 /* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the
  * memory, and it is the host's again when the buffer has gone. */
 static void check_import(struct scene *scene)
 {
-    const inlay_provider *table = scene->link.p->table;
+    const inlay_provider *table = scene->link.provider->table;
     unsigned char *own = aligned_alloc(4096, 2 * 4096);
     inlay_buffer there = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -293,55 +294,55 @@ static void check_import(struct scene *scene)
     bool same = true;
 
     if (status == INLAY_OK)
-        status = table->import_host(scene->link.p->state, scene->buffers[0].domain, own, BYTES, &there, &diag);
+        status = table->import_host(scene->link.provider->state, scene->buffers[0].domain, own, BYTES, &there, &diag);
     for (int round = 0; round < 2 && status == INLAY_OK && same; round++) {
         memset(own, 0x31 + round, BYTES);
         status = device_copy(&scene->link, scene->got[0], &there, BYTES, false, &diag);
         same = scene->got[0][0] == 0x31 + round && scene->got[0][BYTES - 1] == 0x31 + round;
     }
     if (there.handle != 0)
-        table->buffer_free(scene->link.p->state, &there);
+        table->buffer_free(scene->link.provider->state, &there);
     same = same && own != NULL && own[0] == 0x32 && own[BYTES - 1] == 0x32;
     if (status == INLAY_UNSUPPORTED)
-        check_skip(scene->c, "device.import", scene->link.p->name, "%.200s", diag.text);
+        check_skip(scene->check, "device.import", scene->link.provider->name, "%.200s", diag.text);
     else if (status != INLAY_OK || !same)
-        check_fail(scene->c, "device.import", scene->link.p->name,
+        check_fail(scene->check, "device.import", scene->link.provider->name,
                    "host memory that import_host makes known, read where it is",
                    "drop INLAY_DOMAIN_IMPORTS_HOST, or answer INLAY_UNSUPPORTED for memory of that kind", "%s",
                    status != INLAY_OK ? diag.text : "other bytes");
     else
-        check_pass(scene->c, "device.import", scene->link.p->name, "what the host writes is there");
+        check_pass(scene->check, "device.import", scene->link.provider->name, "what the host writes is there");
     free(own);
 }
 
 /* Exported, imported again: the same memory by two handles, of which one goes first. */
 static void check_native(struct scene *scene)
 {
-    const inlay_provider *table = scene->link.p->table;
+    const inlay_provider *table = scene->link.provider->table;
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_buffer twin = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = table->export_native(scene->link.p->state, &scene->buffers[1], &memory, &diag);
+    inlay_status status = table->export_native(scene->link.provider->state, &scene->buffers[1], &memory, &diag);
 
     if (status == INLAY_OK && table->import_native != NULL)
-        status = table->import_native(scene->link.p->state, scene->buffers[1].domain, &memory, &twin, &diag);
+        status = table->import_native(scene->link.provider->state, scene->buffers[1].domain, &memory, &twin, &diag);
     if (status == INLAY_OK && twin.handle != 0) {
         memset(scene->sent[1], 0xa5, BYTES);
         status = device_copy(&scene->link, scene->sent[1], &twin, BYTES, true, &diag);
-        table->buffer_free(scene->link.p->state, &twin);
+        table->buffer_free(scene->link.provider->state, &twin);
         if (status == INLAY_OK)
             status = device_copy(&scene->link, scene->got[1], &scene->buffers[1], BYTES, false, &diag);
     }
     if (status == INLAY_UNSUPPORTED)
-        check_skip(scene->c, "device.native", scene->link.p->name, "%.200s", diag.text);
+        check_skip(scene->check, "device.native", scene->link.provider->name, "%.200s", diag.text);
     else if (status != INLAY_OK || memory.handle == 0 || memory.bytes < BYTES || memory.device_type == 0 ||
              (twin.handle != 0 && memcmp(scene->got[1], scene->sent[1], BYTES) != 0))
-        check_fail(scene->c, "device.native", scene->link.p->name,
+        check_fail(scene->check, "device.native", scene->link.provider->name,
                    "memory that export_native names and import_native takes back",
                    "fill in handle, bytes and device_type", "%s", status != INLAY_OK ? diag.text : "other memory");
     else
-        check_pass(scene->c, "device.native", scene->link.p->name, "device type %d%s", (int)memory.device_type,
-                   twin.handle != 0 ? ", taken back" : "");
+        check_pass(scene->check, "device.native", scene->link.provider->name, "device type %d%s",
+                   (int)memory.device_type, twin.handle != 0 ? ", taken back" : "");
 }
 
 static void check_memory(struct check *check, const loaded_provider *provider, uint32_t flags)
@@ -352,7 +353,7 @@ static void check_memory(struct check *check, const loaded_provider *provider, u
     inlay_status status = scene != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
     if (scene != NULL) {
-        *scene = (struct scene){ .c = check, .link.p = provider };
+        *scene = (struct scene){ .check = check, .link.provider = provider };
         status = timeline_create(&scene->link.timeline, &diag);
     }
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++) {

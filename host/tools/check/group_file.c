@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 typedef struct elf_file {
-    struct check *c;
+    struct check *check;
     Elf *elf;
     GElf_Ehdr header;
 } elf_file;
@@ -49,13 +49,13 @@ static void check_header(const elf_file *file)
     const uint32_t machine = file->header.e_machine;
 #endif
     if (file->header.e_type != ET_DYN)
-        check_fail(file->c, "file", "type", "a shared object (ET_DYN)", "link with -shared", "ELF type %u",
+        check_fail(file->check, "file", "type", "a shared object (ET_DYN)", "link with -shared", "ELF type %u",
                    file->header.e_type);
     else if (file->header.e_machine != machine || file->header.e_ident[EI_CLASS] != ELFCLASS64)
-        check_fail(file->c, "file", "machine", "code for this machine", "compile for the machine that will load it",
+        check_fail(file->check, "file", "machine", "code for this machine", "compile for the machine that will load it",
                    "ELF machine %u, class %u", file->header.e_machine, file->header.e_ident[EI_CLASS]);
     else
-        check_pass(file->c, "file", "type", "a shared object for this machine");
+        check_pass(file->check, "file", "type", "a shared object for this machine");
 }
 
 /* ------------------------------------------------------------------ symbols */
@@ -86,17 +86,17 @@ static void check_symbols(const elf_file *file)
         }
     }
     if (!opens)
-        check_fail(file->c, "file", "exports", "the symbol " INLAY_PLUGIN_OPEN_SYMBOL,
+        check_fail(file->check, "file", "exports", "the symbol " INLAY_PLUGIN_OPEN_SYMBOL,
                    "define it with KIT_PLUGIN(...) in one file, or declare it with INLAY_EXPORT", "it is not exported");
     if (others > 0)
-        check_fail(file->c, "file", "exports", "nothing but " INLAY_PLUGIN_OPEN_SYMBOL,
+        check_fail(file->check, "file", "exports", "nothing but " INLAY_PLUGIN_OPEN_SYMBOL,
                    "link with the SDK's plugin.map (-Wl,--version-script=) and compile with -fvisibility=hidden: other "
                    "names clash between plugins",
                    "%u more: %s", others, exported);
     else if (opens)
-        check_pass(file->c, "file", "exports", INLAY_PLUGIN_OPEN_SYMBOL " and nothing else");
+        check_pass(file->check, "file", "exports", INLAY_PLUGIN_OPEN_SYMBOL " and nothing else");
     if (wanted[0] != '\0')
-        check_fail(file->c, "file", "undefined", "no symbol of the host: plugins link to nothing of inlay",
+        check_fail(file->check, "file", "undefined", "no symbol of the host: plugins link to nothing of inlay",
                    "call the host through the table that inlay_plugin_open receives, and link the kit statically",
                    "it needs %s", wanted);
 }
@@ -113,11 +113,11 @@ static void check_path(const elf_file *file, const char *kind, const char *path)
             strncmp(one, "/opt/", 5) == 0 || strncmp(one, "/lib", 4) == 0)
             continue;
         if (one[0] != '/')
-            check_fail(file->c, "file", kind, "folders from the root or from $ORIGIN",
+            check_fail(file->check, "file", kind, "folders from the root or from $ORIGIN",
                        "remove it (-DCMAKE_SKIP_RPATH=ON): a relative folder loads libraries from wherever the user is",
                        "'%s'", one);
         else
-            check_warn(file->c, "file", kind, "folders that exist where the plugin will be used",
+            check_warn(file->check, "file", kind, "folders that exist where the plugin will be used",
                        "install with cmake --install, or set CMAKE_INSTALL_RPATH to $ORIGIN", "'%s'", one);
     }
 }
@@ -130,7 +130,7 @@ static void check_dynamic(const elf_file *file)
     bool text_relocations = false;
 
     if (data == NULL) {
-        check_fail(file->c, "file", "dynamic", "a dynamic section", "link with -shared", "there is none");
+        check_fail(file->check, "file", "dynamic", "a dynamic section", "link with -shared", "there is none");
         return;
     }
     for (size_t i = 0; i < entries(&header); i++) {
@@ -149,18 +149,18 @@ static void check_dynamic(const elf_file *file)
         if (Dyn.d_tag == DT_NEEDED) {
             list_add(needed, sizeof needed, text);
             if (strncmp(text, "libinlay", 8) == 0)
-                check_fail(file->c, "file", "needs", "that it links to nothing of inlay",
+                check_fail(file->check, "file", "needs", "that it links to nothing of inlay",
                            "link to inlay::kit (inlay-kit.pc), not to inlay::inlay", "it needs %s", text);
         } else {
             check_path(file, Dyn.d_tag == DT_RPATH ? "rpath" : "runpath", text);
         }
     }
-    check_pass(file->c, "file", "needs", "%s", needed[0] != '\0' ? needed : "no library");
+    check_pass(file->check, "file", "needs", "%s", needed[0] != '\0' ? needed : "no library");
     if (text_relocations)
-        check_fail(file->c, "file", "relocations", "code that is shared and never written to", "compile with -fPIC",
+        check_fail(file->check, "file", "relocations", "code that is shared and never written to", "compile with -fPIC",
                    "text relocations (DT_TEXTREL)");
     else
-        check_pass(file->c, "file", "relocations", "none in code");
+        check_pass(file->check, "file", "relocations", "none in code");
 }
 
 /* ------------------------------------------------------------------ segments */
@@ -183,11 +183,11 @@ static void check_segments(const elf_file *file)
         }
     }
     if (!stack || executable)
-        check_fail(file->c, "file", "stack", "a stack that is not executable",
+        check_fail(file->check, "file", "stack", "a stack that is not executable",
                    "link with -Wl,-z,noexecstack; assembler files need .section .note.GNU-stack", "%s",
                    stack ? "PT_GNU_STACK asks for an executable one" : "no PT_GNU_STACK, which asks for one");
     else
-        check_pass(file->c, "file", "stack", "not executable");
+        check_pass(file->check, "file", "stack", "not executable");
 }
 
 /* What hosts read of the file before they load it. */
@@ -224,7 +224,7 @@ static void check_note(struct check *check, int fd, uint64_t bytes)
 
 void check_group_file(struct check *check)
 {
-    elf_file file = { .c = check };
+    elf_file file = { .check = check };
     int fd = open(check->args->file, O_RDONLY | O_CLOEXEC);
     struct stat st;
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 struct trial {
-    struct check *c;
-    const struct world *w;
+    struct check *check;
+    const struct world *world;
     const char *subject;
     uint32_t accepted, refused;
     char silent[256]; /* a case that was refused without a word */
@@ -30,11 +30,11 @@ static bool try_case(void *user, op_case *entry)
         inlay_status status;
         case_one one;
 
-        check_subject(trial->c, "%s", case_text(entry, text, sizeof text));
-        check_phase(trial->c, known == CASE_SIZES     ? "infer"
-                              : known == CASE_SYMBOLS ? "infer with symbolic sizes"
-                                                      : "infer with inputs of unknown rank");
-        status = case_graph(entry, &trial->w->operators, known, &one, &diag);
+        check_subject(trial->check, "%s", case_text(entry, text, sizeof text));
+        check_phase(trial->check, known == CASE_SIZES     ? "infer"
+                                  : known == CASE_SYMBOLS ? "infer with symbolic sizes"
+                                                          : "infer with inputs of unknown rank");
+        status = case_graph(entry, &trial->world->operators, known, &one, &diag);
         if (status == INLAY_OK) {
             trial->accepted++;
             case_one_deinit(&one);
@@ -56,7 +56,7 @@ static bool try_attributes(void *user, op_case *entry)
     case_one one;
 
     /* The defaults are the schema's: a bound graph tells their names. */
-    if (case_graph(entry, &trial->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &trial->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
     for (uint32_t a = 0; a < one.model->main->nodes[0]->info.attr_count; a++) {
         inlay_attr_info attr = one.model->main->nodes[0]->info.attrs[a];
@@ -77,7 +77,7 @@ static void try_operator(struct check *check, const struct world *world, const i
 {
     const case_range range = { .seed = check->args->seed, .scale = 1, .quick = check->args->quick };
     char subject[160];
-    struct trial trial = { .c = check, .w = world, .subject = subject };
+    struct trial trial = { .check = check, .world = world, .subject = subject };
 
     (void)snprintf(subject, sizeof subject, "%.140s-%u", op->op_type, op->since_version);
     if (!check_unit(check, "%s", subject))

@@ -10,9 +10,9 @@ enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 4
 
 /* A case of each of a few operators. */
 struct picks {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     op_case cases[CASES];
     case_one ones[CASES];
     uint32_t count;
@@ -26,17 +26,17 @@ static bool pick_case(void *user, op_case *entry)
     bench_answer answer;
     case_one one;
 
-    if (case_graph(entry, &picks->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &picks->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    check_phase(picks->c, "assess");
-    bench_assess(picks->p, &one, &answer);
+    check_phase(picks->check, "assess");
+    bench_assess(picks->provider, &one, &answer);
     case_one_deinit(&one);
     if (answer.kind != BENCH_OFFERED)
         return true;
     picks->cases[picks->count] = *entry;
-    entry->a = (struct arena){ 0 }; /* ours now */
-    if (case_graph(&picks->cases[picks->count], &picks->w->operators, CASE_SIZES, &picks->ones[picks->count], &diag) ==
-        INLAY_OK)
+    entry->arena = (struct arena){ 0 }; /* ours now */
+    if (case_graph(&picks->cases[picks->count], &picks->world->operators, CASE_SIZES, &picks->ones[picks->count],
+                   &diag) == INLAY_OK)
         picks->count++;
     else
         case_deinit(&picks->cases[picks->count]);
@@ -47,13 +47,13 @@ static bool pick_case(void *user, op_case *entry)
 static bool pick_source(void *user, const case_source *source)
 {
     struct picks *picks = user;
-    const case_range range = { .seed = picks->c->args->seed, .scale = 1, .quick = true };
-    uint64_t dice = picks->c->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
+    const case_range range = { .seed = picks->check->args->seed, .scale = 1, .quick = true };
+    uint64_t dice = picks->check->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
 
     /* Of a provider with hundreds of operators, some: those of others come with another seed. */
-    if (picks->p->table != NULL && picks->count > 8 && case_random(&dice) % 4 != 0)
+    if (picks->provider->table != NULL && picks->count > 8 && case_random(&dice) % 4 != 0)
         return true;
-    check_subject(picks->c, "%s-%lld", source->op_type, (long long)source->opset);
+    check_subject(picks->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, pick_case, picks);
     return picks->count < CASES;
 }
@@ -76,7 +76,7 @@ static void run_case(const struct picks *picks, const loaded_provider *provider,
     bench_result result;
     struct bench bench;
 
-    if (bench_open(picks->c, provider, &picks->ones[i], &picks->cases[i], 1, &bench, &diag) != INLAY_OK)
+    if (bench_open(picks->check, provider, &picks->ones[i], &picks->cases[i], 1, &bench, &diag) != INLAY_OK)
         return;
     (void)!bench_run(&bench, &how, &result, &diag);
     bench_result_deinit(&result);
@@ -91,16 +91,16 @@ static void live(const struct picks *picks, uint32_t index, bool until_failed)
     loaded_provider provider;
     bool over = false;
 
-    check_phase(picks->c, "create");
-    if (loaded_create(&picks->w->plugins[0], index, picks->c->args, &provider, &diag) != INLAY_OK)
+    check_phase(picks->check, "create");
+    if (loaded_create(&picks->world->plugins[0], index, picks->check->args, &provider, &diag) != INLAY_OK)
         return;
     for (uint32_t i = 0; i < picks->count && !over; i++) {
         over = until_failed && heap_has_failed();
         run_case(picks, &provider, i);
     }
-    check_phase(picks->c, "destroy");
+    check_phase(picks->check, "destroy");
     loaded_destroy(&provider);
-    check_phase(picks->c, "the checker");
+    check_phase(picks->check, "the checker");
 }
 
 static void report_heap(struct check *check, const char *subject, const heap_counts *left, uint32_t cycles)
@@ -154,7 +154,7 @@ static size_t heap_in_use(void)
 
 static void check_cycles(const struct picks *picks, uint32_t index, const char *name)
 {
-    const uint32_t cycles = picks->c->args->quick ? QUICK_CYCLES : CYCLES;
+    const uint32_t cycles = picks->check->args->quick ? QUICK_CYCLES : CYCLES;
     process_state before, after;
     size_t in_use;
     heap_counts left;
@@ -170,10 +170,10 @@ static void check_cycles(const struct picks *picks, uint32_t index, const char *
         live(picks, index, false);
     left = heap_look();
     after = process_look();
-    report_heap(picks->c, subject, &left, cycles);
+    report_heap(picks->check, subject, &left, cycles);
     if (left.live_blocks < cycles)
-        report_libraries(picks->c, subject, in_use, heap_in_use(), cycles);
-    report_process(picks->c, subject, &before, &after, cycles);
+        report_libraries(picks->check, subject, in_use, heap_in_use(), cycles);
+    report_process(picks->check, subject, &before, &after, cycles);
 }
 
 /* ------------------------------------------------------------------ failing allocations */
@@ -185,7 +185,7 @@ static void check_failures(const struct picks *picks, uint32_t index, const char
     char subject[200];
 
     (void)snprintf(subject, sizeof subject, "%s, when memory runs out", name);
-    check_subject(picks->c, "%s", subject);
+    check_subject(picks->check, "%s", subject);
     heap_mark();
     for (; n <= MOST_FAILURES; n++) {
         heap_fail_at(n);
@@ -195,7 +195,7 @@ static void check_failures(const struct picks *picks, uint32_t index, const char
     }
     heap_fail_at(0);
     left = heap_look();
-    report_heap(picks->c, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
+    report_heap(picks->check, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
 }
 
 /* ------------------------------------------------------------------ unloading */
@@ -250,7 +250,7 @@ void check_group_leaks(struct check *check)
 
         for (uint32_t k = 0; k < world.own_count && picks == NULL; k++)
             if (world.own[k].table == &world.plugins[0].providers[i] && (picks = calloc(1, sizeof *picks)) != NULL)
-                *picks = (struct picks){ .c = check, .w = &world, .p = &world.own[k] };
+                *picks = (struct picks){ .check = check, .world = &world, .provider = &world.own[k] };
         if (picks == NULL)
             continue;
         generate_sources(custom, world_operators(&world, custom, 64), check->args->op, true, pick_source, picks);

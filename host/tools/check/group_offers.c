@@ -10,9 +10,9 @@ enum { POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRA
 
 /* Cases to make graphs of: a few of each operator, those that the provider offers first. */
 struct pool {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     op_case *cases; /* [count] */
     uint32_t count, offered;
     uint32_t of_source; /* taken from the operator at hand */
@@ -29,14 +29,14 @@ static bool take_case(void *user, op_case *entry)
     if (pool->count == POOL || pool->of_source == CASES_EACH)
         return false;
     if (case_random(&pool->state) % 3 == 0 ||
-        case_graph(entry, &pool->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        case_graph(entry, &pool->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true;
-    check_phase(pool->c, "assess");
-    bench_assess(pool->p, &one, &answer);
+    check_phase(pool->check, "assess");
+    bench_assess(pool->provider, &one, &answer);
     case_one_deinit(&one);
     pool->of_source++;
     pool->cases[pool->count] = *entry;
-    entry->a = (struct arena){ 0 }; /* it is the pool's now */
+    entry->arena = (struct arena){ 0 }; /* it is the pool's now */
     if (answer.kind == BENCH_OFFERED) {
         op_case swap = pool->cases[pool->offered];
 
@@ -50,10 +50,10 @@ static bool take_case(void *user, op_case *entry)
 static bool take_source(void *user, const case_source *source)
 {
     struct pool *pool = user;
-    const case_range range = { .seed = pool->c->args->seed, .scale = 1, .quick = true };
+    const case_range range = { .seed = pool->check->args->seed, .scale = 1, .quick = true };
 
     pool->of_source = 0;
-    check_subject(pool->c, "%s-%lld", source->op_type, (long long)source->opset);
+    check_subject(pool->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, take_case, pool);
     return pool->count < POOL;
 }
@@ -86,7 +86,7 @@ static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t kno
     graph_model *model = graph_model_create();
     bool ok = model != NULL && case_import(entry, model) == INLAY_OK && case_add(entry, model->main, known) != NULL &&
               graph_finish(model->main, &diag) == INLAY_OK &&
-              graph_bind(model, &pool->w->operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK;
+              graph_bind(model, &pool->world->operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK;
 
     graph_model_destroy(model);
     return ok;
@@ -128,7 +128,7 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
             return NULL;
         }
     }
-    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->w->operators, diag) == INLAY_OK &&
+    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->world->operators, diag) == INLAY_OK &&
         graph_infer(model, diag) == INLAY_OK) {
         chain(model->main, state);
         if (graph_finish(model->main, diag) == INLAY_OK)
@@ -240,8 +240,8 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
 /* ------------------------------------------------------------------ one graph */
 
 struct inquiry {
-    struct check *c;
-    const loaded_provider *p;
+    struct check *check;
+    const loaded_provider *provider;
     const uint8_t *candidates;
     uint32_t node_count, offers;
     uint32_t both;        /* nodes that were offered alone and refused ... */
@@ -252,7 +252,7 @@ struct inquiry {
 static void complain(struct inquiry *inquiry, const char *expected, const char *fix, const char *got)
 {
     inquiry->failed = true;
-    check_fail(inquiry->c, "offers", inquiry->p->name, expected, fix, "%s", got);
+    check_fail(inquiry->check, "offers", inquiry->provider->name, expected, fix, "%s", got);
 }
 
 /* Hears what the provider says of the graph; false: something was wrong and was told. */
@@ -272,9 +272,9 @@ static bool hear(struct inquiry *inquiry, const inlay_graph *graph, struct heari
                                  .answered = calloc(graph->node_count + (size_t)1, 1) };
     if (hearing->answered == NULL)
         return false;
-    check_phase(inquiry->c, when);
-    status = inquiry->p->table->assess(inquiry->p->state, graph, inquiry->candidates, &sink, &diag);
-    check_phase(inquiry->c, "the checker");
+    check_phase(inquiry->check, when);
+    status = inquiry->provider->table->assess(inquiry->provider->state, graph, inquiry->candidates, &sink, &diag);
+    check_phase(inquiry->check, "the checker");
     if (status != INLAY_OK) {
         (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
         complain(inquiry, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail", got);
@@ -324,8 +324,8 @@ static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const st
     for (int known = 0; states != NULL && known < 2; known++) {
         inlay_cost cost = { .struct_size = sizeof cost };
 
-        check_phase(inquiry->c, known ? "cost with an unknown rank" : "cost with unknown sizes");
-        if (inquiry->p->table->cost(inquiry->p->state, &request, &cost) == INLAY_OK &&
+        check_phase(inquiry->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
+        if (inquiry->provider->table->cost(inquiry->provider->state, &request, &cost) == INLAY_OK &&
             (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
             (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u", op_of(hearing, hearing->node),
                            cost.ns, cost.flops, cost.confidence);
@@ -337,7 +337,7 @@ static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const st
             states[value].dims = NULL;
         }
     }
-    check_phase(inquiry->c, "the checker");
+    check_phase(inquiry->check, "the checker");
     free(states);
 }
 
@@ -401,11 +401,13 @@ static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, st
 static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
-    struct pool all = {
-        .c = check, .w = world, .p = provider, .state = check->args->seed, .cases = calloc(POOL, sizeof *all.cases)
-    };
+    struct pool all = { .check = check,
+                        .world = world,
+                        .provider = provider,
+                        .state = check->args->seed,
+                        .cases = calloc(POOL, sizeof *all.cases) };
     const uint32_t graphs = check->args->quick ? QUICK_GRAPHS : GRAPHS;
-    struct inquiry inquiry = { .c = check, .p = provider };
+    struct inquiry inquiry = { .check = check, .provider = provider };
     uint32_t tried = 0;
 
     if (all.cases == NULL)

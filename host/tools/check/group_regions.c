@@ -59,7 +59,7 @@ static void make_convex(struct regions *regions)
         struct part *part = &regions->parts[j];
         bool reads_behind = false, reads_inside = false;
 
-        for (uint32_t i = 0; i < part->k.in_count; i++) {
+        for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (part->from[i] == INLAY_NONE)
                 continue;
             reads_behind |= behind[part->from[i]];
@@ -73,7 +73,7 @@ static void make_convex(struct regions *regions)
 
 static bool linked(const struct regions *regions, uint32_t a, uint32_t b)
 {
-    for (uint32_t i = 0; i < regions->parts[b].k.in_count; i++)
+    for (uint32_t i = 0; i < regions->parts[b].entry.in_count; i++)
         if (regions->parts[b].from[i] == a)
             return true;
     return false;
@@ -117,8 +117,8 @@ static void keep_connected(struct regions *regions)
 
 static bool has_known_sizes(const inlay_graph *graph, const struct part *part)
 {
-    for (uint32_t output = 0; output < part->n->info.output_count; output++)
-        if (!region_sizes_known(inlay_graph_value(graph, part->n->info.outputs[output])))
+    for (uint32_t output = 0; output < part->node->info.output_count; output++)
+        if (!region_sizes_known(inlay_graph_value(graph, part->node->info.outputs[output])))
             return false;
     return true;
 }
@@ -171,15 +171,15 @@ static bool find_inputs(struct regions *regions, case_one *one, op_case *whole)
     for (uint32_t n = 0; n < one->snapshot.node_count; n++) {
         const struct part *part = part_at(regions, n);
 
-        for (uint32_t i = 0; part != NULL && part->inside && i < part->k.in_count; i++) {
-            uint32_t value = part->n->info.inputs[i];
+        for (uint32_t i = 0; part != NULL && part->inside && i < part->entry.in_count; i++) {
+            uint32_t value = part->node->info.inputs[i];
 
-            if (value == INLAY_NONE || part->k.in[i].constant || is_listed(one->inputs, one->input_count, value) ||
+            if (value == INLAY_NONE || part->entry.in[i].constant || is_listed(one->inputs, one->input_count, value) ||
                 (part->from[i] != INLAY_NONE && regions->parts[part->from[i]].inside))
                 continue;
             if (one->input_count == CASE_INPUTS)
                 return false;
-            whole->in[whole->in_count] = part->k.in[i];
+            whole->in[whole->in_count] = part->entry.in[i];
             one->input_of[one->input_count] = whole->in_count++;
             one->inputs[one->input_count++] = value;
         }
@@ -195,13 +195,13 @@ static bool find_outputs(struct regions *regions, case_one *one, bench_result *w
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct part *part = part_at(regions, n);
 
-        for (uint32_t output = 0; part != NULL && part->inside && output < part->n->info.output_count; output++) {
-            uint32_t value = part->n->info.outputs[output];
+        for (uint32_t output = 0; part != NULL && part->inside && output < part->node->info.output_count; output++) {
+            uint32_t value = part->node->info.outputs[output];
             bool leaves = (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0;
 
             for (uint32_t k = 0; k < regions->part_count; k++)
-                for (uint32_t i = 0; !regions->parts[k].inside && i < regions->parts[k].k.in_count; i++)
-                    leaves |= regions->parts[k].n->info.inputs[i] == value;
+                for (uint32_t i = 0; !regions->parts[k].inside && i < regions->parts[k].entry.in_count; i++)
+                    leaves |= regions->parts[k].node->info.inputs[i] == value;
             if (!leaves)
                 continue;
             if (one->output_count == CASE_OUTPUTS || output >= part->made.out_count)
@@ -217,8 +217,8 @@ static bool find_outputs(struct regions *regions, case_one *one, bench_result *w
 static bool describe(struct regions *regions, case_one *one, bench_region *out, inlay_placement *placements,
                      uint32_t *count)
 {
-    uint32_t *nodes = arena_array(&one->a, PARTS, sizeof *nodes);
-    uint64_t *cookies = arena_array(&one->a, OFFERS, sizeof *cookies);
+    uint32_t *nodes = arena_array(&one->arena, PARTS, sizeof *nodes);
+    uint64_t *cookies = arena_array(&one->arena, OFFERS, sizeof *cookies);
 
     *out = (bench_region){ .nodes = nodes, .cookies = cookies };
     *count = 0;
@@ -251,8 +251,8 @@ static void name_nodes(const struct regions *regions, char *text, size_t bytes)
         const struct part *part = &regions->parts[j];
 
         used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", part->inside ? "" : "(",
-                                 part->k.op_type);
-        for (uint32_t i = 0; i < part->k.in_count && used < bytes; i++)
+                                 part->entry.op_type);
+        for (uint32_t i = 0; i < part->entry.in_count && used < bytes; i++)
             if (part->from[i] != INLAY_NONE || part->twin[i] != INLAY_NONE)
                 used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->from[i] != INLAY_NONE ? '<' : '=',
                                          part->from[i] != INLAY_NONE ? part->from[i] : part->twin[i]);
@@ -269,7 +269,7 @@ static void complain(struct regions *regions, const char *expected, const char *
     if (regions->failed > 2)
         return;
     name_nodes(regions, nodes, sizeof nodes);
-    check_fail(regions->c, "regions", regions->p->name, expected, fix,
+    check_fail(regions->check, "regions", regions->provider->name, expected, fix,
                "%s: %.400s (region: nodes without brackets; <k reads what "
                "node k makes, =k what it reads)",
                nodes, got);
@@ -282,8 +282,8 @@ static void run_region(struct regions *regions, const case_one *one, const op_ca
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
     struct bench bench;
-    inlay_status status =
-        bench_open_region(regions->c, regions->p, one, whole, region, placements, placement_count, &bench, &diag);
+    inlay_status status = bench_open_region(regions->check, regions->provider, one, whole, region, placements,
+                                            placement_count, &bench, &diag);
 
     regions->tried++;
     if (status == INLAY_UNSUPPORTED) {
@@ -332,15 +332,16 @@ static void try_region(struct regions *regions)
         continue;
     regions->offer_count = 0;
     if (regions->part_count >= 2 && region_make_model(regions, &one) && region_make_states(&one)) {
-        check_phase(regions->c, "assess");
-        if (regions->p->table->assess(regions->p->state, &one.snapshot, candidates, &sink, &diag) == INLAY_OK &&
+        check_phase(regions->check, "assess");
+        if (regions->provider->table->assess(regions->provider->state, &one.snapshot, candidates, &sink, &diag) ==
+                INLAY_OK &&
             choose_region(regions, &one.snapshot)) {
             case_init(whole, "", "region", 0);
             if (find_inputs(regions, &one, whole) && find_outputs(regions, &one, want) && one.output_count > 0 &&
                 describe(regions, &one, &region, placements, &placement_count))
                 run_region(regions, &one, whole, &region, placements, placement_count, want);
         }
-        check_phase(regions->c, "the checker");
+        check_phase(regions->check, "the checker");
     }
     case_one_deinit(&one);
     region_drop_parts(regions);
@@ -356,7 +357,9 @@ static void try_provider(struct check *check, const struct world *world, const l
 
     if (regions == NULL)
         return;
-    *regions = (struct regions){ .c = check, .w = world, .p = provider, .pool = calloc(POOL, sizeof *regions->pool) };
+    *regions = (struct regions){
+        .check = check, .world = world, .provider = provider, .pool = calloc(POOL, sizeof *regions->pool)
+    };
     if (regions->pool != NULL)
         generate_sources(custom, custom_count, check->args->op, true, region_take_source, regions);
     for (uint32_t i = 0; regions->count > 0 && i < count && regions->failed < 4; i++) {

@@ -13,9 +13,9 @@ enum { MAX_COMPLAINTS = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
 
 /* What is known of one operator so far. */
 struct tally {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     const case_source *source;
     char subject[160];
     uint32_t sources;  /* operators that --op let through */
@@ -40,13 +40,13 @@ static void complain(struct tally *tally, const op_case *entry, const char *expe
     char text[256];
 
     if (tally->complaints++ < MAX_COMPLAINTS)
-        check_fail(tally->c, "results", case_text(entry, text, sizeof text), expected, fix, "%s", got);
+        check_fail(tally->check, "results", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
 /* The device is lost: what is called on it still comes back, and once it is closed it can be opened again. */
 static void check_loss(struct tally *tally, const struct bench *bench)
 {
-    const uint32_t index = (uint32_t)(tally->p->table - tally->p->plugin->providers);
+    const uint32_t index = (uint32_t)(tally->provider->table - tally->provider->plugin->providers);
     const bench_how how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider again = { .state = NULL };
@@ -55,26 +55,27 @@ static void check_loss(struct tally *tally, const struct bench *bench)
     inlay_status status;
 
     tally->lost = true;
-    check_phase(tally->c, "execute on a device that is lost");
+    check_phase(tally->check, "execute on a device that is lost");
     (void)!bench_run(bench, &how, &result, &diag);
     bench_result_deinit(&result);
-    check_phase(tally->c, "create, for a device that was lost");
-    status = loaded_create(tally->p->plugin, index, tally->c->args, &again, &diag);
+    check_phase(tally->check, "create, for a device that was lost");
+    status = loaded_create(tally->provider->plugin, index, tally->check->args, &again, &diag);
     if (status == INLAY_OK)
-        status = bench_open(tally->c, &again, bench->one, bench->k, 1, &other, &diag);
+        status = bench_open(tally->check, &again, bench->one, bench->entry, 1, &other, &diag);
     if (status == INLAY_OK) {
         status = bench_run(&other, &how, &result, &diag);
         bench_result_deinit(&result);
         bench_close(&other);
     }
     loaded_destroy(&again);
-    check_phase(tally->c, "the checker");
+    check_phase(tally->check, "the checker");
     if (status != INLAY_OK)
-        check_fail(tally->c, "loss", tally->p->name, "that a provider that is opened anew runs, after 'device lost'",
+        check_fail(tally->check, "loss", tally->provider->name,
+                   "that a provider that is opened anew runs, after 'device lost'",
                    "keep what a loss leaves in the state, which destroy ends", "'%s': %.300s",
                    inlay_status_text(status), diag.text);
     else
-        check_pass(tally->c, "loss", tally->p->name,
+        check_pass(tally->check, "loss", tally->provider->name,
                    "after 'device lost' calls come back, and a provider that is opened anew "
                    "runs; nothing more of this one is checked");
 }
@@ -95,13 +96,13 @@ static bool run(struct tally *tally, const struct bench *bench, const bench_how 
     if (status != INLAY_OK && result->fault[0] == '\0') {
         (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
                        diag.text);
-        complain(tally, bench->k, "that a case that was offered, compiled and specialised runs",
+        complain(tally, bench->entry, "that a case that was offered, compiled and specialised runs",
                  "refuse in assess (kit: supports) what cannot be run", got);
         return false;
     }
     if (result->fault[0] != '\0') {
         (void)snprintf(got, sizeof got, "%s: %s", what, result->fault);
-        complain(tally, bench->k, "that the contract of execute is kept", result->fault_fix, got);
+        complain(tally, bench->entry, "that the contract of execute is kept", result->fault_fix, got);
     }
     return status == INLAY_OK && result->fault[0] == '\0';
 }
@@ -118,16 +119,16 @@ static void compare_variant(struct tally *tally, const struct bench *bench, cons
         return;
     if (run(tally, bench, how, &result, what)) {
         tally->variants++;
-        if (!bench->k->random && !agree(&result, want, text, sizeof text)) {
+        if (!bench->entry->random && !agree(&result, want, text, sizeof text)) {
             (void)snprintf(got, sizeof got, "%s: %s", what, text);
-            complain(tally, bench->k, "the result of the first run", fix, got);
+            complain(tally, bench->entry, "the result of the first run", fix, got);
         }
     }
     bench_result_deinit(&result);
 }
 
 typedef struct other_run {
-    const struct bench *b;
+    const struct bench *bench;
     bench_result result;
     inlay_diag diag;
     inlay_status status;
@@ -138,14 +139,14 @@ static void *run_beside(void *user)
     static const bench_how how = { .silent = true };
     other_run *run = user;
 
-    run->status = bench_run(run->b, &how, &run->result, &run->diag);
+    run->status = bench_run(run->bench, &how, &run->result, &run->diag);
     return NULL;
 }
 
 /* Two contexts share what was compiled and specialised; each brings its own workspace. */
 static void run_concurrently(struct tally *tally, const struct bench *bench, const bench_result *want)
 {
-    other_run run[2] = { { .b = bench, .diag = INLAY_DIAG_INIT }, { .b = bench, .diag = INLAY_DIAG_INIT } };
+    other_run run[2] = { { .bench = bench, .diag = INLAY_DIAG_INIT }, { .bench = bench, .diag = INLAY_DIAG_INIT } };
     pthread_t threads[2];
     char text[400];
     int started = 0;
@@ -153,20 +154,20 @@ static void run_concurrently(struct tally *tally, const struct bench *bench, con
 
     if (tally->lost)
         return;
-    check_phase(tally->c, "execute in two threads at once");
+    check_phase(tally->check, "execute in two threads at once");
     while (started < 2 && pthread_create(&threads[started], NULL, run_beside, &run[started]) == 0)
         started++;
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
-    check_phase(tally->c, "the checker");
+    check_phase(tally->check, "the checker");
     for (int i = 0; i < started; i++) {
         if (run[i].status == INLAY_DEVICE_LOST)
             gone = true;
         else if (run[i].status != INLAY_OK)
-            complain(tally, bench->k, "that two threads can run it at once",
+            complain(tally, bench->entry, "that two threads can run it at once",
                      "keep what a run changes in its workspace, not in the state", run[i].diag.text);
-        else if (!bench->k->random && !agree(&run[i].result, want, text, sizeof text))
-            complain(tally, bench->k, "the same results in two threads at once",
+        else if (!bench->entry->random && !agree(&run[i].result, want, text, sizeof text))
+            complain(tally, bench->entry, "the same results in two threads at once",
                      "keep what a run changes in its workspace, not in the state", text);
         bench_result_deinit(&run[i].result);
     }
@@ -186,8 +187,8 @@ static void compare_queued(struct tally *tally, const struct bench *bench, const
     bool on_device = false;
 
     for (uint32_t i = 0; i < bench->one->input_count; i++)
-        on_device |= bench->in_domains[i] != INLAY_DOMAIN_HOST && bench->k->in[bench->one->input_of[i]].bytes > 0;
-    if (!on_device || tally->lost || (tally->p->table->flags & INLAY_PROVIDER_ASYNC) == 0)
+        on_device |= bench->in_domains[i] != INLAY_DOMAIN_HOST && bench->entry->in[bench->one->input_of[i]].bytes > 0;
+    if (!on_device || tally->lost || (tally->provider->table->flags & INLAY_PROVIDER_ASYNC) == 0)
         return;
     compare_variant(tally, bench, &queued, want, "while its inputs are still being copied",
                     "wait for args->waits before the work starts, in buffer_copy as in execute, and signal when it is "
@@ -197,9 +198,9 @@ static void compare_queued(struct tally *tally, const struct bench *bench, const
     for (int i = 0; i < 2; i++) {
         const bench_how poisoned = { .queued = true, .poison = poisons[i] };
 
-        check_phase(tally->c, "execute behind a fence that fails");
+        check_phase(tally->check, "execute behind a fence that fails");
         status = bench_run(bench, &poisoned, &result, &diag);
-        check_phase(tally->c, "the checker");
+        check_phase(tally->check, "the checker");
         bench_result_deinit(&result);
         if (status == poisons[i])
             continue;
@@ -209,7 +210,7 @@ static void compare_queued(struct tally *tally, const struct bench *bench, const
         }
         (void)snprintf(got, sizeof got, "behind a fence that failed with '%s': '%s' %.400s",
                        inlay_status_text(poisons[i]), inlay_status_text(status), diag.text);
-        complain(tally, bench->k, "the status of the fence that it waited for",
+        complain(tally, bench->entry, "the status of the fence that it waited for",
                  "pass what fence_wait returns on to fence_signal, and leave the work out", got);
     }
     compare_variant(tally, bench, &again, want, "after a run that failed", "leave no trace of a run in the state");
@@ -245,12 +246,12 @@ static void compare_workers(struct tally *tally, const op_case *entry, const cas
 
     if (tally->lost)
         return;
-    if (bench_open(tally->c, tally->p, one, entry, workers, &bench, &diag) != INLAY_OK) {
+    if (bench_open(tally->check, tally->provider, one, entry, workers, &bench, &diag) != INLAY_OK) {
         complain(tally, entry, "that it compiles for more threads too", "do not depend on max_threads being 1",
                  diag.text);
         return;
     }
-    for (int again = 0; again < (tally->large && !tally->c->args->quick ? 2 : 1); again++)
+    for (int again = 0; again < (tally->large && !tally->check->args->quick ? 2 : 1); again++)
         compare_variant(tally, &bench, &how, want,
                         workers == 2   ? "with 2 threads"
                         : workers == 4 ? "with 4 threads"
@@ -263,9 +264,9 @@ static void compare_workers(struct tally *tally, const op_case *entry, const cas
 static void compare_threads(struct tally *tally, const op_case *entry, const case_one *one, const bench_result *want)
 {
     compare_workers(tally, entry, one, want, 2);
-    if (tally->large || !tally->c->args->quick)
+    if (tally->large || !tally->check->args->quick)
         compare_workers(tally, entry, one, want, 4);
-    if (!tally->c->args->quick) /* more threads than CPUs wait for each other: seconds */
+    if (!tally->check->args->quick) /* more threads than CPUs wait for each other: seconds */
         compare_workers(tally, entry, one, want, 16);
 }
 
@@ -276,13 +277,13 @@ static bool run_peer(struct tally *tally, const op_case *entry, const case_one *
 {
     const bench_how how = { 0 };
 
-    for (uint32_t i = 0; i < tally->w->peer_count; i++) {
+    for (uint32_t i = 0; i < tally->world->peer_count; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
         struct bench bench;
 
-        check_phase(tally->c, "the provider that is compared with");
-        if (bench_open(tally->c, &tally->w->peers[i], one, entry, 1, &bench, &diag) != INLAY_OK)
+        check_phase(tally->check, "the provider that is compared with");
+        if (bench_open(tally->check, &tally->world->peers[i], one, entry, 1, &bench, &diag) != INLAY_OK)
             continue;
         status = bench_run(&bench, &how, result, &diag);
         bench_close(&bench);
@@ -315,16 +316,16 @@ static bool run_first(struct tally *tally, const struct bench *bench, bench_resu
     bool ran = run(tally, bench, &how, first, "one thread");
 
     more = threads < 0 ? 0 : process_snapshot_threads() - threads;
-    if (more > 0 && tally->p->table->domain_count > 0)
-        check_warn(tally->c, "manners", tally->subject, "no thread that outlives a run of one thread",
+    if (more > 0 && tally->provider->table->domain_count > 0)
+        check_warn(tally->check, "manners", tally->subject, "no thread that outlives a run of one thread",
                    "see that it is the driver's, which starts some when it likes, and not the plugin's",
                    "%d more after execute", more);
     else if (more > 0)
-        check_fail(tally->c, "manners", tally->subject, "no thread that outlives a run of one thread",
+        check_fail(tally->check, "manners", tally->subject, "no thread that outlives a run of one thread",
                    "start threads in create and join them in destroy; inlay_host.parallel_for has the host's",
                    "%d more after execute", more);
     else if (!tally->threads_told && first->threads > 0)
-        check_warn(tally->c, "manners", tally->subject, "no thread that a run starts",
+        check_warn(tally->check, "manners", tally->subject, "no thread that a run starts",
                    "start threads in create, or use inlay_host.parallel_for: starting one takes longer than most "
                    "kernels",
                    "%llu started in one execute", (unsigned long long)first->threads);
@@ -340,7 +341,7 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_on
     bench_result first;
     struct bench bench;
     char text[400];
-    inlay_status status = bench_open(tally->c, tally->p, one, entry, 1, &bench, &diag);
+    inlay_status status = bench_open(tally->check, tally->provider, one, entry, 1, &bench, &diag);
 
     if (status != INLAY_OK) {
         if (strcmp(bench.phase, "assess") != 0 && legal) {
@@ -383,13 +384,13 @@ static bool try_case(void *user, op_case *entry)
     char text[256];
     bool has_want;
 
-    check_subject(tally->c, "%s", case_text(entry, text, sizeof text));
+    check_subject(tally->check, "%s", case_text(entry, text, sizeof text));
     if (tally->lost)
         return false;
-    if (case_graph(entry, &tally->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &tally->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return true; /* no model would come this far */
-    check_phase(tally->c, "assess");
-    bench_assess(tally->p, &one, &answer);
+    check_phase(tally->check, "assess");
+    bench_assess(tally->provider, &one, &answer);
     if (answer.kind == BENCH_OFFERED) {
         has_want = run_peer(tally, entry, &one, &want);
         try_offered(tally, entry, &one, has_want, has_want ? &want : NULL);
@@ -400,16 +401,16 @@ static bool try_case(void *user, op_case *entry)
     if (tally->large && answer.kind == BENCH_OFFERED)
         tally->large_cases++;
     return tally->complaints < 8 &&
-           (!tally->large || tally->large_cases < (tally->c->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
+           (!tally->large || tally->large_cases < (tally->check->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
 }
 
 static bool try_source(void *user, const case_source *source)
 {
     struct tally *tally = user;
-    const case_range range = { .seed = tally->c->args->seed, .scale = 1, .quick = tally->c->args->quick };
+    const case_range range = { .seed = tally->check->args->seed, .scale = 1, .quick = tally->check->args->quick };
 
-    const case_range large = { .seed = tally->c->args->seed,
-                               .scale = tally->c->args->quick ? QUICK_SCALE : LARGE_SCALE,
+    const case_range large = { .seed = tally->check->args->seed,
+                               .scale = tally->check->args->quick ? QUICK_SCALE : LARGE_SCALE,
                                .quick = true,
                                .scaled = true };
     char changed[600];
@@ -421,7 +422,7 @@ static bool try_source(void *user, const case_source *source)
     tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
     tally->concurrent = tally->large = tally->threads_told = false;
     tally->large_cases = 0;
-    if (!check_unit(tally->c, "%s", tally->subject))
+    if (!check_unit(tally->check, "%s", tally->subject))
         return true;
     before = process_snapshot_take();
     generate_cases(source, &range, try_case, tally);
@@ -430,22 +431,22 @@ static bool try_source(void *user, const case_source *source)
         generate_cases(source, &large, try_case, tally);
     tally->large = false;
     if (process_snapshot_compare(&before, changed, sizeof changed) > 0)
-        check_fail(tally->c, "manners", tally->subject, "what a plugin leaves alone as it was",
+        check_fail(tally->check, "manners", tally->subject, "what a plugin leaves alone as it was",
                    "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
     if (tally->complaints > MAX_COMPLAINTS)
-        check_fail(tally->c, "results", tally->subject, "agreement", "see the lines above", "%u further complaints",
+        check_fail(tally->check, "results", tally->subject, "agreement", "see the lines above", "%u further complaints",
                    tally->complaints - MAX_COMPLAINTS);
     else if (tally->complaints == 0 && tally->cases > 0)
-        check_pass(tally->c, "results", tally->subject,
+        check_pass(tally->check, "results", tally->subject,
                    "%u cases, %u compared with another provider, %u runs in other memory, "
                    "threads and order",
                    tally->cases, tally->compared, tally->variants);
-    else if (source->own != NULL && tally->cases == 0 && tally->complaints == 0 && tally->w->own_count == 1)
-        check_warn(tally->c, "results", tally->subject, "a case that the plugin's own provider runs",
+    else if (source->own != NULL && tally->cases == 0 && tally->complaints == 0 && tally->world->own_count == 1)
+        check_warn(tally->check, "results", tally->subject, "a case that the plugin's own provider runs",
                    "add an inlay_op_example: cases of other sizes are made of it",
                    "no shape that was tried is offered, so nothing of it was checked");
     if (tally->heap_cases > 0)
-        check_warn(tally->c, "heap", tally->subject, "no heap use in execute",
+        check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
                    "ask for workspace in specialize (kit: kit_plan.workspace_bytes); addr2line names the place",
                    "%u of %u cases, first %s", tally->heap_cases, tally->cases, tally->heap_at);
     return true;
@@ -457,7 +458,7 @@ static bool try_data(void *user, op_case *entry)
     struct tally *tally = user;
     char text[256];
 
-    if (check_unit(tally->c, "%s", case_text(entry, text, sizeof text))) {
+    if (check_unit(tally->check, "%s", case_text(entry, text, sizeof text))) {
         tally->concurrent = false;
         (void)try_case(tally, entry);
     }
@@ -470,11 +471,11 @@ static void try_folder(struct tally *tally, const char *dir)
     uint32_t count;
 
     tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
-    if (data_cases(dir, tally->c->args->op, try_data, tally, &count, &diag) != INLAY_OK)
-        check_fail(tally->c, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
+    if (data_cases(dir, tally->check->args->op, try_data, tally, &count, &diag) != INLAY_OK)
+        check_fail(tally->check, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
                    "%s", diag.text);
     else if (tally->complaints == 0)
-        check_pass(tally->c, "results", dir,
+        check_pass(tally->check, "results", dir,
                    "%u of its %u cases of one operator are offered, %u compared with another "
                    "provider",
                    tally->cases, count, tally->compared);
@@ -495,11 +496,11 @@ void check_group_results(struct check *check)
     (void)heap_watch(world.plugins[0].handle);
     custom_count = world_operators(&world, custom, 64);
     for (uint32_t i = 0; i < world.own_count; i++) {
-        struct tally tally = { .c = check, .w = &world, .p = &world.own[i] };
+        struct tally tally = { .check = check, .world = &world, .provider = &world.own[i] };
 
         generate_sources(custom, custom_count, check->args->op, check->args->quick, try_source, &tally);
         if (tally.sources == 0)
-            check_fail(check, "results", tally.p->name, "an operator that --op names",
+            check_fail(check, "results", tally.provider->name, "an operator that --op names",
                        "give a glob on types, such as 'Conv*'", "no operator's type matches '%s'", check->args->op);
         if (check->args->data != NULL)
             try_folder(&tally, check->args->data);

@@ -25,8 +25,8 @@ static inlay_status adopt_lists(loaded_plugin *plugin, inlay_diag *diag)
                           "%u providers, %u bytes apart, and %u operators, %u bytes "
                           "apart",
                           t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
-    plugin->providers = arena_array(&plugin->a, t->provider_count, sizeof *plugin->providers);
-    plugin->operators = arena_array(&plugin->a, t->operator_count, sizeof *plugin->operators);
+    plugin->providers = arena_array(&plugin->arena, t->provider_count, sizeof *plugin->providers);
+    plugin->operators = arena_array(&plugin->arena, t->operator_count, sizeof *plugin->operators);
     if (plugin->providers == NULL || plugin->operators == NULL)
         return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < t->provider_count; i++) {
@@ -62,8 +62,8 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
     void *symbol;
 
     *out = (loaded_plugin){ 0 };
-    if (realpath(path, real) == NULL || (out->path = arena_string(&out->a, real)) == NULL) {
-        arena_deinit(&out->a);
+    if (realpath(path, real) == NULL || (out->path = arena_string(&out->arena, real)) == NULL) {
+        arena_deinit(&out->arena);
         return inlay_fail(diag, INLAY_NOT_FOUND, "'%s' cannot be found", path);
     }
     out->sanitizers = sanitizers_of(real);
@@ -98,7 +98,7 @@ void loaded_close(loaded_plugin *plugin)
         plugin->table.shutdown(plugin->table.ctx);
     if (plugin->handle != NULL && (plugin->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)
         (void)dlclose(plugin->handle);
-    arena_deinit(&plugin->a);
+    arena_deinit(&plugin->arena);
     *plugin = (loaded_plugin){ 0 };
 }
 

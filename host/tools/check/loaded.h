@@ -14,7 +14,7 @@ typedef struct loaded_plugin {
     inlay_provider *providers; /* [table.provider_count]; their options and domains keep the plugin's strides */
     inlay_operator *operators; /* [table.operator_count] */
     uint32_t sanitizers;       /* INLAY_SANITIZER_*, by its file */
-    struct arena a;
+    struct arena arena;
 } loaded_plugin;
 
 /* dlopen, inlay_plugin_open, and copies of what it says. Lists that make no sense are INLAY_INVALID_ARGUMENT. */

@@ -20,9 +20,9 @@ static bool run_alone(struct regions *regions, const op_case *entry, bench_resul
     struct bench bench;
 
     memset(out, 0, sizeof *out);
-    if (case_graph(entry, &regions->w->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &regions->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
         return false;
-    status = bench_open(regions->c, regions->p, &one, entry, 1, &bench, &diag);
+    status = bench_open(regions->check, regions->provider, &one, entry, 1, &bench, &diag);
     if (status == INLAY_OK) {
         *out_flags = bench.answer.offer.flags;
         status = bench_run(&bench, &how, out, &diag);
@@ -51,17 +51,17 @@ static bool take_case(void *user, op_case *entry)
         return true;
     regions->of_source++;
     regions->pool[regions->count++] = *entry;
-    entry->a = (struct arena){ 0 }; /* it is the pool's now */
+    entry->arena = (struct arena){ 0 }; /* it is the pool's now */
     return true;
 }
 
 bool region_take_source(void *user, const case_source *source)
 {
     struct regions *regions = user;
-    const case_range range = { .seed = regions->c->args->seed, .scale = 1, .quick = true };
+    const case_range range = { .seed = regions->check->args->seed, .scale = 1, .quick = true };
 
     regions->of_source = 0;
-    check_subject(regions->c, "%s-%lld alone", source->op_type, (long long)source->opset);
+    check_subject(regions->check, "%s-%lld alone", source->op_type, (long long)source->opset);
     generate_cases(source, &range, take_case, regions);
     return regions->count < POOL;
 }
@@ -93,11 +93,11 @@ static bool link_to_output(struct regions *regions, struct part *part, uint32_t 
         if (made->out_count == 0)
             continue;
         o = region_roll(regions, made->out_count);
-        if (!same_type(&part->k.in[i], made->out[o].dtype, made->out[o].rank, made->out[o].dims))
+        if (!same_type(&part->entry.in[i], made->out[o].dtype, made->out[o].rank, made->out[o].dims))
             continue;
         part->from[i] = m;
         part->of[i] = o;
-        part->k.in[i].data = made->out[o].data;
+        part->entry.in[i].data = made->out[o].data;
         return true;
     }
     return false;
@@ -110,16 +110,16 @@ static void link_to_input(struct regions *regions, struct part *part, uint32_t i
     const struct part *other = m == regions->part_count ? part : &regions->parts[m];
     const case_tensor *tensor;
 
-    if (other->k.in_count == 0 || (other == part && i == 0))
+    if (other->entry.in_count == 0 || (other == part && i == 0))
         return;
-    k = other == part ? region_roll(regions, i) : region_roll(regions, other->k.in_count);
-    tensor = &other->k.in[k];
+    k = other == part ? region_roll(regions, i) : region_roll(regions, other->entry.in_count);
+    tensor = &other->entry.in[k];
     if (tensor->constant || other->from[k] != INLAY_NONE || other->twin[k] != INLAY_NONE ||
-        !same_type(&part->k.in[i], tensor->dtype, tensor->rank, tensor->dims))
+        !same_type(&part->entry.in[i], tensor->dtype, tensor->rank, tensor->dims))
         return;
     part->twin[i] = m;
     part->twin_of[i] = k;
-    part->k.in[i].data = tensor->data;
+    part->entry.in[i].data = tensor->data;
 }
 
 /* A case of the pool; most often one that can read what an earlier part makes. */
@@ -152,15 +152,15 @@ bool region_add_part(struct regions *regions)
         memset(part, 0, sizeof *part);
         memset(part->from, 0xff, sizeof part->from);
         memset(part->twin, 0xff, sizeof part->twin);
-        part->k = *pick_case(regions);
-        for (uint32_t i = 0; i < part->k.in_count; i++) {
-            if (!is_free(&part->k.in[i]))
+        part->entry = *pick_case(regions);
+        for (uint32_t i = 0; i < part->entry.in_count; i++) {
+            if (!is_free(&part->entry.in[i]))
                 continue;
             if (regions->part_count == 0 || region_roll(regions, 5) == 0 || !link_to_output(regions, part, i))
                 if (region_roll(regions, 2) == 0)
                     link_to_input(regions, part, i);
         }
-        if (run_alone(regions, &part->k, &part->made, &flags)) {
+        if (run_alone(regions, &part->entry, &part->made, &flags)) {
             regions->part_count++;
             return true;
         }
@@ -188,14 +188,14 @@ static bool choose_outputs(struct regions *regions, struct graph *graph)
     graph->outputs = arena_array(&graph->model->arena, (size_t)PARTS * CASE_OUTPUTS, sizeof *graph->outputs);
     graph->output_count = 0;
     for (uint32_t j = 0; graph->outputs != NULL && j < regions->part_count; j++)
-        for (uint32_t output = 0; output < regions->parts[j].n->info.output_count; output++) {
+        for (uint32_t output = 0; output < regions->parts[j].node->info.output_count; output++) {
             bool read = false;
 
             for (uint32_t k = j + 1; k < regions->part_count; k++)
-                for (uint32_t i = 0; i < regions->parts[k].k.in_count; i++)
+                for (uint32_t i = 0; i < regions->parts[k].entry.in_count; i++)
                     read |= regions->parts[k].from[i] == j && regions->parts[k].of[i] == output;
             if (!read || region_roll(regions, 2) == 0)
-                graph->outputs[graph->output_count++] = regions->parts[j].n->info.outputs[output];
+                graph->outputs[graph->output_count++] = regions->parts[j].node->info.outputs[output];
         }
     return graph->outputs != NULL;
 }
@@ -210,22 +210,23 @@ bool region_make_model(struct regions *regions, case_one *one)
     for (uint32_t j = 0; model != NULL && j < regions->part_count; j++) {
         struct part *part = &regions->parts[j];
 
-        if (case_import(&part->k, model) != INLAY_OK || (part->n = case_add(&part->k, model->main, CASE_SIZES)) == NULL)
+        if (case_import(&part->entry, model) != INLAY_OK ||
+            (part->node = case_add(&part->entry, model->main, CASE_SIZES)) == NULL)
             return false;
-        for (uint32_t i = 0; i < part->k.in_count; i++) {
+        for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (part->from[i] != INLAY_NONE)
-                set_input(part->n, i, regions->parts[part->from[i]].n->info.outputs[part->of[i]]);
+                set_input(part->node, i, regions->parts[part->from[i]].node->info.outputs[part->of[i]]);
             else if (part->twin[i] != INLAY_NONE)
-                set_input(part->n, i, regions->parts[part->twin[i]].n->info.inputs[part->twin_of[i]]);
+                set_input(part->node, i, regions->parts[part->twin[i]].node->info.inputs[part->twin_of[i]]);
         }
     }
     if (model == NULL || !choose_outputs(regions, model->main) || graph_finish(model->main, &diag) != INLAY_OK ||
-        graph_bind(model, &regions->w->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
-        graph_snapshot(model->main, &one->a, &one->snapshot, &diag) != INLAY_OK)
+        graph_bind(model, &regions->world->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
+        graph_snapshot(model->main, &one->arena, &one->snapshot, &diag) != INLAY_OK)
         return false;
     for (uint32_t j = 0; j < regions->part_count; j++)
         for (uint32_t node = 0; node < model->main->node_count; node++)
-            if (model->main->nodes[node] == regions->parts[j].n)
+            if (model->main->nodes[node] == regions->parts[j].node)
                 regions->parts[j].index = node;
     return true;
 }
@@ -243,11 +244,11 @@ bool region_make_states(case_one *one)
 {
     const inlay_graph *graph = &one->snapshot;
 
-    one->states = arena_array(&one->a, graph->value_count + (size_t)1, sizeof *one->states);
+    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
     for (uint32_t value = 0; one->states != NULL && value < graph->value_count; value++) {
         const inlay_value_info *info = inlay_graph_value(graph, value);
         int64_t *dims =
-            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->a, info->rank + (size_t)1, sizeof *dims);
+            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, info->rank + (size_t)1, sizeof *dims);
         one->states[value] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;

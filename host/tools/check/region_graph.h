@@ -10,9 +10,9 @@ enum { PARTS = 7, OFFERS = 64, POOL = 256 };
 
 /* A node that runs alone; what it makes. */
 struct part {
-    op_case k; /* shares the arena of one in the pool */
+    op_case entry; /* shares the arena of one in the pool */
     bench_result made;
-    graph_node *n;
+    graph_node *node;
     uint32_t from[CASE_INPUTS], of[CASE_INPUTS]; /* input i is output of[i] of part from[i]; INLAY_NONE = its own */
     uint32_t twin[CASE_INPUTS], twin_of[CASE_INPUTS]; /* ... or the same value as input twin_of[i] of part twin[i] */
     uint32_t index;                                   /* of the node in the snapshot */
@@ -28,9 +28,9 @@ struct offered {
 };
 
 struct regions {
-    struct check *c;
-    const struct world *w;
-    const loaded_provider *p;
+    struct check *check;
+    const struct world *world;
+    const loaded_provider *provider;
     op_case *pool; /* [count] */
     uint32_t count, of_source;
     uint64_t state;

@@ -22,7 +22,7 @@ struct unit {
 };
 
 struct assignment {
-    struct search *s;
+    struct search *search;
     const struct trial *good;
     json_t *mine;       /* plan; owned */
     json_t *split;      /* offers of one node each that stand for one of the plan's; owned; may be NULL */
@@ -142,7 +142,7 @@ static inlay_status read_plans(struct assignment *assignment, const char *base, 
     size_t offers = 0, i;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(trial_run(assignment->s, &limit, 1, &trial, diag));
+    INLAY_TRY(trial_run(assignment->search, &limit, 1, &trial, diag));
     INLAY_TRY(read_plan(trial.session, &assignment->mine, diag));
     json_array_foreach(json_object_get(assignment->mine, "graphs"), i, g)
         offers += json_array_size(json_object_get(g, "offers"));
@@ -155,7 +155,7 @@ static inlay_status read_plans(struct assignment *assignment, const char *base, 
     add_names(assignment->providers, sizeof assignment->providers, trial.session);
     trial_end(&trial);
     INLAY_TRY(
-        trial_run(assignment->s,
+        trial_run(assignment->search,
                   (const struct setting[]){ limit, { "providers", assignment->providers }, { "policy", "priority" } },
                   3, &trial, diag));
     INLAY_TRY(read_plan(trial.session, &saved, diag));
@@ -239,7 +239,7 @@ static inlay_status run_mix(struct assignment *assignment, const char *tap, stru
 
     *out = (struct trial){ 0 };
     if (status == INLAY_OK) {
-        status = trial_run(assignment->s, list, tap != NULL ? 4 : 3, out, diag);
+        status = trial_run(assignment->search, list, tap != NULL ? 4 : 3, out, diag);
         (void)unlink(assignment->path);
     }
     return status;
@@ -251,7 +251,7 @@ static inlay_status mix_differs(struct assignment *assignment, struct difference
     inlay_status status = run_mix(assignment, NULL, &trial, diag);
 
     if (status == INLAY_OK)
-        status = trial_compare(assignment->s, &trial, assignment->good, 0, what, diag);
+        status = trial_compare(assignment->search, &trial, assignment->good, 0, what, diag);
     trial_end(&trial);
     return status;
 }
@@ -462,8 +462,8 @@ static inlay_status look_closer(struct assignment *assignment, const char *value
         status = run_mix(assignment, value, &right, &unheard);
     }
     if (status == INLAY_OK && inlay_session_find_output(bad.session, value) != INLAY_NONE)
-        status = trial_compare(assignment->s, &bad, &right, inlay_session_find_output(bad.session, value), &difference,
-                               &unheard);
+        status = trial_compare(assignment->search, &bad, &right, inlay_session_find_output(bad.session, value),
+                               &difference, &unheard);
     if (status == INLAY_OK && difference.found)
         *what = difference;
     trial_end(&bad);
@@ -476,7 +476,7 @@ static inlay_status look_closer(struct assignment *assignment, const char *value
 inlay_status place_find(struct search *search, const char *base, int64_t limit, const struct trial *good,
                         struct place *out, bool *out_base_differs, inlay_diag *diag)
 {
-    struct assignment assignment = { .s = search, .good = good };
+    struct assignment assignment = { .search = search, .good = good };
     struct trial trial = { 0 };
     struct difference difference;
     uint32_t last = 0, kept = 0;

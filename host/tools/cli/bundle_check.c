@@ -13,15 +13,15 @@ struct check {
     inlay_session *session;
     inlay_context *context;
     inlay_value **inputs;
-    struct arena a;
+    struct arena arena;
     char *in, *out; /* folders */
     inlay_diag *diag;
 };
 
 static inlay_status make_folders(struct check *check)
 {
-    check->in = arena_format(&check->a, "%s/in", check->job->dir);
-    check->out = arena_format(&check->a, "%s/out", check->job->dir);
+    check->in = arena_format(&check->arena, "%s/in", check->job->dir);
+    check->out = arena_format(&check->arena, "%s/out", check->job->dir);
     if (check->in == NULL || check->out == NULL)
         return no_memory(check->diag, "to try the bundle");
     if ((mkdir(check->in, 0700) != 0 && errno != EEXIST) || (mkdir(check->out, 0700) != 0 && errno != EEXIST))
@@ -32,7 +32,7 @@ static inlay_status make_folders(struct check *check)
 static inlay_status run_program(struct check *check)
 {
     const uint32_t count = inlay_session_input_count(check->session);
-    char **files = arena_array(&check->a, (size_t)count + 1, sizeof *files);
+    char **files = arena_array(&check->arena, (size_t)count + 1, sizeof *files);
     inlay_status status = INLAY_OK;
 
     if (files == NULL)
@@ -42,7 +42,8 @@ static inlay_status run_program(struct check *check)
 
         INLAY_TRY(inlay_session_input(check->session, i, &info));
         INLAY_TRY(value_save(check->in, &info, check->inputs[i], check->diag));
-        files[i] = arena_format(&check->a, "%s=%s", info.name, value_path(&check->a, check->in, info.name, ".npy"));
+        files[i] =
+            arena_format(&check->arena, "%s=%s", info.name, value_path(&check->arena, check->in, info.name, ".npy"));
         if (files[i] == NULL)
             return no_memory(check->diag, "to try the bundle");
     }
@@ -62,7 +63,7 @@ static inlay_status compare(struct check *check, uint32_t o, bundle_check *out)
     struct comparison found;
 
     INLAY_TRY(inlay_session_output(check->session, o, &info));
-    INLAY_TRY(value_load(arena_format(&check->a, "%s/%u.npy", check->out, o), &info, &made, check->diag));
+    INLAY_TRY(value_load(arena_format(&check->arena, "%s/%u.npy", check->out, o), &info, &made, check->diag));
     if (!value_view(made, &got) || !value_view(inlay_context_output(check->context, o), &want) ||
         got.bytes != want.bytes) {
         status = inlay_fail(check->diag, INLAY_INTERNAL, "the bundle's output '%s' is of another size", info.name);
@@ -107,6 +108,6 @@ done:
     feed_release(check.inputs, session);
     inlay_context_destroy(check.context);
     feed_deinit(&feed);
-    arena_deinit(&check.a);
+    arena_deinit(&check.arena);
     return status;
 }

@@ -133,15 +133,16 @@ static json_t *finding_json(const doctor_finding *finding)
 
     for (uint32_t i = 0; i < finding->node_count; i++)
         (void)json_array_append_new(nodes, json_string(finding->nodes[i]->info.name.data));
-    json = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
-                     doctor_severity_text(doctor_severity_of(finding->kind)), "code", doctor_code(finding->kind),
-                     "graph", finding->g != NULL ? finding->g->name : NULL, "nodes", nodes, "value", finding->value,
-                     "text", finding->text, "fix", doctor_fix_text(finding->kind), "bytes", (json_int_t)finding->bytes,
-                     "cost_ms", finding->cost_ms < 0 ? json_null() : json_real(finding->cost_ms), "cost",
-                     finding->cost_ms < 0 ? NULL
-                     : finding->measured  ? "measured"
-                                          : "predicted",
-                     "fixable", finding->can_fix, "fixed", finding->fixed);
+    json =
+        json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:I, s:o, s:s?, s:b, s:b}", "severity",
+                  doctor_severity_text(doctor_severity_of(finding->kind)), "code", doctor_code(finding->kind), "graph",
+                  finding->graph != NULL ? finding->graph->name : NULL, "nodes", nodes, "value", finding->value, "text",
+                  finding->text, "fix", doctor_fix_text(finding->kind), "bytes", (json_int_t)finding->bytes, "cost_ms",
+                  finding->cost_ms < 0 ? json_null() : json_real(finding->cost_ms), "cost",
+                  finding->cost_ms < 0 ? NULL
+                  : finding->measured  ? "measured"
+                                       : "predicted",
+                  "fixable", finding->can_fix, "fixed", finding->fixed);
     return json;
 }
 

@@ -40,12 +40,12 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 8\n"
     "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
-    "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
+    "  inlay quantize model.onnx -o args.onnx --skip 'op:Gather' --data samples.npz\n";
 
 enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 
 struct command {
-    quantize_args q;
+    quantize_args args;
     const char *data, *front;
     const char *patterns[MOST_PATTERNS];
     char data_name[MOST_NAME];
@@ -59,18 +59,18 @@ static error_t take_weights(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     if (strcmp(arg, "4") == 0)
-        command->q.bits = 4;
+        command->args.bits = 4;
     else if (strcmp(arg, "8") == 0)
-        command->q.bits = 8;
+        command->args.bits = 8;
     else if (strcmp(arg, "f16") == 0)
-        command->q.bits = 16;
+        command->args.bits = 16;
     else if (strcmp(arg, "auto") == 0)
-        command->q.bits = NARROW_MIXED;
+        command->args.bits = NARROW_MIXED;
     else if (strcmp(arg, "exact") == 0)
-        command->q.bits = NARROW_EXACT;
+        command->args.bits = NARROW_EXACT;
     else
         argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
-    command->q.must = true;
+    command->args.must = true;
     return 0;
 }
 
@@ -82,7 +82,7 @@ static error_t take_method(const cli_option *option, void *field, char *arg, str
     (void)option;
     for (int i = 0; i <= QUANTIZE_MSE; i++)
         if (strcmp(arg, names[i]) == 0) {
-            command->q.method = (quantize_method)i;
+            command->args.method = (quantize_method)i;
             return 0;
         }
     argp_failure(state, CLI_USAGE, 0, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
@@ -93,42 +93,43 @@ static bool finish(void *user, struct argp_state *state)
 {
     struct command *command = user;
 
-    command->q.front = command->front != NULL;
-    if (command->q.output == NULL)
+    command->args.front = command->front != NULL;
+    if (command->args.output == NULL)
         argp_error(state, CLI_OUTPUT_NEED);
-    if ((command->q.block & (command->q.block - 1)) != 0)
-        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", command->q.block);
+    if ((command->args.block & (command->args.block - 1)) != 0)
+        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", command->args.block);
     if (!command->has_mode)
-        command->q.mode = command->data != NULL && !command->q.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
-    if (command->q.bits != 4 && command->q.bits != NARROW_MIXED && (command->q.nbits || command->q.block != 32))
+        command->args.mode = command->data != NULL && !command->args.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
+    if (command->args.bits != 4 && command->args.bits != NARROW_MIXED &&
+        (command->args.nbits || command->args.block != 32))
         argp_error(state, "--block and --format nbits are of --weights 4 and auto");
-    if (command->q.mode != QUANTIZE_STATIC && command->q.qoperator)
+    if (command->args.mode != QUANTIZE_STATIC && command->args.qoperator)
         argp_error(state, "--format qoperator is of --mode static");
-    if (command->q.bits == NARROW_MIXED && command->data == NULL)
+    if (command->args.bits == NARROW_MIXED && command->data == NULL)
         argp_error(state, "--weights auto needs --data: samples tell which weights may have 4 bits");
-    if (command->q.mode == QUANTIZE_STATIC && command->data == NULL)
+    if (command->args.mode == QUANTIZE_STATIC && command->data == NULL)
         argp_error(state, "--mode static needs --data: the ranges of activations come from samples");
-    if (command->q.mode != QUANTIZE_STATIC && command->q.stats != NULL)
+    if (command->args.mode != QUANTIZE_STATIC && command->args.stats != NULL)
         argp_error(state, "--stats is of --mode static");
-    if (command->q.mode != QUANTIZE_STATIC && command->front != NULL)
+    if (command->args.mode != QUANTIZE_STATIC && command->front != NULL)
         argp_error(state, "--front is of --mode static");
-    if (command->q.mode != QUANTIZE_WEIGHTS && command->q.must && command->q.bits != 8)
+    if (command->args.mode != QUANTIZE_WEIGHTS && command->args.must && command->args.bits != 8)
         argp_error(state, "--mode static and dynamic have weights of 8 bits");
-    if (!isnan(command->q.prune)) {
-        if (command->q.must || command->has_mode)
+    if (!isnan(command->args.prune)) {
+        if (command->args.must || command->has_mode)
             argp_failure(state, CLI_USAGE, 0,
                          "--prune leaves weights floats: give its result to another inlay quantize --weights");
-        command->q.mode = QUANTIZE_WEIGHTS;
-        command->q.must = true;
+        command->args.mode = QUANTIZE_WEIGHTS;
+        command->args.must = true;
     }
-    command->q.small = command->q.mode == QUANTIZE_WEIGHTS && (command->has_mode || command->q.pack);
-    if (command->q.pack && command->q.external == NULL) {
-        const char *slash = strrchr(command->q.output, '/');
+    command->args.small = command->args.mode == QUANTIZE_WEIGHTS && (command->has_mode || command->args.pack);
+    if (command->args.pack && command->args.external == NULL) {
+        const char *slash = strrchr(command->args.output, '/');
 
         if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
-                             slash == NULL ? command->q.output : slash + 1) >= sizeof command->data_name)
+                             slash == NULL ? command->args.output : slash + 1) >= sizeof command->data_name)
             argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
-        command->q.external = command->data_name;
+        command->args.external = command->data_name;
     }
     return true;
 }
@@ -138,10 +139,10 @@ static error_t take_mode(const cli_option *option, void *field, char *arg, struc
     struct command *command = field;
 
     (void)option;
-    command->q.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
-                      : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
-                                                    : QUANTIZE_WEIGHTS;
-    if (command->q.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
+    command->args.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
+                         : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
+                                                       : QUANTIZE_WEIGHTS;
+    if (command->args.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
         argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
     command->has_mode = true;
     return 0;
@@ -152,9 +153,9 @@ static error_t take_format(const cli_option *option, void *field, char *arg, str
     struct command *command = field;
 
     (void)option;
-    command->q.nbits = strcmp(arg, "nbits") == 0;
-    command->q.qoperator = strcmp(arg, "qoperator") == 0;
-    if (!command->q.nbits && !command->q.qoperator && strcmp(arg, "qdq") != 0)
+    command->args.nbits = strcmp(arg, "nbits") == 0;
+    command->args.qoperator = strcmp(arg, "qoperator") == 0;
+    if (!command->args.nbits && !command->args.qoperator && strcmp(arg, "qdq") != 0)
         argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
     return 0;
 }
@@ -164,9 +165,9 @@ static error_t take_pattern(const cli_option *option, void *field, char *arg, st
     struct command *command = field;
 
     (void)option;
-    if (command->q.skip_count == MOST_PATTERNS)
+    if (command->args.skip_count == MOST_PATTERNS)
         argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
-    command->patterns[command->q.skip_count++] = arg;
+    command->patterns[command->args.skip_count++] = arg;
     return 0;
 }
 
@@ -175,14 +176,14 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     struct command *command = field;
 
     (void)option;
-    command->q.metric = agree_metric_find(arg);
-    if (command->q.metric == AGREE_METRIC_COUNT)
+    command->args.metric = agree_metric_find(arg);
+    if (command->args.metric == AGREE_METRIC_COUNT)
         argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
     return 0;
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct command, q.output), .key = 'o' },
+    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct command, args.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, by ranges found now or in each run, or narrow "
       "the weights alone (default: static with --data, weights without)",
@@ -193,9 +194,9 @@ static const cli_option own_options[] = {
       CLI_CALL_ALL(take_method) },
     { "weights", "4|8|auto|f16|exact", "What weights become (default: 8)", CLI_CALL_ALL(take_weights) },
     { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
-      CLI_NUMBER(struct command, q.block, 16, 256) },
+      CLI_NUMBER(struct command, args.block, 16, 256) },
     { "bits", "X", "With --weights auto: bits a weight on average, scales included (default: 6)",
-      CLI_NUMBER(struct command, q.most_bits, 4, 9) },
+      CLI_NUMBER(struct command, args.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
       "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
       "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
@@ -212,23 +213,23 @@ static const cli_option own_options[] = {
     { "at-least", "X",
       "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
       "lines that are no samples, with 95 % confidence)",
-      CLI_NUMBER(struct command, q.goal, -1e300, 1e300) },
+      CLI_NUMBER(struct command, args.goal, -1e300, 1e300) },
     { "front", "FILE",
       "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static",
       CLI_WRITE(struct command, front) },
     { "stats", "FILE",
       "Keep what runs have told in FILE, so that a search that was stopped goes on from "
       "there",
-      CLI_TEXT(struct command, q.stats) },
+      CLI_TEXT(struct command, args.stats) },
     { "external", "NAME", "Put large tensors into the file NAME beside the output",
-      CLI_TEXT(struct command, q.external) },
+      CLI_TEXT(struct command, args.external) },
     { "prune", "SHARE",
       "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
       "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
-      CLI_NUMBER(struct command, q.prune, 0, 0.99) },
+      CLI_NUMBER(struct command, args.prune, 0, 0.99) },
     { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models",
-      CLI_SET(struct command, q.pack) },
-    CLI_MODEL(struct command, q.model),
+      CLI_SET(struct command, args.pack) },
+    CLI_MODEL(struct command, args.model),
     { 0 },
 };
 
@@ -248,15 +249,15 @@ static json_t *report_json(const struct command *command, const quantize_report 
             (void)json_object_set_new(json, "kept", json_string(layer->kept));
         (void)json_array_append_new(layers, json);
     }
-    return json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}",
-                     "output", command->q.output, "what", report->handed != NULL ? "the model as it is" : report->what,
-                     "tried", report->handed != NULL ? report->what : NULL, "handed_back", report->handed, "unmeasured",
-                     report->unmeasured, "bytes_before", (json_int_t)report->bytes_before, "bytes_after",
-                     (json_int_t)report->bytes_after, "ms_before", report->ms_before, "ms_after", report->ms_after,
-                     "metric", agree_metric_name(report->agreement.metric), "worst_output", report->agreement.output,
-                     "agreement", report->agreement.score.value, "low", report->agreement.score.low, "high",
-                     report->agreement.score.high, "samples", (int)report->agreement.samples, "made_up",
-                     command->data == NULL, "seconds", report->seconds, "layers", layers);
+    return json_pack(
+        "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
+        command->args.output, "what", report->handed != NULL ? "the model as it is" : report->what, "tried",
+        report->handed != NULL ? report->what : NULL, "handed_back", report->handed, "unmeasured", report->unmeasured,
+        "bytes_before", (json_int_t)report->bytes_before, "bytes_after", (json_int_t)report->bytes_after, "ms_before",
+        report->ms_before, "ms_after", report->ms_after, "metric", agree_metric_name(report->agreement.metric),
+        "worst_output", report->agreement.output, "agreement", report->agreement.score.value, "low",
+        report->agreement.score.low, "high", report->agreement.score.high, "samples", (int)report->agreement.samples,
+        "made_up", command->data == NULL, "seconds", report->seconds, "layers", layers);
 }
 
 static void print_layers(const quantize_report *report)
@@ -287,9 +288,9 @@ static void print_report(const struct command *command, const quantize_report *r
     if (report->layer_count > 0)
         print_layers(report);
     if (report->handed != NULL)
-        (void)printf("%s: the model as it is, for %s\n", command->q.output, report->handed);
+        (void)printf("%s: the model as it is, for %s\n", command->args.output, report->handed);
     else
-        (void)printf("%s: %s\n", command->q.output, report->what);
+        (void)printf("%s: %s\n", command->args.output, report->what);
     (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)report->bytes_before,
                  (unsigned long long)report->bytes_after,
                  report->bytes_before > 0 ? 100 * (double)report->bytes_after / (double)report->bytes_before : 100);
@@ -348,8 +349,8 @@ static inlay_status open_samples(const struct command *command, cli_common *comm
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
     INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* the quantizer's own loops */
     INLAY_TRY(command->data != NULL
-                  ? look(common, command->q.model, out_session, diag)
-                  : cli_open(common, command->q.model, out_session, diag)); /* made-up inputs are tried by a run */
+                  ? look(common, command->args.model, out_session, diag)
+                  : cli_open(common, command->args.model, out_session, diag)); /* made-up inputs are tried by a run */
     status = dataset_open(command->data,
                           command->samples > 0    ? command->samples
                           : command->data == NULL ? MADE_UP_SAMPLES
@@ -360,7 +361,7 @@ done:
 }
 
 struct timing {
-    const struct command *c;
+    const struct command *command;
     cli_common common;
 };
 
@@ -378,7 +379,7 @@ static double time_fresh(void *user, const char *path)
     timing->common.quiet = true; /* nor the log: it is told once, by the caller */
     timing->common.verbose = false;
     cli_attach(&timing->common);
-    INLAY_TRY(open_samples(timing->c, &timing->common, &session, &set, &diag));
+    INLAY_TRY(open_samples(timing->command, &timing->common, &session, &set, &diag));
     list = dataset_samples(set);
     /* With the cache, as users have it: packed weights that are mapped lie on other pages than those just made. */
     INLAY_TRY(judge_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
@@ -396,11 +397,11 @@ static bool ask_time(void *user, const char *path, double *out_ms)
 int cmd_quantize(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    static struct command command = { .q = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
+    static struct command command = { .args = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
-    struct timing timing = { .c = &command };
+    struct timing timing = { .command = &command };
     struct fresh apart;
     inlay_session *session = NULL;
     struct dataset *set = NULL;
@@ -409,26 +410,26 @@ int cmd_quantize(int argc, char **argv)
     inlay_status status;
 
     cli_parse(&verb, true, argc, argv, &common, &command);
-    command.q.skip = command.patterns;
-    command.q.options = common.options;
-    command.q.progress = cli_progress;
-    command.q.note = common.verbose ? print_note : NULL;
+    command.args.skip = command.patterns;
+    command.args.options = common.options;
+    command.args.progress = cli_progress;
+    command.args.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
     timing.common = common;
     if (fresh_begin(&apart, time_fresh, &timing)) {
-        command.q.timer = ask_time;
-        command.q.timer_user = &apart;
+        command.args.timer = ask_time;
+        command.args.timer_user = &apart;
     }
     INLAY_TRY(open_samples(&command, &common, &session, &set, &diag));
     list = dataset_samples(set);
-    command.q.data = &list;
-    command.q.made_up = command.data == NULL;
-    if (command.data == NULL && command.q.metric == AGREE_auto) /* decisions on made-up contents are none */
-        command.q.metric = AGREE_cosine;
-    INLAY_TRY(quantize_model(&command.q, &report, &diag));
+    command.args.data = &list;
+    command.args.made_up = command.data == NULL;
+    if (command.data == NULL && command.args.metric == AGREE_auto) /* decisions on made-up contents are none */
+        command.args.metric = AGREE_cosine;
+    INLAY_TRY(quantize_model(&command.args, &report, &diag));
     cli_progress_clear();
     if (command.front != NULL)
-        INLAY_TRY(front_write(command.front, command.q.model, &report, &diag));
+        INLAY_TRY(front_write(command.front, command.args.model, &report, &diag));
     if (common.json)
         code = cli_print_json(&common, report_json(&command, &report), CLI_OK);
     else

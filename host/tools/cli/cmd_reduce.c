@@ -45,7 +45,7 @@ static const cli_option own_options[] = {
 
 struct trying {
     const reduce_args *args;
-    const struct scratch *s;
+    const struct scratch *scratch;
     const struct graph *typed; /* the model inferred, or NULL: `why` says why */
     inlay_diag why;
     char smallest[PATH_MAX]; /* the part that failed last; "" = none */
@@ -79,7 +79,7 @@ static inlay_status run_check(const struct trying *trying, const char *model, in
     };
     inlay_status status;
 
-    (void)snprintf(printed, sizeof printed, "%s/printed", trying->s->dir);
+    (void)snprintf(printed, sizeof printed, "%s/printed", trying->scratch->dir);
     command.output = trying->args->text != NULL ? printed : NULL;
     status = command_run(&command, out_code, diag);
     *out_text = status == INLAY_OK && (trying->args->text == NULL || has_text(printed, trying->args->text));
@@ -108,7 +108,7 @@ static inlay_status write_part(const struct trying *trying, const uint32_t *list
     INLAY_TRY(model_cut(model, &part, trying->typed, trying->typed == NULL ? trying->why.text : NULL, diag));
     /* Two names in turn: the smallest so far stays. */
     (void)snprintf(name, sizeof name, "part%u", (unsigned)(strstr(trying->smallest, "/part0/") != NULL));
-    INLAY_TRY(scratch_save(trying->s, name, model, false, path, diag));
+    INLAY_TRY(scratch_save(trying->scratch, name, model, false, path, diag));
 done:
     graph_model_destroy(model);
     return status;
@@ -202,9 +202,9 @@ static inlay_status publish(struct trying *trying, uint64_t *out_bytes, inlay_di
 
     if (trying->smallest[0] == '\0') {
         INLAY_TRY(model_load_path(trying->args->files.model, NULL, &model, diag));
-        INLAY_TRY(scratch_save(trying->s, "whole", model, false, trying->smallest, diag));
+        INLAY_TRY(scratch_save(trying->scratch, "whole", model, false, trying->smallest, diag));
     }
-    INLAY_TRY(scratch_publish(trying->s, trying->smallest, out_bytes, diag));
+    INLAY_TRY(scratch_publish(trying->scratch, trying->smallest, out_bytes, diag));
 done:
     graph_model_destroy(model);
     return status;
@@ -233,7 +233,7 @@ int cmd_reduce(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     reduce_args args = { .tries = 10000 };
     struct scratch scratch = { .dir = "" };
-    struct trying trying = { .args = &args, .s = &scratch, .why = INLAY_DIAG_INIT };
+    struct trying trying = { .args = &args, .scratch = &scratch, .why = INLAY_DIAG_INIT };
     const double begin = clock_ms();
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

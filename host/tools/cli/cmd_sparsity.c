@@ -35,12 +35,14 @@ static int by_bytes(const void *a, const void *b)
 
     if (sparsity->bytes != y->bytes)
         return sparsity->bytes < y->bytes ? 1 : -1;
-    return sparsity->g != y->g ? (sparsity->g < y->g ? -1 : 1) : sparsity->v < y->v ? -1 : sparsity->v > y->v;
+    return sparsity->graph != y->graph ? (sparsity->graph < y->graph ? -1 : 1)
+           : sparsity->v < y->v        ? -1
+                                       : sparsity->v > y->v;
 }
 
 static const char *name_of(const struct sparsity *sparsity)
 {
-    return sparsity->g->values[sparsity->v].info.name.data;
+    return sparsity->graph->values[sparsity->v].info.name.data;
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -50,13 +52,13 @@ static double share(uint64_t part, uint64_t whole)
 
 static json_t *one_json(const struct sparsity *sparsity)
 {
-    const inlay_value_info *info = &sparsity->g->values[sparsity->v].info;
+    const inlay_value_info *info = &sparsity->graph->values[sparsity->v].info;
     json_t *shape = json_array();
 
     for (uint32_t i = 0; i < info->rank; i++)
         (void)json_array_append_new(shape, json_integer(info->dims[i].value));
     return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:f}", "name", name_of(sparsity), "graph",
-                     sparsity->g->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
+                     sparsity->graph->name, "type", inlay_dtype_name(info->dtype), "shape", shape, "elements",
                      (json_int_t)sparsity->elements, "bytes", (json_int_t)sparsity->bytes, "zeros",
                      (json_int_t)sparsity->zeros, "small", share(sparsity->small, sparsity->elements), "two_of_four",
                      share(sparsity->groups_2_4, sparsity->groups), "zero_rows", (json_int_t)sparsity->zero_rows,
@@ -132,7 +134,7 @@ int cmd_sparsity(int argc, char **argv)
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
-    arena_deinit(&all.a);
+    arena_deinit(&all.arena);
     graph_model_destroy(model);
     cli_common_deinit(&common);
     return code;

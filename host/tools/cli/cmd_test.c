@@ -31,7 +31,7 @@ typedef struct test_args {
 
 /* What the run of one case has found out so far. */
 typedef struct case_state {
-    const test_case *c;
+    const test_case *test_case;
     json_t *problems; /* with --json */
     uint32_t wrong;
     enum { NOT_ASKED, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; asked when something differs */
@@ -79,7 +79,7 @@ static void report(const test_run *run, const char *word, const char *name, cons
 
 static void note_mismatch(const test_run *run, case_state *state, const char *text)
 {
-    report(run, "FAIL", state->c->name, text);
+    report(run, "FAIL", state->test_case->name, text);
     if (state->problems != NULL)
         (void)json_array_append_new(state->problems, json_string(text));
     state->wrong++;
@@ -107,7 +107,7 @@ static bool is_random(case_state *state)
     graph_model *model = NULL;
 
     if (state->kind == NOT_ASKED) {
-        state->kind = model_load_path(state->c->model, NULL, &model, NULL) == INLAY_OK && draws(model->main)
+        state->kind = model_load_path(state->test_case->model, NULL, &model, NULL) == INLAY_OK && draws(model->main)
                           ? RANDOM
                           : DETERMINISTIC;
         graph_model_destroy(model);
@@ -208,13 +208,13 @@ static inlay_status run_sets(test_run *run, case_state *state, bool *out_created
     inlay_status status;
 
     *out_created = false;
-    INLAY_TRY(cli_open(run->common, state->c->model, &session, diag));
+    INLAY_TRY(cli_open(run->common, state->test_case->model, &session, diag));
     *out_created = true;
     INLAY_TRY(inlay_context_create(session, &context, diag));
-    for (uint32_t i = 0; i < state->c->set_count; i++) {
-        INLAY_TRY(bind_inputs(state->c->sets[i], session, context, diag));
+    for (uint32_t i = 0; i < state->test_case->set_count; i++) {
+        INLAY_TRY(bind_inputs(state->test_case->sets[i], session, context, diag));
         INLAY_TRY(inlay_context_run(context, &options, diag));
-        INLAY_TRY(check_outputs(run, state, state->c->sets[i], session, context, diag));
+        INLAY_TRY(check_outputs(run, state, state->test_case->sets[i], session, context, diag));
     }
 done:
     inlay_context_destroy(context);
@@ -227,7 +227,7 @@ done:
 
 static outcome run_case(test_run *run, const test_case *c, json_t *problems, inlay_diag *diag)
 {
-    case_state state = { .c = c, .problems = problems };
+    case_state state = { .test_case = c, .problems = problems };
     bool created;
     inlay_status status = run_sets(run, &state, &created, diag);
 

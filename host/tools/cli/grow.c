@@ -67,7 +67,7 @@ static bool size_of(const struct grow *grow, const char *name, uint64_t k, int64
 
 /* What the sizes of a run are found by. */
 struct sizes {
-    const struct grow *g;
+    const struct grow *grow;
     const inlay_session *session;
     inlay_value *const *values;
     uint64_t k;
@@ -100,7 +100,7 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
         return -1;
     memcpy(text, name, bytes);
     text[bytes] = '\0';
-    if (!size_of(sizes->g, text, sizes->k, now, sizes->used, &size))
+    if (!size_of(sizes->grow, text, sizes->k, now, sizes->used, &size))
         return -1;
     sizes->grows |= size != now;
     return size;
@@ -111,7 +111,7 @@ static bool whole_size(struct sizes *sizes, const char *name, int64_t now, int64
 {
     struct sum total;
 
-    if (!size_of(sizes->g, name, sizes->k, now, sizes->used, out))
+    if (!size_of(sizes->grow, name, sizes->k, now, sizes->used, out))
         return false;
     sizes->grows = false;
     if (*out != now || strchr(name, ' ') == NULL || !sum_read_with(name, part_size, sizes, &total) || !sizes->grows)
@@ -177,7 +177,7 @@ inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *cons
 {
     inlay_status status = INLAY_OK;
     uint32_t *used = calloc((size_t)grow->count + 1, sizeof *used);
-    struct sizes sizes = { .g = grow, .session = session, .values = values, .k = step, .used = used };
+    struct sizes sizes = { .grow = grow, .session = session, .values = values, .k = step, .used = used };
     inlay_value *value = NULL;
 
     if (used == NULL)

@@ -7,7 +7,7 @@
 enum { FAR = 8 }; /* operators between DequantizeLinear and QuantizeLinear that become one kernel, at most */
 
 struct pairs {
-    const struct graph *g;
+    const struct graph *graph;
     uint32_t *maker;        /* [value_count + 1] the node that makes a value, INLAY_NONE */
     uint32_t *first, *next; /* nodes that read a value, as lists; next is by number of the read */
     uint32_t *reader;
@@ -33,7 +33,7 @@ static uint32_t input_of(const graph_node *node, uint32_t i)
 
 static const inlay_value_info *info_of(const struct pairs *pairs, uint32_t value)
 {
-    return value == INLAY_NONE ? NULL : &pairs->g->values[value].info;
+    return value == INLAY_NONE ? NULL : &pairs->graph->values[value].info;
 }
 
 static bool is_constant(const inlay_value_info *value)
@@ -55,7 +55,7 @@ static int64_t block_of(const graph_node *node)
 
 static bool find_links(struct pairs *pairs)
 {
-    const struct graph *graph = pairs->g;
+    const struct graph *graph = pairs->graph;
     uint32_t reads = 0, at = 0;
 
     for (uint32_t i = 0; i < graph->node_count; i++)
@@ -87,7 +87,7 @@ static bool find_links(struct pairs *pairs)
 
 static const graph_node *maker_of(const struct pairs *pairs, uint32_t v)
 {
-    return v == INLAY_NONE || pairs->maker[v] == INLAY_NONE ? NULL : pairs->g->nodes[pairs->maker[v]];
+    return v == INLAY_NONE || pairs->maker[v] == INLAY_NONE ? NULL : pairs->graph->nodes[pairs->maker[v]];
 }
 
 /* Why the other operand of a convolution or product keeps it on floats; NULL: it does not. */
@@ -116,7 +116,7 @@ static bool is_quantized_again(const struct pairs *pairs, uint32_t v, int depth)
     };
 
     for (uint32_t at = pairs->first[v]; at != INLAY_NONE; at = pairs->next[at]) {
-        const graph_node *node = pairs->g->nodes[pairs->reader[at]];
+        const graph_node *node = pairs->graph->nodes[pairs->reader[at]];
 
         if (is_op(node, "QuantizeLinear"))
             return true;
@@ -131,7 +131,7 @@ static bool is_quantized_again(const struct pairs *pairs, uint32_t v, int depth)
 static bool quantizes(const struct pairs *pairs, uint32_t v)
 {
     for (uint32_t at = v == INLAY_NONE ? v : pairs->first[v]; at != INLAY_NONE; at = pairs->next[at])
-        if (is_op(pairs->g->nodes[pairs->reader[at]], "QuantizeLinear"))
+        if (is_op(pairs->graph->nodes[pairs->reader[at]], "QuantizeLinear"))
             return true;
     return false;
 }
@@ -203,7 +203,7 @@ static const char *fault_of(const struct pairs *pairs, const graph_node *node, c
     if (!is_one(scale))
         return "it has several scales";
     for (uint32_t at = pairs->first[node->info.outputs[0]]; at != INLAY_NONE; at = pairs->next[at]) {
-        const graph_node *reader = pairs->g->nodes[pairs->reader[at]];
+        const graph_node *reader = pairs->graph->nodes[pairs->reader[at]];
         const char *own = reader_fault(pairs, reader, node->info.outputs[0]);
 
         if (own == NULL)
@@ -224,7 +224,7 @@ static bool add(quant_report *report, const char *node, const char *by, const ch
 
 bool quant_look_at_pairs(const struct graph *graph, quant_report *report)
 {
-    struct pairs pairs = { .g = graph };
+    struct pairs pairs = { .graph = graph };
     bool ok = find_links(&pairs);
 
     for (uint32_t i = 0; ok && i < graph->node_count; i++) {

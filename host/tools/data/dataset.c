@@ -34,7 +34,7 @@ struct column {
 struct dataset {
     feed_caller caller;
     const inlay_session *session;
-    struct arena a;
+    struct arena arena;
     struct feed feed;       /* of made-up samples */
     struct source *sources; /* NULL: made-up */
     uint32_t source_count, count;
@@ -68,7 +68,7 @@ void dataset_close(struct dataset *dataset)
     if (dataset->columns != NULL)
         close_source(dataset);
     feed_deinit(&dataset->feed);
-    arena_deinit(&dataset->a);
+    arena_deinit(&dataset->arena);
     free(dataset);
 }
 
@@ -305,7 +305,7 @@ static inlay_status add_source(struct dataset *dataset, const char *path, bool *
         return INLAY_OK;
     if (source.kind == IS_FOLDER && !holds_inputs(dataset, path))
         return INLAY_OK;
-    source.path = arena_string(&dataset->a, path);
+    source.path = arena_string(&dataset->arena, path);
     if (source.path == NULL)
         return no_memory(diag, "for the samples");
     dataset->sources[dataset->source_count++] = source;
@@ -327,11 +327,11 @@ static inlay_status list_folder(struct dataset *dataset, const char *path, inlay
 
     if (count < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    dataset->sources = arena_array(&dataset->a, (size_t)count + 1, sizeof *dataset->sources);
+    dataset->sources = arena_array(&dataset->arena, (size_t)count + 1, sizeof *dataset->sources);
     if (dataset->sources == NULL)
         status = no_memory(diag, "for the samples");
     for (int i = 0; i < count; i++) {
-        char *inner = status == INLAY_OK ? arena_format(&dataset->a, "%s/%s", path, names[i]->d_name) : NULL;
+        char *inner = status == INLAY_OK ? arena_format(&dataset->arena, "%s/%s", path, names[i]->d_name) : NULL;
 
         if (status == INLAY_OK)
             status = inner == NULL ? no_memory(diag, "for the samples") : add_source(dataset, inner, &added, diag);
@@ -352,7 +352,7 @@ static inlay_status list_sources(struct dataset *dataset, const char *path, inla
     if (S_ISDIR(info.st_mode) && !holds_inputs(dataset, path)) {
         INLAY_TRY(list_folder(dataset, path, diag));
     } else {
-        dataset->sources = arena_array(&dataset->a, 1, sizeof *dataset->sources);
+        dataset->sources = arena_array(&dataset->arena, 1, sizeof *dataset->sources);
         if (dataset->sources == NULL)
             return no_memory(diag, "for the samples");
         INLAY_TRY(add_source(dataset, path, &added, diag));
@@ -378,7 +378,7 @@ inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, c
     *dataset = (struct dataset){
         .caller = caller, .session = session, .input_count = inlay_session_input_count(session), .at = INLAY_NONE
     };
-    dataset->columns = arena_array(&dataset->a, (size_t)dataset->input_count + 1, sizeof *dataset->columns);
+    dataset->columns = arena_array(&dataset->arena, (size_t)dataset->input_count + 1, sizeof *dataset->columns);
     if (dataset->columns == NULL) {
         status = no_memory(diag, "for the samples");
         goto done;

@@ -10,7 +10,7 @@ struct archive {
     const char *path;
     FILE *file;
     zip_list list;
-    struct arena *a;
+    struct arena *arena;
     inlay_diag *diag;
 };
 
@@ -28,7 +28,7 @@ static inlay_status take(struct archive *archive, const char *name, inlay_dtype 
     status = zip_extract(archive->file, archive->path, entry, &npy, archive->diag);
     if (status != INLAY_OK)
         return status;
-    status = npy_load_file(npy, archive->path, dtype, archive->a, &view, archive->diag);
+    status = npy_load_file(npy, archive->path, dtype, archive->arena, &view, archive->diag);
     (void)fclose(npy);
     return status == INLAY_OK ? value_from_view(&view, out, archive->diag) : status;
 }
@@ -155,7 +155,7 @@ static inlay_status read_map(struct archive *archive, const inlay_io_info *info,
 inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena *arena, inlay_value **out_value,
                        inlay_diag *diag)
 {
-    struct archive archive = { .path = path, .file = fopen(path, "rb"), .a = arena, .diag = diag };
+    struct archive archive = { .path = path, .file = fopen(path, "rb"), .arena = arena, .diag = diag };
     inlay_status status;
 
     *out_value = NULL;
@@ -171,7 +171,7 @@ inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena
 inlay_status npz_value(const char *path, const inlay_io_info *info, struct arena *arena, inlay_value **out_value,
                        inlay_diag *diag)
 {
-    struct archive archive = { .path = path, .file = fopen(path, "rb"), .a = arena, .diag = diag };
+    struct archive archive = { .path = path, .file = fopen(path, "rb"), .arena = arena, .diag = diag };
     inlay_status status;
     size_t bytes;
 

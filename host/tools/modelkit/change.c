@@ -56,7 +56,7 @@ bool change_has_name(const struct graph *graph, const char *name)
 }
 
 struct listed {
-    const struct graph *g;
+    const struct graph *graph;
     const uint32_t *values;
 };
 
@@ -64,7 +64,7 @@ static const char *nth_name(const void *ctx, uint32_t i)
 {
     const struct listed *listed = ctx;
 
-    return listed->g->values[listed->values[i]].info.name.data;
+    return listed->graph->values[listed->values[i]].info.name.data;
 }
 
 static inlay_status rename_value(graph_model *model, const uint32_t *values, uint32_t count, const char *what,

@@ -14,7 +14,7 @@ struct range {
 };
 
 struct worker {
-    struct arena *a;
+    struct arena *arena;
     char **left, **right;
     diff_part *out;
     uint32_t depth;
@@ -43,7 +43,7 @@ struct tally {
 static bool find_unique(struct worker *worker, const struct range *range, struct fixed *out, uint32_t *out_count)
 {
     const uint32_t total = (range->a_end - range->a) + (range->b_end - range->b);
-    struct tally *seen = arena_array(worker->a, (size_t)total + 1, sizeof *seen);
+    struct tally *seen = arena_array(worker->arena, (size_t)total + 1, sizeof *seen);
     names_table table = { 0 };
     uint32_t count = 0, number = 0, present;
     bool ok = seen != NULL;
@@ -75,8 +75,8 @@ static bool find_unique(struct worker *worker, const struct range *range, struct
 /* Keeps the longest run of them that is in order on side b too. false: no memory. */
 static bool keep_ordered(struct worker *worker, struct fixed *list, uint32_t *count)
 {
-    uint32_t *tops = arena_array(worker->a, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
-    uint32_t *before = arena_array(worker->a, (size_t)*count + 1, sizeof *before);
+    uint32_t *tops = arena_array(worker->arena, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
+    uint32_t *before = arena_array(worker->arena, (size_t)*count + 1, sizeof *before);
     uint32_t piles = 0, at;
 
     if (tops == NULL || before == NULL)
@@ -122,7 +122,7 @@ static void compare_range(struct worker *worker, struct range range)
         tail++;
     range.a_end -= tail;
     range.b_end -= tail;
-    list = arena_array(worker->a, (size_t)(range.a_end - range.a) + 1, sizeof *list);
+    list = arena_array(worker->arena, (size_t)(range.a_end - range.a) + 1, sizeof *list);
     if (list == NULL || (range.a < range.a_end && range.b < range.b_end && worker->depth < MOST_DEPTH &&
                          (!find_unique(worker, &range, list, &count) || !keep_ordered(worker, list, &count)))) {
         worker->failed = true;
@@ -163,14 +163,14 @@ static const lines_part *find_part(const struct lines *lines, const char *title)
 static bool compare_parts(struct diff *diff, const lines_part *left, const lines_part *right)
 {
     static const lines_part none = { .title = "" };
-    struct worker worker = { .a = &diff->a, .out = &diff->parts[diff->part_count++] };
+    struct worker worker = { .arena = &diff->arena, .out = &diff->parts[diff->part_count++] };
 
     left = left != NULL ? left : &none;
     right = right != NULL ? right : &none;
     worker.left = left->lines;
     worker.right = right->lines;
     *worker.out = (diff_part){ .title = left != &none ? left->title : right->title };
-    worker.out->lines = arena_array(&diff->a, (size_t)left->count + right->count + 1, sizeof *worker.out->lines);
+    worker.out->lines = arena_array(&diff->arena, (size_t)left->count + right->count + 1, sizeof *worker.out->lines);
     if (worker.out->lines == NULL)
         return false;
     compare_range(&worker, (struct range){ 0, left->count, 0, right->count });
@@ -219,7 +219,7 @@ static bool compare_weights(struct diff *diff, const struct graph *left, const s
     names_table names = { 0 };
     bool ok = true;
 
-    diff->weights = arena_array(&diff->a, (size_t)left->value_count + 1, sizeof *diff->weights);
+    diff->weights = arena_array(&diff->arena, (size_t)left->value_count + 1, sizeof *diff->weights);
     for (uint32_t value = 0; ok && value < right->value_count; value++)
         if ((right->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
             ok = names_add(&names, right->values[value].info.name.data, right->values[value].info.name.bytes, value,
@@ -249,7 +249,7 @@ inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay
     *out = (struct diff){ 0 };
     lines_of(a, &out->text[0]);
     lines_of(b, &out->text[1]);
-    out->parts = arena_array(&out->a, (size_t)out->text[0].count + out->text[1].count + 1, sizeof *out->parts);
+    out->parts = arena_array(&out->arena, (size_t)out->text[0].count + out->text[1].count + 1, sizeof *out->parts);
     ok = !out->text[0].failed && !out->text[1].failed && out->parts != NULL;
     for (uint32_t i = 0; ok && i < out->text[0].count; i++)
         ok = compare_parts(out, &out->text[0].parts[i], find_part(&out->text[1], out->text[0].parts[i].title));
@@ -264,6 +264,6 @@ void diff_deinit(struct diff *diff)
 {
     lines_deinit(&diff->text[0]);
     lines_deinit(&diff->text[1]);
-    arena_deinit(&diff->a);
+    arena_deinit(&diff->arena);
     *diff = (struct diff){ 0 };
 }

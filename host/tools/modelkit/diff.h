@@ -27,7 +27,7 @@ typedef struct diff_weight {
 } diff_weight;
 
 struct diff {
-    struct arena a;
+    struct arena arena;
     struct lines text[2];
     diff_part *parts;     /* [part_count] */
     diff_weight *weights; /* [weight_count] */

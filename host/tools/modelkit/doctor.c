@@ -60,7 +60,7 @@ doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph
         return NULL;
     }
     *finding = (doctor_finding){
-        .kind = kind, .g = graph, .text = copy, .value = "", .v = value, .instead = INLAY_NONE, .cost_ms = -1
+        .kind = kind, .graph = graph, .text = copy, .value = "", .v = value, .instead = INLAY_NONE, .cost_ms = -1
     };
     if (node != NULL) {
         finding->nodes = arena_copy(&doctor->model->arena, &node, sizeof node);

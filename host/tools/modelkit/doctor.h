@@ -18,8 +18,8 @@ typedef enum doctor_severity { DOCTOR_NOTE, DOCTOR_WARNING, DOCTOR_ERROR } docto
 typedef struct doctor_finding {
     struct doctor_finding *next;
     doctor_kind kind;
-    struct graph *g;    /* where, or NULL */
-    graph_node **nodes; /* [node_count] that it is about; the first one is named */
+    struct graph *graph; /* where, or NULL */
+    graph_node **nodes;  /* [node_count] that it is about; the first one is named */
     uint32_t node_count;
     const char *value; /* the tensor's name, or "" */
     const char *text;  /* one line, the model's */

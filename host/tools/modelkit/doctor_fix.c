@@ -23,7 +23,7 @@ static inlay_status fix_needless(doctor_finding *finding)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < finding->node_count && status == INLAY_OK; i++)
-        status = lead(finding->g, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
+        status = lead(finding->graph, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
     return status;
 }
 
@@ -31,11 +31,11 @@ static inlay_status fix_needless(doctor_finding *finding)
 static inlay_status fix_cast(doctor_finding *finding)
 {
     graph_node *node = finding->nodes[0];
-    const inlay_value_info *from = &finding->g->values[finding->instead].info,
-                           *to = &finding->g->values[finding->v].info;
+    const inlay_value_info *from = &finding->graph->values[finding->instead].info,
+                           *to = &finding->graph->values[finding->v].info;
 
     if (from->dtype == to->dtype && (to->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0)
-        return lead(finding->g, finding->v, finding->instead);
+        return lead(finding->graph, finding->v, finding->instead);
     edit_input(node, 0, finding->instead);
     return INLAY_OK;
 }
@@ -45,30 +45,30 @@ static inlay_status fix_constants(doctor_finding *finding)
     uint32_t kept = 0, next = 0;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < finding->g->node_count; i++) {
-        graph_node *node = finding->g->nodes[i];
+    for (uint32_t i = 0; i < finding->graph->node_count; i++) {
+        graph_node *node = finding->graph->nodes[i];
 
         if (next == finding->node_count || finding->nodes[next] != node) { /* both are in the order of the graph */
-            finding->g->nodes[kept++] = node;
+            finding->graph->nodes[kept++] = node;
             continue;
         }
         next++;
         if (status == INLAY_OK) {
             const inlay_tensor_view *view = graph_attr(node, "value")->tensor;
 
-            status = graph_set_constant(finding->g, node->info.outputs[0], view->dtype, view->rank, view->dims,
+            status = graph_set_constant(finding->graph, node->info.outputs[0], view->dtype, view->rank, view->dims,
                                         view->data, view->bytes);
         }
     }
-    finding->g->node_count = kept;
+    finding->graph->node_count = kept;
     return status;
 }
 
 static inlay_status fix_integers(doctor_finding *finding)
 {
-    const inlay_value_info *info = &finding->g->values[finding->v].info;
+    const inlay_value_info *info = &finding->graph->values[finding->v].info;
     const uint64_t count = info->data_bytes / 8;
-    int32_t *narrow = graph_blob_alloc(finding->g->model, count * sizeof *narrow);
+    int32_t *narrow = graph_blob_alloc(finding->graph->model, count * sizeof *narrow);
     int64_t dims[INLAY_MAX_RANK], one;
 
     if (narrow == NULL || info->rank > INLAY_MAX_RANK)
@@ -79,14 +79,15 @@ static inlay_status fix_integers(doctor_finding *finding)
     }
     for (uint32_t i = 0; i < info->rank; i++)
         dims[i] = info->dims[i].value;
-    finding->g->values[finding->v].declared = false;
-    return graph_set_constant(finding->g, finding->v, INLAY_INT32, info->rank, dims, narrow, count * sizeof *narrow);
+    finding->graph->values[finding->v].declared = false;
+    return graph_set_constant(finding->graph, finding->v, INLAY_INT32, info->rank, dims, narrow,
+                              count * sizeof *narrow);
 }
 
 /* Every declared axis of that symbol, or the axes of an output, get their sizes. */
 static inlay_status fix_axis(doctor_finding *finding)
 {
-    struct graph *graph = finding->g;
+    struct graph *graph = finding->graph;
 
     for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
         graph_value *value = &graph->values[value_index];
@@ -120,13 +121,13 @@ static inlay_status fix_one(doctor_finding *finding)
     case DOCTOR_CAST_NEEDLESS:
         return fix_needless(finding);
     case DOCTOR_WEIGHTS_TWICE:
-        return lead(finding->g, finding->v, finding->instead);
+        return lead(finding->graph, finding->v, finding->instead);
     case DOCTOR_WEIGHTS_UNUSED:
         return INLAY_OK; /* dropped below */
     case DOCTOR_CONSTANT_HUGE:
         return fix_constants(finding);
     case DOCTOR_WEIGHTS_INPUTS:
-        return graph_freeze_defaults(finding->g);
+        return graph_freeze_defaults(finding->graph);
     case DOCTOR_INT64:
         return fix_integers(finding);
     case DOCTOR_AXIS_CONSTANT:

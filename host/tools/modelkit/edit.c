@@ -4,7 +4,7 @@
 
 void edit_begin(struct editor *editor, struct graph *graph)
 {
-    *editor = (struct editor){ .g = graph, .old_count = graph->node_count };
+    *editor = (struct editor){ .graph = graph, .old_count = graph->node_count };
     for (uint32_t value = 0; value < graph->value_count && !editor->failed; value++)
         editor->failed = !names_add(&editor->names, graph->values[value].info.name.data,
                                     graph->values[value].info.name.bytes, value, NULL);
@@ -12,7 +12,7 @@ void edit_begin(struct editor *editor, struct graph *graph)
 
 /* Nodes in their new order. */
 struct ordering {
-    const struct graph *g;
+    const struct graph *graph;
     uint32_t *maker; /* [value_count] the new node that makes the value, INLAY_NONE */
     bool *placed;    /* [node_count] */
     graph_node **out;
@@ -22,7 +22,7 @@ struct ordering {
 /* Places node i and, before it, the new nodes that it reads from: chains of a few. */
 static void place(struct ordering *ordering, uint32_t i)
 {
-    const graph_node *node = ordering->g->nodes[i];
+    const graph_node *node = ordering->graph->nodes[i];
 
     if (ordering->placed[i])
         return;
@@ -33,12 +33,12 @@ static void place(struct ordering *ordering, uint32_t i)
     for (uint32_t k = 0; k < node->capture_count; k++)
         if (ordering->maker[node->captures[k]] != INLAY_NONE)
             place(ordering, ordering->maker[node->captures[k]]);
-    ordering->out[ordering->count++] = ordering->g->nodes[i];
+    ordering->out[ordering->count++] = ordering->graph->nodes[i];
 }
 
 static bool order_nodes(const struct graph *graph, uint32_t old_count)
 {
-    struct ordering ordering = { .g = graph };
+    struct ordering ordering = { .graph = graph };
 
     ordering.maker = malloc(((size_t)graph->value_count + 1) * sizeof *ordering.maker);
     ordering.placed = calloc((size_t)graph->node_count + 1, sizeof *ordering.placed);
@@ -61,15 +61,15 @@ static bool order_nodes(const struct graph *graph, uint32_t old_count)
 inlay_status edit_finish(struct editor *editor, inlay_diag *diag)
 {
     names_deinit(&editor->names);
-    editor->failed = editor->failed || !order_nodes(editor->g, editor->old_count);
+    editor->failed = editor->failed || !order_nodes(editor->graph, editor->old_count);
     if (editor->failed)
         return no_memory(diag, "for the quantized model");
-    return graph_finish(editor->g, diag);
+    return graph_finish(editor->graph, diag);
 }
 
 void *edit_memory(struct editor *editor, uint64_t bytes)
 {
-    void *block = editor->failed ? NULL : graph_blob_alloc(editor->g->model, bytes > 0 ? (size_t)bytes : 1);
+    void *block = editor->failed ? NULL : graph_blob_alloc(editor->graph->model, bytes > 0 ? (size_t)bytes : 1);
 
     editor->failed = editor->failed || block == NULL;
     return block;
@@ -77,7 +77,7 @@ void *edit_memory(struct editor *editor, uint64_t bytes)
 
 uint32_t edit_value(struct editor *editor, const char *stem, const char *suffix)
 {
-    struct arena *arena = &editor->g->model->arena;
+    struct arena *arena = &editor->graph->model->arena;
 
     for (unsigned number = 1; !editor->failed; number++) {
         const char *name = number == 1 ? arena_format(arena, "%s%s", stem, suffix)
@@ -86,7 +86,7 @@ uint32_t edit_value(struct editor *editor, const char *stem, const char *suffix)
 
         if (name != NULL && names_find(&editor->names, name, strlen(name)) != NAMES_NONE)
             continue;
-        value = name == NULL ? INLAY_NONE : graph_add_value(editor->g, name, strlen(name));
+        value = name == NULL ? INLAY_NONE : graph_add_value(editor->graph, name, strlen(name));
         editor->failed = value == INLAY_NONE || !names_add(&editor->names, name, strlen(name), value, &present);
         return editor->failed ? INLAY_NONE : value;
     }
@@ -98,7 +98,7 @@ uint32_t edit_constant(struct editor *editor, const char *stem, const char *suff
 {
     const uint32_t value = data == NULL ? INLAY_NONE : edit_value(editor, stem, suffix);
 
-    if (value == INLAY_NONE || graph_set_constant(editor->g, value, dtype, rank, dims, data, bytes) != INLAY_OK) {
+    if (value == INLAY_NONE || graph_set_constant(editor->graph, value, dtype, rank, dims, data, bytes) != INLAY_OK) {
         editor->failed = true;
         return INLAY_NONE;
     }
@@ -132,7 +132,7 @@ uint32_t edit_node(struct editor *editor, const char *stem, const char *suffix, 
     while (input_count > 0 && inputs[input_count - 1] == INLAY_NONE)
         input_count--;
     if (out != INLAY_NONE)
-        node = graph_add_node(editor->g, op, domain, editor->g->values[out].info.name.data, input_count, 1);
+        node = graph_add_node(editor->graph, op, domain, editor->graph->values[out].info.name.data, input_count, 1);
     if (out_node != NULL)
         *out_node = node;
     if (node == NULL) {
@@ -147,7 +147,7 @@ uint32_t edit_node(struct editor *editor, const char *stem, const char *suffix, 
 
 void edit_int(struct editor *editor, graph_node *node, const char *name, int64_t value)
 {
-    if (node != NULL && graph_set_attr_int(editor->g, node, name, value) != INLAY_OK)
+    if (node != NULL && graph_set_attr_int(editor->graph, node, name, value) != INLAY_OK)
         editor->failed = true;
 }
 
@@ -159,7 +159,7 @@ void edit_input(graph_node *node, uint32_t i, uint32_t value)
 void edit_set_input(struct editor *editor, graph_node *node, uint32_t i, uint32_t value)
 {
     if (i >= node->info.input_count) {
-        uint32_t *longer = arena_array(&editor->g->model->arena, (size_t)i + 1, sizeof *longer);
+        uint32_t *longer = arena_array(&editor->graph->model->arena, (size_t)i + 1, sizeof *longer);
 
         if (longer == NULL) {
             editor->failed = true;

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 
 struct editor {
-    struct graph *g;
+    struct graph *graph;
     names_table names;  /* of the graph's values */
     uint32_t old_count; /* nodes that were there before */
     bool failed;        /* memory ran out: nothing more is done, and edit_finish() says so */

@@ -20,23 +20,23 @@ enum { MOST_NODES = 1 << 18 };
 static inlay_status take_names(struct gradient *gradient, const char *name, uint32_t first, bool by,
                                uint32_t *out_count, inlay_diag *diag)
 {
-    const inlay_attr_info *attribute = graph_attr(gradient->n, name);
+    const inlay_attr_info *attribute = graph_attr(gradient->node, name);
 
     *out_count = attribute == NULL ? 0 : attribute->count;
     for (uint32_t i = 0; i < *out_count; i++) {
         const uint32_t value =
             names_find(&gradient->names, attribute->strings[i].data, (size_t)attribute->strings[i].bytes);
 
-        if (first + i >= gradient->n->info.input_count || gradient->n->info.inputs[first + i] == INLAY_NONE)
-            return graph_fail(gradient->g, gradient->n, NULL, INLAY_INVALID_MODEL, diag,
+        if (first + i >= gradient->node->info.input_count || gradient->node->info.inputs[first + i] == INLAY_NONE)
+            return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
                               "it has fewer inputs than xs and zs have names");
         if (value == INLAY_NONE || value >= gradient->values)
-            return graph_fail(gradient->g, gradient->n, NULL, INLAY_INVALID_MODEL, diag,
+            return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
                               "%s has '%.100s', which is no value of the graph", name, attribute->strings[i].data);
-        if (by && !gradient_is_float(gradient->g->values[value].info.dtype))
-            return graph_fail(gradient->g, gradient->n, NULL, INLAY_INVALID_MODEL, diag,
+        if (by && !gradient_is_float(gradient->graph->values[value].info.dtype))
+            return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
                               "xs has '%.100s', which is no float", attribute->strings[i].data);
-        gradient->now[value] = gradient->n->info.inputs[first + i];
+        gradient->now[value] = gradient->node->info.inputs[first + i];
         gradient->given[value] = true;
         gradient->active[value] = by;
     }
@@ -50,7 +50,7 @@ static void find_needed(struct gradient *gradient, uint32_t output, bool *on_way
     *out_ready = true;
     gradient->needed[output] = true;
     for (uint32_t i = gradient->nodes; i-- > 0;) {
-        const graph_node *node = gradient->g->nodes[i];
+        const graph_node *node = gradient->graph->nodes[i];
 
         for (uint32_t output_index = 0; output_index < node->info.output_count; output_index++) {
             const uint32_t value = node->info.outputs[output_index];
@@ -59,7 +59,7 @@ static void find_needed(struct gradient *gradient, uint32_t output, bool *on_way
         }
         if (!on_way[i])
             continue;
-        *out_ready &= !pass_is_gradient(node) || node == gradient->n;
+        *out_ready &= !pass_is_gradient(node) || node == gradient->node;
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
                 gradient->needed[node->info.inputs[k]] = true;
@@ -74,16 +74,16 @@ static inlay_status repeat(struct gradient *gradient, const graph_node *node, in
     graph_node *copy;
 
     if (node->body_count > 0)
-        return graph_fail(gradient->g, node, NULL, INLAY_UNSUPPORTED, diag,
+        return graph_fail(gradient->graph, node, NULL, INLAY_UNSUPPORTED, diag,
                           "Gradient '%s' would have to run its bodies for other "
                           "values",
-                          gradient->n->info.name.data);
-    copy = make_node(&gradient->m, gradient->g, node->info.domain.data, node->info.op_type.data, node->opset,
+                          gradient->node->info.name.data);
+    copy = make_node(&gradient->maker, gradient->graph, node->info.domain.data, node->info.op_type.data, node->opset,
                      node->info.inputs, node->info.input_count, node->info.output_count);
     for (uint32_t i = 0; copy != NULL && i < node->own_attr_count; i++)
-        gradient->m.failed |=
-            graph_set_attr(gradient->g, copy, INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) !=
-            INLAY_OK;
+        gradient->maker.failed |=
+            graph_set_attr(gradient->graph, copy,
+                           INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) != INLAY_OK;
     for (uint32_t i = 0; copy != NULL && i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             ((uint32_t *)(uintptr_t)copy->info.inputs)[i] = gradient->now[node->info.inputs[i]];
@@ -101,7 +101,7 @@ static inlay_status forward(struct gradient *gradient, const bool *on_way, inlay
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < gradient->nodes; i++) {
-        const graph_node *node = gradient->g->nodes[i];
+        const graph_node *node = gradient->graph->nodes[i];
         bool active = false, other = false;
 
         if (!on_way[i])
@@ -117,7 +117,7 @@ static inlay_status forward(struct gradient *gradient, const bool *on_way, inlay
             const uint32_t value = node->info.outputs[output];
 
             if (value != INLAY_NONE && !gradient->given[value])
-                gradient->active[value] = active && gradient_is_float(gradient->g->values[value].info.dtype);
+                gradient->active[value] = active && gradient_is_float(gradient->graph->values[value].info.dtype);
         }
         if (other)
             INLAY_TRY(repeat(gradient, node, diag));
@@ -129,38 +129,38 @@ done:
 /* The derivatives become the node's outputs. */
 static void write_outputs(struct gradient *gradient, uint32_t count)
 {
-    const inlay_attr_info *xs = graph_attr(gradient->n, "xs");
+    const inlay_attr_info *xs = graph_attr(gradient->node, "xs");
 
-    for (uint32_t output = 0; output < count && output < gradient->n->info.output_count; output++) {
+    for (uint32_t output = 0; output < count && output < gradient->node->info.output_count; output++) {
         const uint32_t input =
             names_find(&gradient->names, xs->strings[output].data, (size_t)xs->strings[output].bytes);
         graph_node *last;
 
-        if (gradient->n->info.outputs[output] == INLAY_NONE)
+        if (gradient->node->info.outputs[output] == INLAY_NONE)
             continue;
-        gradient->dtype = gradient->g->values[input].info.dtype;
+        gradient->dtype = gradient->graph->values[input].info.dtype;
         if (gradient->slope[input] == INLAY_NONE)
             gradient->slope[input] = gradient_filled(gradient, 0, gradient->now[input]);
-        last = make_node(&gradient->m, gradient->g, NULL, "Identity", 13, &gradient->slope[input], 1, 1);
+        last = make_node(&gradient->maker, gradient->graph, NULL, "Identity", 13, &gradient->slope[input], 1, 1);
         if (last != NULL)
-            ((uint32_t *)(uintptr_t)last->info.outputs)[0] = gradient->n->info.outputs[output];
+            ((uint32_t *)(uintptr_t)last->info.outputs)[0] = gradient->node->info.outputs[output];
     }
 }
 
 static inlay_status spell(struct gradient *gradient, bool *out_done, inlay_diag *diag)
 {
-    const inlay_attr_info *attribute = graph_attr(gradient->n, "y");
+    const inlay_attr_info *attribute = graph_attr(gradient->node, "y");
     const uint32_t target =
         attribute == NULL ? INLAY_NONE : names_find(&gradient->names, attribute->s.data, (size_t)attribute->s.bytes);
-    bool *on_way = arena_array(&gradient->a, (size_t)gradient->nodes + 1, sizeof *on_way);
+    bool *on_way = arena_array(&gradient->arena, (size_t)gradient->nodes + 1, sizeof *on_way);
     uint32_t xs, zs;
     inlay_status status = INLAY_OK;
 
-    if (gradient->m.failed || on_way == NULL)
+    if (gradient->maker.failed || on_way == NULL)
         return INLAY_OUT_OF_MEMORY;
     if (target == INLAY_NONE || target >= gradient->values ||
-        !gradient_is_float(gradient->g->values[target].info.dtype))
-        return graph_fail(gradient->g, gradient->n, NULL, INLAY_INVALID_MODEL, diag,
+        !gradient_is_float(gradient->graph->values[target].info.dtype))
+        return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
                           "y is '%.100s', which is no float of the graph", attribute == NULL ? "" : attribute->s.data);
     INLAY_TRY(take_names(gradient, "zs", 0, false, &zs, diag)); /* to count them; the next two set them right */
     INLAY_TRY(take_names(gradient, "xs", 0, true, &xs, diag));
@@ -169,11 +169,11 @@ static inlay_status spell(struct gradient *gradient, bool *out_done, inlay_diag 
     if (!*out_done)
         return INLAY_OK;
     INLAY_TRY(forward(gradient, on_way, diag));
-    gradient->dtype = gradient->g->values[target].info.dtype;
+    gradient->dtype = gradient->graph->values[target].info.dtype;
     if (gradient->active[target])
         gradient->slope[target] = gradient_filled(gradient, 1, gradient->now[target]);
     for (uint32_t i = gradient->nodes; i-- > 0;) {
-        const graph_node *node = gradient->g->nodes[i];
+        const graph_node *node = gradient->graph->nodes[i];
         const uint32_t out = node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
 
         if (on_way[i] && gradient_reaches(gradient, out) && !gradient->given[out] && gradient->slope[out] != INLAY_NONE)
@@ -186,18 +186,18 @@ done:
 
 static bool begin(struct gradient *gradient)
 {
-    gradient->nodes = gradient->g->node_count;
-    gradient->values = gradient->g->value_count;
-    gradient->now = arena_array(&gradient->a, (size_t)gradient->values + 1, sizeof *gradient->now);
-    gradient->slope = arena_array(&gradient->a, (size_t)gradient->values + 1, sizeof *gradient->slope);
-    gradient->active = arena_array(&gradient->a, (size_t)gradient->values + 1, sizeof *gradient->active);
-    gradient->needed = arena_array(&gradient->a, (size_t)gradient->values + 1, sizeof *gradient->needed);
-    gradient->given = arena_array(&gradient->a, (size_t)gradient->values + 1, sizeof *gradient->given);
+    gradient->nodes = gradient->graph->node_count;
+    gradient->values = gradient->graph->value_count;
+    gradient->now = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->now);
+    gradient->slope = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->slope);
+    gradient->active = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->active);
+    gradient->needed = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->needed);
+    gradient->given = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->given);
     if (gradient->now == NULL || gradient->slope == NULL || gradient->active == NULL || gradient->needed == NULL ||
         gradient->given == NULL)
         return false;
     for (uint32_t value = 0; value < gradient->values; value++) {
-        const inlay_str *name = &gradient->g->values[value].info.name;
+        const inlay_str *name = &gradient->graph->values[value].info.name;
 
         if (name->bytes > 0 && !names_add(&gradient->names, name->data, (size_t)name->bytes, value, NULL))
             return false;
@@ -214,24 +214,26 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++) {
-        struct gradient gradient = { .m = { .ctx = ctx, .like = graph->nodes[i] }, .g = graph, .n = graph->nodes[i] };
+        struct gradient gradient = { .maker = { .ctx = ctx, .like = graph->nodes[i] },
+                                     .graph = graph,
+                                     .node = graph->nodes[i] };
         bool ready = false;
 
-        if (!pass_is_gradient(gradient.n))
+        if (!pass_is_gradient(gradient.node))
             continue;
         seen += graph->node_count;
-        gradient.m.failed = !begin(&gradient);
+        gradient.maker.failed = !begin(&gradient);
         status = spell(&gradient, &ready, ctx->diag);
-        arena_deinit(&gradient.a);
+        arena_deinit(&gradient.arena);
         names_deinit(&gradient.names);
-        if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && gradient.m.failed))
+        if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && gradient.maker.failed))
             return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'",
-                              gradient.n->info.name.data);
+                              gradient.node->info.name.data);
         if (status == INLAY_OK && ready)
-            status = type_guard_expect(ctx, graph, gradient.n);
+            status = type_guard_expect(ctx, graph, gradient.node);
         if (status != INLAY_OK || !ready)
             continue;
-        pass_count(ctx, graph, gradient.n, "the derivatives of the nodes that it names");
+        pass_count(ctx, graph, gradient.node, "the derivatives of the nodes that it names");
         memmove(graph->nodes + i, graph->nodes + i + 1, (graph->node_count - i - 1) * sizeof *graph->nodes);
         graph->node_count--;
         *changed = true;

@@ -12,10 +12,10 @@ INLAY_NODISCARD inlay_status gradient_spell_out(pass_ctx *ctx, bool *out_changed
 enum { GRADIENT_TERMS = 3 };
 
 struct gradient {
-    node_maker m;
-    struct graph *g;
-    const graph_node *n; /* the Gradient */
-    struct arena a;
+    node_maker maker;
+    struct graph *graph;
+    const graph_node *node; /* the Gradient */
+    struct arena arena;
     names_table names;                   /* of the graph's values */
     uint32_t nodes, values;              /* of the graph, before */
     uint32_t *now;                       /* [values] what is read in the place of the value */

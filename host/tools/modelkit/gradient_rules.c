@@ -41,18 +41,18 @@ static const struct letter {
 
 static uint32_t op(struct gradient *gradient, const char *name, int64_t opset, uint32_t a, uint32_t b)
 {
-    return make_value(&gradient->m, gradient->g, name, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, NULL,
-                      0);
+    return make_value(&gradient->maker, gradient->graph, name, opset, (const uint32_t[]){ a, b },
+                      b == INLAY_NONE ? 1 : 2, NULL, 0);
 }
 
 static uint32_t ints(struct gradient *gradient, const int64_t *list, uint32_t count)
 {
-    return make_constant(&gradient->m, gradient->g, INLAY_INT64, 1, count, list, count * sizeof *list);
+    return make_constant(&gradient->maker, gradient->graph, INLAY_INT64, 1, count, list, count * sizeof *list);
 }
 
 static uint32_t cast(struct gradient *gradient, uint32_t value, inlay_dtype to)
 {
-    return make_value(&gradient->m, gradient->g, "Cast", 13, &value, 1, "to", to);
+    return make_value(&gradient->maker, gradient->graph, "Cast", 13, &value, 1, "to", to);
 }
 
 static uint32_t number(struct gradient *gradient, double x)
@@ -60,11 +60,12 @@ static uint32_t number(struct gradient *gradient, double x)
     const float narrow = (float)x;
 
     if (gradient->dtype == INLAY_DOUBLE)
-        return make_constant(&gradient->m, gradient->g, INLAY_DOUBLE, 0, 0, &x, sizeof x);
+        return make_constant(&gradient->maker, gradient->graph, INLAY_DOUBLE, 0, 0, &x, sizeof x);
     x = narrow;
     return gradient->dtype == INLAY_FLOAT
-               ? make_constant(&gradient->m, gradient->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow)
-               : cast(gradient, make_constant(&gradient->m, gradient->g, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow),
+               ? make_constant(&gradient->maker, gradient->graph, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow)
+               : cast(gradient,
+                      make_constant(&gradient->maker, gradient->graph, INLAY_FLOAT, 0, 0, &narrow, sizeof narrow),
                       gradient->dtype);
 }
 
@@ -80,13 +81,13 @@ uint32_t gradient_filled(struct gradient *gradient, double x, uint32_t like)
 
 static uint32_t reshaped(struct gradient *gradient, uint32_t value, uint32_t like)
 {
-    return make_value(&gradient->m, gradient->g, "Reshape", 14, (const uint32_t[]){ value, shape_of(gradient, like) },
-                      2, "allowzero", 1);
+    return make_value(&gradient->maker, gradient->graph, "Reshape", 14,
+                      (const uint32_t[]){ value, shape_of(gradient, like) }, 2, "allowzero", 1);
 }
 
 static uint32_t sum(struct gradient *gradient, uint32_t value, uint32_t axes)
 {
-    return make_value(&gradient->m, gradient->g, "ReduceSum", 13, (const uint32_t[]){ value, axes }, 2,
+    return make_value(&gradient->maker, gradient->graph, "ReduceSum", 13, (const uint32_t[]){ value, axes }, 2,
                       "noop_with_empty_axes", 1);
 }
 
@@ -99,7 +100,7 @@ static uint32_t unbroadcast(struct gradient *gradient, uint32_t value, uint32_t 
     const uint32_t more = op(gradient, "Sub", 14, shape_of(gradient, sv), shape_of(gradient, st));
     const uint32_t ones = op(gradient, "Expand", 13, ints(gradient, &one, 1), more);
     const uint32_t whole =
-        make_value(&gradient->m, gradient->g, "Concat", 13, (const uint32_t[]){ ones, st }, 2, "axis", 0);
+        make_value(&gradient->maker, gradient->graph, "Concat", 13, (const uint32_t[]){ ones, st }, 2, "axis", 0);
     const uint32_t differs = op(gradient, "Not", 1, op(gradient, "Equal", 13, whole, sv), INLAY_NONE);
     const uint32_t axes =
         op(gradient, "Reshape", 14, op(gradient, "NonZero", 13, differs, INLAY_NONE), ints(gradient, &minus, 1));
@@ -109,10 +110,10 @@ static uint32_t unbroadcast(struct gradient *gradient, uint32_t value, uint32_t 
 
 static uint32_t turned(struct gradient *gradient, uint32_t value)
 {
-    graph_node *node = make_node(&gradient->m, gradient->g, NULL, "Einsum", 12, &value, 1, 1);
+    graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Einsum", 12, &value, 1, 1);
 
-    gradient->m.failed |=
-        node == NULL || graph_set_attr_string(gradient->g, node, "equation", "...ij->...ji") != INLAY_OK;
+    gradient->maker.failed |=
+        node == NULL || graph_set_attr_string(gradient->graph, node, "equation", "...ij->...ji") != INLAY_OK;
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
 
@@ -127,13 +128,13 @@ static int64_t attr_int(const struct gradient *gradient, const char *name, int64
 static uint32_t turned_back(struct gradient *gradient, uint32_t value)
 {
     const inlay_attr_info *perm = graph_attr(gradient->at, "perm");
-    graph_node *node = make_node(&gradient->m, gradient->g, NULL, "Transpose", 13, &value, 1, 1);
+    graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Transpose", 13, &value, 1, 1);
     int64_t back[INLAY_MAX_RANK];
 
     if (node != NULL && perm != NULL) {
         for (uint32_t i = 0; i < perm->count; i++)
             back[perm->ints[i]] = i; /* inference has checked it */
-        gradient->m.failed |= graph_set_attr_ints(gradient->g, node, "perm", back, perm->count) != INLAY_OK;
+        gradient->maker.failed |= graph_set_attr_ints(gradient->graph, node, "perm", back, perm->count) != INLAY_OK;
     }
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
@@ -154,7 +155,7 @@ static uint32_t spread(struct gradient *gradient, uint32_t value)
 static uint32_t axis_sum(struct gradient *gradient, uint32_t value)
 {
     const bool old = gradient->at->info.since_version < 13;
-    const inlay_value_info *output = &gradient->g->values[gradient->at->info.outputs[0]].info;
+    const inlay_value_info *output = &gradient->graph->values[gradient->at->info.outputs[0]].info;
     const int64_t axis = attr_int(gradient, "axis", old ? 1 : -1);
     int64_t list[INLAY_MAX_RANK] = { axis };
     uint32_t count = 1;
@@ -241,7 +242,7 @@ static uint32_t compute(struct gradient *gradient, const char *term)
             letter++;
         if (letter < end) {
             depth -= letter->operands;
-            stack[depth] = make_value(&gradient->m, gradient->g, letter->op, letter->opset, stack + depth,
+            stack[depth] = make_value(&gradient->maker, gradient->graph, letter->op, letter->opset, stack + depth,
                                       letter->operands, NULL, 0);
             depth++;
         } else if (strchr("TuvPsr", *term) != NULL) {
@@ -267,18 +268,18 @@ static inlay_status as_matrices(struct gradient *gradient, inlay_diag *diag)
     const int64_t first = 0, last = -1, before = -2;
 
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t rank = gradient->g->values[gradient->at->info.inputs[i]].info.rank;
+        const uint32_t rank = gradient->graph->values[gradient->at->info.inputs[i]].info.rank;
 
         if (rank == INLAY_RANK_UNKNOWN)
-            return graph_fail(gradient->g, gradient->at, NULL, INLAY_UNSUPPORTED, diag,
+            return graph_fail(gradient->graph, gradient->at, NULL, INLAY_UNSUPPORTED, diag,
                               "Gradient: the rank of input %u is not known", i);
         if (rank != 1)
             continue;
         gradient->in[i] = op(gradient, "Unsqueeze", 13, gradient->in[i], ints(gradient, i == 0 ? &first : &last, 1));
-        gradient->g_y =
-            op(gradient, "Unsqueeze", 13, gradient->g_y,
-               ints(gradient,
-                    i == 0 && gradient->g->values[gradient->at->info.inputs[1]].info.rank != 1 ? &before : &last, 1));
+        gradient->g_y = op(
+            gradient, "Unsqueeze", 13, gradient->g_y,
+            ints(gradient,
+                 i == 0 && gradient->graph->values[gradient->at->info.inputs[1]].info.rank != 1 ? &before : &last, 1));
     }
     return INLAY_OK;
 }
@@ -289,20 +290,20 @@ static void concat(struct gradient *gradient)
     const graph_node *node = gradient->at;
     const int64_t axis = attr_int(gradient, "axis", 0);
     const uint32_t at = ints(gradient, &axis, 1);
-    uint32_t *sizes = arena_array(&gradient->a, node->info.input_count, sizeof *sizes);
+    uint32_t *sizes = arena_array(&gradient->arena, node->info.input_count, sizeof *sizes);
     graph_node *split;
 
     for (uint32_t i = 0; sizes != NULL && i < node->info.input_count; i++)
         sizes[i] = op(gradient, "Gather", 13, shape_of(gradient, gradient->now[node->info.inputs[i]]), at);
     if (sizes == NULL) {
-        gradient->m.failed = true;
+        gradient->maker.failed = true;
         return;
     }
-    sizes[0] = make_value(&gradient->m, gradient->g, "Concat", 13, sizes, node->info.input_count, "axis", 0);
-    split = make_node(&gradient->m, gradient->g, NULL, "Split", 13, (const uint32_t[]){ gradient->g_y, sizes[0] }, 2,
-                      node->info.input_count);
-    if (split == NULL || graph_set_attr_int(gradient->g, split, "axis", axis) != INLAY_OK)
-        gradient->m.failed = true;
+    sizes[0] = make_value(&gradient->maker, gradient->graph, "Concat", 13, sizes, node->info.input_count, "axis", 0);
+    split = make_node(&gradient->maker, gradient->graph, NULL, "Split", 13,
+                      (const uint32_t[]){ gradient->g_y, sizes[0] }, 2, node->info.input_count);
+    if (split == NULL || graph_set_attr_int(gradient->graph, split, "axis", axis) != INLAY_OK)
+        gradient->maker.failed = true;
     for (uint32_t i = 0; split != NULL && i < node->info.input_count; i++)
         if (gradient_reaches(gradient, node->info.inputs[i]))
             add_slope(gradient, node->info.inputs[i], split->info.outputs[i]);
@@ -312,14 +313,14 @@ static void concat(struct gradient *gradient)
 static graph_node *again(struct gradient *gradient, int64_t opset, const uint32_t *inputs, uint32_t count,
                          uint32_t outputs, const char *without)
 {
-    graph_node *node =
-        make_node(&gradient->m, gradient->g, NULL, gradient->at->info.op_type.data, opset, inputs, count, outputs);
+    graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, gradient->at->info.op_type.data, opset,
+                                 inputs, count, outputs);
 
     for (uint32_t i = 0; node != NULL && i < gradient->at->own_attr_count; i++) {
         const inlay_attr_info *attribute =
             INLAY_AT(inlay_attr_info, gradient->at->info.attrs, gradient->at->info.attr_stride, i);
-        gradient->m.failed |=
-            strcmp(attribute->name.data, without) != 0 && graph_set_attr(gradient->g, node, attribute) != INLAY_OK;
+        gradient->maker.failed |=
+            strcmp(attribute->name.data, without) != 0 && graph_set_attr(gradient->graph, node, attribute) != INLAY_OK;
     }
     return node;
 }
@@ -347,21 +348,22 @@ static void moved(struct gradient *gradient)
         inputs[i] = node->inputs[i] == INLAY_NONE ? INLAY_NONE : gradient->now[node->inputs[i]];
     if (!pool) {
         const uint32_t range[] = {
-            make_constant(&gradient->m, gradient->g, INLAY_INT64, 0, 0, &step[0], sizeof *step),
+            make_constant(&gradient->maker, gradient->graph, INLAY_INT64, 0, 0, &step[0], sizeof *step),
             op(gradient, "Size", 13, input, INLAY_NONE),
-            make_constant(&gradient->m, gradient->g, INLAY_INT64, 0, 0, &step[1], sizeof *step),
+            make_constant(&gradient->maker, gradient->graph, INLAY_INT64, 0, 0, &step[1], sizeof *step),
         };
-        inputs[0] = reshaped(gradient, make_value(&gradient->m, gradient->g, "Range", 11, range, 3, NULL, 0), input);
+        inputs[0] =
+            reshaped(gradient, make_value(&gradient->maker, gradient->graph, "Range", 11, range, 3, NULL, 0), input);
     }
     places = again(gradient, pool ? 12 : gradient->at->opset, inputs, node->input_count, pool ? 2 : 1, "storage_order");
     if (places == NULL)
         return;
     by = flat(gradient, places->info.outputs[pool ? 1 : 0]);
-    sums = make_node(&gradient->m, gradient->g, NULL, "ScatterElements", 16,
+    sums = make_node(&gradient->maker, gradient->graph, NULL, "ScatterElements", 16,
                      (const uint32_t[]){ zeros, by, flat(gradient, gradient->g_y) }, 3, 1);
     if (sums == NULL)
         return;
-    gradient->m.failed |= graph_set_attr_string(gradient->g, sums, "reduction", "add") != INLAY_OK;
+    gradient->maker.failed |= graph_set_attr_string(gradient->graph, sums, "reduction", "add") != INLAY_OK;
     add_slope(gradient, node->inputs[0], reshaped(gradient, sums->info.outputs[0], input));
 }
 
@@ -382,19 +384,19 @@ static uint32_t sizes_behind(struct gradient *gradient, const int64_t *first, ui
     const uint32_t in[] = { ints(gradient, first, count),
                             op(gradient, "Gather", 13, shape_of(gradient, value), axes_from(gradient, 2, spatial)) };
 
-    return make_value(&gradient->m, gradient->g, "Concat", 13, in, 2, "axis", 0);
+    return make_value(&gradient->maker, gradient->graph, "Concat", 13, in, 2, "axis", 0);
 }
 
 /* The first two or three axes in another order. */
 static uint32_t swapped(struct gradient *gradient, uint32_t value, uint32_t axes, uint32_t spatial)
 {
-    graph_node *node = make_node(&gradient->m, gradient->g, NULL, "Transpose", 13, &value, 1, 1);
+    graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Transpose", 13, &value, 1, 1);
     int64_t perm[INLAY_MAX_RANK];
 
     for (uint32_t d = 0; d < axes + spatial; d++)
         perm[d] = d < axes ? axes - 1 - d : d;
-    gradient->m.failed |=
-        node == NULL || graph_set_attr_ints(gradient->g, node, "perm", perm, axes + spatial) != INLAY_OK;
+    gradient->maker.failed |=
+        node == NULL || graph_set_attr_ints(gradient->graph, node, "perm", perm, axes + spatial) != INLAY_OK;
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
 
@@ -404,7 +406,8 @@ static void hand_on(struct gradient *gradient, graph_node *node, const char *fro
     const inlay_attr_info *attribute = graph_attr(gradient->at, from);
 
     if (node != NULL && attribute != NULL && attribute->kind == INLAY_ATTR_INTS)
-        gradient->m.failed |= graph_set_attr_ints(gradient->g, node, to, attribute->ints, attribute->count) != INLAY_OK;
+        gradient->maker.failed |=
+            graph_set_attr_ints(gradient->graph, node, to, attribute->ints, attribute->count) != INLAY_OK;
 }
 
 /* Adds what each window holds to where it was taken: columns are [N, C * elements of a window, windows]. */
@@ -413,7 +416,7 @@ static void put_windows(struct gradient *gradient, uint32_t columns, const int64
     const uint32_t input = gradient->at->info.inputs[0];
     const uint32_t in[] = { columns, sizes_behind(gradient, NULL, 0, gradient->now[input], spatial),
                             ints(gradient, kernel, spatial) };
-    graph_node *node = make_node(&gradient->m, gradient->g, NULL, "Col2Im", 18, in, 3, 1);
+    graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Col2Im", 18, in, 3, 1);
 
     hand_on(gradient, node, "pads", "pads");
     hand_on(gradient, node, "strides", "strides");
@@ -433,14 +436,15 @@ static void average_pool(struct gradient *gradient, const int64_t *kernel, uint3
         graph_node *node;
         ones = gradient_filled(gradient, 1, gradient->now[gradient->at->info.inputs[0]]);
         node = again(gradient, gradient->at->opset, &ones, 1, 1, "count_include_pad");
-        gradient->m.failed |= node == NULL || graph_set_attr_int(gradient->g, node, "count_include_pad", 1) != INLAY_OK;
+        gradient->maker.failed |=
+            node == NULL || graph_set_attr_int(gradient->graph, node, "count_include_pad", 1) != INLAY_OK;
         value = node == NULL ? INLAY_NONE : op(gradient, "Div", 14, value, node->info.outputs[0]);
     }
     value = op(gradient, "Reshape", 14, value, ints(gradient, apart, 4));
     sizes = op(gradient, "Gather", 13, shape_of(gradient, value), ints(gradient, &last, 1));
     value = op(gradient, "Expand", 13, value, ints(gradient, repeat, 4));
-    sizes = make_value(&gradient->m, gradient->g, "Concat", 13, (const uint32_t[]){ ints(gradient, joined, 2), sizes },
-                       2, "axis", 0);
+    sizes = make_value(&gradient->maker, gradient->graph, "Concat", 13,
+                       (const uint32_t[]){ ints(gradient, joined, 2), sizes }, 2, "axis", 0);
     put_windows(gradient, op(gradient, "Reshape", 14, value, sizes), kernel, spatial);
 }
 
@@ -457,16 +461,16 @@ static uint32_t conv_weights(struct gradient *gradient, const int64_t *w, int64_
     value = swapped(gradient, value, 3, spatial);
     in[0] = op(gradient, "Reshape", 14, value, sizes_behind(gradient, joined, 2, input, spatial));
     in[1] = swapped(gradient, gradient->g_y, 2, spatial);
-    node = make_node(&gradient->m, gradient->g, NULL, "Conv", 11, in, 2, 1);
+    node = make_node(&gradient->maker, gradient->graph, NULL, "Conv", 11, in, 2, 1);
     hand_on(gradient, node, "pads", "pads");
     hand_on(gradient, node, "strides", "dilations");
     hand_on(gradient, node, "dilations", "strides");
-    gradient->m.failed |= node == NULL || graph_set_attr_int(gradient->g, node, "group", groups) != INLAY_OK;
+    gradient->maker.failed |= node == NULL || graph_set_attr_int(gradient->graph, node, "group", groups) != INLAY_OK;
     in[0] = node == NULL ? INLAY_NONE : node->info.outputs[0];
     in[1] = ints(gradient, from, spatial);
     in[2] = ints(gradient, w + 2, spatial);
     in[3] = axes_from(gradient, 2, spatial);
-    return swapped(gradient, make_value(&gradient->m, gradient->g, "Slice", 13, in, 4, NULL, 0), 2, spatial);
+    return swapped(gradient, make_value(&gradient->maker, gradient->graph, "Slice", 13, in, 4, NULL, 0), 2, spatial);
 }
 
 static void conv(struct gradient *gradient, const int64_t *w, uint32_t spatial, int64_t elements)
@@ -499,7 +503,7 @@ static inlay_status windows(struct gradient *gradient, inlay_diag *diag)
     const inlay_attr_info *attribute = graph_attr(gradient->at, "kernel_shape"),
                           *automatic = graph_attr(gradient->at, "auto_pad");
     const bool pool = pass_is_op(gradient->at, "AveragePool");
-    const inlay_value_info *weights = pool ? NULL : &gradient->g->values[gradient->at->info.inputs[1]].info;
+    const inlay_value_info *weights = pool ? NULL : &gradient->graph->values[gradient->at->info.inputs[1]].info;
     int64_t sizes[INLAY_MAX_RANK] = { 0 }, elements = 1;
     uint32_t rank = pool                                  ? (attribute != NULL ? attribute->count + 2 : 0)
                     : weights->rank == INLAY_RANK_UNKNOWN ? 0
@@ -513,9 +517,9 @@ static inlay_status windows(struct gradient *gradient, inlay_diag *diag)
         elements *= d < 2 ? 1 : sizes[d];
     }
     if (!known)
-        return graph_fail(gradient->g, gradient->at, NULL, INLAY_UNSUPPORTED, diag,
+        return graph_fail(gradient->graph, gradient->at, NULL, INLAY_UNSUPPORTED, diag,
                           "Gradient '%s' has no rule for %s with auto_pad SAME, ceil_mode or sizes that are not known",
-                          gradient->n->info.name.data, gradient->at->info.op_type.data);
+                          gradient->node->info.name.data, gradient->at->info.op_type.data);
     gradient->in[0] = gradient->now[gradient->at->info.inputs[0]];
     if (pool)
         average_pool(gradient, sizes + 2, rank - 2, elements);
@@ -563,10 +567,10 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
             rule = NULL;
     gradient->at = node;
     gradient->g_y = gradient->slope[out];
-    gradient->dtype = gradient->g->values[out].info.dtype;
+    gradient->dtype = gradient->graph->values[out].info.dtype;
     if (rule == NULL)
-        return graph_fail(gradient->g, node, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s",
-                          gradient->n->info.name.data, node->info.op_type.data);
+        return graph_fail(gradient->graph, node, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s",
+                          gradient->node->info.name.data, node->info.op_type.data);
     if (rule[0] == '#')
         return windows(gradient, diag);
     if (rule[0] == '$' || rule[0] == '!') {
@@ -586,25 +590,25 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
         gradient->g_y = gradient->slope[out];
         gradient->by = value;
         gradient->y = gradient->now[out];
-        gradient->dtype = gradient->g->values[out].info.dtype;
+        gradient->dtype = gradient->graph->values[out].info.dtype;
         for (uint32_t k = 0; k < MOST_TERMS; k++) {
             const uint32_t u = k < node->info.input_count ? node->info.inputs[k] : INLAY_NONE;
-            const inlay_dtype dtype = u == INLAY_NONE ? INLAY_UNDEFINED : gradient->g->values[u].info.dtype;
+            const inlay_dtype dtype = u == INLAY_NONE ? INLAY_UNDEFINED : gradient->graph->values[u].info.dtype;
 
             gradient->in[k] = u == INLAY_NONE ? INLAY_NONE : gradient->now[u];
             if (gradient_is_float(dtype) && dtype != gradient->dtype && strchr(term, 'a' + (char)k) != NULL)
                 gradient->in[k] = cast(gradient, gradient->in[k], gradient->dtype);
         }
-        fits = strpbrk(term, "xrPs") != NULL ||
-               (!matrices && graph_same_sizes(&gradient->g->values[value].info, &gradient->g->values[out].info));
+        fits = strpbrk(term, "xrPs") != NULL || (!matrices && graph_same_sizes(&gradient->graph->values[value].info,
+                                                                               &gradient->graph->values[out].info));
         if (matrices)
             INLAY_TRY(as_matrices(gradient, diag));
         made = compute(gradient, term);
         made = fits ? made : unbroadcast(gradient, made, matrices ? gradient->in[i] : gradient->now[value]);
         if (matrices)
             made = reshaped(gradient, made, gradient->now[value]);
-        if (gradient->g->values[value].info.dtype != gradient->dtype)
-            made = cast(gradient, made, gradient->g->values[value].info.dtype);
+        if (gradient->graph->values[value].info.dtype != gradient->dtype)
+            made = cast(gradient, made, gradient->graph->values[value].info.dtype);
         add_slope(gradient, value, made);
     }
 done:

@@ -186,7 +186,7 @@ char *lines_attributes(struct arena *arena, const graph_node *node)
 
 static lines_part *add_part(struct lines *lines, const char *title)
 {
-    if (!ARENA_GROW(&lines->a, lines->parts, lines->count)) {
+    if (!ARENA_GROW(&lines->arena, lines->parts, lines->count)) {
         lines->failed = true;
         return NULL;
     }
@@ -197,7 +197,7 @@ static lines_part *add_part(struct lines *lines, const char *title)
 
 static void add_line(struct lines *lines, lines_part *part, char *line)
 {
-    if (part == NULL || line == NULL || !ARENA_GROW(&lines->a, part->lines, part->count))
+    if (part == NULL || line == NULL || !ARENA_GROW(&lines->arena, part->lines, part->count))
         lines->failed = true;
     else
         part->lines[part->count++] = line;
@@ -218,7 +218,7 @@ static void add_value(struct lines *lines, lines_part *part, const struct graph 
         (void)fputs(" by default ", text.to);
         put_tensor(text.to, value->default_value);
     }
-    add_line(lines, part, finish(&text, &lines->a));
+    add_line(lines, part, finish(&text, &lines->arena));
 }
 
 static void add_constant(struct lines *lines, lines_part *part, const struct graph *graph, uint32_t value)
@@ -236,7 +236,7 @@ static void add_constant(struct lines *lines, lines_part *part, const struct gra
     (void)fprintf(text.to, "%s: %s", info->name.data, inlay_dtype_name(info->dtype));
     put_dims(text.to, graph->model, info->rank, info->dims);
     put_elements(text.to, info->dtype, info->data, info->data_bytes, count);
-    add_line(lines, part, finish(&text, &lines->a));
+    add_line(lines, part, finish(&text, &lines->arena));
 }
 
 static void put_names(FILE *to, const struct graph *graph, const uint32_t *values, uint32_t count)
@@ -265,24 +265,24 @@ static void add_node(struct lines *lines, lines_part *part, const struct graph *
     if (node->info.output_count == 0 || node->info.outputs[0] == INLAY_NONE ||
         strcmp(node->info.name.data, graph->values[node->info.outputs[0]].info.name.data) != 0)
         (void)fprintf(text.to, "  # %s", node->info.name.data);
-    add_line(lines, part, finish(&text, &lines->a));
+    add_line(lines, part, finish(&text, &lines->arena));
 }
 
 static void add_graph(struct lines *lines, const struct graph *graph, const char *place)
 {
     lines_part *part;
 
-    part = add_part(lines, arena_format(&lines->a, "%s inputs", place));
+    part = add_part(lines, arena_format(&lines->arena, "%s inputs", place));
     for (uint32_t i = 0; i < graph->input_count; i++)
         add_value(lines, part, graph, graph->inputs[i]);
-    part = add_part(lines, arena_format(&lines->a, "%s outputs", place));
+    part = add_part(lines, arena_format(&lines->arena, "%s outputs", place));
     for (uint32_t i = 0; i < graph->output_count; i++)
         add_value(lines, part, graph, graph->outputs[i]);
-    part = add_part(lines, arena_format(&lines->a, "%s initializers", place));
+    part = add_part(lines, arena_format(&lines->arena, "%s initializers", place));
     for (uint32_t value = 0; value < graph->value_count; value++)
         if ((graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
             add_constant(lines, part, graph, value);
-    part = add_part(lines, arena_format(&lines->a, "%s nodes", place));
+    part = add_part(lines, arena_format(&lines->arena, "%s nodes", place));
     for (uint32_t i = 0; i < graph->node_count; i++)
         add_node(lines, part, graph, graph->nodes[i]);
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -290,7 +290,7 @@ static void add_graph(struct lines *lines, const struct graph *graph, const char
 
         for (uint32_t b = 0; b < node->body_count; b++)
             add_graph(lines, node->bodies[b].graph,
-                      arena_format(&lines->a, "%s of '%s'", node->bodies[b].attr, node->info.name.data));
+                      arena_format(&lines->arena, "%s of '%s'", node->bodies[b].attr, node->info.name.data));
     }
 }
 
@@ -300,27 +300,27 @@ void lines_of(graph_model *model, struct lines *out)
 
     *out = (struct lines){ 0 };
     part = add_part(out, "model");
-    add_line(out, part, arena_format(&out->a, "ir_version %" PRId64, model->ir_version));
+    add_line(out, part, arena_format(&out->arena, "ir_version %" PRId64, model->ir_version));
     for (uint32_t i = 0; i < model->opset_count; i++)
         add_line(out, part,
-                 arena_format(&out->a, "opset %s %" PRId64, model->opsets[i].domain, model->opsets[i].version));
+                 arena_format(&out->arena, "opset %s %" PRId64, model->opsets[i].domain, model->opsets[i].version));
     if (model->producer_name != NULL && model->producer_name[0] != '\0')
         add_line(out, part,
-                 arena_format(&out->a, "producer %s %s", model->producer_name,
+                 arena_format(&out->arena, "producer %s %s", model->producer_name,
                               model->producer_version != NULL ? model->producer_version : ""));
     part = add_part(out, "metadata");
     for (uint32_t i = 0; i < model->metadata_count; i++)
-        add_line(out, part, arena_format(&out->a, "%s = %s", model->metadata[i].key, model->metadata[i].value));
+        add_line(out, part, arena_format(&out->arena, "%s = %s", model->metadata[i].key, model->metadata[i].value));
     add_graph(out, model->main, "graph");
     for (uint32_t i = 0; i < model->function_count && !out->failed; i++) {
         const graph_function *function = &model->functions[i];
 
-        add_graph(out, function->body, arena_format(&out->a, "function %s.%s", function->domain, function->name));
+        add_graph(out, function->body, arena_format(&out->arena, "function %s.%s", function->domain, function->name));
     }
 }
 
 void lines_deinit(struct lines *lines)
 {
-    arena_deinit(&lines->a);
+    arena_deinit(&lines->arena);
     *lines = (struct lines){ 0 };
 }

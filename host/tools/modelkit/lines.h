@@ -11,7 +11,7 @@ typedef struct lines_part {
 } lines_part;
 
 struct lines {
-    struct arena a;
+    struct arena arena;
     lines_part *parts; /* [count] */
     uint32_t count;
     bool failed;

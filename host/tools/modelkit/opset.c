@@ -6,22 +6,22 @@
 /* A list of integers becomes an input. */
 static void ints_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *attribute = conversion_stated(conversion->n, attr);
+    const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
 
     if (attribute == NULL)
         return;
     if (attribute->kind == INLAY_ATTR_INTS)
-        edit_set_input(conversion->e, conversion->n, i,
+        edit_set_input(conversion->editor, conversion->node, i,
                        conversion_ints(conversion, attr, attribute->ints, attribute->count));
     else if (attribute->kind == INLAY_ATTR_INT)
-        edit_set_input(conversion->e, conversion->n, i, conversion_ints(conversion, attr, &attribute->i, 1));
+        edit_set_input(conversion->editor, conversion->node, i, conversion_ints(conversion, attr, &attribute->i, 1));
     conversion_drop_attr(conversion, attr);
 }
 
 /* A number becomes an input of the type that input 0 has. */
 static bool number_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *attribute = conversion_stated(conversion->n, attr);
+    const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
     uint32_t value;
 
     if (attribute == NULL)
@@ -29,7 +29,7 @@ static bool number_to_input(struct conversion *conversion, const char *attr, uin
     value = conversion_number(conversion, attr, attribute->f);
     if (value == INLAY_NONE)
         return false;
-    edit_set_input(conversion->e, conversion->n, i, value);
+    edit_set_input(conversion->editor, conversion->node, i, value);
     conversion_drop_attr(conversion, attr);
     return true;
 }
@@ -50,42 +50,43 @@ static bool raise_axes(struct conversion *conversion)
 /* Before opset 13 all axes from `axis` on are one. */
 static bool raise_softmax(struct conversion *conversion)
 {
-    const uint32_t in = conversion->n->info.inputs[0], out = conversion->n->info.outputs[0];
-    const uint32_t rank = conversion->e->g->values[in].info.rank;
-    int64_t axis = conversion_int(conversion->n, "axis", 1);
+    const uint32_t in = conversion->node->info.inputs[0], out = conversion->node->info.outputs[0];
+    const uint32_t rank = conversion->editor->graph->values[in].info.rank;
+    int64_t axis = conversion_int(conversion->node, "axis", 1);
     uint32_t flat, shape, back[2];
     graph_node *flatten, *reshape;
 
-    if (conversion->n->info.since_version >= 13 || conversion->opset < 13)
+    if (conversion->node->info.since_version >= 13 || conversion->opset < 13)
         return true;
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
     conversion_drop_attr(conversion, "axis");
-    edit_int(conversion->e, conversion->n, "axis", -1);
+    edit_int(conversion->editor, conversion->node, "axis", -1);
     if (rank != INLAY_RANK_UNKNOWN && axis == (int64_t)rank - 1)
         return true;
-    flat = edit_node(conversion->e, conversion_name(conversion), "_flat", "Flatten", "", &in, 1, &flatten);
-    edit_int(conversion->e, flatten, "axis", axis);
-    shape = edit_node(conversion->e, conversion_name(conversion), "_shape", "Shape", "", &in, 1, NULL);
+    flat = edit_node(conversion->editor, conversion_name(conversion), "_flat", "Flatten", "", &in, 1, &flatten);
+    edit_int(conversion->editor, flatten, "axis", axis);
+    shape = edit_node(conversion->editor, conversion_name(conversion), "_shape", "Shape", "", &in, 1, NULL);
     back[0] = INLAY_NONE;
     back[1] = shape;
-    *(uint32_t *)(uintptr_t)conversion->n->info.outputs =
-        edit_node(conversion->e, conversion_name(conversion), "_rows", "Reshape", "", back, 2, &reshape);
+    *(uint32_t *)(uintptr_t)conversion->node->info.outputs =
+        edit_node(conversion->editor, conversion_name(conversion), "_rows", "Reshape", "", back, 2, &reshape);
     if (reshape == NULL || flatten == NULL)
         return false;
-    edit_input(reshape, 0, conversion->n->info.outputs[0]);
+    edit_input(reshape, 0, conversion->node->info.outputs[0]);
     *(uint32_t *)(uintptr_t)reshape->info.outputs = out;
-    edit_input(conversion->n, 0, flat);
+    edit_input(conversion->node, 0, flat);
     return true;
 }
 
 static bool raise_split(struct conversion *conversion)
 {
-    const bool has_sizes = conversion_stated(conversion->n, "split") != NULL || conversion->n->info.input_count > 1;
+    const bool has_sizes =
+        conversion_stated(conversion->node, "split") != NULL || conversion->node->info.input_count > 1;
 
-    if (conversion->n->info.since_version < 13 && conversion->opset >= 13)
+    if (conversion->node->info.since_version < 13 && conversion->opset >= 13)
         ints_to_input(conversion, "split", 1);
-    if (conversion->opset >= 18 && !has_sizes && conversion_stated(conversion->n, "num_outputs") == NULL)
-        edit_int(conversion->e, conversion->n, "num_outputs", conversion->n->info.output_count);
+    if (conversion->opset >= 18 && !has_sizes && conversion_stated(conversion->node, "num_outputs") == NULL)
+        edit_int(conversion->editor, conversion->node, "num_outputs", conversion->node->info.output_count);
     return true;
 }
 
@@ -94,59 +95,61 @@ static uint32_t no_floats(struct conversion *conversion)
 {
     const int64_t none = 0;
 
-    return edit_constant(conversion->e, conversion_name(conversion), "_none", INLAY_FLOAT, 1, &none,
-                         edit_memory(conversion->e, 1), 0);
+    return edit_constant(conversion->editor, conversion_name(conversion), "_none", INLAY_FLOAT, 1, &none,
+                         edit_memory(conversion->editor, 1), 0);
 }
 
 /* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
 static bool raise_upsample(struct conversion *conversion)
 {
     uint32_t scales = conversion_input(conversion, 1);
-    const inlay_attr_info *list = conversion_stated(conversion->n, "scales"),
-                          *mode = conversion_stated(conversion->n, "mode");
+    const inlay_attr_info *list = conversion_stated(conversion->node, "scales"),
+                          *mode = conversion_stated(conversion->node, "mode");
     const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
 
     if (conversion->opset < 9 || (conversion->opset < 11 && strcmp(conversion_op(conversion), "Resize") == 0))
         return true;
     if (conversion->opset >= 11)
-        edit_set_input(conversion->e, conversion->n, 1, conversion->opset >= 13 ? INLAY_NONE : no_floats(conversion));
+        edit_set_input(conversion->editor, conversion->node, 1,
+                       conversion->opset >= 13 ? INLAY_NONE : no_floats(conversion));
     if (list != NULL && list->kind == INLAY_ATTR_FLOATS) {
         const int64_t dims[] = { list->count };
-        float *data = edit_memory(conversion->e, (uint64_t)list->count * sizeof *data);
+        float *data = edit_memory(conversion->editor, (uint64_t)list->count * sizeof *data);
 
         for (uint32_t i = 0; data != NULL && i < list->count; i++)
             data[i] = (float)list->floats[i];
-        scales = edit_constant(conversion->e, conversion_name(conversion), "scales", INLAY_FLOAT, 1, dims, data,
+        scales = edit_constant(conversion->editor, conversion_name(conversion), "scales", INLAY_FLOAT, 1, dims, data,
                                (uint64_t)list->count * sizeof *data);
         conversion_drop_attr(conversion, "scales");
     }
-    edit_set_input(conversion->e, conversion->n, conversion->opset >= 11 ? 2 : 1, scales);
+    edit_set_input(conversion->editor, conversion->node, conversion->opset >= 11 ? 2 : 1, scales);
     if (conversion->opset < 10)
         return true;
-    conversion->n->info.op_type = (inlay_str){ "Resize", 6 };
+    conversion->node->info.op_type = (inlay_str){ "Resize", 6 };
     if (conversion->opset < 11)
         return true;
-    conversion->e->failed |= graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode",
-                                                   "asymmetric") != INLAY_OK;
+    conversion->editor->failed |= graph_set_attr_string(conversion->editor->graph, conversion->node,
+                                                        "coordinate_transformation_mode", "asymmetric") != INLAY_OK;
     if (nearest)
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "floor") != INLAY_OK;
+        conversion->editor->failed |=
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "nearest_mode", "floor") != INLAY_OK;
     return true;
 }
 
 /* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
 static bool raise_resize(struct conversion *conversion)
 {
-    if (conversion->n->info.since_version < 11)
+    if (conversion->node->info.since_version < 11)
         return raise_upsample(conversion);
-    if (conversion->n->info.since_version < 13 && conversion->opset >= 13 &&
-        conversion_is_text(conversion->n, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
-        conversion_is_text(conversion->n, "mode", "nearest", true) &&
-        conversion_is_text(conversion->n, "nearest_mode", "floor", false))
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode", "half_pixel") !=
-                INLAY_OK ||
-            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "round_prefer_ceil") != INLAY_OK;
+    if (conversion->node->info.since_version < 13 && conversion->opset >= 13 &&
+        conversion_is_text(conversion->node, "coordinate_transformation_mode", "tf_half_pixel_for_nn", false) &&
+        conversion_is_text(conversion->node, "mode", "nearest", true) &&
+        conversion_is_text(conversion->node, "nearest_mode", "floor", false))
+        conversion->editor->failed |=
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "coordinate_transformation_mode",
+                                  "half_pixel") != INLAY_OK ||
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "nearest_mode", "round_prefer_ceil") !=
+                INLAY_OK;
     return true;
 }
 
@@ -163,29 +166,29 @@ static bool raise_slice(struct conversion *conversion)
 /* What scale and bias have for each group, each channel of the group gets: they are constants. */
 static uint32_t repeated(struct conversion *conversion, uint32_t value, int64_t times, const char *suffix)
 {
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
     const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
     const int64_t channels = groups * times;
     float *data, x;
 
     if (groups == 0 || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT)
         return INLAY_NONE;
-    data = edit_memory(conversion->e, (uint64_t)channels * sizeof *data);
+    data = edit_memory(conversion->editor, (uint64_t)channels * sizeof *data);
     for (int64_t i = 0; data != NULL && i < channels; i++) {
         memcpy(&x, (const char *)info->data + (size_t)(i / times) * sizeof x, sizeof x);
         data[i] = x;
     }
-    return edit_constant(conversion->e, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &channels, data,
+    return edit_constant(conversion->editor, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &channels, data,
                          (uint64_t)channels * sizeof *data);
 }
 
 static bool raise_group_norm(struct conversion *conversion)
 {
-    const inlay_value_info *input = &conversion->e->g->values[conversion_input(conversion, 0)].info;
-    const int64_t groups = conversion_int(conversion->n, "num_groups", 0);
+    const inlay_value_info *input = &conversion->editor->graph->values[conversion_input(conversion, 0)].info;
+    const int64_t groups = conversion_int(conversion->node, "num_groups", 0);
     uint32_t scale, bias;
 
-    if (conversion->n->info.since_version >= 21 || conversion->opset < 21)
+    if (conversion->node->info.since_version >= 21 || conversion->opset < 21)
         return true;
     conversion->why = "its channels are not known, or its scale and bias are no constant floats";
     if (input->rank == INLAY_RANK_UNKNOWN || input->rank < 2 || input->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
@@ -194,36 +197,36 @@ static bool raise_group_norm(struct conversion *conversion)
     bias = repeated(conversion, conversion_input(conversion, 2), input->dims[1].value / groups, "_biases");
     if (scale == INLAY_NONE || bias == INLAY_NONE)
         return false;
-    edit_input(conversion->n, 1, scale);
-    edit_input(conversion->n, 2, bias);
+    edit_input(conversion->node, 1, scale);
+    edit_input(conversion->node, 2, bias);
     return true;
 }
 
 static bool raise_dft(struct conversion *conversion)
 {
-    const int64_t axis = conversion_int(conversion->n, "axis", 1);
+    const int64_t axis = conversion_int(conversion->node, "axis", 1);
     int64_t *data;
 
-    if (conversion->n->info.since_version >= 20 || conversion->opset < 20)
+    if (conversion->node->info.since_version >= 20 || conversion->opset < 20)
         return true;
-    data = edit_memory(conversion->e, sizeof *data);
+    data = edit_memory(conversion->editor, sizeof *data);
     if (data != NULL)
         *data = axis;
-    edit_set_input(
-        conversion->e, conversion->n, 2,
-        edit_constant(conversion->e, conversion_name(conversion), "_axis", INLAY_INT64, 0, NULL, data, sizeof *data));
+    edit_set_input(conversion->editor, conversion->node, 2,
+                   edit_constant(conversion->editor, conversion_name(conversion), "_axis", INLAY_INT64, 0, NULL, data,
+                                 sizeof *data));
     conversion_drop_attr(conversion, "axis");
     return true;
 }
 
 static bool raise_grid_sample(struct conversion *conversion)
 {
-    const inlay_attr_info *mode = graph_attr(conversion->n, "mode");
+    const inlay_attr_info *mode = graph_attr(conversion->node, "mode");
 
     if (conversion->opset >= 20 && mode != NULL && mode->kind == INLAY_ATTR_STRING &&
         strncmp(mode->s.data, "bi", 2) == 0)
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "mode", mode->s.data + 2) != INLAY_OK;
+        conversion->editor->failed |=
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "mode", mode->s.data + 2) != INLAY_OK;
     return true;
 }
 
@@ -234,7 +237,7 @@ static bool raise_clip(struct conversion *conversion)
 
 static bool raise_pad(struct conversion *conversion)
 {
-    if (conversion->n->info.since_version >= 11 || conversion->opset < 11)
+    if (conversion->node->info.since_version >= 11 || conversion->opset < 11)
         return true;
     ints_to_input(conversion, "pads", 1);
     return number_to_input(conversion, "value", 2);
@@ -250,15 +253,15 @@ static bool raise_top_k(struct conversion *conversion)
 static bool raise_scatter(struct conversion *conversion)
 {
     if (conversion->opset >= 11)
-        conversion->n->info.op_type = (inlay_str){ "ScatterElements", 15 };
+        conversion->node->info.op_type = (inlay_str){ "ScatterElements", 15 };
     return true;
 }
 
 static bool raise_roi_align(struct conversion *conversion)
 {
-    if (conversion->n->info.since_version < 16 && conversion->opset >= 16)
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode",
+    if (conversion->node->info.since_version < 16 && conversion->opset >= 16)
+        conversion->editor->failed |=
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "coordinate_transformation_mode",
                                   "output_half_pixel") != INLAY_OK;
     return true;
 }
@@ -266,25 +269,25 @@ static bool raise_roi_align(struct conversion *conversion)
 /* What earlier versions train with are more outputs; without them is_test changes nothing. */
 static bool raise_batch_norm(struct conversion *conversion)
 {
-    if (conversion->n->info.output_count > 1 && conversion->n->info.since_version < 14) {
+    if (conversion->node->info.output_count > 1 && conversion->node->info.since_version < 14) {
         conversion->why = "its statistics mean something else since opset 14";
-        return conversion->opset < 14 && conversion->n->info.since_version >= 7;
+        return conversion->opset < 14 && conversion->node->info.since_version >= 7;
     }
-    if (conversion->n->info.since_version < 7)
-        edit_int(conversion->e, conversion->n, "is_test", 1);
+    if (conversion->node->info.since_version < 7)
+        edit_int(conversion->editor, conversion->node, "is_test", 1);
     return true;
 }
 
 static bool raise_scan(struct conversion *conversion)
 {
     conversion->why = "it means another thing before opset 9";
-    return conversion->n->info.since_version >= 9;
+    return conversion->node->info.since_version >= 9;
 }
 
 /* Nothing is trained. */
 static bool raise_dropout(struct conversion *conversion)
 {
-    if (conversion->n->info.since_version < 12 && conversion->opset >= 12)
+    if (conversion->node->info.since_version < 12 && conversion->opset >= 12)
         conversion_drop_attr(conversion, "ratio");
     return true;
 }
@@ -336,7 +339,7 @@ static bool raise_node(struct conversion *conversion)
             break;
         }
     row = conversion_row(conversion);
-    return row != NULL && graph_refit(conversion->e->g, conversion->n, row, true, &conversion->why);
+    return row != NULL && graph_refit(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }
 
 /* The writer need not look at the node again. */
@@ -349,9 +352,9 @@ static void settle(graph_node *node, int64_t opset)
 
 static inlay_status no_form(const struct conversion *conversion, inlay_diag *diag)
 {
-    return graph_fail(conversion->e->g, conversion->n, NULL, INLAY_UNSUPPORTED, diag,
+    return graph_fail(conversion->editor->graph, conversion->node, NULL, INLAY_UNSUPPORTED, diag,
                       "%.48s-%u has no form in opset %lld%s%s", conversion_op(conversion),
-                      conversion->n->info.since_version, (long long)conversion->opset,
+                      conversion->node->info.since_version, (long long)conversion->opset,
                       conversion->why != NULL ? ": " : "", conversion->why != NULL ? conversion->why : "");
 }
 

@@ -8,30 +8,30 @@ static uint32_t make(struct conversion *conversion, const char *suffix, const ch
 {
     const uint32_t inputs[] = { a, b };
 
-    return edit_node(conversion->e, conversion_name(conversion), suffix, op, "", inputs, 2, NULL);
+    return edit_node(conversion->editor, conversion_name(conversion), suffix, op, "", inputs, 2, NULL);
 }
 
 /* The node itself becomes the last of its replacement, so that its output keeps its name. */
 static bool become(struct conversion *conversion, const char *op, uint32_t a, uint32_t b)
 {
-    uint32_t *inputs = arena_array(&conversion->e->g->model->arena, 2, sizeof *inputs);
+    uint32_t *inputs = arena_array(&conversion->editor->graph->model->arena, 2, sizeof *inputs);
 
-    if (inputs == NULL || conversion->e->failed) {
-        conversion->e->failed = true;
+    if (inputs == NULL || conversion->editor->failed) {
+        conversion->editor->failed = true;
         return false;
     }
     inputs[0] = a;
     inputs[1] = b;
-    conversion->n->info.op_type = (inlay_str){ op, strlen(op) };
-    conversion->n->info.inputs = inputs;
-    conversion->n->info.input_count = b == INLAY_NONE ? 1 : 2;
-    conversion->n->info.attr_count = conversion->n->own_attr_count = 0;
+    conversion->node->info.op_type = (inlay_str){ op, strlen(op) };
+    conversion->node->info.inputs = inputs;
+    conversion->node->info.input_count = b == INLAY_NONE ? 1 : 2;
+    conversion->node->info.attr_count = conversion->node->own_attr_count = 0;
     return true;
 }
 
 static bool is_float(struct conversion *conversion)
 {
-    if (conversion->e->g->values[conversion_input(conversion, 0)].info.dtype == INLAY_FLOAT)
+    if (conversion->editor->graph->values[conversion_input(conversion, 0)].info.dtype == INLAY_FLOAT)
         return true;
     conversion->why = "only its form on floats can be written";
     return false;
@@ -46,7 +46,7 @@ static double float_of(const graph_node *node, const char *name, double otherwis
 
 static uint32_t number(struct conversion *conversion, const char *suffix, double value)
 {
-    return edit_float(conversion->e, conversion_name(conversion), suffix, (float)value);
+    return edit_float(conversion->editor, conversion_name(conversion), suffix, (float)value);
 }
 
 /* ------------------------------------------------------------------ activations */
@@ -56,17 +56,18 @@ static bool expand_hard_swish(struct conversion *conversion)
     const uint32_t input = conversion_input(conversion, 0);
     graph_node *gate;
     uint32_t output =
-        edit_node(conversion->e, conversion_name(conversion), "_gate", "HardSigmoid", "", &input, 1, &gate);
+        edit_node(conversion->editor, conversion_name(conversion), "_gate", "HardSigmoid", "", &input, 1, &gate);
 
     if (gate != NULL)
-        conversion->e->failed |= graph_set_attr_float(conversion->e->g, gate, "alpha", 1.0 / 6) != INLAY_OK ||
-                                 graph_set_attr_float(conversion->e->g, gate, "beta", 0.5) != INLAY_OK;
+        conversion->editor->failed |=
+            graph_set_attr_float(conversion->editor->graph, gate, "alpha", 1.0 / 6) != INLAY_OK ||
+            graph_set_attr_float(conversion->editor->graph, gate, "beta", 0.5) != INLAY_OK;
     return become(conversion, "Mul", input, output);
 }
 
 static bool expand_swish(struct conversion *conversion)
 {
-    const double alpha = float_of(conversion->n, "alpha", 1);
+    const double alpha = float_of(conversion->node, "alpha", 1);
     const uint32_t input = conversion_input(conversion, 0);
     uint32_t output = input;
 
@@ -88,7 +89,7 @@ static bool expand_mish(struct conversion *conversion)
 
 static bool expand_celu(struct conversion *conversion)
 {
-    const double alpha = float_of(conversion->n, "alpha", 1);
+    const double alpha = float_of(conversion->node, "alpha", 1);
     uint32_t input = conversion_input(conversion, 0), a;
 
     if (alpha == 1)
@@ -102,7 +103,7 @@ static bool expand_celu(struct conversion *conversion)
 
 static bool expand_gelu(struct conversion *conversion)
 {
-    const inlay_attr_info *how = graph_attr(conversion->n, "approximate");
+    const inlay_attr_info *how = graph_attr(conversion->node, "approximate");
     const bool tanh_form = how != NULL && how->kind == INLAY_ATTR_STRING && strcmp(how->s.data, "tanh") == 0;
     const uint32_t input = conversion_input(conversion, 0);
     uint32_t output;
@@ -133,7 +134,7 @@ static bool expand_gelu(struct conversion *conversion)
 static bool expand_or_equal(struct conversion *conversion, const char *strict)
 {
     const uint32_t a = conversion_input(conversion, 0), b = conversion_input(conversion, 1);
-    const inlay_dtype dtype = conversion->e->g->values[a].info.dtype;
+    const inlay_dtype dtype = conversion->editor->graph->values[a].info.dtype;
 
     if (conversion->opset < 11 && dtype != INLAY_INT32 && dtype != INLAY_INT64) {
         conversion->why = "Equal compares floats since opset 11";
@@ -155,7 +156,7 @@ static bool expand_less(struct conversion *conversion)
 
 static bool expand_cast_like(struct conversion *conversion)
 {
-    const inlay_dtype to = conversion->e->g->values[conversion_input(conversion, 1)].info.dtype;
+    const inlay_dtype to = conversion->editor->graph->values[conversion_input(conversion, 1)].info.dtype;
 
     if (to == INLAY_UNDEFINED) {
         conversion->why = "the type that it casts to is not known";
@@ -163,27 +164,28 @@ static bool expand_cast_like(struct conversion *conversion)
     }
     if (!become(conversion, "Cast", conversion_input(conversion, 0), INLAY_NONE))
         return false;
-    edit_int(conversion->e, conversion->n, "to", to);
+    edit_int(conversion->editor, conversion->node, "to", to);
     return true;
 }
 
 /* Part of a shape: all of it, and a Slice. */
 static bool expand_shape(struct conversion *conversion)
 {
-    const int64_t from = conversion_int(conversion->n, "start", 0),
-                  to = conversion_int(conversion->n, "end", INT64_MAX), axis = 0;
+    const int64_t from = conversion_int(conversion->node, "start", 0),
+                  to = conversion_int(conversion->node, "end", INT64_MAX), axis = 0;
     const uint32_t input = conversion_input(conversion, 0), all = make(conversion, "_all", "Shape", input, INLAY_NONE);
 
     if (!become(conversion, "Slice", all, INLAY_NONE))
         return false;
     if (conversion->opset >= 10) {
-        edit_set_input(conversion->e, conversion->n, 1, conversion_ints(conversion, "_from", &from, 1));
-        edit_set_input(conversion->e, conversion->n, 2, conversion_ints(conversion, "_to", &to, 1));
+        edit_set_input(conversion->editor, conversion->node, 1, conversion_ints(conversion, "_from", &from, 1));
+        edit_set_input(conversion->editor, conversion->node, 2, conversion_ints(conversion, "_to", &to, 1));
         return true;
     }
-    conversion->e->failed |= graph_set_attr_ints(conversion->e->g, conversion->n, "starts", &from, 1) != INLAY_OK ||
-                             graph_set_attr_ints(conversion->e->g, conversion->n, "ends", &to, 1) != INLAY_OK ||
-                             graph_set_attr_ints(conversion->e->g, conversion->n, "axes", &axis, 1) != INLAY_OK;
+    conversion->editor->failed |=
+        graph_set_attr_ints(conversion->editor->graph, conversion->node, "starts", &from, 1) != INLAY_OK ||
+        graph_set_attr_ints(conversion->editor->graph, conversion->node, "ends", &to, 1) != INLAY_OK ||
+        graph_set_attr_ints(conversion->editor->graph, conversion->node, "axes", &axis, 1) != INLAY_OK;
     return true;
 }
 
@@ -201,11 +203,11 @@ static uint32_t mean_from(struct conversion *conversion, const char *suffix, uin
         axes[d] = axis + d;
     if (conversion->opset >= 18)
         inputs[1] = conversion_ints(conversion, suffix, axes, rank - (uint32_t)axis);
-    out = edit_node(conversion->e, conversion_name(conversion), suffix, "ReduceMean", "", inputs, 2, &node);
+    out = edit_node(conversion->editor, conversion_name(conversion), suffix, "ReduceMean", "", inputs, 2, &node);
     if (conversion->opset < 18 && node != NULL)
-        conversion->e->failed |=
-            graph_set_attr_ints(conversion->e->g, node, "axes", axes, rank - (uint32_t)axis) != INLAY_OK;
-    edit_int(conversion->e, node, "keepdims", 1);
+        conversion->editor->failed |=
+            graph_set_attr_ints(conversion->editor->graph, node, "axes", axes, rank - (uint32_t)axis) != INLAY_OK;
+    edit_int(conversion->editor, node, "keepdims", 1);
     return out;
 }
 
@@ -214,16 +216,16 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
 {
     const uint32_t rank = conversion_rank(conversion), scale = conversion_input(conversion, 1),
                    bias = conversion_input(conversion, 2);
-    const double epsilon = float_of(conversion->n, "epsilon", 1e-5);
-    int64_t axis = conversion_int(conversion->n, "axis", -1);
+    const double epsilon = float_of(conversion->node, "epsilon", 1e-5);
+    int64_t axis = conversion_int(conversion->node, "axis", -1);
     uint32_t input = conversion_input(conversion, 0), output;
 
     if (rank == INLAY_RANK_UNKNOWN || rank == 0) {
         conversion->why = "the rank of its input is not known";
         return false;
     }
-    for (uint32_t i = 1; i < conversion->n->info.output_count; i++)
-        if (conversion->n->info.outputs[i] != INLAY_NONE) {
+    for (uint32_t i = 1; i < conversion->node->info.output_count; i++)
+        if (conversion->node->info.outputs[i] != INLAY_NONE) {
             conversion->why = "its mean or deviation is read";
             return false;
         }
@@ -232,7 +234,7 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
     axis += axis < 0 ? rank : 0;
     if (axis < 0 || axis >= (int64_t)rank)
         return false;
-    conversion->n->info.output_count = 1;
+    conversion->node->info.output_count = 1;
     if (centered)
         input = make(conversion, "_centered", "Sub", input, mean_from(conversion, "_mean", input, axis, rank));
     output = mean_from(conversion, "_variance", make(conversion, "_square", "Mul", input, input), axis, rank);
@@ -257,11 +259,11 @@ static bool expand_rms(struct conversion *conversion)
 /* A constant of the same number n times. */
 static uint32_t row_of(struct conversion *conversion, const char *suffix, int64_t n, float value)
 {
-    float *data = edit_memory(conversion->e, (uint64_t)n * sizeof *data);
+    float *data = edit_memory(conversion->editor, (uint64_t)n * sizeof *data);
 
     for (int64_t i = 0; data != NULL && i < n; i++)
         data[i] = value;
-    return edit_constant(conversion->e, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &n, data,
+    return edit_constant(conversion->editor, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &n, data,
                          (uint64_t)n * sizeof *data);
 }
 
@@ -280,9 +282,9 @@ static uint32_t upright(struct conversion *conversion, const char *suffix, uint3
 static bool expand_group_norm(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), input = conversion_input(conversion, 0);
-    const int64_t groups = conversion_int(conversion->n, "num_groups", 0), grouped[] = { 0, groups, -1 };
-    const double epsilon = float_of(conversion->n, "epsilon", 1e-5);
-    const bool of_groups = conversion->n->info.since_version < 21;
+    const int64_t groups = conversion_int(conversion->node, "num_groups", 0), grouped[] = { 0, groups, -1 };
+    const double epsilon = float_of(conversion->node, "epsilon", 1e-5);
+    const bool of_groups = conversion->node->info.since_version < 21;
     uint32_t inputs[3], output;
     graph_node *node;
 
@@ -295,10 +297,11 @@ static bool expand_group_norm(struct conversion *conversion)
     inputs[0] = make(conversion, "_groups", "Reshape", input, conversion_ints(conversion, "_grouped", grouped, 3));
     inputs[1] = of_groups ? conversion_input(conversion, 1) : row_of(conversion, "_ones", groups, 1);
     inputs[2] = of_groups ? conversion_input(conversion, 2) : row_of(conversion, "_zeros", groups, 0);
-    output =
-        edit_node(conversion->e, conversion_name(conversion), "_normal", "InstanceNormalization", "", inputs, 3, &node);
+    output = edit_node(conversion->editor, conversion_name(conversion), "_normal", "InstanceNormalization", "", inputs,
+                       3, &node);
     if (node != NULL)
-        conversion->e->failed |= graph_set_attr_float(conversion->e->g, node, "epsilon", epsilon) != INLAY_OK;
+        conversion->editor->failed |=
+            graph_set_attr_float(conversion->editor->graph, node, "epsilon", epsilon) != INLAY_OK;
     if (of_groups)
         return become(conversion, "Reshape", output, make(conversion, "_shape", "Shape", input, INLAY_NONE));
     output = make(conversion, "_back", "Reshape", output, make(conversion, "_shape", "Shape", input, INLAY_NONE));

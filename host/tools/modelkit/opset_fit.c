@@ -9,7 +9,7 @@ bool conversion_lower_axes(struct conversion *conversion)
     const uint32_t rank = conversion_rank(conversion);
 
     for (int k = 0; k < 2; k++) {
-        const inlay_attr_info *attribute = conversion_stated(conversion->n, names[k]);
+        const inlay_attr_info *attribute = conversion_stated(conversion->node, names[k]);
         const uint32_t count = attribute == NULL                    ? 0
                                : attribute->kind == INLAY_ATTR_INT  ? 1
                                : attribute->kind == INLAY_ATTR_INTS ? attribute->count
@@ -30,10 +30,10 @@ bool conversion_lower_axes(struct conversion *conversion)
             return false;
         }
         if (attribute->kind == INLAY_ATTR_INT)
-            edit_int(conversion->e, conversion->n, names[k], to[0]);
+            edit_int(conversion->editor, conversion->node, names[k], to[0]);
         else
-            conversion->e->failed |=
-                graph_set_attr_ints(conversion->e->g, conversion->n, names[k], to, count) != INLAY_OK;
+            conversion->editor->failed |=
+                graph_set_attr_ints(conversion->editor->graph, conversion->node, names[k], to, count) != INLAY_OK;
     }
     return true;
 }
@@ -41,11 +41,12 @@ bool conversion_lower_axes(struct conversion *conversion)
 /* Sum, Max, Min and Mean take other shapes since opset 8. */
 bool conversion_has_one_shape(struct conversion *conversion)
 {
-    const struct graph *graph = conversion->e->g;
+    const struct graph *graph = conversion->editor->graph;
     const uint32_t first = conversion_input(conversion, 0);
 
-    for (uint32_t i = 1; i < conversion->n->info.input_count; i++) {
-        const inlay_value_info *a = &graph->values[first].info, *b = &graph->values[conversion->n->info.inputs[i]].info;
+    for (uint32_t i = 1; i < conversion->node->info.input_count; i++) {
+        const inlay_value_info *a = &graph->values[first].info,
+                               *b = &graph->values[conversion->node->info.inputs[i]].info;
         bool same = a->rank == b->rank && a->rank != INLAY_RANK_UNKNOWN;
 
         for (uint32_t d = 0; same && d < a->rank; d++)

@@ -25,20 +25,20 @@ bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const c
                               uint32_t *out_count)
 {
     const uint32_t value = conversion_input(conversion, i);
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
     int64_t count = 1;
 
     *out_list = NULL;
     *out_count = 0;
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->rank > 1 ||
         (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32)) {
-        conversion->why = arena_format(&conversion->e->g->model->arena, "its %s are computed", what);
+        conversion->why = arena_format(&conversion->editor->graph->model->arena, "its %s are computed", what);
         return false;
     }
     if (info->rank == 1)
         count = info->dims[0].value;
-    *out_list = arena_array(&conversion->e->g->model->arena, (size_t)count + 1, sizeof **out_list);
-    conversion->e->failed = conversion->e->failed || *out_list == NULL;
+    *out_list = arena_array(&conversion->editor->graph->model->arena, (size_t)count + 1, sizeof **out_list);
+    conversion->editor->failed = conversion->editor->failed || *out_list == NULL;
     for (int64_t k = 0; *out_list != NULL && k < count; k++)
         (*out_list)[k] = int_at(info, k);
     *out_count = *out_list != NULL ? (uint32_t)count : 0;
@@ -55,14 +55,15 @@ static bool ints_to_attr(struct conversion *conversion, uint32_t i, const char *
         return true;
     if (!conversion_constant_ints(conversion, i, attr, &list, &count))
         return false;
-    conversion->e->failed |= graph_set_attr_ints(conversion->e->g, conversion->n, attr, list, count) != INLAY_OK;
+    conversion->editor->failed |=
+        graph_set_attr_ints(conversion->editor->graph, conversion->node, attr, list, count) != INLAY_OK;
     return true;
 }
 
 static bool float_to_attr(struct conversion *conversion, uint32_t i, const char *attr)
 {
     const uint32_t value = conversion_input(conversion, i);
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
     double x;
 
     if (info == NULL)
@@ -70,11 +71,12 @@ static bool float_to_attr(struct conversion *conversion, uint32_t i, const char 
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || !element_is_float(info->dtype) ||
         info->data_bytes * 8 != inlay_dtype_bits(info->dtype) ||
         !element_number(info->dtype, info->data, 0, &x, NULL) || (isfinite(x) && (double)(float)x != x)) {
-        conversion->why =
-            arena_format(&conversion->e->g->model->arena, "its %s is no constant number that a float holds", attr);
+        conversion->why = arena_format(&conversion->editor->graph->model->arena,
+                                       "its %s is no constant number that a float holds", attr);
         return false;
     }
-    conversion->e->failed |= graph_set_attr_float(conversion->e->g, conversion->n, attr, x) != INLAY_OK;
+    conversion->editor->failed |=
+        graph_set_attr_float(conversion->editor->graph, conversion->node, attr, x) != INLAY_OK;
     return true;
 }
 
@@ -88,7 +90,7 @@ static bool lower_axes(struct conversion *conversion)
     if (conversion_input(conversion, 1) != INLAY_NONE &&
         !conversion_constant_ints(conversion, 1, "axes", &axes, &count))
         return false;
-    if (count == 0 && conversion_int(conversion->n, "noop_with_empty_axes", 0) != 0) {
+    if (count == 0 && conversion_int(conversion->node, "noop_with_empty_axes", 0) != 0) {
         conversion->why = "without axes, attribute 'noop_with_empty_axes' has it reduce none";
         return false;
     }
@@ -102,8 +104,8 @@ static bool lower_axes(struct conversion *conversion)
 /* Before opset 13 all axes from `axis` on are one: the same for the last axis, which others are moved to. */
 static bool lower_softmax(struct conversion *conversion)
 {
-    const uint32_t rank = conversion_rank(conversion), made = conversion->n->info.outputs[0];
-    int64_t axis = conversion_int(conversion->n, "axis", -1), order[INLAY_MAX_RANK];
+    const uint32_t rank = conversion_rank(conversion), made = conversion->node->info.outputs[0];
+    int64_t axis = conversion_int(conversion->node, "axis", -1), order[INLAY_MAX_RANK];
     graph_node *there, *back;
     uint32_t moved, in;
 
@@ -113,7 +115,7 @@ static bool lower_softmax(struct conversion *conversion)
     }
     axis += axis < 0 ? rank : 0;
     conversion_drop_attr(conversion, "axis");
-    edit_int(conversion->e, conversion->n, "axis", (int64_t)rank - 1);
+    edit_int(conversion->editor, conversion->node, "axis", (int64_t)rank - 1);
     if (axis == (int64_t)rank - 1)
         return true;
     for (uint32_t d = 0; d < rank; d++)
@@ -121,24 +123,25 @@ static bool lower_softmax(struct conversion *conversion)
     order[axis] = (int64_t)rank - 1;
     order[rank - 1] = axis;
     in = conversion_input(conversion, 0);
-    moved = edit_node(conversion->e, conversion_name(conversion), "_moved", "Transpose", "", &in, 1, &there);
+    moved = edit_node(conversion->editor, conversion_name(conversion), "_moved", "Transpose", "", &in, 1, &there);
     in = conversion_take_output(conversion, "_last");
-    (void)edit_node(conversion->e, conversion_name(conversion), "_back", "Transpose", "", &in, 1, &back);
+    (void)edit_node(conversion->editor, conversion_name(conversion), "_back", "Transpose", "", &in, 1, &back);
     if (there == NULL || back == NULL)
         return false;
-    edit_input(conversion->n, 0, moved);
+    edit_input(conversion->node, 0, moved);
     *(uint32_t *)(uintptr_t)back->info.outputs = made;
-    conversion->e->failed |= graph_set_attr_ints(conversion->e->g, there, "perm", order, rank) != INLAY_OK ||
-                             graph_set_attr_ints(conversion->e->g, back, "perm", order, rank) != INLAY_OK;
+    conversion->editor->failed |=
+        graph_set_attr_ints(conversion->editor->graph, there, "perm", order, rank) != INLAY_OK ||
+        graph_set_attr_ints(conversion->editor->graph, back, "perm", order, rank) != INLAY_OK;
     return true;
 }
 
 /* Without sizes, num_outputs parts are of one size but for the last, which older opsets want to be equal. */
 static bool lower_split(struct conversion *conversion)
 {
-    const inlay_attr_info *parts = conversion_stated(conversion->n, "num_outputs");
-    const uint32_t rank = conversion_rank(conversion), outputs = conversion->n->info.output_count;
-    int64_t axis = conversion_int(conversion->n, "axis", 0);
+    const inlay_attr_info *parts = conversion_stated(conversion->node, "num_outputs");
+    const uint32_t rank = conversion_rank(conversion), outputs = conversion->node->info.output_count;
+    int64_t axis = conversion_int(conversion->node, "axis", 0);
     int64_t *sizes;
 
     if (parts != NULL && conversion_input(conversion, 1) == INLAY_NONE) {
@@ -146,7 +149,7 @@ static bool lower_split(struct conversion *conversion)
 
         axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
         dim = rank != INLAY_RANK_UNKNOWN && axis < (int64_t)rank
-                  ? &conversion->e->g->values[conversion_input(conversion, 0)].info.dims[axis]
+                  ? &conversion->editor->graph->values[conversion_input(conversion, 0)].info.dims[axis]
                   : NULL;
         if (dim == NULL || dim->kind != INLAY_DIM_FIXED) {
             conversion->why = "the size that it splits is not known";
@@ -155,12 +158,13 @@ static bool lower_split(struct conversion *conversion)
         if (dim->value % outputs != 0) {
             const int64_t part = (dim->value + outputs - 1) / outputs;
 
-            sizes = arena_array(&conversion->e->g->model->arena, outputs, sizeof *sizes);
+            sizes = arena_array(&conversion->editor->graph->model->arena, outputs, sizeof *sizes);
             for (uint32_t i = 0; sizes != NULL && i < outputs; i++)
                 sizes[i] = i + 1 < outputs ? part : dim->value - part * (outputs - 1);
-            conversion->e->failed = conversion->e->failed || sizes == NULL;
+            conversion->editor->failed = conversion->editor->failed || sizes == NULL;
             if (sizes != NULL)
-                edit_set_input(conversion->e, conversion->n, 1, conversion_ints(conversion, "_sizes", sizes, outputs));
+                edit_set_input(conversion->editor, conversion->node, 1,
+                               conversion_ints(conversion, "_sizes", sizes, outputs));
         }
     }
     conversion_drop_attr(conversion, "num_outputs");
@@ -196,8 +200,8 @@ static bool spread_pads(struct conversion *conversion)
     if (!conversion_constant_ints(conversion, 1, "pads", &pads, &pad_count) ||
         !conversion_constant_ints(conversion, 3, "axes", &axes, &count))
         return false;
-    all = arena_array(&conversion->e->g->model->arena, (size_t)rank * 2 + 1, sizeof *all);
-    conversion->e->failed = conversion->e->failed || all == NULL;
+    all = arena_array(&conversion->editor->graph->model->arena, (size_t)rank * 2 + 1, sizeof *all);
+    conversion->editor->failed = conversion->editor->failed || all == NULL;
     for (uint32_t i = 0; all != NULL && i < count && pad_count == 2 * count; i++) {
         const int64_t axis = axes[i] + (axes[i] < 0 ? rank : 0);
 
@@ -207,7 +211,7 @@ static bool spread_pads(struct conversion *conversion)
         all[axis + rank] = pads[i + count];
     }
     if (all != NULL)
-        edit_set_input(conversion->e, conversion->n, 1, conversion_ints(conversion, "_pads", all, rank * 2));
+        edit_set_input(conversion->editor, conversion->node, 1, conversion_ints(conversion, "_pads", all, rank * 2));
     conversion_cut_inputs(conversion, 3);
     return all != NULL;
 }
@@ -255,7 +259,7 @@ static bool lower_top_k(struct conversion *conversion)
         return true;
     if (!conversion_constant_ints(conversion, 1, "k", &list, &count) || count != 1)
         return false;
-    edit_int(conversion->e, conversion->n, "k", list[0]);
+    edit_int(conversion->editor, conversion->node, "k", list[0]);
     conversion_cut_inputs(conversion, 1);
     return true;
 }
@@ -264,7 +268,7 @@ static bool lower_top_k(struct conversion *conversion)
 static bool lower_dropout(struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 2);
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
 
     if (conversion->opset >= 12)
         return true;
@@ -289,7 +293,7 @@ bool conversion_is_text(const graph_node *node, const char *attr, const char *te
 static bool lower_upsample(struct conversion *conversion)
 {
     const uint32_t scales = conversion_input(conversion, 1);
-    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->e->g->values[scales].info;
+    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->editor->graph->values[scales].info;
     inlay_attr_info attr = { .name = { "scales", 6 }, .kind = INLAY_ATTR_FLOATS };
     float *copy;
 
@@ -299,10 +303,11 @@ static bool lower_upsample(struct conversion *conversion)
         conversion->why = "its scales are computed";
         return false;
     }
-    copy = arena_copy(&conversion->e->g->model->arena, info->data, (size_t)info->data_bytes);
+    copy = arena_copy(&conversion->editor->graph->model->arena, info->data, (size_t)info->data_bytes);
     attr.floats = copy;
     attr.count = (uint32_t)(info->data_bytes / sizeof *copy);
-    conversion->e->failed |= copy == NULL || graph_set_attr(conversion->e->g, conversion->n, &attr) != INLAY_OK;
+    conversion->editor->failed |=
+        copy == NULL || graph_set_attr(conversion->editor->graph, conversion->node, &attr) != INLAY_OK;
     conversion_cut_inputs(conversion, 1);
     return copy != NULL;
 }
@@ -310,14 +315,14 @@ static bool lower_upsample(struct conversion *conversion)
 /* To Resize-10 and Upsample: their grids begin at 0 and leave out what lies between. */
 static bool lower_to_scales(struct conversion *conversion)
 {
-    const bool nearest = conversion_is_text(conversion->n, "mode", "nearest", true);
+    const bool nearest = conversion_is_text(conversion->node, "mode", "nearest", true);
     const uint32_t scales = conversion_input(conversion, 2);
-    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->e->g->values[scales].info;
+    const inlay_value_info *info = scales == INLAY_NONE ? NULL : &conversion->editor->graph->values[scales].info;
 
     if (info == NULL || info->data_bytes == 0 || conversion_input(conversion, 3) != INLAY_NONE ||
-        !conversion_is_text(conversion->n, "coordinate_transformation_mode", "asymmetric", false) ||
-        conversion_is_text(conversion->n, "mode", "cubic", false) ||
-        (nearest && !conversion_is_text(conversion->n, "nearest_mode", "floor", false))) {
+        !conversion_is_text(conversion->node, "coordinate_transformation_mode", "asymmetric", false) ||
+        conversion_is_text(conversion->node, "mode", "cubic", false) ||
+        (nearest && !conversion_is_text(conversion->node, "nearest_mode", "floor", false))) {
         conversion->why = "before opset 11 grids are asymmetric, rounded down and given by scales";
         return false;
     }
@@ -327,11 +332,11 @@ static bool lower_to_scales(struct conversion *conversion)
 
         conversion_drop_attr(conversion, names[i]);
     }
-    edit_set_input(conversion->e, conversion->n, 1, scales);
+    edit_set_input(conversion->editor, conversion->node, 1, scales);
     conversion_cut_inputs(conversion, 2);
     if (conversion->opset >= 10)
         return true;
-    conversion->n->info.op_type = (inlay_str){ "Upsample", 8 };
+    conversion->node->info.op_type = (inlay_str){ "Upsample", 8 };
     return lower_upsample(conversion);
 }
 
@@ -340,7 +345,7 @@ static bool lower_roi_align(struct conversion *conversion)
 {
     if (conversion->opset >= 16)
         return true;
-    if (!conversion_is_text(conversion->n, "coordinate_transformation_mode", "output_half_pixel", false)) {
+    if (!conversion_is_text(conversion->node, "coordinate_transformation_mode", "output_half_pixel", false)) {
         conversion->why = "half_pixel came with opset 16";
         return false;
     }
@@ -350,23 +355,23 @@ static bool lower_roi_align(struct conversion *conversion)
 
 static bool lower_resize(struct conversion *conversion)
 {
-    if (conversion->n->info.since_version >= 11 && conversion->opset < 11)
+    if (conversion->node->info.since_version >= 11 && conversion->opset < 11)
         return lower_to_scales(conversion);
-    if (conversion->n->info.since_version == 10 && conversion->opset < 10) {
-        edit_set_input(conversion->e, conversion->n, 2, conversion_input(conversion, 1));
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "coordinate_transformation_mode", "asymmetric") !=
-                INLAY_OK ||
-            graph_set_attr_string(conversion->e->g, conversion->n, "nearest_mode", "floor") != INLAY_OK;
+    if (conversion->node->info.since_version == 10 && conversion->opset < 10) {
+        edit_set_input(conversion->editor, conversion->node, 2, conversion_input(conversion, 1));
+        conversion->editor->failed |=
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "coordinate_transformation_mode",
+                                  "asymmetric") != INLAY_OK ||
+            graph_set_attr_string(conversion->editor->graph, conversion->node, "nearest_mode", "floor") != INLAY_OK;
         return lower_to_scales(conversion);
     }
     for (uint32_t i = 1; i < 3 && conversion->opset < 13; i++) /* in opset 11 what is left out is empty */
         if (conversion_input(conversion, i) == INLAY_NONE) {
             const int64_t none = 0;
-            float *data = edit_memory(conversion->e, sizeof *data);
+            float *data = edit_memory(conversion->editor, sizeof *data);
 
-            edit_set_input(conversion->e, conversion->n, i,
-                           edit_constant(conversion->e, conversion_name(conversion), i == 1 ? "_roi" : "_scales",
+            edit_set_input(conversion->editor, conversion->node, i,
+                           edit_constant(conversion->editor, conversion_name(conversion), i == 1 ? "_roi" : "_scales",
                                          INLAY_FLOAT, 1, &none, data, 0));
         }
     return true;
@@ -375,7 +380,7 @@ static bool lower_resize(struct conversion *conversion)
 /* Floats of 8 bits alone are saturated and rounded in more than one way. */
 static void drop_unless_narrow(struct conversion *conversion)
 {
-    const inlay_dtype to = conversion->e->g->values[conversion->n->info.outputs[0]].info.dtype;
+    const inlay_dtype to = conversion->editor->graph->values[conversion->node->info.outputs[0]].info.dtype;
 
     if (to == INLAY_UNDEFINED || (element_is_float(to) && inlay_dtype_bits(to) <= 8))
         return;
@@ -400,13 +405,13 @@ static bool zero_points_of_type(struct conversion *conversion, inlay_dtype dtype
         count *= dims[d];
     }
     bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
-    zeros = edit_memory(conversion->e, bytes);
+    zeros = edit_memory(conversion->editor, bytes);
     if (zeros != NULL)
         memset(zeros, 0, (size_t)bytes);
-    edit_set_input(
-        conversion->e, conversion->n, 2,
-        edit_constant(conversion->e, conversion_name(conversion), "_zero", dtype, scale->rank, dims, zeros, bytes));
-    return !conversion->e->failed;
+    edit_set_input(conversion->editor, conversion->node, 2,
+                   edit_constant(conversion->editor, conversion_name(conversion), "_zero", dtype, scale->rank, dims,
+                                 zeros, bytes));
+    return !conversion->editor->failed;
 }
 
 /* What the type of its scales or zero points says already. */
@@ -414,18 +419,18 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
 {
     const bool quantize = strcmp(conversion_op(conversion), "QuantizeLinear") == 0;
     const uint32_t zero = conversion_input(conversion, 2);
-    const inlay_dtype output = (inlay_dtype)conversion_int(conversion->n, "output_dtype", 0);
+    const inlay_dtype output = (inlay_dtype)conversion_int(conversion->node, "output_dtype", 0);
     const inlay_dtype implied = !quantize            ? scale != NULL ? scale->dtype : INLAY_UNDEFINED
                                 : zero == INLAY_NONE ? INLAY_UINT8
-                                                     : conversion->e->g->values[zero].info.dtype;
+                                                     : conversion->editor->graph->values[zero].info.dtype;
 
     if (conversion->opset < 23 && scale != NULL &&
-        conversion_int(conversion->n, "precision", 0) == (int64_t)scale->dtype)
+        conversion_int(conversion->node, "precision", 0) == (int64_t)scale->dtype)
         conversion_drop_attr(conversion, "precision");
     if (conversion->opset >= (quantize ? 21 : 23) || output == INLAY_UNDEFINED)
         return true;
     if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(conversion, output, scale))) {
-        conversion->why = arena_format(&conversion->e->g->model->arena,
+        conversion->why = arena_format(&conversion->editor->graph->model->arena,
                                        "there it has no attribute 'output_dtype', and its %s cannot be of that type",
                                        quantize ? "zero points" : "scales");
         return false;
@@ -438,7 +443,7 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
 static bool lower_linear(struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 1);
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->e->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
 
     if (!lower_types(conversion, info))
         return false;
@@ -467,7 +472,7 @@ static bool lower_reshape(struct conversion *conversion)
     uint32_t count;
     bool zero = false;
 
-    if (conversion->opset >= 14 || conversion_int(conversion->n, "allowzero", 0) == 0 ||
+    if (conversion->opset >= 14 || conversion_int(conversion->node, "allowzero", 0) == 0 ||
         !conversion_constant_ints(conversion, 1, "shape", &shape, &count))
         return true;
     for (uint32_t i = 0; i < count; i++)
@@ -481,7 +486,7 @@ static bool lower_reshape(struct conversion *conversion)
 static bool lower_batch_norm(struct conversion *conversion)
 {
     conversion->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
-    return conversion->opset >= 14 || conversion->n->info.output_count == 1;
+    return conversion->opset >= 14 || conversion->node->info.output_count == 1;
 }
 
 /* C may be left out since opset 11. */
@@ -489,20 +494,20 @@ static bool lower_gemm(struct conversion *conversion)
 {
     if (conversion->opset >= 11 || conversion_input(conversion, 2) != INLAY_NONE)
         return true;
-    edit_set_input(conversion->e, conversion->n, 2, conversion_number(conversion, "_zero", 0));
+    edit_set_input(conversion->editor, conversion->node, 2, conversion_number(conversion, "_zero", 0));
     return conversion_input(conversion, 2) != INLAY_NONE;
 }
 
 static bool lower_grid_sample(struct conversion *conversion)
 {
-    const bool linear = conversion_is_text(conversion->n, "mode", "linear", true),
-               cubic = conversion_is_text(conversion->n, "mode", "cubic", false);
+    const bool linear = conversion_is_text(conversion->node, "mode", "linear", true),
+               cubic = conversion_is_text(conversion->node, "mode", "cubic", false);
 
     if (conversion->opset >= 20)
         return true;
     if (linear || cubic)
-        conversion->e->failed |=
-            graph_set_attr_string(conversion->e->g, conversion->n, "mode", linear ? "bilinear" : "bicubic") != INLAY_OK;
+        conversion->editor->failed |= graph_set_attr_string(conversion->editor->graph, conversion->node, "mode",
+                                                            linear ? "bilinear" : "bicubic") != INLAY_OK;
     return true;
 }
 
@@ -522,7 +527,7 @@ static bool lower_dft(struct conversion *conversion)
         conversion->why = "the rank of its input is not known";
         return false;
     }
-    edit_int(conversion->e, conversion->n, "axis", axis < 0 ? axis + rank : axis);
+    edit_int(conversion->editor, conversion->node, "axis", axis < 0 ? axis + rank : axis);
     conversion_cut_inputs(conversion, 2);
     return true;
 }
@@ -530,7 +535,7 @@ static bool lower_dft(struct conversion *conversion)
 static bool lower_scatter(struct conversion *conversion)
 {
     if (conversion->opset < 11)
-        conversion->n->info.op_type = (inlay_str){ "Scatter", 7 };
+        conversion->node->info.op_type = (inlay_str){ "Scatter", 7 };
     return true;
 }
 
@@ -590,14 +595,14 @@ static bool lower_operator(struct conversion *conversion, const char *op, uint32
 bool conversion_lower(struct conversion *conversion)
 {
     const char *op = conversion_op(conversion);
-    const uint32_t since = conversion->n->info.since_version;
+    const uint32_t since = conversion->node->info.since_version;
     static const char *const equal_shapes[] = { "Sum", "Max", "Min", "Mean" };
     const op_row *row;
 
     if (strcmp(op, "GroupNormalization") == 0 && since >= 21 && conversion->opset < 21)
         return conversion_expand(conversion);
     if (strcmp(op, "Shape") == 0 && conversion->opset < 15 &&
-        (conversion_int(conversion->n, "start", 0) != 0 || conversion_stated(conversion->n, "end") != NULL))
+        (conversion_int(conversion->node, "start", 0) != 0 || conversion_stated(conversion->node, "end") != NULL))
         return conversion_expand(conversion);
     if (conversion_row(conversion) == NULL && strcmp(op, "Resize") != 0 && strcmp(op, "ScatterElements") != 0)
         return conversion_expand(conversion);
@@ -615,5 +620,5 @@ bool conversion_lower(struct conversion *conversion)
     row = conversion_row(conversion);
     if (row == NULL || (row->flags & OP_DEPRECATED) != 0)
         return false;
-    return graph_refit(conversion->e->g, conversion->n, row, true, &conversion->why);
+    return graph_refit(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }

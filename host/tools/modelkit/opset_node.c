@@ -6,12 +6,12 @@
 
 const char *conversion_op(const struct conversion *conversion)
 {
-    return conversion->n->info.op_type.data;
+    return conversion->node->info.op_type.data;
 }
 
 const char *conversion_name(const struct conversion *conversion)
 {
-    return conversion->n->info.name.data;
+    return conversion->node->info.name.data;
 }
 
 const op_row *conversion_row(const struct conversion *conversion)
@@ -46,13 +46,13 @@ int64_t conversion_int(const graph_node *node, const char *name, int64_t otherwi
 
 void conversion_drop_attr(struct conversion *conversion, const char *name)
 {
-    graph_node *node = conversion->n;
+    graph_node *node = conversion->node;
     inlay_attr_info *list =
-        arena_array(&conversion->e->g->model->arena, (size_t)node->own_attr_count + 1, sizeof *list);
+        arena_array(&conversion->editor->graph->model->arena, (size_t)node->own_attr_count + 1, sizeof *list);
     uint32_t kept = 0;
 
     if (list == NULL) {
-        conversion->e->failed = true;
+        conversion->editor->failed = true;
         return;
     }
     for (uint32_t i = 0; i < node->own_attr_count; i++)
@@ -66,41 +66,41 @@ void conversion_drop_attr(struct conversion *conversion, const char *name)
 
 uint32_t conversion_input(const struct conversion *conversion, uint32_t i)
 {
-    return i < conversion->n->info.input_count ? conversion->n->info.inputs[i] : INLAY_NONE;
+    return i < conversion->node->info.input_count ? conversion->node->info.inputs[i] : INLAY_NONE;
 }
 
 void conversion_cut_inputs(struct conversion *conversion, uint32_t count)
 {
-    if (count < conversion->n->info.input_count)
-        conversion->n->info.input_count = count;
+    if (count < conversion->node->info.input_count)
+        conversion->node->info.input_count = count;
 }
 
 uint32_t conversion_rank(const struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 0);
 
-    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : conversion->e->g->values[value].info.rank;
+    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : conversion->editor->graph->values[value].info.rank;
 }
 
 uint32_t conversion_ints(struct conversion *conversion, const char *suffix, const int64_t *values, uint32_t count)
 {
     const int64_t dims[] = { count };
-    int64_t *data = edit_memory(conversion->e, (uint64_t)count * sizeof *data);
+    int64_t *data = edit_memory(conversion->editor, (uint64_t)count * sizeof *data);
 
     if (data != NULL && count > 0)
         memcpy(data, values, count * sizeof *data);
-    return edit_constant(conversion->e, conversion_name(conversion), suffix, INLAY_INT64, 1, dims, data,
+    return edit_constant(conversion->editor, conversion_name(conversion), suffix, INLAY_INT64, 1, dims, data,
                          (uint64_t)count * sizeof *data);
 }
 
 uint32_t conversion_number(struct conversion *conversion, const char *suffix, double value)
 {
     const uint32_t in = conversion_input(conversion, 0);
-    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : conversion->e->g->values[in].info.dtype;
+    const inlay_dtype dtype = in == INLAY_NONE ? INLAY_UNDEFINED : conversion->editor->graph->values[in].info.dtype;
     const uint64_t bytes = inlay_dtype_bits(dtype) / 8;
     const uint16_t half = element_half((float)value);
     const float single = (float)value;
-    void *data = edit_memory(conversion->e, sizeof value);
+    void *data = edit_memory(conversion->editor, sizeof value);
 
     if (data == NULL)
         return INLAY_NONE;
@@ -114,16 +114,16 @@ uint32_t conversion_number(struct conversion *conversion, const char *suffix, do
         conversion->why = "the type of its input is not known, or cannot hold its numbers";
         return INLAY_NONE;
     }
-    return edit_constant(conversion->e, conversion_name(conversion), suffix, dtype, 0, NULL, data, bytes);
+    return edit_constant(conversion->editor, conversion_name(conversion), suffix, dtype, 0, NULL, data, bytes);
 }
 
 uint32_t conversion_take_output(struct conversion *conversion, const char *suffix)
 {
-    const uint32_t value = edit_value(conversion->e, conversion_name(conversion), suffix);
+    const uint32_t value = edit_value(conversion->editor, conversion_name(conversion), suffix);
 
     if (value != INLAY_NONE)
-        *(uint32_t *)(uintptr_t)conversion->n->info.outputs = value;
+        *(uint32_t *)(uintptr_t)conversion->node->info.outputs = value;
     else
-        conversion->e->failed = true;
+        conversion->editor->failed = true;
     return value;
 }

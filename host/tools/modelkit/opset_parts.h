@@ -6,8 +6,8 @@
 
 /* A node on its way to another opset. */
 struct conversion {
-    struct editor *e;
-    graph_node *n;
+    struct editor *editor;
+    graph_node *node;
     int64_t opset;
     const char *why; /* why it has no form there, or NULL */
 };

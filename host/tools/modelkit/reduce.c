@@ -4,7 +4,7 @@
 #include <string.h>
 
 struct searcher {
-    struct reduction *r;
+    struct reduction *reduction;
     reduce_try_fn try;
     void *ctx;
     uint32_t *part; /* what is tried */
@@ -16,7 +16,7 @@ struct searcher {
 /* Tries chunk i of n alone, or all but it; takes it over when it fails. */
 static bool try_chunk(struct searcher *searcher, uint32_t i, uint32_t n, bool alone)
 {
-    struct reduction *reduction = searcher->r;
+    struct reduction *reduction = searcher->reduction;
     const uint32_t from = (uint32_t)((uint64_t)reduction->count * i / n),
                    to = (uint32_t)((uint64_t)reduction->count * (i + 1) / n);
     uint32_t count = 0;
@@ -43,7 +43,7 @@ static bool try_chunk(struct searcher *searcher, uint32_t i, uint32_t n, bool al
 
 inlay_status reduce_nodes(struct reduction *reduction, reduce_try_fn try, void *ctx, inlay_diag *diag)
 {
-    struct searcher searcher = { .r = reduction, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
+    struct searcher searcher = { .reduction = reduction, .try = try, .ctx = ctx, .status = INLAY_OK, .diag = diag };
     uint32_t n = 2;
 
     searcher.part = malloc(((size_t)reduction->count + 1) * sizeof *searcher.part);

@@ -19,7 +19,7 @@ static uint32_t count_constants(const struct graph *graph)
 /* Which elements are 0: a byte each. Counts small ones on the way. */
 static bool mark_zeros(struct sparsity *sparsity, uint8_t *zero)
 {
-    const inlay_value_info *info = &sparsity->g->values[sparsity->v].info;
+    const inlay_value_info *info = &sparsity->graph->values[sparsity->v].info;
     const bool is_float = element_is_float(info->dtype);
     double squares = 0, bound;
 
@@ -74,7 +74,7 @@ static void count_patterns(struct sparsity *sparsity, const uint8_t *zero, uint6
 static inlay_status look_one(const struct graph *graph, uint32_t value, struct sparsities *out, inlay_diag *diag)
 {
     const inlay_value_info *info = &graph->values[value].info;
-    struct sparsity sparsity = { .g = graph, .v = value, .elements = 1, .bytes = info->data_bytes };
+    struct sparsity sparsity = { .graph = graph, .v = value, .elements = 1, .bytes = info->data_bytes };
     struct arena scratch = { 0 };
     uint8_t *zero;
 
@@ -113,7 +113,7 @@ done:
 
 inlay_status sparsity_find(const graph_model *model, struct sparsities *out, inlay_diag *diag)
 {
-    out->list = arena_array(&out->a, (size_t)count_constants(model->main) + 1, sizeof *out->list);
+    out->list = arena_array(&out->arena, (size_t)count_constants(model->main) + 1, sizeof *out->list);
     if (out->list == NULL)
         return no_memory(diag, "for the list of weights");
     return look(model->main, out, diag);

@@ -4,7 +4,7 @@
 #include "graph/graph.h"
 
 struct sparsity {
-    const struct graph *g;
+    const struct graph *graph;
     uint32_t v;
     uint64_t elements, zeros;
     uint64_t small; /* of size below a hundredth of the tensor's root mean square, zeros among them; floats only */
@@ -20,7 +20,7 @@ struct sparsities {
     uint32_t count;
     uint64_t least;                                                 /* elements of a constant that counts */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
-    struct arena a;
+    struct arena arena;
 };
 
 /* Looks at the constants of all graphs. The caller releases the arena. INLAY_CANCELLED: progress said so. */

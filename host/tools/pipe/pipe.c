@@ -157,9 +157,9 @@ uint32_t pipe_value(pipe_chain *chain, const char *name)
 
     name = name != NULL ? name : chain->makes;
     (void)snprintf(text, sizeof text, "%s", name);
-    for (uint32_t i = 2; change_has_name(chain->g, text); i++)
+    for (uint32_t i = 2; change_has_name(chain->graph, text); i++)
         (void)snprintf(text, sizeof text, "%s_%u", name, i);
-    return graph_add_value(chain->g, text, strlen(text));
+    return graph_add_value(chain->graph, text, strlen(text));
 }
 
 static void set_type(graph_value *value, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims)
@@ -191,7 +191,7 @@ static inlay_status declare(pipe_chain *chain, uint32_t value, inlay_dtype dtype
             own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
         }
     }
-    set_type(&chain->g->values[value], dtype, rank, own);
+    set_type(&chain->graph->values[value], dtype, rank, own);
     return INLAY_OK;
 }
 
@@ -229,12 +229,12 @@ inlay_status pipe_input(pipe_chain *chain, const char *name, inlay_dtype dtype, 
         return no_memory(chain->diag, "for the steps");
     status = declare(chain, chain->value, dtype, rank, dims, names);
     chain->maker = NULL;
-    return status == INLAY_OK ? append(chain, &chain->g->inputs, &chain->g->input_count, chain->value) : status;
+    return status == INLAY_OK ? append(chain, &chain->graph->inputs, &chain->graph->input_count, chain->value) : status;
 }
 
 inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, graph_node **out)
 {
-    graph_node *node = graph_add_node(chain->g, op, domain, NULL, 1, 1);
+    graph_node *node = graph_add_node(chain->graph, op, domain, NULL, 1, 1);
     const uint32_t made = pipe_value(chain, NULL);
 
     if (node == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(chain->model, domain, 1)))
@@ -257,7 +257,7 @@ inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, u
 
 uint32_t pipe_target_rank(const pipe_chain *chain)
 {
-    const graph_value *value = chain->target != INLAY_NONE ? &chain->g->values[chain->target] : NULL;
+    const graph_value *value = chain->target != INLAY_NONE ? &chain->graph->values[chain->target] : NULL;
 
     return value != NULL && value->declared ? value->declared_rank : INLAY_RANK_UNKNOWN;
 }
@@ -267,9 +267,9 @@ int64_t pipe_target_size(const pipe_chain *chain, uint32_t axis)
     const uint32_t rank = pipe_target_rank(chain);
 
     if (rank == INLAY_RANK_UNKNOWN || axis >= rank ||
-        chain->g->values[chain->target].declared_dims[axis].kind != INLAY_DIM_FIXED)
+        chain->graph->values[chain->target].declared_dims[axis].kind != INLAY_DIM_FIXED)
         return -1;
-    return chain->g->values[chain->target].declared_dims[axis].value;
+    return chain->graph->values[chain->target].declared_dims[axis].value;
 }
 
 bool pipe_target_is_nhwc(const pipe_chain *chain)
@@ -295,7 +295,7 @@ static inlay_status cast_to(pipe_chain *chain, uint32_t *value, inlay_dtype from
     chain->value = *value;
     status = pipe_node(chain, "", "Cast", &node);
     *value = chain->value;
-    return status == INLAY_OK ? graph_set_attr_int(chain->g, node, "to", to) : status;
+    return status == INLAY_OK ? graph_set_attr_int(chain->graph, node, "to", to) : status;
 }
 
 /* Makes the node that made `from` make `to`. */
@@ -315,20 +315,20 @@ static void give(struct graph *graph, uint32_t from, uint32_t to)
 inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inlay_dtype dtype, bool *out_found)
 {
     *out_found = false;
-    for (uint32_t i = 0; i < chain->g->input_count; i++) {
-        const uint32_t value_index = chain->g->inputs[i];
+    for (uint32_t i = 0; i < chain->graph->input_count; i++) {
+        const uint32_t value_index = chain->graph->inputs[i];
         inlay_status status;
 
-        if (strcmp(chain->g->values[value_index].info.name.data, input) != 0)
+        if (strcmp(chain->graph->values[value_index].info.name.data, input) != 0)
             continue;
         *out_found = true;
         status = cast_to(chain, &value, dtype,
-                         chain->g->values[value_index].declared ? chain->g->values[value_index].declared_dtype
-                                                                : INLAY_UNDEFINED);
+                         chain->graph->values[value_index].declared ? chain->graph->values[value_index].declared_dtype
+                                                                    : INLAY_UNDEFINED);
         if (status != INLAY_OK)
             return status;
-        take_out(chain->g->inputs, &chain->g->input_count, value_index);
-        give(chain->g, value, value_index);
+        take_out(chain->graph->inputs, &chain->graph->input_count, value_index);
+        give(chain->graph, value, value_index);
         return INLAY_OK;
     }
     return INLAY_OK;
@@ -425,7 +425,7 @@ static uint32_t find_named(const struct graph *graph, const uint32_t *list, uint
 static inlay_status find_target(pipe_chain *chain, const char *what, const char *name, const uint32_t *list,
                                 uint32_t count)
 {
-    chain->target = name != NULL ? find_named(chain->g, list, count, name) : count > 0 ? list[0] : INLAY_NONE;
+    chain->target = name != NULL ? find_named(chain->graph, list, count, name) : count > 0 ? list[0] : INLAY_NONE;
     if (chain->target != INLAY_NONE)
         return INLAY_OK;
     if (name != NULL)
@@ -438,21 +438,22 @@ static inlay_status join_pre(pipe_chain *chain)
 {
     const graph_value *value;
     inlay_dtype have;
-    inlay_status status = find_target(chain, "input", chain->request->input, chain->g->inputs, chain->g->input_count);
+    inlay_status status =
+        find_target(chain, "input", chain->request->input, chain->graph->inputs, chain->graph->input_count);
 
     if (status == INLAY_OK)
         status = add_steps(chain, chain->request->pre);
     if (status != INLAY_OK || chain->kind == PIPE_DONE)
         return status;
-    value = &chain->g->values[chain->target];
+    value = &chain->graph->values[chain->target];
     have = chain->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT;
     status = cast_to(chain, &chain->value, have, value->declared ? value->declared_dtype : INLAY_UNDEFINED);
     if (status != INLAY_OK)
         return status;
-    take_out(chain->g->inputs, &chain->g->input_count, chain->target);
+    take_out(chain->graph->inputs, &chain->graph->input_count, chain->target);
     if (chain->maker == NULL) /* an input goes on as it is: no step made anything of it */
         return pipe_fail(chain, "the steps change nothing");
-    give(chain->g, chain->value, chain->target);
+    give(chain->graph, chain->value, chain->target);
     return INLAY_OK;
 }
 
@@ -460,7 +461,7 @@ static inlay_status join_post(pipe_chain *chain)
 {
     uint32_t *list, at = 0, n = 0;
     inlay_status status =
-        find_target(chain, "output", chain->request->output, chain->g->outputs, chain->g->output_count);
+        find_target(chain, "output", chain->request->output, chain->graph->outputs, chain->graph->output_count);
 
     if (status != INLAY_OK)
         return status;
@@ -473,26 +474,26 @@ static inlay_status join_post(pipe_chain *chain)
                              chain->kind == PIPE_PICTURE ? 3 : pipe_target_rank(chain));
     if (status != INLAY_OK)
         return status;
-    list = arena_array(&chain->model->arena, chain->g->output_count + chain->output_count, sizeof *list);
+    list = arena_array(&chain->model->arena, chain->graph->output_count + chain->output_count, sizeof *list);
     if (list == NULL)
         return no_memory(chain->diag, "for the steps");
-    for (; at < chain->g->output_count; at++) {
-        if (chain->g->outputs[at] != chain->target) {
-            list[n++] = chain->g->outputs[at];
+    for (; at < chain->graph->output_count; at++) {
+        if (chain->graph->outputs[at] != chain->target) {
+            list[n++] = chain->graph->outputs[at];
             continue;
         }
         memcpy(list + n, chain->outputs, chain->output_count * sizeof *list);
         n += chain->output_count;
     }
-    chain->g->outputs = list;
-    chain->g->output_count = n;
+    chain->graph->outputs = list;
+    chain->graph->output_count = n;
     return INLAY_OK;
 }
 
 inlay_status pipe_join(graph_model *model, const pipe_request *request, inlay_diag *diag)
 {
     pipe_chain chain = { .model = model,
-                         .g = model->main,
+                         .graph = model->main,
                          .diag = diag,
                          .request = request,
                          .value = INLAY_NONE,

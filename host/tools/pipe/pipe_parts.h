@@ -10,7 +10,7 @@ typedef enum pipe_kind { PIPE_NOTHING, PIPE_PICTURE, PIPE_NUMBERS, PIPE_SOUND, P
 enum { PIPE_MOST_WORDS = 16 };
 typedef struct pipe_chain {
     graph_model *model;
-    struct graph *g;
+    struct graph *graph;
     inlay_diag *diag;
     const pipe_request *request;
     uint32_t value;    /* the end of the chain; INLAY_NONE: it is empty */

@@ -33,7 +33,7 @@ static inlay_status decode(pipe_chain *chain)
         return pipe_fail(chain, "'%s' is none of rgb, bgr, grey", order);
     INLAY_TRY(pipe_input(chain, "file", INLAY_UINT8, 1, dims, names));
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "DecodeImage", &node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "color_space", order != NULL ? order : "rgb"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "color_space", order != NULL ? order : "rgb"));
     chain->kind = PIPE_PICTURE;
 done:
     return status;
@@ -71,9 +71,9 @@ static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int6
 
 static inlay_status set_size(pipe_chain *chain, graph_node *node, const int64_t size[2])
 {
-    const inlay_status status = graph_set_attr_int(chain->g, node, "height", size[0]);
+    const inlay_status status = graph_set_attr_int(chain->graph, node, "height", size[0]);
 
-    return status == INLAY_OK ? graph_set_attr_int(chain->g, node, "width", size[1]) : status;
+    return status == INLAY_OK ? graph_set_attr_int(chain->graph, node, "width", size[1]) : status;
 }
 
 static inlay_status set_filter(pipe_chain *chain, graph_node *node)
@@ -83,7 +83,7 @@ static inlay_status set_filter(pipe_chain *chain, graph_node *node)
 
     for (size_t i = 0; filter != NULL && i < sizeof filters / sizeof filters[0]; i++)
         if (strcmp(filter, filters[i]) == 0)
-            return graph_set_attr_string(chain->g, node, "filter", filter);
+            return graph_set_attr_string(chain->graph, node, "filter", filter);
     return filter == NULL
                ? INLAY_OK
                : pipe_fail(chain, "filter=%s is none of nearest, box, bilinear, hamming, bicubic, lanczos", filter);
@@ -106,11 +106,11 @@ static inlay_status resize(pipe_chain *chain)
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "ResizeImage", &node));
     INLAY_TRY(set_size(chain, node, size));
     if (word != NULL)
-        INLAY_TRY(graph_set_attr_string(chain->g, node, "fit", inside != NULL ? "inside" : "cover"));
+        INLAY_TRY(graph_set_attr_string(chain->graph, node, "fit", inside != NULL ? "inside" : "cover"));
     if (multiple > 1)
-        INLAY_TRY(graph_set_attr_int(chain->g, node, "multiple", multiple));
+        INLAY_TRY(graph_set_attr_int(chain->graph, node, "multiple", multiple));
     if (shrink)
-        INLAY_TRY(graph_set_attr_int(chain->g, node, "shrink_only", 1));
+        INLAY_TRY(graph_set_attr_int(chain->graph, node, "shrink_only", 1));
     INLAY_TRY(set_filter(chain, node));
 done:
     return status;
@@ -128,7 +128,7 @@ static inlay_status letterbox(pipe_chain *chain)
     INLAY_TRY(pipe_int(chain, "fill", 114, 0, 255, &fill));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "Letterbox", &node));
     INLAY_TRY(set_size(chain, node, size));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "fill", fill));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "fill", fill));
     INLAY_TRY(set_filter(chain, node));
     chain->place = pipe_value(chain, "letterbox_place");
     outputs = arena_array(&chain->model->arena, 2, sizeof *outputs);
@@ -172,8 +172,8 @@ static inlay_status color(pipe_chain *chain)
         return pipe_fail(chain, "name a colour space: rgb, bgr, grey, ycbcr, hsv; from=SPACE where it is not rgb");
     INLAY_TRY(want_picture(chain));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "ConvertColor", &node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "from", from != NULL ? from : "rgb"));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "to", to));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "from", from != NULL ? from : "rgb"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "to", to));
 done:
     return status;
 }
@@ -216,7 +216,7 @@ static inlay_status set_floats(pipe_chain *chain, graph_node *node, const char *
                                         .floats = arena_copy(&chain->model->arena, list, count * sizeof *list) };
 
     return attribute.floats == NULL ? no_memory(chain->diag, "for the steps")
-                                    : graph_set_attr(chain->g, node, &attribute);
+                                    : graph_set_attr(chain->graph, node, &attribute);
 }
 
 /* mean, std and scale of a step, as attributes. */
@@ -248,7 +248,7 @@ static inlay_status set_preset(pipe_chain *chain, graph_node *node)
     INLAY_TRY(pipe_float(chain, "scale", (double)preset.scale, &scale));
     INLAY_TRY(set_floats(chain, node, "mean", preset.mean, counts[0]));
     INLAY_TRY(set_floats(chain, node, "std", preset.deviation, counts[1]));
-    INLAY_TRY(graph_set_attr_float(chain->g, node, "scale", scale));
+    INLAY_TRY(graph_set_attr_float(chain->graph, node, "scale", scale));
 done:
     return status;
 }
@@ -261,9 +261,9 @@ static inlay_status normalise(pipe_chain *chain)
     INLAY_TRY(want_picture(chain));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "NormalizeImage", &node));
     INLAY_TRY(set_preset(chain, node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "layout", pipe_target_is_nhwc(chain) ? "nhwc" : "nchw"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", pipe_target_is_nhwc(chain) ? "nhwc" : "nchw"));
     if (pipe_target_rank(chain) == 3)
-        INLAY_TRY(graph_set_attr_int(chain->g, node, "batch", 0));
+        INLAY_TRY(graph_set_attr_int(chain->graph, node, "batch", 0));
     chain->kind = PIPE_NUMBERS;
 done:
     return status;
@@ -278,7 +278,7 @@ static inlay_status image(pipe_chain *chain)
         return pipe_fail(chain, "it takes planes of numbers");
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "ImageFromPlanes", &node));
     INLAY_TRY(set_preset(chain, node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "layout", pipe_target_is_nhwc(chain) ? "nhwc" : "nchw"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", pipe_target_is_nhwc(chain) ? "nhwc" : "nchw"));
     chain->kind = PIPE_PICTURE;
 done:
     return status;
@@ -299,8 +299,8 @@ static inlay_status encode(pipe_chain *chain)
     if (chain->kind != PIPE_PICTURE)
         return pipe_fail(chain, "it takes a picture: put image before it");
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "EncodeImage", &node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "format", format != NULL ? format : "png"));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "color_space", "rgb"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "format", format != NULL ? format : "png"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "color_space", "rgb"));
     INLAY_TRY(pipe_output(chain, chain->value, INLAY_UINT8, 1));
     chain->kind = PIPE_DONE;
 done:

@@ -34,8 +34,8 @@ static inlay_status audio(pipe_chain *chain)
         return pipe_fail(chain, "expected samples a second, as in audio:16000");
     INLAY_TRY(pipe_input(chain, "file", INLAY_UINT8, 1, dims, names));
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "AudioDecoder", &node));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "downsampling_rate", rate[0]));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "stereo_to_mono", 1));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "downsampling_rate", rate[0]));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "stereo_to_mono", 1));
     chain->kind = PIPE_SOUND;
 done:
     return status;
@@ -58,13 +58,13 @@ static inlay_status mel(pipe_chain *chain)
     INLAY_TRY(pipe_int(chain, "mels", librosa ? 128 : bands > 0 ? bands : 80, 1, 4096, &mels));
     INLAY_TRY(pipe_int(chain, "samples", librosa ? 0 : 480000, 0, INT64_C(1) << 31, &samples));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "MelSpectrogram", &node));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "sample_rate", rate));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "n_fft", fft));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "hop", hop));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "mels", mels));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "samples", samples));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "log", librosa ? "none" : "whisper"));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "pad", librosa ? "zero" : "reflect"));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "sample_rate", rate));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "n_fft", fft));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "hop", hop));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "mels", mels));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "samples", samples));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "log", librosa ? "none" : "whisper"));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "pad", librosa ? "zero" : "reflect"));
     chain->kind = PIPE_NUMBERS;
 done:
     return status;
@@ -77,7 +77,7 @@ static inlay_status set_bytes(pipe_chain *chain, graph_node *node, const char *n
 {
     const inlay_attr_info attribute = { .name = { name, strlen(name) }, .kind = INLAY_ATTR_STRING, .s = text };
 
-    return graph_set_attr(chain->g, node, &attribute);
+    return graph_set_attr(chain->graph, node, &attribute);
 }
 
 /* Gives a node more outputs than its first, the end of the chain. */
@@ -122,7 +122,7 @@ static inlay_status tokenize(pipe_chain *chain)
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "Tokenize", &node));
     INLAY_TRY(set_bytes(chain, node, "model", text));
     if (max > 0)
-        INLAY_TRY(graph_set_attr_int(chain->g, node, "max_length", max));
+        INLAY_TRY(graph_set_attr_int(chain->graph, node, "max_length", max));
     made[0] = chain->value;
     INLAY_TRY(more_outputs(chain, node, more, 2, made + 1));
     for (int i = 0; i < 3; i++) {
@@ -150,7 +150,7 @@ static inlay_status softmax(pipe_chain *chain)
 
     INLAY_TRY(want_numbers(chain));
     INLAY_TRY(pipe_node(chain, "", "Softmax", &node));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "axis", -1));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "axis", -1));
 done:
     return status;
 }
@@ -171,7 +171,7 @@ static inlay_status topk(pipe_chain *chain)
     if (path != NULL)
         INLAY_TRY(pipe_file(chain, path, &labels));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "TopKLabels", &node));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "k", k[0]));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "k", k[0]));
     INLAY_TRY(set_bytes(chain, node, "labels", labels));
     INLAY_TRY(more_outputs(chain, node, more, 2, made));
     INLAY_TRY(pipe_output(chain, chain->value, INLAY_STRING, 2));
@@ -200,8 +200,8 @@ static inlay_status ctc(pipe_chain *chain)
     INLAY_TRY(pipe_int(chain, "blank", 0, -1, 1 << 20, &blank));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "CtcDecode", &node));
     INLAY_TRY(set_bytes(chain, node, "alphabet", alphabet));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "beam", beam));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "blank", blank));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "beam", beam));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "blank", blank));
     INLAY_TRY(more_outputs(chain, node, more, 1, &made));
     INLAY_TRY(pipe_output(chain, chain->value, INLAY_STRING, 1));
     INLAY_TRY(pipe_output(chain, made, INLAY_FLOAT, 1));
@@ -225,10 +225,10 @@ static inlay_status detokenize(pipe_chain *chain)
     INLAY_TRY(pipe_file(chain, path, &text));
     chain->makes = "ids";
     INLAY_TRY(pipe_node(chain, "", "Flatten", &node));
-    INLAY_TRY(
-        graph_set_attr_int(chain->g, node, "axis", rank != INLAY_RANK_UNKNOWN && rank > 0 ? (int64_t)rank - 1 : -1));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "axis",
+                                 rank != INLAY_RANK_UNKNOWN && rank > 0 ? (int64_t)rank - 1 : -1));
     INLAY_TRY(pipe_node(chain, "", "Cast", &node));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "to", INLAY_INT64));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "to", INLAY_INT64));
     chain->makes = "text";
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "Detokenize", &node));
     INLAY_TRY(set_bytes(chain, node, "model", text));
@@ -258,10 +258,10 @@ static inlay_status boxes(pipe_chain *chain)
     if (path != NULL)
         INLAY_TRY(pipe_file(chain, path, &labels));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "YoloBoxes", &node));
-    INLAY_TRY(graph_set_attr_string(chain->g, node, "layout", word != NULL ? word : "v8"));
-    INLAY_TRY(graph_set_attr_float(chain->g, node, "score", score));
-    INLAY_TRY(graph_set_attr_float(chain->g, node, "iou", iou));
-    INLAY_TRY(graph_set_attr_int(chain->g, node, "most", most));
+    INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", word != NULL ? word : "v8"));
+    INLAY_TRY(graph_set_attr_float(chain->graph, node, "score", score));
+    INLAY_TRY(graph_set_attr_float(chain->graph, node, "iou", iou));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "most", most));
     INLAY_TRY(set_bytes(chain, node, "labels", labels));
     if (chain->place != INLAY_NONE) {
         inputs = arena_array(&chain->model->arena, 2, sizeof *inputs);

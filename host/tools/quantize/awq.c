@@ -9,8 +9,8 @@ static const double powers[POWERS] = { 0.25, 0.5, 0.75 }, GAIN = 0.98;
 
 /* One value on its way. */
 struct trial {
-    const struct balancing *x;
-    const struct balanced *b;
+    const struct balancing *balancing;
+    const struct balanced *balanced;
     const awq_how *how;
     const struct moments *known;
     float *factors; /* [channels]; NULL: all are 1 */
@@ -21,7 +21,7 @@ struct trial {
 /* Powers of the mean size, around 1. */
 static void find_factors(const struct trial *trial, const float *squares, double power)
 {
-    const int64_t n = trial->b->channels;
+    const int64_t n = trial->balanced->channels;
     double mean = 0, logs = 0;
 
     for (int64_t c = 0; c < n; c++)
@@ -41,7 +41,7 @@ static void find_factors(const struct trial *trial, const float *squares, double
  * read. */
 static void scale_known(const struct trial *trial, const weight_inputs *from, float *importance, float *factor)
 {
-    const int64_t n = trial->b->channels;
+    const int64_t n = trial->balanced->channels;
 
     for (int64_t c = 0; c < n; c++)
         importance[c] = from->importance[c] / (trial->factors[c] * trial->factors[c]);
@@ -59,8 +59,8 @@ static void scale_known(const struct trial *trial, const weight_inputs *from, fl
 /* Rows of the layer, spread over all, times the factors: [rows, channels]. */
 static int64_t pick_rows(const struct trial *trial, const struct layer *layer, float *out)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
-    const int64_t n = trial->b->channels, all = info->dims[1 - layer->depth].value;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
+    const int64_t n = trial->balanced->channels, all = info->dims[1 - layer->depth].value;
     const int64_t rows = all < MOST_ROWS ? all : MOST_ROWS;
 
     for (int64_t i = 0; i < rows; i++)
@@ -77,14 +77,14 @@ static int64_t pick_rows(const struct trial *trial, const struct layer *layer, f
 /* What the layer's outputs are off; negative: no memory. */
 static double loss_of(const struct trial *trial, const struct layer *layer, const weight_inputs *in)
 {
-    const int64_t n = trial->b->channels;
+    const int64_t n = trial->balanced->channels;
     struct arena arena = { 0 };
     float *weights = arena_array(&arena, (size_t)(MOST_ROWS * n), sizeof *weights);
     float *scratch = arena_array(&arena, (size_t)(WEIGHTS_TOGETHER * (n + WEIGHTS_MOST_BLOCK)), sizeof *scratch);
     float *scales = arena_array(&arena, (size_t)(MOST_ROWS * n), sizeof *scales);
     uint8_t *codes = arena_array(&arena, (size_t)(MOST_ROWS * n), 1),
             *zeros = arena_array(&arena, (size_t)(MOST_ROWS * n), 1);
-    weight_rows rows = { .w = weights, .depth = n, .row_step = n, .step = 1, .block = trial->how->block };
+    weight_rows rows = { .weights = weights, .depth = n, .row_step = n, .step = 1, .block = trial->how->block };
     double loss = -1;
 
     if (weights != NULL && scratch != NULL && scales != NULL && codes != NULL && zeros != NULL) {
@@ -94,7 +94,7 @@ static double loss_of(const struct trial *trial, const struct layer *layer, cons
             loss += weights_nibbles_compensated(&rows, in, r,
                                                 rows.rows - r < WEIGHTS_TOGETHER ? rows.rows - r : WEIGHTS_TOGETHER,
                                                 codes, scales, zeros, scratch);
-        loss *= (double)layer->g->values[layer->weight].info.dims[1 - layer->depth].value / (double)rows.rows;
+        loss *= (double)layer->graph->values[layer->weight].info.dims[1 - layer->depth].value / (double)rows.rows;
     }
     arena_deinit(&arena);
     return loss;
@@ -105,9 +105,9 @@ static double losses(const struct trial *trial, const weight_inputs *in)
 {
     double sum = 0;
 
-    for (uint32_t i = 0; i < trial->x->list->count && sum >= 0; i++)
-        if (balancing_axis(trial->x, &trial->x->list->items[i], trial->b) != INLAY_NONE) {
-            const double one = loss_of(trial, &trial->x->list->items[i], in);
+    for (uint32_t i = 0; i < trial->balancing->list->count && sum >= 0; i++)
+        if (balancing_axis(trial->balancing, &trial->balancing->list->items[i], trial->balanced) != INLAY_NONE) {
+            const double one = loss_of(trial, &trial->balancing->list->items[i], in);
 
             sum = one < 0 ? -1 : sum + one;
         }
@@ -117,7 +117,7 @@ static double losses(const struct trial *trial, const weight_inputs *in)
 /* What all layers that read the value are off with these factors; negative: no memory. */
 static double losses_scaled(const struct trial *trial, const weight_inputs *in)
 {
-    const int64_t n = trial->b->channels;
+    const int64_t n = trial->balanced->channels;
     float *importance = malloc((size_t)n * sizeof *importance), *factor = malloc((size_t)(n * n) * sizeof *factor);
     double loss = -1;
 
@@ -137,13 +137,13 @@ static const weight_inputs *known_of(const struct trial *trial)
 {
     const weight_inputs *in = NULL;
 
-    for (uint32_t i = 0; i < trial->x->list->count; i++) {
-        const struct layer *layer = &trial->x->list->items[i];
+    for (uint32_t i = 0; i < trial->balancing->list->count; i++) {
+        const struct layer *layer = &trial->balancing->list->items[i];
 
-        if (balancing_axis(trial->x, layer, trial->b) == INLAY_NONE)
+        if (balancing_axis(trial->balancing, layer, trial->balanced) == INLAY_NONE)
             continue;
         in = &trial->known->layers[i];
-        if (in->factor == NULL || layer->g->values[layer->weight].info.rank != 2 || layer->depth == INLAY_NONE)
+        if (in->factor == NULL || layer->graph->values[layer->weight].info.rank != 2 || layer->depth == INLAY_NONE)
             return NULL;
     }
     return in;
@@ -184,11 +184,11 @@ static bool scale_value(struct balancing *balancing, struct trial *trial, bool *
     *out_scaled = false;
     if (in == NULL)
         return true;
-    trial->factors = malloc((size_t)trial->b->channels * sizeof *trial->factors);
+    trial->factors = malloc((size_t)trial->balanced->channels * sizeof *trial->factors);
     good = trial->factors != NULL && find_power(trial, in, &power);
     if (good && power > 0) {
         find_factors(trial, in->importance, power);
-        balancing_scale(balancing, trial->b, trial->factors);
+        balancing_scale(balancing, trial->balanced, trial->factors);
         /* Layers that read one value share what is known of it. */
         scale_known(trial, in, (float *)(uintptr_t)in->importance, (float *)(uintptr_t)in->factor);
         *out_scaled = true;
@@ -205,11 +205,11 @@ inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how
 
     *out_count = 0;
     balancing_begin(&balancing, model, list);
-    for (uint32_t k = 0; k < balancing.count && !balancing.e.failed; k++) {
-        struct trial trial = { .x = &balancing, .b = &balancing.items[k], .how = how, .known = known };
+    for (uint32_t k = 0; k < balancing.count && !balancing.editor.failed; k++) {
+        struct trial trial = { .balancing = &balancing, .balanced = &balancing.items[k], .how = how, .known = known };
         bool scaled;
 
-        balancing.e.failed = !scale_value(&balancing, &trial, &scaled);
+        balancing.editor.failed = !scale_value(&balancing, &trial, &scaled);
         *out_count += scaled;
     }
     status = balancing_finish(&balancing, diag);

@@ -25,14 +25,15 @@ static bool is_op(const graph_node *node, const char *op)
 
 static graph_node *maker(const struct balancing *balancing, uint32_t value)
 {
-    const uint32_t node = balancing->e.g->values[value].info.producer;
+    const uint32_t node = balancing->editor.graph->values[value].info.producer;
 
-    return node != INLAY_NONE && node < balancing->e.g->node_count ? balancing->e.g->nodes[node] : NULL;
+    return node != INLAY_NONE && node < balancing->editor.graph->node_count ? balancing->editor.graph->nodes[node]
+                                                                            : NULL;
 }
 
 static bool is_constant(const struct balancing *balancing, uint32_t value, int64_t channels)
 {
-    const inlay_value_info *info = value != INLAY_NONE ? &balancing->e.g->values[value].info : NULL;
+    const inlay_value_info *info = value != INLAY_NONE ? &balancing->editor.graph->values[value].info : NULL;
 
     return info != NULL && (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == INLAY_FLOAT &&
            balancing->uses[value] == 1 && info->rank == 1 && info->dims[0].value == channels;
@@ -149,9 +150,9 @@ static bool find_readers(const struct balancing *balancing, uint32_t value, stru
 
     for (uint32_t i = 0; i < balancing->list->count; i++) {
         const struct layer *layer = &balancing->list->items[i];
-        const inlay_value_info *info = &balancing->e.g->values[layer->weight].info;
+        const inlay_value_info *info = &balancing->editor.graph->values[layer->weight].info;
 
-        if (layer->g != balancing->e.g || layer->weight_input != 1 || layer->node->info.inputs[0] != value)
+        if (layer->graph != balancing->editor.graph || layer->weight_input != 1 || layer->node->info.inputs[0] != value)
             continue;
         if (!is_whole(layer) || layer->kept != NULL || balancing->uses[layer->weight] != 1 ||
             (readers > 0 && (info->dims[reading_axis(layer)].value != balanced->channels ||
@@ -166,7 +167,7 @@ static bool find_readers(const struct balancing *balancing, uint32_t value, stru
 
 static void find_values(struct balancing *balancing)
 {
-    for (uint32_t value = 0; value < balancing->e.g->value_count; value++) {
+    for (uint32_t value = 0; value < balancing->editor.graph->value_count; value++) {
         struct balanced balanced = { .value = value };
 
         if (balancing->uses[value] > 0 && find_readers(balancing, value, &balanced) &&
@@ -204,14 +205,14 @@ static inlay_status run_samples(struct balancing *balancing, const char *path, c
 
     INLAY_TRY(judge_options(options, NULL, NULL, &tapped, diag));
     for (uint32_t k = 0; k < balancing->count; k++)
-        INLAY_TRY(
-            inlay_options_set(tapped, "tap", balancing->e.g->values[balancing->items[k].value].info.name.data, diag));
+        INLAY_TRY(inlay_options_set(tapped, "tap",
+                                    balancing->editor.graph->values[balancing->items[k].value].info.name.data, diag));
     INLAY_TRY(subject_open(path, tapped, &subject, diag));
     for (uint32_t i = 0; i < set->count && i < MOST_SAMPLES; i++) {
         INLAY_TRY(samples_load(set, i, &values, diag));
         INLAY_TRY(samples_run(set, values, subject.session, subject.context, diag));
         for (uint32_t k = 0; k < balancing->count; k++) {
-            const char *name = balancing->e.g->values[balancing->items[k].value].info.name.data;
+            const char *name = balancing->editor.graph->values[balancing->items[k].value].info.name.data;
             const uint32_t out = inlay_session_find_output(subject.session, name);
             const inlay_value *value = out != INLAY_NONE ? inlay_context_output(subject.context, out) : NULL;
             inlay_tensor_view view;
@@ -234,8 +235,8 @@ done:
 /* The constant divided, or multiplied, by the factors of its channels along that axis. */
 static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis, const float *factors, bool divide)
 {
-    inlay_value_info *info = &balancing->e.g->values[constant].info;
-    float *to = edit_memory(&balancing->e, info->data_bytes);
+    inlay_value_info *info = &balancing->editor.graph->values[constant].info;
+    float *to = edit_memory(&balancing->editor, info->data_bytes);
     int64_t inner = 1, count = (int64_t)(info->data_bytes / sizeof *to);
 
     if (to == NULL)
@@ -255,7 +256,7 @@ static void largest_weights(const struct balancing *balancing, const struct bala
 {
     for (uint32_t i = 0; i < balancing->list->count; i++) {
         const struct layer *layer = &balancing->list->items[i];
-        const inlay_value_info *info = &balancing->e.g->values[layer->weight].info;
+        const inlay_value_info *info = &balancing->editor.graph->values[layer->weight].info;
         int64_t inner = 1;
 
         if (balancing_axis(balancing, layer, balanced) == INLAY_NONE)
@@ -273,7 +274,8 @@ static void largest_weights(const struct balancing *balancing, const struct bala
 
 uint32_t balancing_axis(const struct balancing *balancing, const struct layer *layer, const struct balanced *balanced)
 {
-    return layer->g == balancing->e.g && layer->weight_input == 1 && layer->node->info.inputs[0] == balanced->value
+    return layer->graph == balancing->editor.graph && layer->weight_input == 1 &&
+                   layer->node->info.inputs[0] == balanced->value
                ? reading_axis(layer)
                : INLAY_NONE;
 }
@@ -294,8 +296,8 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
 {
     float *factors = calloc((size_t)balanced->channels, sizeof *factors);
 
-    balancing->e.failed = balancing->e.failed || factors == NULL;
-    if (balancing->e.failed)
+    balancing->editor.failed = balancing->editor.failed || factors == NULL;
+    if (balancing->editor.failed)
         return;
     largest_weights(balancing, balanced, factors);
     for (int64_t c = 0; c < balanced->channels; c++)
@@ -309,11 +311,11 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
 void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list)
 {
     *balancing = (struct balancing){ .list = list };
-    edit_begin(&balancing->e, model->main);
+    edit_begin(&balancing->editor, model->main);
     balancing->uses = calloc((size_t)model->main->value_count + 1, sizeof *balancing->uses);
     balancing->items = calloc((size_t)model->main->value_count + 1, sizeof *balancing->items);
-    balancing->e.failed = balancing->e.failed || balancing->uses == NULL || balancing->items == NULL;
-    if (!balancing->e.failed) {
+    balancing->editor.failed = balancing->editor.failed || balancing->uses == NULL || balancing->items == NULL;
+    if (!balancing->editor.failed) {
         edit_count_uses(model->main, balancing->uses);
         find_values(balancing);
     }
@@ -321,12 +323,12 @@ void balancing_begin(struct balancing *balancing, graph_model *model, const laye
 
 inlay_status balancing_finish(struct balancing *balancing, inlay_diag *diag)
 {
-    return edit_finish(&balancing->e, diag);
+    return edit_finish(&balancing->editor, diag);
 }
 
 void balancing_end(struct balancing *balancing)
 {
-    names_deinit(&balancing->e.names);
+    names_deinit(&balancing->editor.names);
     for (uint32_t k = 0; balancing->items != NULL && k < balancing->count; k++)
         free(balancing->items[k].largest);
     free(balancing->items);
@@ -341,11 +343,11 @@ inlay_status balance_model(graph_model *model, const layer_list *list, const cha
 
     *out_count = 0;
     balancing_begin(&balancing, model, list);
-    for (uint32_t k = 0; k < balancing.count && !balancing.e.failed; k++) {
+    for (uint32_t k = 0; k < balancing.count && !balancing.editor.failed; k++) {
         balancing.items[k].largest = calloc((size_t)balancing.items[k].channels, sizeof *balancing.items[k].largest);
-        balancing.e.failed = balancing.items[k].largest == NULL;
+        balancing.editor.failed = balancing.items[k].largest == NULL;
     }
-    if (!balancing.e.failed && balancing.count > 0)
+    if (!balancing.editor.failed && balancing.count > 0)
         INLAY_TRY(run_samples(&balancing, path, options, set, diag));
     for (uint32_t k = 0; k < balancing.count; k++)
         balance(&balancing, &balancing.items[k]);

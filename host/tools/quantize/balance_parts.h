@@ -23,7 +23,7 @@ struct balanced {
 };
 
 struct balancing {
-    struct editor e;
+    struct editor editor;
     const layer_list *list;
     uint32_t *uses;         /* [value_count] */
     struct balanced *items; /* [count] */

@@ -20,7 +20,7 @@ static int64_t group_of(const struct layer *layer)
 bool bias_lost(const struct layer *layer, const float *weights, const narrowed_bytes *bytes, const double *means,
                int64_t channels, double *out)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
     const int64_t outputs = layer_channels(layer), groups = group_of(layer);
     const bool upright = layer->channel != 0;
     const int64_t inputs = info->dims[upright ? 0 : 1].value;
@@ -54,7 +54,7 @@ static double factor_of(const graph_node *node, const char *name)
 /* The Add that alone reads a product, with a constant for each column; *out_input is which input that is. */
 static graph_node *add_behind(const struct editor *editor, const struct layer *layer, uint32_t *out_input)
 {
-    const struct graph *graph = layer->g;
+    const struct graph *graph = layer->graph;
     const uint32_t made = layer->node->info.outputs[0];
     graph_node *found = NULL;
     uint32_t readers = 0;
@@ -76,7 +76,7 @@ static graph_node *add_behind(const struct editor *editor, const struct layer *l
 /* A float constant with as many elements as the layer has channels, all along the last axis. */
 static bool is_row(const struct layer *layer, uint32_t value)
 {
-    const inlay_value_info *info = &layer->g->values[value].info;
+    const inlay_value_info *info = &layer->graph->values[value].info;
 
     return (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == INLAY_FLOAT && info->rank > 0 &&
            info->rank != INLAY_RANK_UNKNOWN && info->dims[info->rank - 1].value == layer_channels(layer) &&
@@ -122,7 +122,7 @@ const float *bias_made_good(struct editor *editor, const struct layer *layer, co
         float was = 0;
 
         if (value != INLAY_NONE)
-            memcpy(&was, (const char *)layer->g->values[value].info.data + (size_t)c * sizeof was, sizeof was);
+            memcpy(&was, (const char *)layer->graph->values[value].info.data + (size_t)c * sizeof was, sizeof was);
         bias[c] = isfinite(lost[c]) ? (float)((double)was + lost[c]) : was;
     }
     free(lost);

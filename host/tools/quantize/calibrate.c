@@ -11,7 +11,7 @@ struct pass {
     struct subject subject;
     uint32_t *outputs; /* [count] of the session; INLAY_NONE: the value is an input */
     uint32_t *inputs;  /* [count] of the samples */
-    struct calibration *c;
+    struct calibration *calibration;
     bool histogram;
     inlay_diag *diag;
 };
@@ -53,7 +53,7 @@ static void add_bins(tensor_range *range, const float *input, int64_t count)
 static void count_channels(struct calibration *calibration, tensor_range *range, int64_t channels)
 {
     if (range->per_channel == 0 && range->means == NULL && channels > 0) {
-        range->means = arena_array(&calibration->a, (size_t)channels, sizeof *range->means);
+        range->means = arena_array(&calibration->arena, (size_t)channels, sizeof *range->means);
         range->channels = range->means != NULL ? channels : 0;
     }
     if (range->channels != channels) {
@@ -92,8 +92,8 @@ static void add_channels(struct calibration *calibration, tensor_range *range, c
 
 static inlay_status add_sample(struct pass *pass, inlay_value *const *values)
 {
-    for (uint32_t k = 0; k < pass->c->count; k++) {
-        tensor_range *range = &pass->c->ranges[k];
+    for (uint32_t k = 0; k < pass->calibration->count; k++) {
+        tensor_range *range = &pass->calibration->ranges[k];
         const inlay_value *value = pass->outputs[k] != INLAY_NONE
                                        ? inlay_context_output(pass->subject.context, pass->outputs[k])
                                        : values[pass->inputs[k]];
@@ -105,7 +105,7 @@ static inlay_status add_sample(struct pass *pass, inlay_value *const *values)
             return inlay_fail(pass->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor", range->name);
         if (pass->histogram) {
             add_bins(range, view.data, inlay_value_count(value));
-            add_channels(pass->c, range, &view);
+            add_channels(pass->calibration, range, &view);
         } else {
             add_bounds(range, view.data, inlay_value_count(value));
         }
@@ -140,16 +140,16 @@ done:
 
 static inlay_status find_values(struct pass *pass, const calibrate_value *values, uint32_t count)
 {
-    struct arena *arena = &pass->c->a;
+    struct arena *arena = &pass->calibration->arena;
 
     pass->outputs = arena_array(arena, (size_t)count + 1, sizeof *pass->outputs);
     pass->inputs = arena_array(arena, (size_t)count + 1, sizeof *pass->inputs);
-    pass->c->ranges = arena_array(arena, (size_t)count + 1, sizeof *pass->c->ranges);
-    if (pass->outputs == NULL || pass->inputs == NULL || pass->c->ranges == NULL)
+    pass->calibration->ranges = arena_array(arena, (size_t)count + 1, sizeof *pass->calibration->ranges);
+    if (pass->outputs == NULL || pass->inputs == NULL || pass->calibration->ranges == NULL)
         return no_memory(pass->diag, "for %u ranges", count);
-    pass->c->count = count;
+    pass->calibration->count = count;
     for (uint32_t k = 0; k < count; k++) {
-        pass->c->ranges[k] = (tensor_range){
+        pass->calibration->ranges[k] = (tensor_range){
             .name = arena_string(arena, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
         };
         pass->outputs[k] = inlay_session_find_output(pass->subject.session, values[k].name);
@@ -178,7 +178,7 @@ inlay_status calibrate(const char *path, const inlay_options *options, const str
                        int (*progress)(void *user, double fraction, const char *what), void *user,
                        struct calibration *out, inlay_diag *diag)
 {
-    struct pass pass = { .set = set, .c = out, .diag = diag };
+    struct pass pass = { .set = set, .calibration = out, .diag = diag };
     inlay_options *tapped = NULL;
     inlay_status status;
 
@@ -188,7 +188,7 @@ inlay_status calibrate(const char *path, const inlay_options *options, const str
     INLAY_TRY(find_values(&pass, values, count));
     INLAY_TRY(run_pass(&pass, 0.1, 0.25, progress, user));
     for (uint32_t k = 0; k < count; k++) {
-        out->ranges[k].bins = arena_array(&out->a, CALIBRATE_BINS, sizeof *out->ranges[k].bins);
+        out->ranges[k].bins = arena_array(&out->arena, CALIBRATE_BINS, sizeof *out->ranges[k].bins);
         if (out->ranges[k].bins == NULL) {
             status = no_memory(diag, "for %u histograms", count);
             goto done;
@@ -207,7 +207,7 @@ done:
 
 void calibration_end(struct calibration *calibration)
 {
-    arena_deinit(&calibration->a);
+    arena_deinit(&calibration->arena);
     *calibration = (struct calibration){ 0 };
 }
 

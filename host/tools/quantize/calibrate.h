@@ -27,7 +27,7 @@ typedef struct tensor_range {
 } tensor_range;
 
 struct calibration {
-    struct arena a;
+    struct arena arena;
     tensor_range *ranges; /* [count] */
     uint32_t count;
 };

@@ -10,7 +10,7 @@ typedef struct bytes_of {
 } bytes_of;
 
 struct dynamic {
-    struct editor *e;
+    struct editor *editor;
     bytes_of *known; /* [known_count] */
     uint32_t known_count;
 };
@@ -24,26 +24,26 @@ static double float_of(const graph_node *node, const char *name)
 
 static bool fits(const struct layer *layer)
 {
-    return layer->multiplies && layer->depth != INLAY_NONE && layer->g->values[layer->weight].info.rank == 2 &&
+    return layer->multiplies && layer->depth != INLAY_NONE && layer->graph->values[layer->weight].info.rank == 2 &&
            float_of(layer->node, "alpha") == 1 && float_of(layer->node, "beta") == 1;
 }
 
 static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
 {
-    const char *stem = dynamic->e->g->values[value].info.name.data;
+    const char *stem = dynamic->editor->graph->values[value].info.name.data;
     bytes_of *of = &dynamic->known[dynamic->known_count];
-    uint32_t *outputs = arena_array(&dynamic->e->g->model->arena, 3, sizeof *outputs);
+    uint32_t *outputs = arena_array(&dynamic->editor->graph->model->arena, 3, sizeof *outputs);
     graph_node *node;
 
     for (uint32_t i = 0; i < dynamic->known_count; i++)
         if (dynamic->known[i].value == value)
             return &dynamic->known[i];
     of->value = value;
-    of->bytes = edit_node(dynamic->e, stem, "_uint8", "DynamicQuantizeLinear", "", &value, 1, &node);
-    of->scale = edit_value(dynamic->e, stem, "_scale");
-    of->zero = edit_value(dynamic->e, stem, "_zero");
+    of->bytes = edit_node(dynamic->editor, stem, "_uint8", "DynamicQuantizeLinear", "", &value, 1, &node);
+    of->scale = edit_value(dynamic->editor, stem, "_scale");
+    of->zero = edit_value(dynamic->editor, stem, "_zero");
     if (node == NULL || outputs == NULL) {
-        dynamic->e->failed = true;
+        dynamic->editor->failed = true;
         return of;
     }
     outputs[0] = of->bytes;
@@ -59,28 +59,28 @@ static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
 static uint32_t weight_bytes(struct dynamic *dynamic, const struct layer *layer, const float *weights,
                              uint32_t *out_scales, layer_form *form)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
     const char *stem = info->name.data;
     const int64_t depth = info->dims[layer->depth].value, columns = info->dims[layer->channel].value;
     const int64_t dims[] = { depth, columns };
-    int8_t *codes = edit_memory(dynamic->e, (uint64_t)layer->count), *upright = codes;
-    float *scales = edit_memory(dynamic->e, (uint64_t)columns * sizeof *scales);
+    int8_t *codes = edit_memory(dynamic->editor, (uint64_t)layer->count), *upright = codes;
+    float *scales = edit_memory(dynamic->editor, (uint64_t)columns * sizeof *scales);
 
     if (codes == NULL || scales == NULL)
         return INLAY_NONE;
     weights_bytes(weights, layer->channel == 0 ? 1 : depth, columns, layer->channel == 0 ? depth : 1, 127, codes,
                   scales);
     if (layer->channel == 0) {
-        upright = edit_memory(dynamic->e, (uint64_t)layer->count);
+        upright = edit_memory(dynamic->editor, (uint64_t)layer->count);
         for (int64_t i = 0; upright != NULL && i < depth; i++)
             for (int64_t k = 0; k < columns; k++)
                 upright[i * columns + k] = codes[k * depth + i];
     }
-    *out_scales =
-        edit_constant(dynamic->e, stem, "_scale", INLAY_FLOAT, 1, &columns, scales, (uint64_t)columns * sizeof *scales);
+    *out_scales = edit_constant(dynamic->editor, stem, "_scale", INLAY_FLOAT, 1, &columns, scales,
+                                (uint64_t)columns * sizeof *scales);
     form->bits = 8;
     form->bytes = (uint64_t)layer->count + (uint64_t)columns * sizeof *scales;
-    return edit_constant(dynamic->e, stem, "_int8", INLAY_INT8, 2, dims, upright, (uint64_t)layer->count);
+    return edit_constant(dynamic->editor, stem, "_int8", INLAY_INT8, 2, dims, upright, (uint64_t)layer->count);
 }
 
 /* The layer's node becomes the last one of its replacement, so that what it makes keeps its name. */
@@ -91,24 +91,25 @@ static void replace(struct dynamic *dynamic, const struct layer *layer, layer_fo
     const uint32_t bias = node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     const bytes_of *of = bytes_for(dynamic, node->info.inputs[0]);
     float *weights = layer_weights(layer);
-    uint32_t *last = arena_array(&dynamic->e->g->model->arena, 2, sizeof *last), inputs[4], scales = INLAY_NONE, sums;
+    uint32_t *last = arena_array(&dynamic->editor->graph->model->arena, 2, sizeof *last), inputs[4],
+             scales = INLAY_NONE, sums;
 
-    dynamic->e->failed = dynamic->e->failed || weights == NULL || last == NULL;
+    dynamic->editor->failed = dynamic->editor->failed || weights == NULL || last == NULL;
     inputs[0] = of->bytes;
-    inputs[1] = dynamic->e->failed ? INLAY_NONE : weight_bytes(dynamic, layer, weights, &scales, form);
+    inputs[1] = dynamic->editor->failed ? INLAY_NONE : weight_bytes(dynamic, layer, weights, &scales, form);
     inputs[2] = of->zero;
     free(weights);
     if (inputs[1] == INLAY_NONE)
         return;
-    sums = edit_node(dynamic->e, stem, "_int32", "MatMulInteger", "", inputs, 3, NULL);
-    sums = edit_node(dynamic->e, stem, "_float", "Cast", "", &sums, 1, &cast);
-    edit_int(dynamic->e, cast, "to", INLAY_FLOAT);
+    sums = edit_node(dynamic->editor, stem, "_int32", "MatMulInteger", "", inputs, 3, NULL);
+    sums = edit_node(dynamic->editor, stem, "_float", "Cast", "", &sums, 1, &cast);
+    edit_int(dynamic->editor, cast, "to", INLAY_FLOAT);
     inputs[0] = of->scale;
     inputs[1] = scales;
     last[0] = sums;
-    last[1] = edit_node(dynamic->e, stem, "_scales", "Mul", "", inputs, 2, NULL);
+    last[1] = edit_node(dynamic->editor, stem, "_scales", "Mul", "", inputs, 2, NULL);
     if (bias != INLAY_NONE) {
-        last[0] = edit_node(dynamic->e, stem, "_unbiased", "Mul", "", last, 2, NULL);
+        last[0] = edit_node(dynamic->editor, stem, "_unbiased", "Mul", "", last, 2, NULL);
         last[1] = bias;
     }
     node->info.op_type = bias != INLAY_NONE ? (inlay_str){ "Add", 3 } : (inlay_str){ "Mul", 3 };
@@ -122,7 +123,7 @@ static void replace(struct dynamic *dynamic, const struct layer *layer, layer_fo
 inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_form *forms, inlay_diag *diag)
 {
     struct editor editor;
-    struct dynamic dynamic = { .e = &editor };
+    struct dynamic dynamic = { .editor = &editor };
     inlay_status status;
 
     edit_begin(&editor, model->main);

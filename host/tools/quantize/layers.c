@@ -30,7 +30,7 @@ struct finder {
     const char *const *skip;
     uint32_t skip_count;
     bool *used; /* [skip_count] */
-    struct arena *a;
+    struct arena *arena;
     inlay_diag *diag;
 };
 
@@ -86,7 +86,7 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
 
 static inlay_status add_layer(struct finder *finder, const struct layer *layer)
 {
-    if (!ARENA_GROW(finder->a, finder->out->items, finder->out->count))
+    if (!ARENA_GROW(finder->arena, finder->out->items, finder->out->count))
         return no_memory(finder->diag, "for the list of layers");
     finder->out->items[finder->out->count++] = *layer;
     return INLAY_OK;
@@ -98,7 +98,7 @@ static inlay_status match(struct finder *finder, struct graph *graph, graph_node
     const uint32_t value = kind->input < node->info.input_count ? node->info.inputs[kind->input] : INLAY_NONE;
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
     struct layer layer = {
-        .g = graph, .node = node, .path = path, .weight = value, .weight_input = kind->input, .count = 1
+        .graph = graph, .node = node, .path = path, .weight = value, .weight_input = kind->input, .count = 1
     };
 
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT ||
@@ -136,7 +136,8 @@ static inlay_status find_in(struct finder *finder, struct graph *graph, const ch
             if (strcmp(node->info.op_type.data, kinds[k].op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0)
                 INLAY_TRY(match(finder, graph, node, path, &kinds[k]));
         for (uint32_t b = 0; b < node->body_count; b++) {
-            const char *inner = arena_format(finder->a, "%s%s.%s/", path, node->info.name.data, node->bodies[b].attr);
+            const char *inner =
+                arena_format(finder->arena, "%s%s.%s/", path, node->info.name.data, node->bodies[b].attr);
 
             if (inner == NULL)
                 return no_memory(finder->diag, "for the list of layers");
@@ -150,7 +151,7 @@ done:
 inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count, struct arena *arena,
                          layer_list *out, inlay_diag *diag)
 {
-    struct finder finder = { .out = out, .skip = skip, .skip_count = skip_count, .a = arena, .diag = diag };
+    struct finder finder = { .out = out, .skip = skip, .skip_count = skip_count, .arena = arena, .diag = diag };
     inlay_status status;
 
     *out = (layer_list){ 0 };
@@ -170,7 +171,7 @@ done:
 
 int64_t layer_channels(const struct layer *layer)
 {
-    return layer->g->values[layer->weight].info.dims[layer->channel].value;
+    return layer->graph->values[layer->weight].info.dims[layer->channel].value;
 }
 
 uint32_t layer_bias(const struct layer *layer, bool *out_other)
@@ -179,7 +180,7 @@ uint32_t layer_bias(const struct layer *layer, bool *out_other)
     const uint32_t value = strcmp(node->info.op_type.data, "MatMul") != 0 && node->info.input_count > 2
                                ? node->info.inputs[2]
                                : INLAY_NONE;
-    const inlay_value_info *info = value == INLAY_NONE ? NULL : &layer->g->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &layer->graph->values[value].info;
 
     *out_other = false;
     if (info == NULL)
@@ -196,15 +197,15 @@ float *layer_weights(const struct layer *layer)
     float *weights = malloc((size_t)layer->count * sizeof *weights + 1);
 
     if (weights != NULL) {
-        const inlay_value_info *info = &layer->g->values[layer->weight].info;
+        const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
         for (int64_t at = 0; at < layer->count; at += SLICE) {
             const size_t bytes = (size_t)(layer->count - at < SLICE ? layer->count - at : SLICE) * sizeof *weights;
 
             memcpy(weights + at, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
-            graph_blob_forget(layer->g->model, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
+            graph_blob_forget(layer->graph->model, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
         }
-        graph_blob_forget(layer->g->model, info->data, (size_t)info->data_bytes);
+        graph_blob_forget(layer->graph->model, info->data, (size_t)info->data_bytes);
     }
     return weights;
 }

@@ -5,7 +5,7 @@
 
 /* One constant of one node. A node with several (LSTM has two) is several layers. */
 struct layer {
-    struct graph *g;
+    struct graph *graph;
     graph_node *node;
     const char *path;      /* of the body that g is, or "" for the main graph */
     uint32_t weight;       /* value of g */

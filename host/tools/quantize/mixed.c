@@ -29,7 +29,7 @@ struct choice {
 double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves)
 {
     const double depth =
-        (double)layer->g->values[layer->weight].info.dims[layer->depth != INLAY_NONE ? layer->depth : 0].value;
+        (double)layer->graph->values[layer->weight].info.dims[layer->depth != INLAY_NONE ? layer->depth : 0].value;
 
     return bits == 4 ? 4 + ((halves ? 16.0 : 32.0) + 4) / block : bits == 8 ? 8 + 32 / (depth > 1 ? depth : 1) : bits;
 }
@@ -59,8 +59,8 @@ static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
 
     for (uint32_t k = 0; k < i; k++)
         before += is_product(&items[k]) && items[k].count == layer->count &&
-                  items[k].g->values[items[k].weight].info.dims[items[k].depth].value ==
-                      layer->g->values[layer->weight].info.dims[layer->depth].value;
+                  items[k].graph->values[items[k].weight].info.dims[items[k].depth].value ==
+                      layer->graph->values[layer->weight].info.dims[layer->depth].value;
     return before;
 }
 
@@ -78,7 +78,7 @@ static void find_sets(struct choice *choice)
     together = 1 + large / ENOUGH_SETS;
     for (uint32_t i = 0; i < choice->list->count; i++) {
         const struct layer *layer = &choice->list->items[i];
-        const inlay_value_info *info = &layer->g->values[layer->weight].info;
+        const inlay_value_info *info = &layer->graph->values[layer->weight].info;
         const bool alone = (double)layer->count > LARGE * weights;
 
         choice->set_of[i] = NO_SET;
@@ -176,7 +176,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
         bits_of[i] = choice->set_of[i] == NO_SET ? 8 : 4;
         if (layer->kept != NULL || layer->count < NARROW_LEAST_WEIGHTS)
             continue;
-        bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].m.halves) * (double)layer->count;
+        bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].rows.halves) * (double)layer->count;
         weights += (double)layer->count;
     }
     for (;;) { /* the dearest of those that there is room for */
@@ -185,7 +185,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
 
         for (uint32_t i = 0; i < choice->list->count; i++) {
             const struct layer *layer = &choice->list->items[i];
-            const bool halves = choice->how->narrow->known[i].m.halves;
+            const bool halves = choice->how->narrow->known[i].rows.halves;
             const double extra =
                 (mixed_bits(layer, 8, block, halves) - mixed_bits(layer, 4, block, halves)) * (double)layer->count;
 

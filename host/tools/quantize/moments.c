@@ -33,8 +33,8 @@ struct gathering {
 
 /* Rows whose products are to be added to one matrix. */
 struct summing {
-    struct read *r;
-    const float *x;
+    struct read *read;
+    const float *input;
     int64_t rows;
 };
 
@@ -42,16 +42,16 @@ struct summing {
 static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct summing *summing = user;
-    const int64_t n = summing->r->depth;
+    const int64_t n = summing->read->depth;
 
     (void)worker;
     for (int64_t strip = begin; strip < end; strip++) {
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
         for (int64_t k = 0; k < summing->rows; k += ROWS)
-            blockmul_add(&(struct blockmul){ .c = summing->r->sums + from,
-                                             .a = summing->x + k * n,
-                                             .b = summing->x + k * n + from,
+            blockmul_add(&(struct blockmul){ .c = summing->read->sums + from,
+                                             .a = summing->input + k * n,
+                                             .b = summing->input + k * n + from,
                                              .rows = to,
                                              .columns = to - from,
                                              .depth = summing->rows - k < ROWS ? summing->rows - k : ROWS,
@@ -210,7 +210,7 @@ static bool find_order(struct gathering *gathering, struct read *read)
 
     if (n % gathering->block != 0)
         return true;
-    read->order = arena_array(&gathering->out->a, (size_t)n, sizeof *read->order);
+    read->order = arena_array(&gathering->out->arena, (size_t)n, sizeof *read->order);
     list = calloc((size_t)n + (size_t)blocks + 1, sizeof *list);
     if (read->order == NULL || list == NULL) {
         free(list);
@@ -250,8 +250,8 @@ static bool begin_factor(struct gathering *gathering, struct read *read)
 {
     const int64_t n = read->depth;
 
-    read->importance = arena_array(&gathering->out->a, (size_t)n, sizeof *read->importance);
-    read->factor = arena_array(&gathering->out->a, (size_t)(n * n), sizeof *read->factor);
+    read->importance = arena_array(&gathering->out->arena, (size_t)n, sizeof *read->importance);
+    read->factor = arena_array(&gathering->out->arena, (size_t)(n * n), sizeof *read->factor);
     if (read->importance == NULL || read->factor == NULL)
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -347,12 +347,12 @@ done:
 /* What a layer reads, if its weights may be of 4 bits; NULL: they may not. */
 static const char *read_by(const struct layer *layer, int64_t *out_depth)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
     if (layer->kept != NULL || !layer->multiplies || info->rank != 2 || layer->depth == INLAY_NONE)
         return NULL;
     *out_depth = info->dims[layer->depth].value;
-    return *out_depth <= MOMENTS_MOST_DEPTH ? layer->g->values[layer->node->info.inputs[0]].info.name.data : NULL;
+    return *out_depth <= MOMENTS_MOST_DEPTH ? layer->graph->values[layer->node->info.inputs[0]].info.name.data : NULL;
 }
 
 static struct read *find_read(const struct gathering *gathering, const char *name)
@@ -385,8 +385,8 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
     inlay_status status = INLAY_OK;
 
     *out = (struct moments){ 0 };
-    out->layers = arena_array(&out->a, (size_t)list->count + 1, sizeof *out->layers);
-    gathering.reads = arena_array(&out->a, (size_t)list->count + 1, sizeof *gathering.reads);
+    out->layers = arena_array(&out->arena, (size_t)list->count + 1, sizeof *out->layers);
+    gathering.reads = arena_array(&out->arena, (size_t)list->count + 1, sizeof *gathering.reads);
     if (out->layers == NULL || gathering.reads == NULL)
         return no_memory(gathering.diag, "for the moments of activations");
     list_reads(&gathering, list);
@@ -419,6 +419,6 @@ done:
 
 void moments_end(struct moments *moments)
 {
-    arena_deinit(&moments->a);
+    arena_deinit(&moments->arena);
     *moments = (struct moments){ 0 };
 }

@@ -7,7 +7,7 @@
 enum { MOMENTS_MOST_DEPTH = 8192 }; /* wider products get none: the matrix would take a quarter of a gigabyte */
 
 struct moments {
-    struct arena a;
+    struct arena arena;
     weight_inputs *layers; /* [list->count]; empty where a layer has none */
 };
 

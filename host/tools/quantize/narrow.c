@@ -10,14 +10,14 @@
 
 /* One constant on its way, with all layers that read it. */
 struct narrowing {
-    struct editor *e;
-    const struct layer *l;
+    struct editor *editor;
+    const struct layer *layer;
     const narrow_how *how;
     const weight_inputs *inputs; /* of l, or NULL */
     struct nibbles *known;       /* of l, or NULL */
     uint32_t bits;
     const char *stem;
-    float *w;
+    float *weights;
     layer_form form;
 };
 
@@ -28,7 +28,7 @@ int64_t narrow_opset(const narrow_how *how)
 
 static const int64_t *dims_of(const struct layer *layer, int64_t *dims)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
@@ -37,7 +37,7 @@ static const int64_t *dims_of(const struct layer *layer, int64_t *dims)
 
 static uint32_t rank_of(const struct layer *layer)
 {
-    return layer->g->values[layer->weight].info.rank;
+    return layer->graph->values[layer->weight].info.rank;
 }
 
 /* ------------------------------------------------------------------ float16 */
@@ -45,12 +45,12 @@ static uint32_t rank_of(const struct layer *layer)
 /* Halves of all weights; false: one does not fit (or, of NARROW_EXACT, is not exactly that). */
 static bool to_halves(const struct narrowing *narrowing, uint16_t *out)
 {
-    for (int64_t i = 0; i < narrowing->l->count; i++) {
+    for (int64_t i = 0; i < narrowing->layer->count; i++) {
         double back;
 
-        out[i] = element_half(narrowing->w[i]);
+        out[i] = element_half(narrowing->weights[i]);
         (void)element_number(INLAY_FLOAT16, out, i, &back, NULL);
-        if (!isfinite(back) || (narrowing->how->bits == NARROW_EXACT && (float)back != narrowing->w[i]))
+        if (!isfinite(back) || (narrowing->how->bits == NARROW_EXACT && (float)back != narrowing->weights[i]))
             return false;
     }
     return true;
@@ -59,7 +59,7 @@ static bool to_halves(const struct narrowing *narrowing, uint16_t *out)
 static uint32_t make_halves(struct narrowing *narrowing)
 {
     int64_t dims[INLAY_MAX_RANK];
-    uint16_t *halves = edit_memory(narrowing->e, (uint64_t)narrowing->l->count * sizeof *halves);
+    uint16_t *halves = edit_memory(narrowing->editor, (uint64_t)narrowing->layer->count * sizeof *halves);
     graph_node *cast;
     uint32_t value, out;
 
@@ -70,12 +70,12 @@ static uint32_t make_halves(struct narrowing *narrowing)
             narrowing->how->bits == NARROW_EXACT ? "not all weights are halves" : "weights beyond float16";
         return INLAY_NONE;
     }
-    value = edit_constant(narrowing->e, narrowing->stem, "_half", INLAY_FLOAT16, rank_of(narrowing->l),
-                          dims_of(narrowing->l, dims), halves, (uint64_t)narrowing->l->count * sizeof *halves);
-    out = edit_node(narrowing->e, narrowing->stem, "_wide", "Cast", "", &value, 1, &cast);
-    edit_int(narrowing->e, cast, "to", INLAY_FLOAT);
+    value = edit_constant(narrowing->editor, narrowing->stem, "_half", INLAY_FLOAT16, rank_of(narrowing->layer),
+                          dims_of(narrowing->layer, dims), halves, (uint64_t)narrowing->layer->count * sizeof *halves);
+    out = edit_node(narrowing->editor, narrowing->stem, "_wide", "Cast", "", &value, 1, &cast);
+    edit_int(narrowing->editor, cast, "to", INLAY_FLOAT);
     narrowing->form.bits = 16;
-    narrowing->form.bytes = (uint64_t)narrowing->l->count * sizeof *halves;
+    narrowing->form.bytes = (uint64_t)narrowing->layer->count * sizeof *halves;
     return out;
 }
 
@@ -84,7 +84,7 @@ static uint32_t make_halves(struct narrowing *narrowing)
 uint32_t narrow_bytes(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
                       layer_form *form)
 {
-    const char *stem = layer->g->values[layer->weight].info.name.data;
+    const char *stem = layer->graph->values[layer->weight].info.name.data;
     const int64_t channels = layer_channels(layer);
     int64_t dims[INLAY_MAX_RANK], outer = 1, inner = 1;
     int8_t *codes = edit_memory(editor, (uint64_t)layer->count);
@@ -128,7 +128,7 @@ static double energy_of(const weight_rows *rows, const float *importance)
 
     for (int64_t r = 0; r < rows->rows; r++)
         for (int64_t k = 0; k < rows->depth; k++) {
-            const double w = (double)rows->w[r * rows->row_step + k * rows->step];
+            const double w = (double)rows->weights[r * rows->row_step + k * rows->step];
 
             sum += w * w * (importance != NULL ? (double)importance[k] : 1);
         }
@@ -138,7 +138,7 @@ static double energy_of(const weight_rows *rows, const float *importance)
 /* The same of what it is off. */
 static double loss_of(const struct nibbles *nibbles, const float *importance)
 {
-    const weight_rows *rows = &nibbles->m;
+    const weight_rows *rows = &nibbles->rows;
     const int64_t blocks = weight_blocks(rows);
     double sum = 0;
 
@@ -146,7 +146,7 @@ static double loss_of(const struct nibbles *nibbles, const float *importance)
         for (int64_t k = 0; k < rows->depth; k++) {
             const int64_t b = r * blocks + k / rows->block;
             const double e =
-                (double)rows->w[r * rows->row_step + k * rows->step] -
+                (double)rows->weights[r * rows->row_step + k * rows->step] -
                 (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[b]) * (double)nibbles->scales[b];
 
             sum += e * e * (importance != NULL ? (double)importance[k] : 1);
@@ -157,7 +157,7 @@ static double loss_of(const struct nibbles *nibbles, const float *importance)
 /* Rows that are rounded side by side. */
 struct rounding {
     const weight_inputs *inputs;
-    struct nibbles *q;
+    struct nibbles *nibbles;
     float *moments; /* of inputs, see refine_moments() */
     float *scratch; /* of each worker */
     double *losses; /* of each group of rows: their sum must not depend on who was first */
@@ -167,16 +167,16 @@ struct rounding {
 static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct rounding *rounding = user;
-    struct nibbles *nibbles = rounding->q;
+    struct nibbles *nibbles = rounding->nibbles;
 
     for (int64_t group = begin; group < end; group++) {
-        const int64_t first = group * WEIGHTS_TOGETHER, left = nibbles->m.rows - first;
+        const int64_t first = group * WEIGHTS_TOGETHER, left = nibbles->rows.rows - first;
         const int64_t count = left < WEIGHTS_TOGETHER ? left : WEIGHTS_TOGETHER;
         float *scratch = rounding->scratch + worker * rounding->scratch_floats;
 
-        (void)weights_nibbles_compensated(&nibbles->m, rounding->inputs, first, count, nibbles->codes, nibbles->scales,
-                                          nibbles->zeros, scratch);
-        rounding->losses[group] = refine_nibbles(&nibbles->m, rounding->inputs, rounding->moments, first, count,
+        (void)weights_nibbles_compensated(&nibbles->rows, rounding->inputs, first, count, nibbles->codes,
+                                          nibbles->scales, nibbles->zeros, scratch);
+        rounding->losses[group] = refine_nibbles(&nibbles->rows, rounding->inputs, rounding->moments, first, count,
                                                  nibbles->codes, nibbles->scales, nibbles->zeros, scratch);
     }
     return INLAY_OK;
@@ -185,19 +185,19 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
 /* False: no memory. */
 static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibbles)
 {
-    const int64_t groups = (nibbles->m.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
+    const int64_t groups = (nibbles->rows.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
     const uint32_t workers = threads_limit(NULL);
     struct rounding rounding = { .inputs = inputs,
-                                 .q = nibbles,
-                                 .scratch_floats = WEIGHTS_TOGETHER * (2 * nibbles->m.depth + WEIGHTS_MOST_BLOCK) };
+                                 .nibbles = nibbles,
+                                 .scratch_floats = WEIGHTS_TOGETHER * (2 * nibbles->rows.depth + WEIGHTS_MOST_BLOCK) };
     bool good;
 
-    rounding.moments = malloc((size_t)(nibbles->m.depth * nibbles->m.depth) * sizeof *rounding.moments);
+    rounding.moments = malloc((size_t)(nibbles->rows.depth * nibbles->rows.depth) * sizeof *rounding.moments);
     rounding.scratch = malloc((size_t)rounding.scratch_floats * workers * sizeof *rounding.scratch);
     rounding.losses = malloc((size_t)groups * sizeof *rounding.losses);
     good = rounding.moments != NULL && rounding.scratch != NULL && rounding.losses != NULL;
     if (good) {
-        refine_moments(inputs, nibbles->m.depth, rounding.moments);
+        refine_moments(inputs, nibbles->rows.depth, rounding.moments);
         (void)threads_parallel_for(NULL, groups, 1, round_rows, &rounding);
         for (int64_t i = 0; i < groups; i++)
             nibbles->loss += rounding.losses[i];
@@ -225,34 +225,35 @@ static bool fit_for_halves(const float *weights, int64_t count)
 static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
     int64_t dims[INLAY_MAX_RANK];
-    const bool upright = narrowing->l->depth == 0; /* [depth, rows] */
+    const bool upright = narrowing->layer->depth == 0; /* [depth, rows] */
     const float *importance = narrowing->inputs != NULL ? narrowing->inputs->importance : NULL;
     bool good;
 
-    (void)dims_of(narrowing->l, dims);
-    nibbles->m = (weight_rows){ .w = narrowing->w,
-                                .rows = dims[upright ? 1 : 0],
-                                .depth = dims[upright ? 0 : 1],
-                                .row_step = upright ? 1 : dims[1],
-                                .step = upright ? dims[1] : 1,
-                                .block = narrowing->how->block,
-                                .halves = !narrowing->how->nbits && fit_for_halves(narrowing->w, narrowing->l->count) };
-    nibbles->codes = malloc((size_t)narrowing->l->count);
-    nibbles->zeros = malloc((size_t)(nibbles->m.rows * weight_blocks(&nibbles->m)));
-    nibbles->scales = malloc((size_t)(nibbles->m.rows * weight_blocks(&nibbles->m)) * sizeof *nibbles->scales);
+    (void)dims_of(narrowing->layer, dims);
+    nibbles->rows = (weight_rows){ .weights = narrowing->weights,
+                                   .rows = dims[upright ? 1 : 0],
+                                   .depth = dims[upright ? 0 : 1],
+                                   .row_step = upright ? 1 : dims[1],
+                                   .step = upright ? dims[1] : 1,
+                                   .block = narrowing->how->block,
+                                   .halves = !narrowing->how->nbits &&
+                                             fit_for_halves(narrowing->weights, narrowing->layer->count) };
+    nibbles->codes = malloc((size_t)narrowing->layer->count);
+    nibbles->zeros = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)));
+    nibbles->scales = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)) * sizeof *nibbles->scales);
     good = nibbles->codes != NULL && nibbles->zeros != NULL && nibbles->scales != NULL;
     if (good && narrowing->inputs != NULL && narrowing->inputs->factor != NULL) {
         good = make_compensated(narrowing->inputs, nibbles);
     } else if (good) {
-        weights_nibbles(&nibbles->m, importance, nibbles->codes, nibbles->scales, nibbles->zeros);
+        weights_nibbles(&nibbles->rows, importance, nibbles->codes, nibbles->scales, nibbles->zeros);
         nibbles->loss = loss_of(nibbles, importance);
     }
     if (!good) {
         nibbles_free(nibbles);
         return false;
     }
-    nibbles->energy = energy_of(&nibbles->m, importance);
-    nibbles->m.w = NULL;
+    nibbles->energy = energy_of(&nibbles->rows, importance);
+    nibbles->rows.weights = NULL;
     return true;
 }
 
@@ -290,15 +291,15 @@ static uint32_t put_scales(struct narrowing *narrowing, const int64_t *dims, int
 
     narrowing->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
     if (!halves)
-        return edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
+        return edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
                              (uint64_t)count * sizeof *steps);
-    half = edit_memory(narrowing->e, (uint64_t)count * sizeof *half);
+    half = edit_memory(narrowing->editor, (uint64_t)count * sizeof *half);
     for (int64_t i = 0; half != NULL && i < count; i++)
         half[i] = element_half(steps[i]);
-    value = edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
+    value = edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
                           (uint64_t)count * sizeof *half);
-    value = edit_node(narrowing->e, narrowing->stem, "_steps", "Cast", "", &value, 1, &cast);
-    edit_int(narrowing->e, cast, "to", INLAY_FLOAT);
+    value = edit_node(narrowing->editor, narrowing->stem, "_steps", "Cast", "", &value, 1, &cast);
+    edit_int(narrowing->editor, cast, "to", INLAY_FLOAT);
     return value;
 }
 
@@ -313,40 +314,42 @@ static uint32_t make_blocks(struct narrowing *narrowing)
     struct nibbles nibbles;
 
     if (!find_nibbles(narrowing, &nibbles)) {
-        narrowing->e->failed = true;
+        narrowing->editor->failed = true;
         return INLAY_NONE;
     }
-    (void)dims_of(narrowing->l, dims);
-    (void)dims_of(narrowing->l, less);
-    blocks = weight_blocks(&nibbles.m);
-    less[narrowing->l->depth] = blocks;
-    scales = nibbles.m.rows * blocks;
-    codes = edit_memory(narrowing->e, (uint64_t)(narrowing->l->count + 1) / 2);
-    zeros = edit_memory(narrowing->e, (uint64_t)(scales + 1) / 2);
-    steps = edit_memory(narrowing->e, (uint64_t)scales * sizeof *steps);
-    for (int64_t i = 0; codes != NULL && i < narrowing->l->count; i++)
+    (void)dims_of(narrowing->layer, dims);
+    (void)dims_of(narrowing->layer, less);
+    blocks = weight_blocks(&nibbles.rows);
+    less[narrowing->layer->depth] = blocks;
+    scales = nibbles.rows.rows * blocks;
+    codes = edit_memory(narrowing->editor, (uint64_t)(narrowing->layer->count + 1) / 2);
+    zeros = edit_memory(narrowing->editor, (uint64_t)(scales + 1) / 2);
+    steps = edit_memory(narrowing->editor, (uint64_t)scales * sizeof *steps);
+    for (int64_t i = 0; codes != NULL && i < narrowing->layer->count; i++)
         pack(codes, i,
-             nibbles.codes[narrowing->l->depth == 0 ? i % nibbles.m.rows * nibbles.m.depth + i / nibbles.m.rows : i]);
+             nibbles.codes[narrowing->layer->depth == 0
+                               ? i % nibbles.rows.rows * nibbles.rows.depth + i / nibbles.rows.rows
+                               : i]);
     for (int64_t i = 0; zeros != NULL && steps != NULL && i < scales; i++) {
-        const int64_t from = narrowing->l->depth == 0 ? i % nibbles.m.rows * blocks + i / nibbles.m.rows : i;
+        const int64_t from = narrowing->layer->depth == 0 ? i % nibbles.rows.rows * blocks + i / nibbles.rows.rows : i;
 
         pack(zeros, i, nibbles.zeros[from]);
         steps[i] = nibbles.scales[from];
     }
-    halves = nibbles.m.halves;
+    halves = nibbles.rows.halves;
     nibbles_done(narrowing, &nibbles);
     if (steps == NULL)
         return INLAY_NONE;
     narrowing->form.bits = 4;
-    narrowing->form.bytes = (uint64_t)(narrowing->l->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
-    inputs[0] = edit_constant(narrowing->e, narrowing->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
-                              (uint64_t)(narrowing->l->count + 1) / 2);
+    narrowing->form.bytes = (uint64_t)(narrowing->layer->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
+    inputs[0] = edit_constant(narrowing->editor, narrowing->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
+                              (uint64_t)(narrowing->layer->count + 1) / 2);
     inputs[1] = put_scales(narrowing, less, scales, steps, halves);
-    inputs[2] =
-        edit_constant(narrowing->e, narrowing->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
-    out = edit_node(narrowing->e, narrowing->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
-    edit_int(narrowing->e, node, "axis", narrowing->l->depth);
-    edit_int(narrowing->e, node, "block_size", narrowing->how->block);
+    inputs[2] = edit_constant(narrowing->editor, narrowing->stem, "_zero", INLAY_UINT4, 2, less, zeros,
+                              (uint64_t)(scales + 1) / 2);
+    out = edit_node(narrowing->editor, narrowing->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
+    edit_int(narrowing->editor, node, "axis", narrowing->layer->depth);
+    edit_int(narrowing->editor, node, "block_size", narrowing->how->block);
     return out;
 }
 
@@ -359,38 +362,39 @@ static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *o
     float *steps;
 
     if (!find_nibbles(narrowing, &nibbles)) {
-        narrowing->e->failed = true;
+        narrowing->editor->failed = true;
         return;
     }
-    blocks = weight_blocks(&nibbles.m);
-    half = nibbles.m.block / 2;
+    blocks = weight_blocks(&nibbles.rows);
+    half = nibbles.rows.block / 2;
     zero_bytes = (blocks + 1) / 2;
-    *out_k = nibbles.m.depth;
-    *out_n = nibbles.m.rows;
-    codes = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * blocks * half));
-    zeros = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * zero_bytes));
-    steps = edit_memory(narrowing->e, (uint64_t)(nibbles.m.rows * blocks) * sizeof *steps);
-    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < nibbles.m.rows; r++) {
+    *out_k = nibbles.rows.depth;
+    *out_n = nibbles.rows.rows;
+    codes = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks * half));
+    zeros = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * zero_bytes));
+    steps = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks) * sizeof *steps);
+    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < nibbles.rows.rows; r++) {
         memset(codes + r * blocks * half, 0, (size_t)(blocks * half));
-        for (int64_t k = 0; k < nibbles.m.depth; k++)
-            pack(codes + r * blocks * half, k, nibbles.codes[r * nibbles.m.depth + k]);
+        for (int64_t k = 0; k < nibbles.rows.depth; k++)
+            pack(codes + r * blocks * half, k, nibbles.codes[r * nibbles.rows.depth + k]);
         for (int64_t b = 0; b < blocks; b++) {
             pack(zeros + r * zero_bytes, b, nibbles.zeros[r * blocks + b]);
             steps[r * blocks + b] = nibbles.scales[r * blocks + b];
         }
     }
-    dims[0] = nibbles.m.rows;
+    dims[0] = nibbles.rows.rows;
     dims[1] = blocks;
     dims[2] = half;
     narrowing->form.bits = 4;
-    narrowing->form.bytes = (uint64_t)(nibbles.m.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
-    inputs[1] = edit_constant(narrowing->e, narrowing->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
-                              (uint64_t)(nibbles.m.rows * blocks * half));
-    dims[0] = nibbles.m.rows * blocks;
-    inputs[2] = edit_constant(narrowing->e, narrowing->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
+    narrowing->form.bytes = (uint64_t)(nibbles.rows.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
+    inputs[1] = edit_constant(narrowing->editor, narrowing->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
+                              (uint64_t)(nibbles.rows.rows * blocks * half));
+    dims[0] = nibbles.rows.rows * blocks;
+    inputs[2] = edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
                               (uint64_t)dims[0] * sizeof *steps);
-    dims[0] = nibbles.m.rows * zero_bytes;
-    inputs[3] = edit_constant(narrowing->e, narrowing->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
+    dims[0] = nibbles.rows.rows * zero_bytes;
+    inputs[3] =
+        edit_constant(narrowing->editor, narrowing->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
     nibbles_done(narrowing, &nibbles);
 }
 
@@ -404,15 +408,15 @@ static double attr_float(const graph_node *node, const char *name)
 /* MatMul and Gemm become MatMulNBits, the bias an Add behind it. */
 static void replace_product(struct narrowing *narrowing)
 {
-    graph_node *node = narrowing->l->node, *add;
-    graph_model *model = narrowing->e->g->model;
+    graph_node *node = narrowing->layer->node, *add;
+    graph_model *model = narrowing->editor->graph->model;
     uint32_t *inputs = arena_array(&model->arena, 4, sizeof *inputs), sum[2], last;
     const uint32_t bias =
         strcmp(node->info.op_type.data, "Gemm") == 0 && node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     int64_t k = 0, columns = 0;
 
     if (inputs == NULL) {
-        narrowing->e->failed = true;
+        narrowing->editor->failed = true;
         return;
     }
     inputs[0] = node->info.inputs[0];
@@ -422,7 +426,7 @@ static void replace_product(struct narrowing *narrowing)
         sum[0] = INLAY_NONE;
         sum[1] = bias;
         *(uint32_t *)(uintptr_t)node->info.outputs =
-            edit_node(narrowing->e, narrowing->stem, "_biased", "Add", "", sum, 2, &add);
+            edit_node(narrowing->editor, narrowing->stem, "_biased", "Add", "", sum, 2, &add);
         if (add == NULL)
             return;
         edit_input(add, 0, node->info.outputs[0]);
@@ -436,10 +440,10 @@ static void replace_product(struct narrowing *narrowing)
     node->row = NULL;
     node->schema = NULL;
     node->opset = 1;
-    edit_int(narrowing->e, node, "K", k);
-    edit_int(narrowing->e, node, "N", columns);
-    edit_int(narrowing->e, node, "bits", 4);
-    edit_int(narrowing->e, node, "block_size", narrowing->how->block);
+    edit_int(narrowing->editor, node, "K", k);
+    edit_int(narrowing->editor, node, "N", columns);
+    edit_int(narrowing->editor, node, "bits", 4);
+    edit_int(narrowing->editor, node, "block_size", narrowing->how->block);
 }
 
 /* ------------------------------------------------------------------ all layers */
@@ -479,33 +483,34 @@ static void replace_reads(const layer_list *list, struct graph *graph, uint32_t 
 
 static void narrow_one(struct narrowing *narrowing, const layer_list *list)
 {
-    const bool wants_blocks = narrowing->bits == 4, is_product = narrowing->l->weight_input == 1;
+    const bool wants_blocks = narrowing->bits == 4, is_product = narrowing->layer->weight_input == 1;
     uint32_t with = INLAY_NONE;
 
-    if (wants_blocks && narrowing->how->nbits && fits_nbits(narrowing->l) && is_product) {
+    if (wants_blocks && narrowing->how->nbits && fits_nbits(narrowing->layer) && is_product) {
         replace_product(narrowing);
-        narrowing->e->failed = narrowing->e->failed || !graph_model_import(narrowing->e->g->model, "com.microsoft", 1);
+        narrowing->editor->failed =
+            narrowing->editor->failed || !graph_model_import(narrowing->editor->graph->model, "com.microsoft", 1);
         return;
     }
-    if (wants_blocks && !narrowing->how->nbits && narrow_is_matrix(narrowing->l)) {
+    if (wants_blocks && !narrowing->how->nbits && narrow_is_matrix(narrowing->layer)) {
         with = make_blocks(narrowing);
     } else if (narrowing->bits == 4 || narrowing->bits == 8) {
         narrowed_bytes bytes;
 
         narrowing->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
-        with = narrow_bytes(narrowing->e, narrowing->l, narrowing->w, &bytes, &narrowing->form);
+        with = narrow_bytes(narrowing->editor, narrowing->layer, narrowing->weights, &bytes, &narrowing->form);
     } else {
         with = make_halves(narrowing);
     }
     if (with != INLAY_NONE)
-        replace_reads(list, narrowing->e->g, narrowing->l->weight, with);
+        replace_reads(list, narrowing->editor->graph, narrowing->layer->weight, with);
 }
 
 /* A layer whose weights another one, earlier in the list, has replaced: -1 = none has. */
 static int64_t shared_with(const layer_list *list, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
-        if (list->items[k].g == list->items[i].g && list->items[k].weight == list->items[i].weight &&
+        if (list->items[k].graph == list->items[i].graph && list->items[k].weight == list->items[i].weight &&
             list->items[k].kept == NULL)
             return k;
     return -1;
@@ -520,9 +525,9 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
     edit_begin(&editor, graph);
     for (uint32_t i = 0; i < list->count && !editor.failed && status == INLAY_OK; i++) {
         const struct layer *layer = &list->items[i];
-        const int64_t shared = layer->g == graph ? shared_with(list, i) : -1;
-        struct narrowing narrowing = { .e = &editor,
-                                       .l = layer,
+        const int64_t shared = layer->graph == graph ? shared_with(list, i) : -1;
+        struct narrowing narrowing = { .editor = &editor,
+                                       .layer = layer,
                                        .how = how,
                                        .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
                                        .known = how->known != NULL ? &how->known[i] : NULL,
@@ -530,7 +535,7 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
                                        .stem = graph->values[layer->weight].info.name.data,
                                        .form = { .bits = 32 } };
 
-        if (layer->g != graph)
+        if (layer->graph != graph)
             continue;
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
         if (how->progress != NULL && how->progress(how->progress_user, (double)i / list->count, "weights") != 0)
@@ -544,14 +549,14 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
             forms[i].bytes = 0;
             continue;
         }
-        narrowing.w = layer_weights(layer);
-        if (narrowing.w == NULL) {
+        narrowing.weights = layer_weights(layer);
+        if (narrowing.weights == NULL) {
             editor.failed = true;
             break;
         }
         narrowing.form.bytes = forms[i].bytes;
         narrow_one(&narrowing, list);
-        free(narrowing.w);
+        free(narrowing.weights);
         forms[i] = narrowing.form;
     }
     if (status == INLAY_OK)
@@ -566,12 +571,12 @@ inlay_status narrow_model(graph_model *model, const layer_list *list, const narr
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < list->count; i++) {
-        bool first = list->items[i].g != model->main;
+        bool first = list->items[i].graph != model->main;
 
         for (uint32_t k = 0; k < i; k++)
-            first &= list->items[k].g != list->items[i].g;
+            first &= list->items[k].graph != list->items[i].graph;
         if (first)
-            INLAY_TRY(narrow_graph(list, list->items[i].g, how, forms, diag));
+            INLAY_TRY(narrow_graph(list, list->items[i].graph, how, forms, diag));
     }
     INLAY_TRY(narrow_graph(list, model->main, how, forms, diag));
     if (!edit_drop_unused(model->main))

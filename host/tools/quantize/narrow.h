@@ -13,7 +13,7 @@ enum {
 
 /* The codes of a layer's weights in 4 bits, [rows, depth], with a scale and a zero point for each block. */
 struct nibbles {
-    weight_rows m; /* m.w is gone */
+    weight_rows rows; /* m.w is gone */
     uint8_t *codes, *zeros;
     float *scales;
     double loss, energy; /* squares by which the layer's outputs are off, and of the outputs; 0 = not known */

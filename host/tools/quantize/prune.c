@@ -20,13 +20,13 @@ static int least_first(const void *a, const void *b)
 
 /* A matrix [depth, columns] as it lies. */
 struct matrix {
-    float *w;
+    float *weights;
     int64_t depth, columns, step, column_step;
 };
 
 static struct matrix matrix_of(const struct layer *layer, float *weights)
 {
-    const inlay_value_info *info = &layer->g->values[layer->weight].info;
+    const inlay_value_info *info = &layer->graph->values[layer->weight].info;
     const bool upright = layer->depth == 0;
 
     return (struct matrix){ weights, info->dims[layer->depth].value, info->dims[1 - layer->depth].value,
@@ -50,7 +50,7 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
     for (int64_t i = 0; i < count; i++) {
         blocks[i].at = i;
         for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(matrix, i % panels); j++) {
-            const double w = (double)matrix->w[i / panels * matrix->step + j * matrix->column_step];
+            const double w = (double)matrix->weights[i / panels * matrix->step + j * matrix->column_step];
 
             blocks[i].worth += w * w * (importance != NULL ? (double)importance[i / panels] : 1);
         }
@@ -58,7 +58,7 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
     for (int64_t i = 0; i < gone; i++)
         for (int64_t p = blocks[i].at % panels, j = p * PRUNE_WIDTH; j < end_of(matrix, p); j++)
-            matrix->w[blocks[i].at / panels * matrix->step + j * matrix->column_step] = 0;
+            matrix->weights[blocks[i].at / panels * matrix->step + j * matrix->column_step] = 0;
     free(blocks);
     return true;
 }
@@ -68,7 +68,7 @@ static float element(const struct matrix *matrix, int64_t row, int64_t column)
 {
     float w;
 
-    memcpy(&w, (const char *)matrix->w + (row * matrix->step + column * matrix->column_step) * (int64_t)sizeof w,
+    memcpy(&w, (const char *)matrix->weights + (row * matrix->step + column * matrix->column_step) * (int64_t)sizeof w,
            sizeof w);
     return w;
 }
@@ -92,7 +92,7 @@ static uint64_t bytes_left(const struct matrix *matrix)
 /* ------------------------------------------------------------------ channels */
 
 struct pruning {
-    struct editor e;
+    struct editor editor;
     const layer_list *list;
     uint32_t *uses; /* [value_count] readers */
     uint64_t channels;
@@ -111,7 +111,7 @@ static bool keeps_zero(const char *op)
 
 static graph_node *only_reader(const struct pruning *pruning, uint32_t value)
 {
-    const struct graph *graph = pruning->e.g;
+    const struct graph *graph = pruning->editor.graph;
 
     if (pruning->uses[value] != 1)
         return NULL;
@@ -153,14 +153,14 @@ static void note_zeros(const inlay_value_info *info, uint32_t axis, bool *zero)
 /* The constant without channels that are dead. */
 static void cut(struct pruning *pruning, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
 {
-    inlay_value_info *info = &pruning->e.g->values[value].info;
+    inlay_value_info *info = &pruning->editor.graph->values[value].info;
     const struct slices slices = slices_of(info, axis);
     const uint64_t bytes = (uint64_t)(slices.outer * left * slices.inner) * sizeof(float);
-    inlay_dim *dims = arena_array(&pruning->e.g->model->arena, info->rank, sizeof *dims);
-    char *to = edit_memory(&pruning->e, bytes);
+    inlay_dim *dims = arena_array(&pruning->editor.graph->model->arena, info->rank, sizeof *dims);
+    char *to = edit_memory(&pruning->editor, bytes);
 
-    pruning->e.failed = pruning->e.failed || dims == NULL;
-    if (pruning->e.failed)
+    pruning->editor.failed = pruning->editor.failed || dims == NULL;
+    if (pruning->editor.failed)
         return;
     memcpy(dims, info->dims, info->rank * sizeof *dims);
     dims[axis].value = left;
@@ -176,7 +176,7 @@ static void cut(struct pruning *pruning, uint32_t value, uint32_t axis, const bo
         }
     info->data = to - bytes;
     info->data_bytes = bytes;
-    pruning->e.g->values[value].declared = false;
+    pruning->editor.graph->values[value].declared = false;
 }
 
 static bool is_plain(const struct layer *layer)
@@ -215,7 +215,7 @@ struct between {
 
 static bool follow(const struct pruning *pruning, const struct layer *layer, struct between *out)
 {
-    const struct graph *graph = pruning->e.g;
+    const struct graph *graph = pruning->editor.graph;
     uint32_t value = layer->node->info.outputs[0];
 
     *out = (struct between){ .added = INLAY_NONE };
@@ -243,7 +243,7 @@ static bool follow(const struct pruning *pruning, const struct layer *layer, str
 
 static void drop_channels(struct pruning *pruning, const struct layer *layer)
 {
-    const inlay_value_info *weights = &pruning->e.g->values[layer->weight].info;
+    const inlay_value_info *weights = &pruning->editor.graph->values[layer->weight].info;
     const int64_t channels = layer_channels(layer);
     bool other, *dead, *unread;
     uint32_t bias;
@@ -251,24 +251,24 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     struct between between;
 
     if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !follow(pruning, layer, &between) ||
-        pruning->e.g->values[between.next->weight].info.dims[reading_axis(between.next)].value != channels)
+        pruning->editor.graph->values[between.next->weight].info.dims[reading_axis(between.next)].value != channels)
         return;
     bias = layer_bias(layer, &other);
     if (other || (bias != INLAY_NONE && pruning->uses[bias] != 1))
         return;
     dead = malloc(2 * (size_t)channels + 1);
     if (dead == NULL) {
-        pruning->e.failed = true;
+        pruning->editor.failed = true;
         return;
     }
     unread = dead + channels;
     memset(dead, 1, 2 * (size_t)channels);
     note_zeros(weights, layer->channel, dead);
     if (bias != INLAY_NONE)
-        note_zeros(&pruning->e.g->values[bias].info, 0, dead);
+        note_zeros(&pruning->editor.graph->values[bias].info, 0, dead);
     if (between.added != INLAY_NONE)
-        note_zeros(&pruning->e.g->values[between.added].info, 0, dead);
-    note_zeros(&pruning->e.g->values[between.next->weight].info, reading_axis(between.next), unread);
+        note_zeros(&pruning->editor.graph->values[between.added].info, 0, dead);
+    note_zeros(&pruning->editor.graph->values[between.next->weight].info, reading_axis(between.next), unread);
     for (int64_t c = 0; c < channels; c++) {
         dead[c] |= unread[c];
         left += !dead[c];
@@ -284,9 +284,9 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
             cut(pruning, between.added, 0, dead, left);
         cut(pruning, between.next->weight, reading_axis(between.next), dead, left);
         for (uint32_t i = 0; i < between.value_count; i++) {
-            pruning->e.g->values[between.values[i]].declared = false;
-            pruning->e.g->values[between.values[i]].info.rank = INLAY_RANK_UNKNOWN;
-            pruning->e.g->values[between.values[i]].info.dims = NULL;
+            pruning->editor.graph->values[between.values[i]].declared = false;
+            pruning->editor.graph->values[between.values[i]].info.rank = INLAY_RANK_UNKNOWN;
+            pruning->editor.graph->values[between.values[i]].info.dims = NULL;
         }
     }
     free(dead);
@@ -296,7 +296,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
 
 static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_how *how, uint32_t i)
 {
-    inlay_value_info *info = &editor->g->values[layer->weight].info;
+    inlay_value_info *info = &editor->graph->values[layer->weight].info;
     const uint64_t bytes = (uint64_t)layer->count * sizeof(float);
     float *weights = edit_memory(editor, bytes);
     struct matrix matrix;
@@ -314,7 +314,7 @@ static void note_forms(const layer_list *list, layer_form *forms)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const struct layer *layer = &list->items[i];
-        const inlay_value_info *info = &layer->g->values[layer->weight].info;
+        const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
         forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = layer->kept };
         if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
@@ -337,22 +337,22 @@ inlay_status prune_model(graph_model *model, const layer_list *list, const prune
     inlay_status status;
 
     *out_channels = 0;
-    edit_begin(&pruning.e, model->main);
+    edit_begin(&pruning.editor, model->main);
     pruning.uses = calloc((size_t)model->main->value_count + 1, sizeof *pruning.uses);
-    pruning.e.failed = pruning.e.failed || pruning.uses == NULL;
-    for (uint32_t i = 0; !pruning.e.failed && how->share > 0 && i < list->count; i++)
-        if (list->items[i].g == model->main && list->items[i].kept == NULL && narrow_is_matrix(&list->items[i]) &&
+    pruning.editor.failed = pruning.editor.failed || pruning.uses == NULL;
+    for (uint32_t i = 0; !pruning.editor.failed && how->share > 0 && i < list->count; i++)
+        if (list->items[i].graph == model->main && list->items[i].kept == NULL && narrow_is_matrix(&list->items[i]) &&
             list->items[i].count >= NARROW_LEAST_WEIGHTS)
-            prune_blocks(&pruning.e, &list->items[i], how, i);
-    if (!pruning.e.failed)
+            prune_blocks(&pruning.editor, &list->items[i], how, i);
+    if (!pruning.editor.failed)
         edit_count_uses(model->main, pruning.uses);
-    for (uint32_t i = 0; !pruning.e.failed && i < list->count; i++)
-        if (list->items[i].g == model->main && list->items[i].weight_input == 1)
+    for (uint32_t i = 0; !pruning.editor.failed && i < list->count; i++)
+        if (list->items[i].graph == model->main && list->items[i].weight_input == 1)
             drop_channels(&pruning, &list->items[i]);
-    if (!pruning.e.failed)
+    if (!pruning.editor.failed)
         note_forms(list, forms);
     free(pruning.uses);
     *out_channels = pruning.channels;
-    status = edit_finish(&pruning.e, diag);
+    status = edit_finish(&pruning.editor, diag);
     return status;
 }

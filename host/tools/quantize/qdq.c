@@ -151,8 +151,8 @@ inlay_status qdq_values(const struct graph *graph, const layer_list *list, struc
 /* ------------------------------------------------------------------ values */
 
 struct rewriting {
-    struct editor *e;
-    struct graph *g;
+    struct editor *editor;
+    struct graph *graph;
     const qdq_how *how;
     const layer_list *list;
     uint32_t *bytes_of; /* [values before] what DequantizeLinear makes of the value; INLAY_NONE: it stays */
@@ -170,7 +170,7 @@ static const qdq_range *range_of(const qdq_how *how, const char *name)
 
 static void quantize_value(struct rewriting *rewriting, uint32_t value)
 {
-    const char *stem = rewriting->g->values[value].info.name.data;
+    const char *stem = rewriting->graph->values[value].info.name.data;
     const qdq_range *range = range_of(rewriting->how, stem);
     uint32_t inputs[3], bytes;
     float scale;
@@ -183,11 +183,12 @@ static void quantize_value(struct rewriting *rewriting, uint32_t value)
         scale = 1; /* a constant 0 */
     zero = (int)nearbyintf(-range->low / scale);
     inputs[0] = value;
-    inputs[1] = edit_float(rewriting->e, stem, "_scale", scale);
-    inputs[2] = edit_byte(rewriting->e, stem, "_zero", INLAY_UINT8, zero < 0 ? 0 : zero > 255 ? 255 : zero);
-    bytes = edit_node(rewriting->e, stem, "_uint8", "QuantizeLinear", "", inputs, 3, NULL);
+    inputs[1] = edit_float(rewriting->editor, stem, "_scale", scale);
+    inputs[2] = edit_byte(rewriting->editor, stem, "_zero", INLAY_UINT8, zero < 0 ? 0 : zero > 255 ? 255 : zero);
+    bytes = edit_node(rewriting->editor, stem, "_uint8", "QuantizeLinear", "", inputs, 3, NULL);
     inputs[0] = bytes;
-    rewriting->bytes_of[value] = edit_node(rewriting->e, stem, "_rounded", "DequantizeLinear", "", inputs, 3, NULL);
+    rewriting->bytes_of[value] =
+        edit_node(rewriting->editor, stem, "_rounded", "DequantizeLinear", "", inputs, 3, NULL);
     rewriting->scale_of[value] = scale;
 }
 
@@ -195,7 +196,7 @@ static void quantize_value(struct rewriting *rewriting, uint32_t value)
 static void replace_readers(const struct rewriting *rewriting, uint32_t value, uint32_t old_nodes)
 {
     for (uint32_t i = 0; i < old_nodes; i++) {
-        graph_node *node = rewriting->g->nodes[i];
+        graph_node *node = rewriting->graph->nodes[i];
         bool is_layer = false;
 
         for (uint32_t k = 0; k < rewriting->list->count; k++)
@@ -214,8 +215,8 @@ static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *la
 {
     const int64_t channels = layer_channels(layer);
     const char *stem = layer->node->info.name.data;
-    int32_t *steps = edit_memory(rewriting->e, (uint64_t)channels * sizeof *steps);
-    float *scales = edit_memory(rewriting->e, (uint64_t)channels * sizeof *scales), b;
+    int32_t *steps = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *steps);
+    float *scales = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *scales), b;
     graph_node *node;
     uint32_t inputs[2], out;
 
@@ -229,12 +230,12 @@ static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *la
             return INLAY_NONE;
         steps[c] = (int32_t)q;
     }
-    inputs[0] = edit_constant(rewriting->e, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps,
+    inputs[0] = edit_constant(rewriting->editor, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps,
                               (uint64_t)channels * sizeof *steps);
-    inputs[1] = edit_constant(rewriting->e, stem, "_bias_scale", INLAY_FLOAT, 1, &channels, scales,
+    inputs[1] = edit_constant(rewriting->editor, stem, "_bias_scale", INLAY_FLOAT, 1, &channels, scales,
                               (uint64_t)channels * sizeof *scales);
-    out = edit_node(rewriting->e, stem, "_bias_wide", "DequantizeLinear", "", inputs, 2, &node);
-    edit_int(rewriting->e, node, "axis", 0);
+    out = edit_node(rewriting->editor, stem, "_bias_wide", "DequantizeLinear", "", inputs, 2, &node);
+    edit_int(rewriting->editor, node, "axis", 0);
     return out;
 }
 
@@ -244,29 +245,32 @@ static void quantize_bias(struct rewriting *rewriting, const struct layer *layer
 {
     bool other;
     const uint32_t value = layer_bias(layer, &other);
-    const float *bias = better != NULL ? better : value != INLAY_NONE ? rewriting->g->values[value].info.data : NULL;
+    const float *bias = better != NULL        ? better
+                        : value != INLAY_NONE ? rewriting->graph->values[value].info.data
+                                              : NULL;
     uint32_t steps = INLAY_NONE;
 
     if (bias != NULL && strcmp(layer->node->info.op_type.data, "Conv") == 0)
         steps = integer_bias(rewriting, layer, bias, rewriting->scale_of[layer->node->info.inputs[0]], w_scales);
     if (steps != INLAY_NONE)
-        edit_set_input(rewriting->e, layer->node, 2, steps);
+        edit_set_input(rewriting->editor, layer->node, 2, steps);
     else if (better != NULL)
-        bias_store(rewriting->e, layer, better);
+        bias_store(rewriting->editor, layer, better);
 }
 
 static void quantize_layer_weights(struct rewriting *rewriting, const struct layer *layer, layer_form *form)
 {
-    const qdq_range *range = range_of(rewriting->how, rewriting->g->values[layer->node->info.inputs[0]].info.name.data);
+    const qdq_range *range =
+        range_of(rewriting->how, rewriting->graph->values[layer->node->info.inputs[0]].info.name.data);
     float *weights = layer_weights(layer);
     narrowed_bytes bytes = { NULL, NULL };
     const float *better = NULL;
     uint32_t wide;
 
-    rewriting->e->failed = rewriting->e->failed || weights == NULL;
-    wide = weights == NULL ? INLAY_NONE : narrow_bytes(rewriting->e, layer, weights, &bytes, form);
+    rewriting->editor->failed = rewriting->editor->failed || weights == NULL;
+    wide = weights == NULL ? INLAY_NONE : narrow_bytes(rewriting->editor, layer, weights, &bytes, form);
     if (wide != INLAY_NONE && rewriting->how->corrects && range != NULL)
-        better = bias_made_good(rewriting->e, layer, weights, &bytes, range->means, range->channels);
+        better = bias_made_good(rewriting->editor, layer, weights, &bytes, range->means, range->channels);
     free(weights);
     if (wide == INLAY_NONE)
         return;
@@ -282,13 +286,13 @@ static const char *why_not(const struct rewriting *rewriting, const struct layer
         return layer->kept;
     if (!layer->multiplies)
         return "not an operator on integers";
-    range = range_of(rewriting->how, rewriting->g->values[layer->node->info.inputs[0]].info.name.data);
+    range = range_of(rewriting->how, rewriting->graph->values[layer->node->info.inputs[0]].info.name.data);
     return range != NULL && range->kept != NULL ? range->kept : "its input is an output of the model";
 }
 
 static void quantize_layers(struct rewriting *rewriting, layer_form *forms)
 {
-    for (uint32_t i = 0; i < rewriting->list->count && !rewriting->e->failed; i++) {
+    for (uint32_t i = 0; i < rewriting->list->count && !rewriting->editor->failed; i++) {
         const struct layer *layer = &rewriting->list->items[i];
         const bool chosen = !stays(rewriting->list, rewriting->how, i);
 
@@ -345,7 +349,9 @@ inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how
     qdq_range *ranges = arena_array(&arena, (size_t)how->range_count + 1, sizeof *ranges);
     qdq_how shared = *how;
     struct editor editor;
-    struct rewriting rewriting = { .e = &editor, .g = graph, .how = &shared, .list = list, .value_count = old_values };
+    struct rewriting rewriting = {
+        .editor = &editor, .graph = graph, .how = &shared, .list = list, .value_count = old_values
+    };
     inlay_status status = INLAY_OK;
 
     edit_begin(&editor, graph);

@@ -6,8 +6,8 @@
 
 /* Who makes and reads each value; nodes that are gone make and read nothing. */
 struct rewriting {
-    struct editor e;
-    struct graph *g;
+    struct editor editor;
+    struct graph *graph;
     uint32_t *maker, *readers, *reader; /* [values]: a node or INLAY_NONE, how many, one of them */
     bool *gone;                         /* [nodes] */
     uint32_t value_count;
@@ -20,7 +20,7 @@ static bool is_op(const graph_node *node, const char *op)
 
 static bool find_uses(struct rewriting *rewriting)
 {
-    struct graph *graph = rewriting->g;
+    struct graph *graph = rewriting->graph;
 
     rewriting->value_count = graph->value_count;
     rewriting->maker = malloc(((size_t)graph->value_count + 1) * sizeof *rewriting->maker);
@@ -53,12 +53,12 @@ static graph_node *maker_of(const struct rewriting *rewriting, uint32_t value)
 {
     return value == INLAY_NONE || value >= rewriting->value_count || rewriting->maker[value] == INLAY_NONE
                ? NULL
-               : rewriting->g->nodes[rewriting->maker[value]];
+               : rewriting->graph->nodes[rewriting->maker[value]];
 }
 
 static graph_node *only_reader(const struct rewriting *rewriting, uint32_t value)
 {
-    return rewriting->readers[value] == 1 ? rewriting->g->nodes[rewriting->reader[value]] : NULL;
+    return rewriting->readers[value] == 1 ? rewriting->graph->nodes[rewriting->reader[value]] : NULL;
 }
 
 /* The QuantizeLinear that alone reads what node makes; a Relu between them is in its range, where that begins at 0. */
@@ -74,7 +74,7 @@ static graph_node *quantize_behind(const struct rewriting *rewriting, const grap
     }
     if (!is_op(next, "QuantizeLinear") || next->info.input_count < 3)
         return NULL;
-    zero = &rewriting->g->values[next->info.inputs[2]].info;
+    zero = &rewriting->graph->values[next->info.inputs[2]].info;
     if ((zero->flags & INLAY_VALUE_CONSTANT) == 0 || zero->dtype != INLAY_UINT8 || zero->data_bytes != 1)
         return NULL;
     return *out_relu != NULL && *(const uint8_t *)zero->data != 0 ? NULL : next;
@@ -83,14 +83,14 @@ static graph_node *quantize_behind(const struct rewriting *rewriting, const grap
 /* Zeros of bytes, as many as there are scales. */
 static uint32_t zeros_like(struct rewriting *rewriting, const char *stem, uint32_t scales)
 {
-    const inlay_value_info *info = &rewriting->g->values[scales].info;
+    const inlay_value_info *info = &rewriting->graph->values[scales].info;
     const uint64_t count = info->data_bytes / sizeof(float);
     const int64_t dims[] = { (int64_t)count };
-    int8_t *zeros = edit_memory(&rewriting->e, count);
+    int8_t *zeros = edit_memory(&rewriting->editor, count);
 
     if (zeros != NULL)
         memset(zeros, 0, (size_t)count);
-    return edit_constant(&rewriting->e, stem, "_zero", INLAY_INT8, info->rank == 0 ? 0 : 1, dims, zeros, count);
+    return edit_constant(&rewriting->editor, stem, "_zero", INLAY_INT8, info->rank == 0 ? 0 : 1, dims, zeros, count);
 }
 
 static void forget(struct rewriting *rewriting, const graph_node *node)
@@ -115,7 +115,7 @@ static bool rewrite(struct rewriting *rewriting, graph_node *node)
             return false;
     }
     q = quantize_behind(rewriting, node, &relu);
-    inputs = q == NULL ? NULL : arena_array(&rewriting->g->model->arena, 9, sizeof *inputs);
+    inputs = q == NULL ? NULL : arena_array(&rewriting->graph->model->arena, 9, sizeof *inputs);
     if (inputs == NULL)
         return false;
     memcpy(inputs, x->info.inputs, 3 * sizeof *inputs);
@@ -140,7 +140,7 @@ static bool rewrite(struct rewriting *rewriting, graph_node *node)
 /* Nodes that nobody reads any more go, too. */
 static void drop_unread(struct rewriting *rewriting, uint32_t old_nodes)
 {
-    struct graph *graph = rewriting->g;
+    struct graph *graph = rewriting->graph;
     bool changed = true;
 
     while (changed) {
@@ -168,32 +168,32 @@ static void compact(struct rewriting *rewriting, uint32_t old_nodes)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < rewriting->g->node_count; i++)
+    for (uint32_t i = 0; i < rewriting->graph->node_count; i++)
         if (i >= old_nodes || !rewriting->gone[i])
-            rewriting->g->nodes[kept++] = rewriting->g->nodes[i];
-    rewriting->g->node_count = rewriting->e.old_count = kept;
+            rewriting->graph->nodes[kept++] = rewriting->graph->nodes[i];
+    rewriting->graph->node_count = rewriting->editor.old_count = kept;
 }
 
 inlay_status qoperator_model(graph_model *model, uint32_t *out_count, inlay_diag *diag)
 {
-    struct rewriting rewriting = { .g = model->main };
+    struct rewriting rewriting = { .graph = model->main };
     const uint32_t old_nodes = model->main->node_count;
     inlay_status status;
 
     *out_count = 0;
-    edit_begin(&rewriting.e, rewriting.g);
+    edit_begin(&rewriting.editor, rewriting.graph);
     if (!find_uses(&rewriting)) {
-        rewriting.e.failed = true;
+        rewriting.editor.failed = true;
         goto done;
     }
-    for (uint32_t i = 0; i < old_nodes && !rewriting.e.failed; i++)
-        if (is_op(rewriting.g->nodes[i], "Conv") || is_op(rewriting.g->nodes[i], "MatMul"))
-            *out_count += rewrite(&rewriting, rewriting.g->nodes[i]);
+    for (uint32_t i = 0; i < old_nodes && !rewriting.editor.failed; i++)
+        if (is_op(rewriting.graph->nodes[i], "Conv") || is_op(rewriting.graph->nodes[i], "MatMul"))
+            *out_count += rewrite(&rewriting, rewriting.graph->nodes[i]);
     drop_unread(&rewriting, old_nodes);
     compact(&rewriting, old_nodes);
 done:
-    status = edit_finish(&rewriting.e, diag);
-    if (status == INLAY_OK && !edit_drop_unused(rewriting.g))
+    status = edit_finish(&rewriting.editor, diag);
+    if (status == INLAY_OK && !edit_drop_unused(rewriting.graph))
         status = no_memory(diag, "for the quantized model");
     free(rewriting.maker);
     free(rewriting.readers);

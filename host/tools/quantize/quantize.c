@@ -90,7 +90,7 @@ static inlay_status note_layers(const struct work *work, const layer_list *list,
                                 const char *const *names, const char *const *ops)
 {
     quantize_report *report = work->report;
-    struct arena *arena = &report->a;
+    struct arena *arena = &report->arena;
 
     report->layers = arena_array(arena, (size_t)list->count + 1, sizeof *report->layers);
     for (uint32_t i = 0; report->layers != NULL && i < list->count; i++) {
@@ -178,7 +178,7 @@ static inlay_status scale_channels(struct work *work, graph_model *model, const 
     if (count == 0)
         goto done;
     if (work->args->note != NULL) {
-        const char *line = arena_format(&work->report->a, "%u values have their channels scaled", count);
+        const char *line = arena_format(&work->report->arena, "%u values have their channels scaled", count);
 
         work->args->note(work->args->progress_user, line != NULL ? line : "");
     }
@@ -225,8 +225,8 @@ static inlay_status narrow_weights(struct work *work)
     inlay_status status;
 
     INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : narrow_opset(&how), &base, work->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, work->diag));
-    forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, work->diag));
+    forms = arena_array(&base->arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
         status = no_memory(work->diag, "for %u layers", list.count);
         goto done;
@@ -235,7 +235,7 @@ static inlay_status narrow_weights(struct work *work)
     INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, work->diag)
                          : narrow_model(base->model, &list, &how, forms, work->diag));
     INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
-    work->report->what = describe_done(args, forms, list.count, &work->report->a);
+    work->report->what = describe_done(args, forms, list.count, &work->report->arena);
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
@@ -265,8 +265,8 @@ static inlay_status prune_weights(struct work *work)
     inlay_status status;
 
     INLAY_TRY(base_open(args, 7, &base, work->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->a, &list, work->diag));
-    forms = arena_array(&base->a, (size_t)list.count + 1, sizeof *forms);
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, work->diag));
+    forms = arena_array(&base->arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
         status = no_memory(work->diag, "for %u layers", list.count);
         goto done;
@@ -279,8 +279,9 @@ static inlay_status prune_weights(struct work *work)
     }
     INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, work->diag));
     INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
-    work->report->what = arena_format(&work->report->a, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
-                                      100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    work->report->what =
+        arena_format(&work->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
+                     100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
     status = scratch_save(&work->scratch, "pruned", base->model, false, work->path, work->diag);
 done:
     moments_end(&known);
@@ -294,7 +295,8 @@ static inlay_status find_integers(struct work *work)
 {
     search_result found;
     quantize_report *report = work->report;
-    inlay_status status = search_integers(work->args, &work->scratch, &work->before, &report->a, &found, work->diag);
+    inlay_status status =
+        search_integers(work->args, &work->scratch, &work->before, &report->arena, &found, work->diag);
 
     if (status != INLAY_OK)
         return status;
@@ -303,7 +305,7 @@ static inlay_status find_integers(struct work *work)
     report->ms_before = found.ms_before;
     report->ms_after = found.ms_after;
     status = note_layers(work, &found.list, found.forms, found.names, found.ops);
-    report->points = arena_array(&report->a, (size_t)found.point_count + 1, sizeof *report->points);
+    report->points = arena_array(&report->arena, (size_t)found.point_count + 1, sizeof *report->points);
     for (uint32_t i = 0; report->points != NULL && i < found.point_count; i++)
         report->points[report->point_count++] =
             (quantize_point){ found.points[i].what, found.points[i].ms, found.points[i].agreement.score.value,
@@ -339,7 +341,7 @@ static inlay_status judge_pace(struct work *work)
     pace_times(&pace, &report->ms_before, &report->ms_after);
     if (!pace_holds(&pace, most))
         hand_back(work,
-                  arena_format(&report->a,
+                  arena_format(&report->arena,
                                "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
                                report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
                                pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds));
@@ -362,7 +364,7 @@ static inlay_status judge(struct work *work)
                              &after, &report->agreement, work->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         report->unmeasured =
-            arena_string(&report->a, work->diag->text); /* contents that nobody meant are refused by many models */
+            arena_string(&report->arena, work->diag->text); /* contents that nobody meant are refused by many models */
         report->agreement = (struct verdict){ 0 };
         status = INLAY_OK;
         goto done;
@@ -371,7 +373,7 @@ static inlay_status judge(struct work *work)
         goto done;
     subject_close(&after);
     if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
-        hand_back(work, verdict_only(&report->agreement, report->what, &report->a));
+        hand_back(work, verdict_only(&report->agreement, report->what, &report->arena));
     else
         status = judge_pace(work);
 done:
@@ -445,7 +447,7 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     inlay_status status;
 
     *report = (quantize_report){ 0 };
-    report->what = describe(args, &report->a);
+    report->what = describe(args, &report->arena);
     INLAY_TRY(scratch_make(args->output, args->external, &work.scratch, diag));
     INLAY_TRY(judge_options(args->options, NULL, NULL, &work.plain, diag));
     INLAY_TRY(tell(&work, 0.1, "loading"));
@@ -476,6 +478,6 @@ done:
 
 void quantize_report_deinit(quantize_report *report)
 {
-    arena_deinit(&report->a);
+    arena_deinit(&report->arena);
     *report = (quantize_report){ 0 };
 }

@@ -68,7 +68,7 @@ typedef struct quantize_point {
 
 /* What came of it. Texts are the arena's. */
 typedef struct quantize_report {
-    struct arena a;
+    struct arena arena;
     quantize_layer *layers;
     uint32_t layer_count;
     uint64_t bytes_before, bytes_after; /* of the files, external data included */

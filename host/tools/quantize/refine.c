@@ -20,7 +20,7 @@ void refine_moments(const weight_inputs *in, int64_t depth, float *out)
 
 /* Rows side by side: what they are off, [count, depth] in the order of rounding, and its product with the moments. */
 typedef struct side_by_side {
-    const weight_rows *m;
+    const weight_rows *rows;
     const weight_inputs *in;
     int64_t first, count;
     uint8_t *codes;
@@ -36,7 +36,7 @@ static int64_t place(const weight_inputs *in, int64_t p)
 
 static void find_off(const side_by_side *side)
 {
-    const weight_rows *rows = side->m;
+    const weight_rows *rows = side->rows;
 
     for (int64_t i = 0; i < side->count; i++)
         for (int64_t p = 0; p < rows->depth; p++) {
@@ -44,13 +44,13 @@ static void find_off(const side_by_side *side)
 
             side->off[i * rows->depth + p] =
                 (float)(side->codes[r * rows->depth + k] - side->zeros[b]) * side->scales[b] -
-                rows->w[r * rows->row_step + k * rows->step];
+                rows->weights[r * rows->row_step + k * rows->step];
         }
 }
 
 static void find_slopes(const side_by_side *side, const float *moments)
 {
-    const int64_t n = side->m->depth;
+    const int64_t n = side->rows->depth;
 
     find_off(side);
     memset(side->slopes, 0, (size_t)(side->count * n) * sizeof *side->slopes);
@@ -69,7 +69,7 @@ static void find_slopes(const side_by_side *side, const float *moments)
 
 static void settle_row(const side_by_side *side, const float *moments, int64_t i, int64_t from, int64_t to)
 {
-    const weight_rows *rows = side->m;
+    const weight_rows *rows = side->rows;
     const int64_t r = side->first + i, b = r * weight_blocks(rows) + place(side->in, from) / rows->block;
     struct settling one = { .n = (int)(to - from),
                             .moments = moments + from * rows->depth + from,

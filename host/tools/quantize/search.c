@@ -31,13 +31,14 @@ done:
 /* Which range each layer's input has. */
 static bool find_reads(struct search *search, const struct graph *graph, const layer_list *list)
 {
-    search->reads = arena_array(search->a, (size_t)list->count + 1, sizeof *search->reads);
+    search->reads = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->reads);
     for (uint32_t i = 0; search->reads != NULL && i < list->count; i++) {
         const uint32_t value = list->items[i].multiplies ? list->items[i].node->info.inputs[0] : INLAY_NONE;
 
         search->reads[i] = INLAY_NONE;
-        for (uint32_t k = 0; value != INLAY_NONE && k < search->c.count && search->reads[i] == INLAY_NONE; k++)
-            if (strcmp(search->c.ranges[k].name, graph->values[value].info.name.data) == 0)
+        for (uint32_t k = 0; value != INLAY_NONE && k < search->calibration.count && search->reads[i] == INLAY_NONE;
+             k++)
+            if (strcmp(search->calibration.ranges[k].name, graph->values[value].info.name.data) == 0)
                 search->reads[i] = k;
     }
     return search->reads != NULL;
@@ -57,10 +58,10 @@ static inlay_status calibrate_base(struct search *search)
     INLAY_TRY(layers_find(raw.model, search->args->skip, search->args->skip_count, &arena, &list, search->diag));
     search->layer_count = list.count;
     INLAY_TRY(qdq_values(raw.model->main, &list, &arena, &values, &count, search->diag));
-    if (count > 0 && !stats_ranges(search->known, values, count, &search->c)) {
+    if (count > 0 && !stats_ranges(search->known, values, count, &search->calibration)) {
         INLAY_TRY(calibrate(search->base, search->plain, search->args->data, values, count, search->args->progress,
-                            search->args->progress_user, &search->c, search->diag));
-        stats_add_ranges(search->known, &search->c);
+                            search->args->progress_user, &search->calibration, search->diag));
+        stats_add_ranges(search->known, &search->calibration);
         INLAY_TRY(stats_save(search->known, true, search->diag));
     }
     if (!find_reads(search, raw.model->main, &list))
@@ -90,9 +91,9 @@ static inlay_status settle(struct search *search, const struct candidate *candid
     *out_agrees = search_holds(search, &result->agreement);
     *out_good = *out_agrees && result->ms_after < result->ms_before * most_time(search);
     if (!*out_agrees)
-        result->failed = verdict_only(&result->agreement, result->what, search->a);
+        result->failed = verdict_only(&result->agreement, result->what, search->arena);
     else if (!*out_good)
-        result->failed = arena_format(search->a, "with %s a run takes %.3g ms instead of %.3g ms", result->what,
+        result->failed = arena_format(search->arena, "with %s a run takes %.3g ms instead of %.3g ms", result->what,
                                       result->ms_after, result->ms_before);
     else
         result->failed = NULL;
@@ -102,7 +103,7 @@ static inlay_status settle(struct search *search, const struct candidate *candid
     }
     if (search->args->note != NULL && result->what != NULL) {
         const char *line =
-            arena_format(search->a, "on all samples, %s: %.5g (%s), %.4g ms instead of %.4g ms", result->what,
+            arena_format(search->arena, "on all samples, %s: %.5g (%s), %.4g ms instead of %.4g ms", result->what,
                          result->agreement.score.value, agree_metric_name(result->agreement.metric), result->ms_after,
                          result->ms_before);
 
@@ -244,29 +245,30 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     if (count == 0)
         goto done;
     INLAY_TRY(scratch_save(search->scratch, "balanced", raw.model, true, other.base, search->diag));
-    other.c = (struct calibration){ 0 };
+    other.calibration = (struct calibration){ 0 };
     other.known = NULL;
     status = calibrate_base(&other);
     if (status == INLAY_OK)
         status = search_wake(search);
-    if (status == INLAY_OK && other.c.count == search->c.count)
+    if (status == INLAY_OK && other.calibration.count == search->calibration.count)
         status = search_ranges(&other, &balanced, &w);
-    if (status == INLAY_OK && other.c.count == search->c.count && w.error < MUCH_LESS * verdict->error) {
-        const struct calibration was = search->c;
+    if (status == INLAY_OK && other.calibration.count == search->calibration.count &&
+        w.error < MUCH_LESS * verdict->error) {
+        const struct calibration was = search->calibration;
 
         *verdict = w;
         *candidate = balanced;
         memcpy(search->base, other.base, sizeof search->base);
-        search->c = other.c;
+        search->calibration = other.calibration;
         search->reads = other.reads;
         search->known = NULL;
-        other.c = was;
+        other.calibration = was;
         if (search->args->note != NULL)
             search->args->note(search->args->progress_user, "channels are balanced before they are rounded");
     }
     search->tried = other.tried;
     search->done = other.done;
-    calibration_end(&other.c);
+    calibration_end(&other.calibration);
 done:
     if (status == INLAY_OK)
         status = search_wake(search);
@@ -305,7 +307,7 @@ static inlay_status run_search(struct search *search)
     if (search->out->failed == NULL && count > 0)
         INLAY_TRY(search_tables(search));
     if (count == 0)
-        search->out->failed = arena_format(search->a, "with integers a run takes %.3g ms instead of %.3g ms",
+        search->out->failed = arena_format(search->arena, "with integers a run takes %.3g ms instead of %.3g ms",
                                            search->out->ms_after, search->out->ms_before);
 done:
     return status;
@@ -315,7 +317,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
                              struct arena *arena, search_result *out, inlay_diag *diag)
 {
     struct search search = {
-        .args = args, .scratch = scratch, .before = before, .a = arena, .out = out, .diag = diag, .done = 0.4
+        .args = args, .scratch = scratch, .before = before, .arena = arena, .out = out, .diag = diag, .done = 0.4
     };
     struct stats *known = NULL;
     inlay_status status;
@@ -327,7 +329,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     INLAY_TRY(make_base(&search));
     INLAY_TRY(calibrate_base(&search));
     INLAY_TRY(search_wake(&search));
-    if (search.c.count == 0)
+    if (search.calibration.count == 0)
         out->failed = "it has no layer that could compute with integers";
     else
         INLAY_TRY(run_search(&search));
@@ -336,7 +338,7 @@ done:
     if (status == INLAY_CANCELLED && stats_save(known, true, NULL) != INLAY_OK)
         status = INLAY_CANCELLED; /* what was found is lost: the search begins anew */
     stats_close(known);
-    calibration_end(&search.c);
+    calibration_end(&search.calibration);
     inlay_options_destroy(search.plain);
     return status;
 }

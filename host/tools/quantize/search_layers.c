@@ -16,8 +16,8 @@ static const double LEAST_GAIN = 0.02;
 static inlay_status find_gains(struct search *search, const struct candidate *candidate, struct ranking *ranking)
 {
     const search_result *out = search->out;
-    double *floats = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *floats);
-    double *bytes = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *bytes), runs[2], share;
+    double *floats = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *floats);
+    double *bytes = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *bytes), runs[2], share;
     struct subject subject = { 0 };
     char path[PATH_MAX];
     inlay_status status;
@@ -50,8 +50,8 @@ done:
 
 static bool known_gains(struct search *search, struct ranking *ranking)
 {
-    const char **names = arena_array(search->a, (size_t)ranking->count + 1, sizeof *names);
-    double *gains = arena_array(search->a, (size_t)ranking->count + 1, sizeof *gains);
+    const char **names = arena_array(search->arena, (size_t)ranking->count + 1, sizeof *names);
+    double *gains = arena_array(search->arena, (size_t)ranking->count + 1, sizeof *gains);
 
     for (uint32_t k = 0; names != NULL && k < ranking->count; k++)
         names[k] = search->out->names[ranking->items[k].layer];
@@ -80,12 +80,12 @@ static int dearest_first(const void *a, const void *b)
 
 inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out)
 {
-    bool *only = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *only);
+    bool *only = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *only);
     struct candidate alone = { candidate->placement, candidate->method, only, candidate->corrects };
     char path[PATH_MAX];
     inlay_status status;
 
-    *out = (struct ranking){ arena_array(search->a, (size_t)search->layer_count + 1, sizeof *out->items), 0 };
+    *out = (struct ranking){ arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
         return no_memory(search->diag, "to search");
     INLAY_TRY(search_build(search, candidate, true, path)); /* tells which they are */
@@ -135,7 +135,7 @@ static const layer_worth *next_largest(const struct ranking *ranking, const bool
 
 inlay_status search_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    bool *stays = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *stays);
+    bool *stays = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays);
     const layer_worth *worth = NULL;
     uint32_t low = 0, high = ranking->count;
     struct verdict verdict;
@@ -183,7 +183,7 @@ bool search_mix_more(const struct search *search, const struct ranking *ranking,
 inlay_status search_front(struct search *search, const struct ranking *ranking, const struct candidate *candidate)
 {
     enum { STEPS = 6 };
-    bool *stays = arena_array(search->a, (size_t)search->layer_count + 1, sizeof *stays);
+    bool *stays = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays);
     struct candidate other = { candidate->placement, candidate->method, stays, candidate->corrects };
     inlay_status status = INLAY_OK;
 

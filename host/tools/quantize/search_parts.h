@@ -30,14 +30,14 @@ struct search {
     struct subject *before; /* rests while other models with weights of floats are run */
     inlay_options *plain;
     char base[PATH_MAX];
-    struct calibration c;
+    struct calibration calibration;
     uint32_t layer_count;
     uint32_t *reads;     /* [layers] the range of what each reads; INLAY_NONE: it has none */
     struct stats *known; /* see quantize_args.stats; or NULL */
     uint32_t compared;   /* samples that a candidate is run on */
     uint32_t *telling;   /* [telling_count] samples that tell most, see search_find_telling(); NULL before */
     uint32_t telling_count;
-    struct arena *a;
+    struct arena *arena;
     search_result *out;
     uint32_t tried;
     double done; /* for the progress */

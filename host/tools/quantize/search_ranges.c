@@ -13,8 +13,8 @@ static bool is_wanted(const quantize_args *args, uint32_t m)
 
 inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out)
 {
-    uint8_t *best = arena_array(search->a, (size_t)search->c.count + 1, 1),
-            *tried = arena_array(search->a, (size_t)search->c.count + 1, 1);
+    uint8_t *best = arena_array(search->arena, (size_t)search->calibration.count + 1, 1),
+            *tried = arena_array(search->arena, (size_t)search->calibration.count + 1, 1);
     struct candidate other = { candidate->placement, tried, candidate->stays, false };
     bool any = false;
     struct verdict verdict;
@@ -25,11 +25,11 @@ inlay_status search_ranges(struct search *search, struct candidate *candidate, s
     for (uint32_t m = 0; m < SEARCH_METHODS; m++) {
         if (!is_wanted(search->args, m))
             continue;
-        memset(tried, (int)m, search->c.count);
+        memset(tried, (int)m, search->calibration.count);
         INLAY_TRY(search_attempt(search, &other, search->compared, &verdict, NULL));
         if (!any || verdict.error < out->error) { /* errors tell more than scores do where all of these are bad */
             *out = verdict;
-            memcpy(best, tried, search->c.count);
+            memcpy(best, tried, search->calibration.count);
         }
         any = true;
     }
@@ -98,8 +98,8 @@ done:
 
 inlay_status search_refine(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    uint8_t *method = arena_copy(search->a, candidate->method, (size_t)search->c.count + 1);
-    bool *done_with = arena_array(search->a, (size_t)search->c.count + 1, sizeof *done_with);
+    uint8_t *method = arena_copy(search->arena, candidate->method, (size_t)search->calibration.count + 1);
+    bool *done_with = arena_array(search->arena, (size_t)search->calibration.count + 1, sizeof *done_with);
     struct candidate other = { candidate->placement, method, candidate->stays, candidate->corrects };
     uint32_t tried = 0;
     struct verdict verdict, w;

@@ -71,7 +71,7 @@ done:
 inlay_status search_tables(struct search *search)
 {
     search_result *result = search->out;
-    layer_form *forms = arena_copy(search->a, result->forms, ((size_t)result->list.count + 1) * sizeof *forms);
+    layer_form *forms = arena_copy(search->arena, result->forms, ((size_t)result->list.count + 1) * sizeof *forms);
     struct subject after = { 0 };
     char path[PATH_MAX];
     double ms[2];
@@ -97,7 +97,7 @@ inlay_status search_tables(struct search *search)
     result->agreement = verdict;
     result->ms_before = ms[0];
     result->ms_after = ms[1];
-    result->what = arena_format(search->a, "%s, tables in 8 bits", result->what);
+    result->what = arena_format(search->arena, "%s, tables in 8 bits", result->what);
     if (result->what == NULL)
         status = no_memory(search->diag, "to search");
 done:

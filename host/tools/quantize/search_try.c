@@ -53,20 +53,20 @@ uint32_t search_floats(const struct search *search, const struct candidate *cand
 
 static const char *methods_of(const struct search *search, const struct candidate *candidate)
 {
-    for (uint32_t i = 1; candidate->method != NULL && i < search->c.count; i++)
+    for (uint32_t i = 1; candidate->method != NULL && i < search->calibration.count; i++)
         if (candidate->method[i] != candidate->method[0])
             return "the method that suits each value";
-    return search_methods[candidate->method != NULL && search->c.count > 0 ? candidate->method[0] : 0].name;
+    return search_methods[candidate->method != NULL && search->calibration.count > 0 ? candidate->method[0] : 0].name;
 }
 
 const char *search_describe(const struct search *search, const struct candidate *candidate)
 {
     const uint32_t floats = search_floats(search, candidate);
-    const char *what = arena_format(search->a, "integers in %s, ranges by %s%s", places[candidate->placement],
+    const char *what = arena_format(search->arena, "integers in %s, ranges by %s%s", places[candidate->placement],
                                     methods_of(search, candidate), candidate->corrects ? ", corrected biases" : "");
 
     return floats == 0 || what == NULL ? what
-                                       : arena_format(search->a, "%s, %u layer%s in floats for the agreement", what,
+                                       : arena_format(search->arena, "%s, %u layer%s in floats for the agreement", what,
                                                       floats, floats == 1 ? "" : "s");
 }
 
@@ -92,7 +92,7 @@ bool search_note_point(struct search *search, const char *what, const struct ver
     search_result *result = search->out;
 
     if (result->points == NULL)
-        result->points = arena_array(search->a, SEARCH_MOST_POINTS, sizeof *result->points);
+        result->points = arena_array(search->arena, SEARCH_MOST_POINTS, sizeof *result->points);
     if (result->points == NULL || what == NULL)
         return false;
     if (result->point_count < SEARCH_MOST_POINTS)
@@ -126,7 +126,7 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
 {
     const search_method *m = &search_methods[method];
-    const tensor_range *range = &search->c.ranges[i];
+    const tensor_range *range = &search->calibration.ranges[i];
     qdq_range out = { .name = range->name };
 
     switch (m->kind) {
@@ -157,10 +157,11 @@ static bool keep_layers(struct search *search, const layer_list *list, const lay
 {
     search_result *result = search->out;
 
-    result->list = (layer_list){ arena_array(search->a, (size_t)list->count + 1, sizeof *list->items), list->count };
-    result->forms = arena_array(search->a, (size_t)list->count + 1, sizeof *forms);
-    result->names = arena_array(search->a, (size_t)list->count + 1, sizeof *result->names);
-    result->ops = arena_array(search->a, (size_t)list->count + 1, sizeof *result->ops);
+    result->list =
+        (layer_list){ arena_array(search->arena, (size_t)list->count + 1, sizeof *list->items), list->count };
+    result->forms = arena_array(search->arena, (size_t)list->count + 1, sizeof *forms);
+    result->names = arena_array(search->arena, (size_t)list->count + 1, sizeof *result->names);
+    result->ops = arena_array(search->arena, (size_t)list->count + 1, sizeof *result->ops);
     if (result->list.items == NULL || result->forms == NULL || result->names == NULL || result->ops == NULL)
         return false;
     if (list->count > 0) { /* where there is none, there are no items either */
@@ -168,8 +169,9 @@ static bool keep_layers(struct search *search, const layer_list *list, const lay
         memcpy(result->forms, forms, list->count * sizeof *forms);
     }
     for (uint32_t i = 0; i < list->count; i++) {
-        result->names[i] = arena_format(search->a, "%s%s", list->items[i].path, list->items[i].node->info.name.data);
-        result->ops[i] = arena_string(search->a, list->items[i].node->info.op_type.data);
+        result->names[i] =
+            arena_format(search->arena, "%s%s", list->items[i].path, list->items[i].node->info.name.data);
+        result->ops[i] = arena_string(search->arena, list->items[i].node->info.op_type.data);
         if (result->names[i] == NULL || result->ops[i] == NULL)
             return false;
     }
@@ -181,8 +183,9 @@ inlay_status search_build(struct search *search, const struct candidate *candida
     const session_source source = { .path = search->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
     struct arena arena = { 0 };
-    qdq_range *ranges = arena_array(&arena, (size_t)search->c.count + 1, sizeof *ranges);
-    const qdq_how how = { candidate->placement, ranges, search->c.count, candidate->corrects, candidate->stays };
+    qdq_range *ranges = arena_array(&arena, (size_t)search->calibration.count + 1, sizeof *ranges);
+    const qdq_how how = { candidate->placement, ranges, search->calibration.count, candidate->corrects,
+                          candidate->stays };
     layer_form *forms = NULL;
     uint32_t rewritten;
     layer_list list;
@@ -196,7 +199,7 @@ inlay_status search_build(struct search *search, const struct candidate *candida
         status = no_memory(search->diag, "to search");
         goto done;
     }
-    for (uint32_t i = 0; i < search->c.count; i++)
+    for (uint32_t i = 0; i < search->calibration.count; i++)
         ranges[i] = search_range(search, i, candidate->method != NULL ? candidate->method[i] : 0);
     INLAY_TRY(qdq_model(raw.model, &list, &how, forms, search->diag));
     if (search->args->qoperator)
@@ -222,7 +225,7 @@ static uint64_t digest_of(const struct search *search, const struct candidate *c
         hash = hash_u64(hash, search->telling[i]);
     for (uint32_t i = 0; i < search->args->skip_count; i++)
         hash = hash_bytes(search->args->skip[i], strlen(search->args->skip[i]), hash);
-    for (uint32_t i = 0; i < search->c.count; i++)
+    for (uint32_t i = 0; i < search->calibration.count; i++)
         hash = hash_u64(hash, candidate->method != NULL ? candidate->method[i] : 0);
     for (uint32_t i = 0; i < search->layer_count; i++)
         hash = hash_u64(hash, candidate->stays != NULL && candidate->stays[i]);
@@ -301,9 +304,9 @@ inlay_status search_find_telling(struct search *search, const struct candidate *
     const double room = TELLING_MS / ((search->out->ms_after + 1e-3) * (search->layer_count + 1) * SEARCH_METHODS);
     const uint32_t most = room > MOST_TELLING ? MOST_TELLING : room < FIRST_FEW ? FIRST_FEW : (uint32_t)room;
     const uint32_t count = most < all ? most : all, worst = (count + 1) / 2;
-    sample_off *items = arena_array(search->a, (size_t)all + 1, sizeof *items);
-    double *off = arena_array(search->a, (size_t)all + 1, sizeof *off);
-    uint32_t *telling = arena_array(search->a, (size_t)count + 1, sizeof *telling);
+    sample_off *items = arena_array(search->arena, (size_t)all + 1, sizeof *items);
+    double *off = arena_array(search->arena, (size_t)all + 1, sizeof *off);
+    uint32_t *telling = arena_array(search->arena, (size_t)count + 1, sizeof *telling);
     struct subject after = { 0 };
     char path[PATH_MAX];
     struct verdict verdict;

@@ -246,10 +246,10 @@ static bool read_range(const json_t *item, struct calibration *calibration, tens
     }
     range->broken = (uint64_t)json_integer_value(json_object_get(item, "broken"));
     range->count = (uint64_t)json_integer_value(json_object_get(item, "count"));
-    range->bins = arena_array(&calibration->a, CALIBRATE_BINS, sizeof *range->bins);
+    range->bins = arena_array(&calibration->arena, CALIBRATE_BINS, sizeof *range->bins);
     range->channels = (int64_t)json_array_size(means);
     range->means =
-        range->channels == 0 ? NULL : arena_array(&calibration->a, (size_t)range->channels, sizeof *range->means);
+        range->channels == 0 ? NULL : arena_array(&calibration->arena, (size_t)range->channels, sizeof *range->means);
     if (range->bins == NULL || (range->channels > 0 && range->means == NULL))
         return false;
     for (size_t k = 0; k < CALIBRATE_BINS; k++)
@@ -267,11 +267,11 @@ bool stats_ranges(const struct stats *stats, const calibrate_value *values, uint
     *out = (struct calibration){ 0 };
     if (stats == NULL || count == 0)
         return false;
-    out->ranges = arena_array(&out->a, count, sizeof *out->ranges);
+    out->ranges = arena_array(&out->arena, count, sizeof *out->ranges);
     ok = out->ranges != NULL;
     for (uint32_t i = 0; ok && i < count; i++) {
         out->ranges[i] =
-            (tensor_range){ .name = arena_string(&out->a, values[i].name), .low = INFINITY, .high = -INFINITY };
+            (tensor_range){ .name = arena_string(&out->arena, values[i].name), .low = INFINITY, .high = -INFINITY };
         ok = out->ranges[i].name != NULL && read_range(json_object_get(all, values[i].name), out, &out->ranges[i]);
     }
     out->count = ok ? count : 0;

@@ -56,7 +56,7 @@ void weights_nibbles(const weight_rows *rows, const float *importance, uint8_t *
         for (int64_t k = 0; k < blocks; k++) {
             weight_grid grid;
 
-            gather(rows, rows->w + r * rows->row_step, rows->step, importance, NULL, k * rows->block, &block);
+            gather(rows, rows->weights + r * rows->row_step, rows->step, importance, NULL, k * rows->block, &block);
             KERNEL_BEST(quantize_loops)->find_grid(&block, &grid);
             scales[r * blocks + k] = grid.scale;
             zeros[r * blocks + k] = (uint8_t)grid.zero;
@@ -104,7 +104,7 @@ double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs 
     for (int64_t i = 0; i < count; i++)
         for (int64_t p = 0; p < n; p++)
             scratch[i * n + p] =
-                rows->w[(first + i) * rows->row_step + (in->order != NULL ? in->order[p] : p) * rows->step];
+                rows->weights[(first + i) * rows->row_step + (in->order != NULL ? in->order[p] : p) * rows->step];
     for (int64_t from = 0; from < n; from += rows->block) {
         const int64_t to = from + rows->block < n ? from + rows->block : n;
 

@@ -12,7 +12,7 @@ void weights_bytes(const float *weights, int64_t outer, int64_t channels, int64_
 
 /* A matrix seen as `rows` vectors along which blocks lie: element k of row r is w[r * row_step + k * step]. */
 typedef struct weight_rows {
-    const float *w;
+    const float *weights;
     int64_t rows, depth, row_step, step;
     int64_t block;
     bool halves; /* scales are numbers of float16, none below its smallest normal one */

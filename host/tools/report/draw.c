@@ -10,7 +10,7 @@
 /* What all graphs of one picture share. */
 struct picture {
     FILE *to;
-    struct arena a;
+    struct arena arena;
     const graph_model *model, *typed;
     names_table types; /* of the main graph of `typed`: name -> value */
     uint32_t graphs;   /* so far */
@@ -30,7 +30,7 @@ static inlay_status end(struct picture *picture, inlay_diag *diag)
     const bool failed = picture->failed;
 
     names_deinit(&picture->types);
-    arena_deinit(&picture->a);
+    arena_deinit(&picture->arena);
     return failed ? no_memory(diag, "to draw the model") : INLAY_OK;
 }
 
@@ -49,7 +49,7 @@ static const char *type_of(struct picture *picture, const struct graph *graph, u
     }
     if (!value->declared && value->info.dtype == INLAY_UNDEFINED)
         return "";
-    text = lines_type(&picture->a, model, value);
+    text = lines_type(&picture->arena, model, value);
     picture->failed = picture->failed || text == NULL;
     return text != NULL ? text : "";
 }
@@ -69,7 +69,7 @@ static const char *weights_of(struct picture *picture, const struct graph *graph
 
 static const char *attributes_of(struct picture *picture, const graph_node *node)
 {
-    const char *text = lines_attributes(&picture->a, node);
+    const char *text = lines_attributes(&picture->arena, node);
 
     picture->failed = picture->failed || text == NULL;
     return text != NULL ? text : "";
@@ -77,7 +77,7 @@ static const char *attributes_of(struct picture *picture, const graph_node *node
 
 static const char *name_of_box(const struct graph *graph, const layout_box *box)
 {
-    return box->n != NULL ? box->n->info.name.data : graph->values[box->v].info.name.data;
+    return box->node != NULL ? box->node->info.name.data : graph->values[box->v].info.name.data;
 }
 
 /* Families of operators have a colour each. */
@@ -119,7 +119,7 @@ static void dot_graph(struct picture *picture, const struct graph *graph, const 
     const uint32_t number = picture->graphs++;
     struct layout layout;
 
-    if (picture->failed || !layout_graph(graph, &picture->a, &layout)) {
+    if (picture->failed || !layout_graph(graph, &picture->arena, &layout)) {
         picture->failed = true;
         return;
     }
@@ -130,11 +130,11 @@ static void dot_graph(struct picture *picture, const struct graph *graph, const 
         const layout_box *box = &layout.boxes[i];
 
         (void)fprintf(picture->to, "    b%u_%u [label=", number, i);
-        put_quoted(picture->to, box->n != NULL ? box->n->info.op_type.data : name_of_box(graph, box));
+        put_quoted(picture->to, box->node != NULL ? box->node->info.op_type.data : name_of_box(graph, box));
         (void)fputs(", tooltip=", picture->to);
         put_quoted(picture->to, name_of_box(graph, box));
-        if (box->n != NULL)
-            (void)fprintf(picture->to, ", color=\"%s\"];\n", color_of(box->n));
+        if (box->node != NULL)
+            (void)fprintf(picture->to, ", color=\"%s\"];\n", color_of(box->node));
         else
             (void)fputs(", shape=ellipse];\n", picture->to);
     }
@@ -147,8 +147,8 @@ static void dot_graph(struct picture *picture, const struct graph *graph, const 
     (void)fputs("  }\n", picture->to);
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
-            const char *name =
-                arena_format(&picture->a, "%s of %s", graph->nodes[i]->bodies[b].attr, graph->nodes[i]->info.name.data);
+            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[b].attr,
+                                            graph->nodes[i]->info.name.data);
 
             dot_graph(picture, graph->nodes[i]->bodies[b].graph, name != NULL ? name : "");
         }
@@ -209,18 +209,18 @@ static void svg_edge(struct picture *picture, const struct graph *graph, const s
 static void svg_box(struct picture *picture, const struct graph *graph, const layout_box *box, double y)
 {
     const double x = left_of(box), top = top_of(box, y);
-    const char *second = box->n != NULL ? weights_of(picture, graph, box->n) : type_of(picture, graph, box->v);
+    const char *second = box->node != NULL ? weights_of(picture, graph, box->node) : type_of(picture, graph, box->v);
 
-    (void)fprintf(picture->to,
-                  "<g><rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/><title>", x, top,
-                  BOX_WIDTH, BOX_HEIGHT, box->n != NULL ? 5 : 18, box->n != NULL ? color_of(box->n) : "#3a424a");
+    (void)fprintf(
+        picture->to, "<g><rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/><title>", x, top,
+        BOX_WIDTH, BOX_HEIGHT, box->node != NULL ? 5 : 18, box->node != NULL ? color_of(box->node) : "#3a424a");
     page_text(picture->to, name_of_box(graph, box), 300);
-    if (box->n != NULL)
-        page_text(picture->to, attributes_of(picture, box->n), 600);
+    if (box->node != NULL)
+        page_text(picture->to, attributes_of(picture, box->node), 600);
     (void)fprintf(picture->to,
                   "</title><text x=\"%.0f\" y=\"%.0f\" font-size=\"12\" fill=\"#ffffff\" text-anchor=\"middle\">",
                   x + BOX_WIDTH / 2.0, top + (second[0] != '\0' ? 15 : 22));
-    page_text(picture->to, box->n != NULL ? box->n->info.op_type.data : name_of_box(graph, box), SHOWN);
+    page_text(picture->to, box->node != NULL ? box->node->info.op_type.data : name_of_box(graph, box), SHOWN);
     (void)fputs("</text>", picture->to);
     if (second[0] != '\0') {
         (void)fprintf(picture->to,
@@ -238,7 +238,7 @@ static void svg_graph(struct picture *picture, const struct graph *graph, const 
 {
     struct layout layout;
 
-    if (picture->failed || !layout_graph(graph, &picture->a, &layout)) {
+    if (picture->failed || !layout_graph(graph, &picture->arena, &layout)) {
         picture->failed = true;
         return;
     }
@@ -254,8 +254,8 @@ static void svg_graph(struct picture *picture, const struct graph *graph, const 
     *width = layout.width * STEP_X + 3 * MARGIN > *width ? layout.width * STEP_X + 3 * MARGIN : *width;
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
-            const char *name =
-                arena_format(&picture->a, "%s of %s", graph->nodes[i]->bodies[b].attr, graph->nodes[i]->info.name.data);
+            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[b].attr,
+                                            graph->nodes[i]->info.name.data);
 
             svg_graph(picture, graph->nodes[i]->bodies[b].graph, name != NULL ? name : "", output, width);
         }

@@ -25,7 +25,7 @@ static uint32_t nth_read(const graph_node *node, uint32_t k)
 static void sink_free(struct layout *layout)
 {
     for (uint32_t i = 0; i < layout->box_count; i++)
-        layout->boxes[i].is_free = layout->boxes[i].n != NULL;
+        layout->boxes[i].is_free = layout->boxes[i].node != NULL;
     for (uint32_t edge = 0; edge < layout->edge_count; edge++)
         if (!layout->boxes[layout->edges[edge].from].is_free)
             layout->boxes[layout->edges[edge].to].is_free = false;
@@ -71,7 +71,7 @@ static bool make_boxes(const struct graph *graph, struct arena *arena, struct la
         if (strcmp(node->info.op_type.data, "Constant") == 0)
             continue; /* what it makes is a constant as any other */
         own = layout->box_count++;
-        layout->boxes[own] = (layout_box){ .n = node, .v = INLAY_NONE };
+        layout->boxes[own] = (layout_box){ .node = node, .v = INLAY_NONE };
         for (uint32_t k = 0; k < read_count(node); k++) {
             const uint32_t v = nth_read(node, k), from = v != INLAY_NONE ? maker[v] : INLAY_NONE;
 

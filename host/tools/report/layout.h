@@ -6,7 +6,7 @@
 
 /* A box: a node, an input or an output of the graph. */
 typedef struct layout_box {
-    const graph_node *n; /* NULL: the value below comes in or goes out */
+    const graph_node *node; /* NULL: the value below comes in or goes out */
     uint32_t v;
     uint32_t row;
     bool is_free; /* a node that no input of the graph leads to */

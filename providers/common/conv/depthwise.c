@@ -15,9 +15,9 @@ static double load_filter(const depthwise_task *task, int64_t filter, void *weig
     const conv_plan *plan = task->run->plan;
 
     if (plan->stage.bytes == 8)
-        convert_to_f64(weights, plan->stage.dtype, task->weights, filter * plan->g.taps, plan->g.taps);
+        convert_to_f64(weights, plan->stage.dtype, task->weights, filter * plan->geometry.taps, plan->geometry.taps);
     else
-        convert_to_f32(weights, plan->stage.dtype, task->weights, filter * plan->g.taps, plan->g.taps);
+        convert_to_f32(weights, plan->stage.dtype, task->weights, filter * plan->geometry.taps, plan->geometry.taps);
     return task->run->bias != NULL ? convert_get_f64(task->run->bias_dtype, task->run->bias, filter) : 0;
 }
 
@@ -26,23 +26,24 @@ static void run_row(const depthwise_task *task, const char *x, const void *weigh
 {
     const conv_plan *plan = task->run->plan;
     inlay_dtype dtype = plan->stage.dtype;
-    int64_t n = plan->g.out[2];
+    int64_t n = plan->geometry.out[2];
 
     if (dtype == INLAY_DOUBLE) {
         KERNEL_BEST(conv_loops)
-            ->f64_row((const void *)x, plan->offset, weights, plan->g.taps, bias, n, (double *)task->run->y + first);
+            ->f64_row((const void *)x, plan->offset, weights, plan->geometry.taps, bias, n,
+                      (double *)task->run->output + first);
     } else if (dtype == INLAY_FLOAT) {
         KERNEL_BEST(conv_loops)
-            ->f32_row((const void *)x, plan->offset, weights, plan->g.taps, (float)bias, n,
-                      (float *)task->run->y + first);
+            ->f32_row((const void *)x, plan->offset, weights, plan->geometry.taps, (float)bias, n,
+                      (float *)task->run->output + first);
     } else {
         float block[128];
         for (int64_t j = 0; j < n; j += 128) {
             int64_t count = n - j < 128 ? n - j : 128;
             KERNEL_BEST(conv_loops)
-                ->f32_row((const float *)(const void *)x + j, plan->offset, weights, plan->g.taps, (float)bias, count,
-                          block);
-            convert_from_f32(dtype, task->run->y, first + j, count, block, 0);
+                ->f32_row((const float *)(const void *)x + j, plan->offset, weights, plan->geometry.taps, (float)bias,
+                          count, block);
+            convert_from_f32(dtype, task->run->output, first + j, count, block, 0);
         }
     }
 }
@@ -51,13 +52,13 @@ static inlay_status run_channels(void *user, int64_t begin, int64_t end, uint32_
 {
     const depthwise_task *task = user;
     const conv_plan *plan = task->run->plan;
-    const conv_geometry *geometry = &plan->g;
+    const conv_geometry *geometry = &plan->geometry;
     int64_t per_group = geometry->filters / geometry->group;
     char *weights = (char *)task->run->call->workspace + worker * plan->thread_bytes;
     char *staged = weights + (((size_t)geometry->taps * plan->stage.bytes + 63) & ~(size_t)63);
 
     for (int64_t c = begin; c < end; c++) {
-        conv_stage_channel(&plan->stage, geometry, task->run->x, c * geometry->in_positions, staged);
+        conv_stage_channel(&plan->stage, geometry, task->run->input, c * geometry->in_positions, staged);
         for (int64_t f = 0; f < per_group; f++) {
             int64_t filter = c % geometry->group * per_group + f;
             int64_t first = (c / geometry->group * geometry->filters + filter) * geometry->positions;
@@ -76,7 +77,7 @@ static inlay_status run_channels(void *user, int64_t begin, int64_t end, uint32_
 inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
 {
     depthwise_task task = { run, weights };
-    const conv_geometry *geometry = &run->plan->g;
+    const conv_geometry *geometry = &run->plan->geometry;
     int64_t work = geometry->positions * geometry->taps + run->plan->stage.channel;
 
     return kit_parallel(run->call, geometry->images * geometry->channels, 65536 / (work > 0 ? work : 1) + 1,

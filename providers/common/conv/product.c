@@ -18,7 +18,7 @@ enum {
 
 static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, run_of_positions *runs)
 {
-    const conv_geometry *geometry = &plan->g;
+    const conv_geometry *geometry = &plan->geometry;
     int64_t w = position % geometry->out[2], h = position / geometry->out[2] % geometry->out[1],
             d = position / geometry->out[2] / geometry->out[1];
     uint32_t count = 0;
@@ -46,7 +46,7 @@ static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line
                            int64_t k1, uint32_t width, void *out)
 {
     const conv_plan *plan = self->user;
-    int64_t channels = plan->g.channels / plan->g.group, depth = k1 - k0,
+    int64_t channels = plan->geometry.channels / plan->geometry.group, depth = k1 - k0,
             rounded = depth + depth % plan->job.kernel->k_step;
     const char *base = (const char *)self->data + batch * channels * plan->stage.channel * plan->stage.bytes;
     char *to = out;
@@ -81,11 +81,12 @@ static bool stage_size(conv_plan *plan)
 {
     uint64_t image;
 
-    if (__builtin_mul_overflow((uint64_t)plan->stage.channel, (uint64_t)plan->g.channels * plan->stage.bytes, &image) ||
+    if (__builtin_mul_overflow((uint64_t)plan->stage.channel, (uint64_t)plan->geometry.channels * plan->stage.bytes,
+                               &image) ||
         image > UINT64_MAX / 4)
         return false;
     plan->chunk = image < STAGE_LIMIT ? (int64_t)(STAGE_LIMIT / (image > 0 ? image : 1)) : 1;
-    plan->chunk = plan->chunk < plan->g.images ? plan->chunk : plan->g.images;
+    plan->chunk = plan->chunk < plan->geometry.images ? plan->chunk : plan->geometry.images;
     plan->chunk = plan->chunk > 0 ? plan->chunk : 1;
     plan->stage_bytes = ((uint64_t)plan->chunk * image + SLACK + 63) & ~UINT64_C(63);
     return true;
@@ -94,7 +95,7 @@ static bool stage_size(conv_plan *plan)
 static void describe_job(conv_plan *plan, const gemm_kernel *kernel, const gemm_operand *weights, inlay_dtype in_dtype,
                          uint32_t type)
 {
-    const conv_geometry *geometry = &plan->g;
+    const conv_geometry *geometry = &plan->geometry;
     gemm_job *job = &plan->job;
     int64_t channels = geometry->channels / geometry->group;
 
@@ -125,7 +126,7 @@ inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *
 {
     uint32_t type = gemm_type_of(in_dtype);
     int64_t channels = geometry->channels / geometry->group, k = channels * geometry->taps, batch;
-    conv_plan *plan, start = { .g = *geometry };
+    conv_plan *plan, start = { .geometry = *geometry };
     gemm_half_output half;
     uint64_t bytes;
 
@@ -134,7 +135,7 @@ inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *
     start.depthwise =
         channels == 1 && geometry->filters / geometry->group <= 2 && type != GEMM_S16 && geometry->taps <= 1024;
     start.chunk = geometry->images;
-    if (!conv_stage_init(&start.stage, &start.g, in_dtype, kernel->in_bytes) ||
+    if (!conv_stage_init(&start.stage, &start.geometry, in_dtype, kernel->in_bytes) ||
         (!start.direct && !start.depthwise && !stage_size(&start)) ||
         __builtin_mul_overflow(start.chunk, geometry->group, &batch) || batch > INT32_MAX || k > INT32_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
@@ -147,7 +148,8 @@ inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *
     plan->which = plan->offset + k;
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < geometry->taps; t++)
-            plan->offset[c * geometry->taps + t] = c * plan->stage.channel + conv_tap_offset(&plan->stage, &plan->g, t);
+            plan->offset[c * geometry->taps + t] =
+                c * plan->stage.channel + conv_tap_offset(&plan->stage, &plan->geometry, t);
     for (int64_t b = 0; b < batch; b++)
         plan->which[b] = b % geometry->group;
     *out_plan = plan;
@@ -219,11 +221,11 @@ typedef struct stage_task {
 static inlay_status stage_channels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const stage_task *task = user;
-    const conv_geometry *geometry = &task->run->plan->g;
+    const conv_geometry *geometry = &task->run->plan->geometry;
 
     (void)worker;
     for (int64_t c = begin; c < end; c++)
-        conv_stage_channel(&task->stage, geometry, task->run->x,
+        conv_stage_channel(&task->stage, geometry, task->run->input,
                            (task->run->first_image * geometry->channels + c) * geometry->in_positions,
                            task->to + c * task->stage.channel * task->stage.bytes);
     return INLAY_OK;
@@ -232,7 +234,7 @@ static inlay_status stage_channels(void *user, int64_t begin, int64_t end, uint3
 inlay_status conv_execute(conv_run *run)
 {
     const conv_plan *plan = run->plan;
-    const conv_geometry *geometry = &plan->g;
+    const conv_geometry *geometry = &plan->geometry;
     gemm_job *job = &run->job;
     stage_task task = { .run = run, .stage = plan->stage, .to = run->call->workspace };
     size_t in = inlay_dtype_bits(plan->stage.dtype) / 8, out = inlay_dtype_bits(run->y_dtype) / 8;
@@ -250,11 +252,11 @@ inlay_status conv_execute(conv_run *run)
         job->batch = images * geometry->group;
         if (!run->own_store)
             gemm_set_output(job, &half, run->y_dtype,
-                            (char *)run->y +
+                            (char *)run->output +
                                 (size_t)(run->first_image * geometry->filters * geometry->positions) * out);
         if (plan->direct) {
-            job->b.data =
-                (const char *)run->x + (size_t)(run->first_image * geometry->channels * geometry->in_positions) * in;
+            job->b.data = (const char *)run->input +
+                          (size_t)(run->first_image * geometry->channels * geometry->in_positions) * in;
         } else {
             int64_t grain = plan->stage.channel > 0 ? 32768 / plan->stage.channel + 1 : 1;
             INLAY_TRY(kit_parallel(run->call, images * geometry->channels, grain, stage_channels, &task));

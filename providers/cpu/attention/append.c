@@ -72,7 +72,7 @@ void rg_state_strides(const rg_build *build, uint32_t value, int64_t *strides)
 
 void rg_read_rooms(rg_build *build, const uint64_t *rooms)
 {
-    const inlay_compiled *compiled = build->c;
+    const inlay_compiled *compiled = build->compiled;
 
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (rooms != NULL && compiled->values[value].input != INLAY_NONE &&
@@ -86,7 +86,7 @@ void rg_read_rooms(rg_build *build, const uint64_t *rooms)
 /* The part that is new goes to its place; what was there before stays where it is. */
 inlay_status rg_lower_append(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = build->op, *scatter = find_scatter(build->c, group->out);
+    const rg_op *op = build->op, *scatter = find_scatter(build->compiled, group->out);
     const uint32_t rank = build->ranks[group->out];
     const int64_t room = (int64_t)build->rooms[group->out], *dims = build->dims[group->out];
     int64_t strides[RG_MAX_RANK] = { 0 };

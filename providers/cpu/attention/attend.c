@@ -25,7 +25,7 @@ struct attend {
     rg_native native;
     const sg_kernel *kernel;
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
-    struct strides q, k, v, y;
+    struct strides strides, k, v, y;
     rg_mask mask, hidden;
     float scale;
     sg_blank blank;
@@ -43,10 +43,10 @@ struct attend {
 };
 
 struct call {
-    const struct attend *a;
+    const struct attend *attend;
     const float *q, *k, *v, *mask;
     const uint8_t *hidden;
-    float *scratch, *y;
+    float *scratch, *output;
 };
 
 static int64_t round_up(int64_t n)
@@ -68,14 +68,15 @@ static void make_scores(const struct attend *attend, const float *q, int64_t row
                    .k = attend->size,
                    .chain = sg_chain(attend->size, attend->strict),
                    .a = q,
-                   .a_row = attend->q.row,
+                   .a_row = attend->strides.row,
                    .b = panel,
                    .width = SG_WIDTH,
                    .b_step = SG_WIDTH,
                    .c_row = attend->score_row };
 
     if (attend->few || attend->size == 0) {
-        attend->kernel->dots(q, attend->q.row, rows, k, attend->k.row, seen, attend->size, scores, attend->score_row);
+        attend->kernel->dots(q, attend->strides.row, rows, k, attend->k.row, seen, attend->size, scores,
+                             attend->score_row);
         return;
     }
     for (int64_t j = 0; j < seen; j += SG_WIDTH) {
@@ -105,25 +106,26 @@ static bool is_within(const float *input, int64_t row, int64_t rows, int64_t siz
  * mask, and 0 times their values is 0. */
 static bool may_stop(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
 {
-    const struct attend *attend = call->a;
+    const struct attend *attend = call->attend;
     int64_t kv = head / attend->shared;
 
-    return attend->causal && (!attend->hinted || (is_within(call->q + at(&attend->q, batch, head, r0), attend->q.row,
-                                                            r1 - r0, attend->size, attend->ordinary) &&
-                                                  is_within(call->k + at(&attend->k, batch, kv, 0), attend->k.row,
-                                                            attend->keys, attend->size, attend->ordinary) &&
-                                                  is_within(call->v + at(&attend->v, batch, kv, 0), attend->v.row,
-                                                            attend->keys, attend->value_size, FLT_MAX)));
+    return attend->causal &&
+           (!attend->hinted || (is_within(call->q + at(&attend->strides, batch, head, r0), attend->strides.row, r1 - r0,
+                                          attend->size, attend->ordinary) &&
+                                is_within(call->k + at(&attend->k, batch, kv, 0), attend->k.row, attend->keys,
+                                          attend->size, attend->ordinary) &&
+                                is_within(call->v + at(&attend->v, batch, kv, 0), attend->v.row, attend->keys,
+                                          attend->value_size, FLT_MAX)));
 }
 
 static void one_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
-    const struct attend *attend = call->a;
+    const struct attend *attend = call->attend;
     const bool causal = may_stop(call, batch, head, r0, r1), masked = attend->mask.there && !(causal && attend->hinted);
     int64_t rows = r1 - r0, seen = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
     float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
           *factors = panel + attend->size * SG_WIDTH;
-    float *output = call->y + at(&attend->y, batch, head, r0);
+    float *output = call->output + at(&attend->y, batch, head, r0);
     const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
     sg_job job = { .kernel = attend->kernel,
                    .m = rows,
@@ -146,8 +148,8 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
             memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
-    make_scores(attend, call->q + at(&attend->q, batch, head, r0), rows, call->k + at(&attend->k, batch, kv, 0), seen,
-                scores, panel);
+    make_scores(attend, call->q + at(&attend->strides, batch, head, r0), rows, call->k + at(&attend->k, batch, kv, 0),
+                seen, scores, panel);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
             ->hide(scores + r * attend->score_row, call->hidden + rg_mask_at(&attend->hidden, batch, head, r0 + r),
@@ -156,7 +158,7 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
         &(sg_scores){ .rows = rows,
                       .count = seen,
                       .seen = causal ? r0 + 1 : seen,
-                      .x = scores,
+                      .input = scores,
                       .x_row = attend->score_row,
                       .mask_row = attend->mask.query,
                       .scale = attend->scale,
@@ -169,7 +171,7 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const struct attend *attend = call->a;
+    const struct attend *attend = call->attend;
     float *scratch = call->scratch + worker % attend->workers * attend->worker_floats;
 
     for (int64_t i = begin; i < end; i++) {
@@ -187,14 +189,14 @@ static inlay_status run_attend(const rg_native *native, const rg_state *state, i
                                uint32_t threads)
 {
     const struct attend *attend = (const struct attend *)(const void *)native;
-    struct call call = { .a = attend,
+    struct call call = { .attend = attend,
                          .q = args[0],
                          .k = args[1],
                          .v = args[2],
                          .mask = attend->mask.there ? args[5] : NULL,
                          .hidden = attend->hidden.there ? args[5 + attend->mask.there] : NULL,
                          .scratch = args[3],
-                         .y = args[4] };
+                         .output = args[4] };
     int64_t count = attend->batch * attend->heads * attend->blocks, grain = 1;
     double ns = 2.0 * (double)(attend->batch * attend->heads) * (double)attend->queries * (double)attend->keys *
                 (double)(attend->size + attend->value_size) / FLOPS_PER_NS;
@@ -224,10 +226,10 @@ static inlay_status read_rows(rg_build *build, uint32_t value, rg_place *out, st
 /* Does only a Transpose that moves the heads back read the value? */
 static bool goes_to_rows(const rg_build *build, uint32_t value)
 {
-    if (build->c->values[value].output != INLAY_NONE || build->c->values[value].uses != 1)
+    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return false;
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         if (op->in_count > 0 && op->in[0] == value)
             return op->row->family == &rg_transpose && op->perm[0] == 0 && op->perm[1] == 2 && op->perm[2] == 1 &&
@@ -303,7 +305,7 @@ inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_ke
     int64_t floats, shared;
     rg_md md;
 
-    INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
+    INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.strides));
     INLAY_TRY(read_rows(build, op->in[1], &keys, &attend.k));
     INLAY_TRY(read_rows(build, op->in[2], &values, &attend.v));
     INLAY_TRY(rg_read_mask(build, 3, &attend.mask, &mask));
@@ -315,7 +317,7 @@ inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_ke
     attend.ordinary = sqrtf(ORDINARY / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
     shared = shares_keys(build, &attend) ? attend.shared : 1;
     if (shared > 1) {
-        by_keys(&attend.q.head, &attend.q.row, shared);
+        by_keys(&attend.strides.head, &attend.strides.row, shared);
         by_keys(&attend.mask.head, &attend.mask.query, shared);
         by_keys(&attend.hidden.head, &attend.hidden.query, shared);
         attend.heads /= shared;

@@ -84,7 +84,7 @@ struct rows {
 };
 
 struct call {
-    const struct rows *r;
+    const struct rows *rows;
     float *scores;
     const float *mask;
     const uint8_t *hidden;
@@ -93,7 +93,7 @@ struct call {
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const struct rows *rows = call->r;
+    const struct rows *rows = call->rows;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {

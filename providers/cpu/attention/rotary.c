@@ -31,7 +31,7 @@ typedef struct rotary_step {
 } rotary_step;
 
 typedef struct rotary_call {
-    const rotary_step *s;
+    const rotary_step *step;
     void *const *args; /* x, cosines, sines, y, places */
 } rotary_call;
 
@@ -49,7 +49,7 @@ static void turn_pairs(const float *input, const float *c, const float *s, float
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rotary_call *call = user;
-    const rotary_step *step = call->s;
+    const rotary_step *step = call->step;
     const int64_t *places = step->placed ? call->args[4] : NULL;
 
     (void)worker;

@@ -89,7 +89,7 @@ static double timing(const rg_build *build, const uint64_t key[2])
 {
     if (build->attempt != NULL)
         return build->attempt->find(build->attempt->ctx, key);
-    return build->state->timings->find(build->state->host->ctx, build->c->timings, key, sizeof(kn_key_words));
+    return build->state->timings->find(build->state->host->ctx, build->compiled->timings, key, sizeof(kn_key_words));
 }
 
 /* By what they took, where at least two were timed: those that were not go behind. */
@@ -99,7 +99,7 @@ static void by_time(const rg_build *build, kn_choice *choice)
     bool left[KN_COUNT] = { false };
     uint32_t known = 0;
 
-    if (build->attempt == NULL && build->c->timings == NULL)
+    if (build->attempt == NULL && build->compiled->timings == NULL)
         return;
     timed.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -147,7 +147,8 @@ static double priced_ns(const rg_build *build, const kn_case *layer, uint8_t ker
 {
     const double points = (double)kn_kernels[kernel].points;
 
-    return ns + build->state->pack_price * points * points * (double)(layer->w.in * layer->w.out) * sizeof(float);
+    return ns +
+           build->state->pack_price * points * points * (double)(layer->window.in * layer->window.out) * sizeof(float);
 }
 
 /* Option pack_price: orders the kernels by time plus the price of memory. */
@@ -239,15 +240,15 @@ static void choose(rg_build *build, const rg_group *group, const kn_case *layer,
 static inlay_status check_error(rg_build *build, const kn_case *layer, kn_choice *choice, bool *out_fine)
 {
     const uint8_t kernel = choice->kernel[0];
-    const uint32_t constant = build->c->values[build->op->in[1]].constant;
+    const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
     const tile_trust **trust = &choice->trusts[kernel];
     inlay_status status = INLAY_OK;
 
     *out_fine = kn_kernels[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(rg_constant_trust(build->c, &build->c->constants[constant], &layer->weights, kn_kernels[kernel].points,
-                                trust, build->diag));
+    INLAY_TRY(rg_constant_trust(build->compiled, &build->compiled->constants[constant], &layer->weights,
+                                kn_kernels[kernel].points, trust, build->diag));
     *out_fine = tiles_are_trusted(build->state, *trust);
     if (*out_fine)
         return INLAY_OK;

@@ -70,19 +70,19 @@ typedef enum kn_id {
 typedef struct kn_case {
     bool product;
     kn_product p;
-    kn_window w;
+    kn_window window;
     rg_md weights, bias; /* as oneDNN numbers the axes of the original; the bias' */
     dn_dims w_dims;
     uint32_t w_rank;
     uint32_t bias_value; /* INLAY_NONE */
-    rg_place x;          /* where the input lies */
+    rg_place input;      /* where the input lies */
 } kn_case;
 
 /* A convolution by tiles that waits for its only reader, a convolution of single channels, to make its result row by
  * row: what lies between the two never leaves the nearest caches. */
 typedef struct kn_ahead {
     const rg_group *group;
-    kn_case c;
+    kn_case layer;
 } kn_ahead;
 /* Does it wait? Then it is in build->ahead, and nothing was emitted (kernels/wait.c). */
 inlay_status kn_wait(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_waits);

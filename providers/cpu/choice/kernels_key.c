@@ -40,11 +40,11 @@ static void mix_window(kn_key_words *words, const rg_build *build, const kn_case
         mix(words, (uint64_t)ends[i]);
     }
     mix(words, layer->bias_value != INLAY_NONE);
-    mix(words, layout_class(&layer->x.md));
-    mix(words, layer->w.home);
+    mix(words, layout_class(&layer->input.md));
+    mix(words, layer->window.home);
     mix(words, build->scales[op->in[0]] != INLAY_NONE);
     if (build->ahead[op->in[0]] != NULL)
-        mix_dims(words, build, build->c->ops[build->ahead[op->in[0]]->group->op].in[0]);
+        mix_dims(words, build, build->compiled->ops[build->ahead[op->in[0]]->group->op].in[0]);
 }
 
 static void mix_product(kn_key_words *words, const rg_build *build, const kn_case *layer)

@@ -45,8 +45,8 @@ void kn_packs_destroy(kn_packs *packs)
 /* The large constant that the op in hand has as its weights; NULL: none. */
 static const rg_constant *weights_of(const rg_build *build)
 {
-    const uint32_t own = build->op->in_count > 1 ? build->c->values[build->op->in[1]].constant : INLAY_NONE;
-    const rg_constant *constant = own != INLAY_NONE ? &build->c->constants[own] : NULL;
+    const uint32_t own = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
+    const rg_constant *constant = own != INLAY_NONE ? &build->compiled->constants[own] : NULL;
 
     return constant != NULL && constant->content_hash != 0 && constant->bytes >= LEAST_BYTES ? constant : NULL;
 }

@@ -16,8 +16,8 @@ static void name_op(rg_op *op, const inlay_node_info *info)
 
 static inlay_status read_node(rg_reader *reader, uint32_t node_index, inlay_diag *diag)
 {
-    inlay_compiled *compiled = reader->c;
-    const inlay_compile_request *request = reader->r;
+    inlay_compiled *compiled = reader->compiled;
+    const inlay_compile_request *request = reader->request;
     const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[node_index]);
     const kit_node node = { .host = compiled->state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
@@ -51,7 +51,7 @@ static inlay_status read_node(rg_reader *reader, uint32_t node_index, inlay_diag
 
 static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    rg_reader reader = { .c = compiled, .r = request };
+    rg_reader reader = { .compiled = compiled, .request = request };
     uint32_t total = 1, ops = 1;
     inlay_status status = INLAY_OK;
 

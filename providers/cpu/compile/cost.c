@@ -96,7 +96,7 @@ static double function_rate(const rg_op *op)
 
 struct sizes {
     double in, out, weights; /* bytes */
-    const inlay_value_state *x, *w, *y;
+    const inlay_value_state *state, *value_state, *y;
 };
 
 static double count_of(const inlay_value_state *state)
@@ -145,7 +145,7 @@ static double winograd_gain(const rg_state *state, const rg_op *op, const struct
 {
     if (state->library_alone || op->window.spatial != 2 || sizes->y == NULL || sizes->y->rank != 4)
         return 1;
-    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(sizes->x, 1), (int64_t)size_of(sizes->y, 1),
+    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(sizes->state, 1), (int64_t)size_of(sizes->y, 1),
                                     (int64_t)size_of(sizes->y, 2), (int64_t)size_of(sizes->y, 3)));
 }
 
@@ -153,7 +153,7 @@ static double winograd_gain(const rg_state *state, const rg_op *op, const struct
  * is most of them when a dilated window is larger than the image. */
 static double taps(const rg_op *op, const struct sizes *sizes, uint32_t axis)
 {
-    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->x, axis + 2),
+    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->state, axis + 2),
                   out = (int64_t)size_of(sizes->y, axis + 2);
     const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
     int64_t pad = op->window.pads[axis];
@@ -183,10 +183,11 @@ static double flops_of(const rg_state *state, const rg_op *op, const struct size
 
     *out_rate = CORE_FLOPS_PER_NS;
     if (family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed) {
-        double per = size_of(sizes->w, 1); /* of a place of the output, or of the input where that is spread */
+        double per =
+            size_of(sizes->value_state, 1); /* of a place of the output, or of the input where that is spread */
 
         if (family == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
-            outputs = count_of(sizes->x);
+            outputs = count_of(sizes->state);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, sizes, i);
@@ -201,8 +202,9 @@ static double flops_of(const rg_state *state, const rg_op *op, const struct size
                         product_rate(state, outputs / size_of(sizes->y, 1), per * window, size_of(sizes->y, 1));
         return 2 * outputs * per * window;
     }
-    if (family == &rg_product && sizes->x != NULL && sizes->x->rank != INLAY_RANK_UNKNOWN && sizes->x->rank >= 2) {
-        const double depth = size_of(sizes->x, sizes->x->rank - (op->product.trans_a ? 2 : 1));
+    if (family == &rg_product && sizes->state != NULL && sizes->state->rank != INLAY_RANK_UNKNOWN &&
+        sizes->state->rank >= 2) {
+        const double depth = size_of(sizes->state, sizes->state->rank - (op->product.trans_a ? 2 : 1));
 
         if (sizes->weights > 0 && sizes->y != NULL && sizes->y->rank != INLAY_RANK_UNKNOWN && sizes->y->rank >= 1)
             *out_rate = speed_of(state, dn_in_use->product_speed) *
@@ -211,10 +213,10 @@ static double flops_of(const rg_state *state, const rg_op *op, const struct size
         return 2 * outputs * depth;
     }
     if (family == &rg_attention) {
-        const double per = 4 * size_of(sizes->x, 3); /* for a score */
+        const double per = 4 * size_of(sizes->state, 3); /* for a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
-        return 4 * count_of(sizes->x) * size_of(sizes->w, 2);
+        return 4 * count_of(sizes->state) * size_of(sizes->value_state, 2);
     }
     if (family == &rg_pool && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
@@ -350,11 +352,11 @@ static bool reads_layout(const rg_state *state, const inlay_graph *graph, const 
 static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && sizes->x != NULL &&
-           sizes->x->rank != INLAY_RANK_UNKNOWN && sizes->x->rank <= 4 && sizes->x->rank > 2 &&
-           (double)op->window.group == size_of(sizes->x, 1) && sizes->y != NULL && sizes->y->rank == sizes->x->rank &&
-           size_of(sizes->y, 1) == size_of(sizes->x, 1) && !has_layout(state, graph, info->inputs[0]) &&
-           !wants_layout(state, graph, info->outputs[0]);
+    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && sizes->state != NULL &&
+           sizes->state->rank != INLAY_RANK_UNKNOWN && sizes->state->rank <= 4 && sizes->state->rank > 2 &&
+           (double)op->window.group == size_of(sizes->state, 1) && sizes->y != NULL &&
+           sizes->y->rank == sizes->state->rank && size_of(sizes->y, 1) == size_of(sizes->state, 1) &&
+           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
 /* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
@@ -379,7 +381,7 @@ static void count_rows(const rg_op *op, struct sizes *sizes)
         sizes->in = 2 * sizes->out;
     } else if (op->row->family == &rg_scatter) {
         sizes->weights = 0;
-        sizes->in = sizes->out = 4 * count_of(sizes->w);
+        sizes->in = sizes->out = 4 * count_of(sizes->value_state);
     }
 }
 
@@ -395,8 +397,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
 
     if (rg_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
-    sizes.x = state_of(request, info->inputs, info->input_count, 0);
-    sizes.w = state_of(request, info->inputs, info->input_count, 1);
+    sizes.state = state_of(request, info->inputs, info->input_count, 0);
+    sizes.value_state = state_of(request, info->inputs, info->input_count, 1);
     sizes.y = state_of(request, info->outputs, info->output_count, 0);
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
@@ -409,7 +411,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
             continue;
         }
         if (i == 1 && op.row->family == &rg_product &&
-            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.x), &share)) {
+            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.state), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
             continue;

@@ -5,7 +5,7 @@
 /* An op with room for its inputs, and one output. */
 static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, uint32_t in_count)
 {
-    rg_op *op = &reader->c->ops[reader->c->op_count++];
+    rg_op *op = &reader->compiled->ops[reader->compiled->op_count++];
 
     *op = *like;
     op->row = rg_row(op_type);
@@ -20,7 +20,7 @@ static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, 
 /* A value that only the region knows, of the shape of one of the host's. */
 static uint32_t inner_value(rg_reader *reader, uint32_t snapshot)
 {
-    inlay_compiled *compiled = reader->c;
+    inlay_compiled *compiled = reader->compiled;
 
     compiled->values[compiled->value_count] = (rg_value){ .snapshot = snapshot,
                                                           .input = INLAY_NONE,
@@ -41,8 +41,8 @@ static uint32_t add_binary(rg_reader *reader, const rg_op *parsed, const char *o
     op->in[0] = a;
     op->in[1] = b;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
-    reader->c->values[a].uses++;
-    reader->c->values[b].uses++;
+    reader->compiled->values[a].uses++;
+    reader->compiled->values[b].uses++;
     return op->out[0];
 }
 
@@ -56,7 +56,7 @@ static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, 
     op->eltwise[0] = (rg_eltwise){ DN_ELTWISE_LINEAR, factor, 0 };
     op->in[0] = input;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
-    reader->c->values[input].uses++;
+    reader->compiled->values[input].uses++;
     return op->out[0];
 }
 
@@ -77,14 +77,14 @@ static void expand_skip(rg_reader *reader, const inlay_node_info *info, const rg
         sum = rg_reader_value(reader, info->outputs[RG_SKIP_SUM]);
     x = add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, in[1], sum, info->outputs[0]);
     op = add_op(reader, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3);
-    op->axis = inlay_graph_value(reader->r->graph, info->inputs[0])->rank - 1;
+    op->axis = inlay_graph_value(reader->request->graph, info->inputs[0])->rank - 1;
     op->in[0] = x;
     op->in[1] = in[2];
     if (!simple)
         op->in[2] = in[3];
     for (uint32_t i = 0; i < op->in_count; i++)
         if (op->in[i] != INLAY_NONE)
-            reader->c->values[op->in[i]].uses++;
+            reader->compiled->values[op->in[i]].uses++;
     op->out[0] = rg_reader_value(reader, info->outputs[0]);
 }
 
@@ -114,7 +114,7 @@ static void expand_gemm(rg_reader *reader, const inlay_node_info *info, const rg
     op->alpha = op->beta = 1;
     for (uint32_t i = 0; i < 2; i++) {
         op->in[i] = rg_reader_value(reader, info->inputs[i]);
-        reader->c->values[op->in[i]].uses++;
+        reader->compiled->values[op->in[i]].uses++;
     }
     x = op->out[0] = inner_value(reader, info->outputs[0]);
     x = add_scale(reader, parsed, parsed->alpha, x, sums ? INLAY_NONE : y, info->outputs[0]);

@@ -6,8 +6,8 @@
 
 /* A region that is being read. */
 typedef struct rg_reader {
-    inlay_compiled *c;
-    const inlay_compile_request *r;
+    inlay_compiled *compiled;
+    const inlay_compile_request *request;
     uint32_t *number_of; /* [r->graph->value_count] in c->values, INLAY_NONE */
     uint32_t *next;      /* free places of c->numbers */
 } rg_reader;

@@ -4,13 +4,13 @@
 static inlay_status no_memory(const rg_build *build)
 {
     return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes",
-                      build->c->op_count);
+                      build->compiled->op_count);
 }
 
 /* Dims of all values, from the host, and the key made of them. */
 static inlay_status read_shapes(rg_build *build, const inlay_value_state *values, uint32_t stride, uint32_t value_count)
 {
-    const inlay_compiled *compiled = build->c;
+    const inlay_compiled *compiled = build->compiled;
     inlay_instance *instance = build->instance;
 
     for (uint32_t value = 0; value < compiled->value_count; value++) {
@@ -51,7 +51,7 @@ static inlay_status read_shapes(rg_build *build, const inlay_value_state *values
 /* Values that the group has read are one use nearer to the end. */
 static void count_reads(rg_build *build, const rg_group *group)
 {
-    const rg_op *op = &build->c->ops[group->op];
+    const rg_op *op = &build->compiled->ops[group->op];
     uint32_t reads[3 + RG_MAX_POSTS + 1], count = 0;
 
     for (uint32_t n = 0; n < op->in_count; n++) {
@@ -98,7 +98,7 @@ static inlay_status lower(rg_build *build)
         const rg_group *group = &build->groups[group_index];
 
         build->op_index = group->op;
-        build->op = &build->c->ops[group->op];
+        build->op = &build->compiled->ops[group->op];
         if (!build->op->silent && makes_elements(build, group))
             INLAY_TRY(rg_reads_nothing(build) ? rg_lower_nothing(build, group)
                                               : build->op->row->family->lower(build, group));
@@ -138,7 +138,7 @@ static inlay_instance *instance_create(inlay_compiled *compiled)
 /* Room for what is known of each value and op, and for as many steps as the last instance had. */
 static bool take_room(rg_build *build)
 {
-    const inlay_compiled *compiled = build->c;
+    const inlay_compiled *compiled = build->compiled;
     const size_t n = compiled->value_count + 1u;
     inlay_instance *instance = build->instance;
 
@@ -172,7 +172,7 @@ static bool take_room(rg_build *build)
 
 static void give_room(rg_build *build)
 {
-    for (uint32_t v = 0; build->ahead != NULL && v < build->c->value_count; v++)
+    for (uint32_t v = 0; build->ahead != NULL && v < build->compiled->value_count; v++)
         free(build->ahead[v]);
     rg_memo_drop(build);
     rg_scratch_close(build->state->scratch, build->scratch);
@@ -182,7 +182,7 @@ inlay_status rg_instance_build(inlay_compiled *compiled, const inlay_value_state
                                uint32_t value_count, const uint64_t *rooms, uint32_t threads,
                                const struct kn_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag)
 {
-    rg_build build = { .state = compiled->state, .c = compiled, .diag = diag, .attempt = attempt };
+    rg_build build = { .state = compiled->state, .compiled = compiled, .diag = diag, .attempt = attempt };
     inlay_status status = INLAY_OK;
     int before = rg_threads_set(threads);
 

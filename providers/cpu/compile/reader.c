@@ -13,8 +13,8 @@ static dn_type type_of(inlay_dtype dtype)
 
 uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
 {
-    inlay_compiled *compiled = reader->c;
-    const inlay_value_info *info = inlay_graph_value(reader->r->graph, snapshot);
+    inlay_compiled *compiled = reader->compiled;
+    const inlay_value_info *info = inlay_graph_value(reader->request->graph, snapshot);
     rg_value *value;
 
     if (info == NULL)

@@ -102,7 +102,7 @@ static uint32_t weights_axes(const rg_build *build, bool transposed, rg_md *out_
 static inlay_status describe(const rg_build *build, bool transposed, lib_variant variant, dn_op *io)
 {
     const rg_op *op = build->op;
-    const rg_md *input = &io->x, *output = &io->y;
+    const rg_md *input = &io->input, *output = &io->output;
 
     io->kind = transposed ? DN_DECONVOLUTION : DN_CONVOLUTION;
     io->alg = transposed                ? DN_DECONVOLUTION_DIRECT
@@ -131,12 +131,12 @@ static inlay_status make(rg_build *build, const rg_group *group, bool transposed
     dn_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (rg_md){ 0 } };
     inlay_status status;
 
-    rg_md_any(&desc.w, layer->w_rank, layer->w_dims);
-    rg_md_any(&desc.x, rank, build->dims[op->in[0]]);
-    rg_md_any(&desc.y, rank, build->dims[y]);
-    if (variant == LIB_AS_IT_LIES && rg_md_same_blocks(&layer->x.md, rank, build->dims[y], &desc.y))
-        (void)rg_md_same_blocks(&layer->x.md, rank, build->dims[op->in[0]],
-                                &desc.x); /* kernels compare strides, idle ones too */
+    rg_md_any(&desc.desc, layer->w_rank, layer->w_dims);
+    rg_md_any(&desc.input, rank, build->dims[op->in[0]]);
+    rg_md_any(&desc.output, rank, build->dims[y]);
+    if (variant == LIB_AS_IT_LIES && rg_md_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
+        (void)rg_md_same_blocks(&layer->input.md, rank, build->dims[op->in[0]],
+                                &desc.input); /* kernels compare strides, idle ones too */
     status = describe(build, transposed, variant, &desc);
     if (status == INLAY_OK)
         status = rg_fuse_posts(build, group, &desc, out);
@@ -156,7 +156,7 @@ static bool unfolds(dn_const_description pd)
 
 bool lib_unfolds(rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    rg_op *op = &build->c->ops[group->op];
+    rg_op *op = &build->compiled->ops[group->op];
     inlay_diag *diag = build->diag;
     rg_fused fused = { 0 };
     bool result;
@@ -197,7 +197,7 @@ static inlay_status read_weights(rg_build *build, uint32_t value, const rg_md *p
 {
     inlay_status status;
 
-    if (build->c->values[value].constant != INLAY_NONE)
+    if (build->compiled->values[value].constant != INLAY_NONE)
         return rg_read_constant(build, value, plain, wanted, out);
     status = rg_read_plain(build, value, out);
     if (status != INLAY_OK)
@@ -280,15 +280,15 @@ static inlay_status lower_conv(rg_build *build, const rg_group *group)
         return status;
     read_case(build, group, false, &layer);
     if (build->ahead[build->op->in[0]] != NULL) {
-        layer.x.buffer = INLAY_NONE;
-        rg_md_channels_last(&layer.x.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
+        layer.input.buffer = INLAY_NONE;
+        rg_md_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
     } else {
-        status = rg_read_strided(build, build->op->in[0], &layer.x);
+        status = rg_read_strided(build, build->op->in[0], &layer.input);
     }
     if (status != INLAY_OK)
         return status;
-    kn_measure(build, build->op, &layer.w);
-    layer.w.home = tiles_has_home(build, group->out);
+    kn_measure(build, build->op, &layer.window);
+    layer.window.home = tiles_has_home(build, group->out);
     status = kn_wait(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kn_lower(build, group, &layer);
 }

@@ -24,7 +24,7 @@ typedef struct conv_rows {
     rg_native native;
     const sg_kernel *kernel;
     plane_copy copy; /* of the rows that a unit sees of one channel */
-    kn_window w;
+    kn_window window;
     int64_t in, out, chain; /* channels of a group; terms in a row */
     int64_t rows, blocks;   /* of the output in a unit; units of an image's group */
     bool copied;            /* otherwise rows are read where they lie: no border, no strides */
@@ -35,7 +35,7 @@ typedef struct conv_rows {
 } conv_rows;
 
 typedef struct conv_rows_call {
-    const conv_rows *r;
+    const conv_rows *rows;
     void *const *args;
     int64_t parts; /* of a unit's channels of the output, each of them work for a thread */
 } conv_rows_call;
@@ -43,7 +43,7 @@ typedef struct conv_rows_call {
 /* The panels of `rows` rows of the output. input: a channel's rows from the first that is seen on, x_row apart. */
 static void lay_out(const conv_rows *r, const float *input, int64_t x_row, int64_t channel, int64_t rows, float *panels)
 {
-    const kn_window *window = &r->w;
+    const kn_window *window = &r->window;
     const plane_set *set = r->copy.set;
     const int64_t taps = window->kernel[0] * window->kernel[1], depth = r->in * taps;
     const bool joined = window->out_width == x_row && window->stride[0] == 1; /* rows run on into each other */
@@ -65,8 +65,8 @@ static void lay_out(const conv_rows *r, const float *input, int64_t x_row, int64
 
 static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, float *panels, float *copy)
 {
-    const conv_rows *r = call->r;
-    const kn_window *window = &r->w;
+    const conv_rows *r = call->rows;
+    const kn_window *window = &r->window;
     const int64_t image = unit / r->blocks / window->group, group = unit / r->blocks % window->group;
     const int64_t first = unit % r->blocks * r->rows;
     const int64_t low = r->out * part / call->parts, high = r->out * (part + 1) / call->parts;
@@ -118,7 +118,7 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
 static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const conv_rows_call *call = user;
-    const conv_rows *rows = call->r;
+    const conv_rows *rows = call->rows;
     float *panels =
         (float *)call->args[rows->scratch] + worker % rows->workers * (rows->panel_floats + rows->copy_floats);
     float *copy = panels + rows->panel_floats;
@@ -134,9 +134,9 @@ static inlay_status run_conv_rows(const rg_native *native, const rg_state *state
 {
     const conv_rows *rows = (const conv_rows *)(const void *)native;
     conv_rows_call call = { rows, args, 1 };
-    int64_t units = rows->w.images * rows->w.group * rows->blocks;
+    int64_t units = rows->window.images * rows->window.group * rows->blocks;
 
-    if (threads <= 1 || rows->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || rows->window.flops < ALONE_FLOPS)
         return conv_units(&call, 0, units, 0);
     /* Few units, as of a row of sound: their channels are shared, too, though each part lays the panels out again. */
     for (; units * call.parts < threads && rows->out / (2 * call.parts) >= LEAST_CHANNELS;)
@@ -151,7 +151,7 @@ static inlay_status run_conv_rows(const rg_native *native, const rg_state *state
 /* Rows of the output in a unit, and what that needs; false: one row has no room. */
 static bool cut(conv_rows *rows)
 {
-    const kn_window *window = &rows->w;
+    const kn_window *window = &rows->window;
     const int64_t depth = rows->in * window->kernel[0] * window->kernel[1];
     /* enough for two threads and more, whatever there are: a unit reads all weights */
     const int64_t most = window->out_height >= 8 ? (window->out_height + 7) / 8 : window->out_height;
@@ -170,10 +170,10 @@ static bool cut(conv_rows *rows)
 
 static bool measure(const rg_build *build, const kn_case *layer, conv_rows *rows)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
 
     *rows = (conv_rows){ .kernel = build->state->sgemm,
-                         .w = *window,
+                         .window = *window,
                          .in = window->in / window->group,
                          .out = window->out / window->group,
                          .copied = window->padded || window->stride[1] > 1 };
@@ -185,13 +185,14 @@ static bool measure(const rg_build *build, const kn_case *layer, conv_rows *rows
 
 bool conv_rows_run(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     conv_rows rows;
 
     return build->state->sgemm != NULL && window->flat && !window->home && kn_is_whole(build) &&
-           rg_md_is_plain(&layer->x.md) && !rg_md_is_image(&layer->x.md) && layer->x.md.data_type == DN_F32 &&
-           build->c->values[group->out].uses == 0 && window->in > window->group && window->out_width > 0 &&
-           window->out_height > 0 && measure(build, layer, &rows);
+           rg_md_is_plain(&layer->input.md) && !rg_md_is_image(&layer->input.md) &&
+           layer->input.md.data_type == DN_F32 && build->compiled->values[group->out].uses == 0 &&
+           window->in > window->group && window->out_width > 0 && window->out_height > 0 &&
+           measure(build, layer, &rows);
 }
 
 inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_case *layer)
@@ -209,7 +210,7 @@ inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_ca
     if (!measure(build, layer, &rows))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no room for its rows", op->name);
     rows.native.run = run_conv_rows;
-    rows.chain = sg_chain(rows.in * rows.w.kernel[0] * rows.w.kernel[1], build->state->strict);
+    rows.chain = sg_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);
     rows.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     INLAY_TRY(rg_read_plain(build, op->in[0], &input));
     rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
@@ -226,7 +227,7 @@ inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_ca
     places[ARG_Y] = &output;
     rows.biased = layer->bias_value != INLAY_NONE;
     if (rows.biased) {
-        INLAY_TRY(rg_read_floats(build, layer->bias_value, rows.w.out, &bias));
+        INLAY_TRY(rg_read_floats(build, layer->bias_value, rows.window.out, &bias));
         places[count++] = &bias;
     }
     floats = (rows.panel_floats + rows.copy_floats) * rows.workers;

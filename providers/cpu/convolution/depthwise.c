@@ -33,9 +33,9 @@ VEC_INLINE void end(const int pixels, const dw_block *b, int64_t c, const bool f
     VEC_UNROLL
     for (int p = 0; p < pixels; p++)
         if (full)
-            vec_store(b->y + p * b->y_step + c, sum[p]);
+            vec_store(b->output + p * b->y_step + c, sum[p]);
         else
-            vec_store_some(b->y + p * b->y_step + c, mask, sum[p]);
+            vec_store_some(b->output + p * b->y_step + c, mask, sum[p]);
 }
 
 /* Each pixel of a row of the input goes into all the sums that it is a part of. */
@@ -43,7 +43,7 @@ VEC_INLINE void reused(const int width, const int stride, const int pixels, cons
                        const bool full)
 {
     const vmask mask = vec_first(b->channels - c);
-    const float *weights = b->w + c / GROUP * b->w_step + c % GROUP;
+    const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
     vec sum[DW_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);
@@ -75,7 +75,7 @@ VEC_INLINE void plain(const int pixels, const dw_block *b, int64_t c, const bool
 {
     const int64_t stride = b->stride;
     const vmask mask = vec_first(b->channels - c);
-    const float *weights = b->w + c / GROUP * b->w_step + c % GROUP;
+    const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
     vec sum[DW_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);

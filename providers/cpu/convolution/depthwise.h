@@ -23,12 +23,12 @@ typedef struct dw_block {
     int64_t width; /* taps of a row */
     int64_t ahead; /* from a pixel to one below that is asked for meanwhile, in the last `fetch` rows */
     int64_t fetch;
-    const float *w;
+    const float *weights;
     int64_t w_step;
     const float *bias; /* NULL: none */
     const float *add;  /* NULL: none */
     int64_t add_step;
-    float *y;
+    float *output;
     int64_t y_step, channels;
     int64_t stride, dilation;
     int32_t pixels; /* 1, 2, 4, 7, 8 */

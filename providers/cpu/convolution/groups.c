@@ -36,11 +36,12 @@ VEC_INLINE void row(const thin_row *r, int64_t c, const bool full)
     int64_t p = 0;
 
     for (; p + PIXELS <= r->pixels; p += PIXELS)
-        block(r, PIXELS, full, mask, r->x + p * r->x_step + c, r->w + c, first, r->y + p * r->y_step + c);
+        block(r, PIXELS, full, mask, r->input + p * r->x_step + c, r->weights + c, first,
+              r->output + p * r->y_step + c);
     for (; p + 2 <= r->pixels; p += 2)
-        block(r, 2, full, mask, r->x + p * r->x_step + c, r->w + c, first, r->y + p * r->y_step + c);
+        block(r, 2, full, mask, r->input + p * r->x_step + c, r->weights + c, first, r->output + p * r->y_step + c);
     if (p < r->pixels)
-        block(r, 1, full, mask, r->x + p * r->x_step + c, r->w + c, first, r->y + p * r->y_step + c);
+        block(r, 1, full, mask, r->input + p * r->x_step + c, r->weights + c, first, r->output + p * r->y_step + c);
 }
 
 void KERNEL(thin_row)(const thin_row *r)

@@ -7,14 +7,14 @@
 /* Pixels of a row of the output, of channels that lie together: y[p][c] = bias[c] + sum over t of
  * x[p * x_step + taps[t] + c] * w[t * w_step + c]. Steps count floats. */
 typedef struct thin_row {
-    const float *x;
+    const float *input;
     int64_t x_step;
     const int64_t *taps;
     int64_t tap_count;
-    const float *w;
+    const float *weights;
     int64_t w_step;
     const float *bias; /* NULL: none */
-    float *y;
+    float *output;
     int64_t y_step, pixels, channels;
 } thin_row;
 

@@ -28,7 +28,7 @@ struct depthwise {
     rg_native native;
     const tile_set *set;
     const sg_kernel *kernel;
-    kn_window w;
+    kn_window window;
     tile_image in;
     int64_t y_pixel;
     int64_t block;          /* channels */
@@ -42,7 +42,7 @@ struct depthwise {
 };
 
 typedef struct depthwise_call {
-    const struct depthwise *d;
+    const struct depthwise *depthwise;
     void *const *args;
 } depthwise_call;
 
@@ -77,7 +77,7 @@ static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int
 /* Makes pixels of the input up to number `until`, all channels of the strip. */
 static void make_pixels(const depthwise_call *call, int64_t until, struct strip *strip)
 {
-    const struct depthwise *depthwise = call->d;
+    const struct depthwise *depthwise = call->depthwise;
     const struct maker *maker = &depthwise->maker;
     const tile_ending *ending = &maker->ending;
     const int64_t tap = 0, panel_floats = maker->depth * TILE_WIDTH;
@@ -108,7 +108,7 @@ static void make_pixels(const depthwise_call *call, int64_t until, struct strip 
                 ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel + k : NULL;
             product.c = c + k;
             product.columns = strip->count - k < TILE_WIDTH ? strip->count - k : TILE_WIDTH;
-            product.ahead = fetch && turn < 2 && after < depthwise->w.in
+            product.ahead = fetch && turn < 2 && after < depthwise->window.in
                                 ? product.b + panel_floats + turn * panel_floats / 2
                                 : NULL;
             depthwise->set->multiply(&product, (int)rows);
@@ -139,8 +139,8 @@ static void find_made(const struct depthwise *depthwise, const struct strip *str
 /* The table of row `at` of the input. */
 static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *strip)
 {
-    const struct depthwise *depthwise = call->d;
-    const kn_window *window = &depthwise->w;
+    const struct depthwise *depthwise = call->depthwise;
+    const kn_window *window = &depthwise->window;
     const int64_t slot = at % depthwise->slots, step = depthwise->in.pixel,
                   first = strip->first * window->stride[1] - window->begin[1];
     const float **table = &strip->pixels[slot * depthwise->columns];
@@ -175,8 +175,8 @@ static int64_t fitting(int64_t pixels, int64_t most)
 
 static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
 {
-    const struct depthwise *depthwise = call->d;
-    const kn_window *window = &depthwise->w;
+    const struct depthwise *depthwise = call->depthwise;
+    const kn_window *window = &depthwise->window;
     const tile_ending *ending = &depthwise->ending;
     const int64_t at = y * window->stride[0] - window->begin[0];
     const int64_t pixel = (strip->image * window->out_height + y) * window->out_width + strip->first;
@@ -195,14 +195,14 @@ static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
     block.ahead = window->stride[0] * depthwise->in.row;
     block.fetch = depthwise->maker.depth > 0 ? 0 : window->stride[0];
     block.w_step = window->kernel[0] * window->kernel[1] * TILE_LANES;
-    block.w = (const float *)call->args[ARG_W] + strip->channel / TILE_LANES * block.w_step +
-              from * window->kernel[1] * TILE_LANES;
+    block.weights = (const float *)call->args[ARG_W] + strip->channel / TILE_LANES * block.w_step +
+                    from * window->kernel[1] * TILE_LANES;
     block.bias = ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel : NULL;
     block.add = ending->add != INLAY_NONE
                     ? (const float *)call->args[ending->add] + pixel * ending->add_pixel + strip->channel
                     : NULL;
     block.add_step = ending->add_pixel;
-    block.y = out;
+    block.output = out;
     block.y_step = depthwise->y_pixel;
     block.channels = strip->count;
     block.stride = window->stride[1];
@@ -216,7 +216,7 @@ static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
         for (int64_t row = 0; row < block.rows; row++)
             block.x[row] = rows[row] + x * window->stride[1];
         depthwise->set->depthwise(&block);
-        block.y += block.pixels * depthwise->y_pixel;
+        block.output += block.pixels * depthwise->y_pixel;
         block.add += block.add != NULL ? block.pixels * ending->add_pixel : 0;
     }
     if (ending->post_count > 0)
@@ -227,7 +227,7 @@ static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
 /* What is to be made for rows [top, bottom) of the output, and how. */
 static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t bottom, float *ring, struct strip *strip)
 {
-    const kn_window *window = &depthwise->w;
+    const kn_window *window = &depthwise->window;
     const int64_t first = top * window->stride[0] - window->begin[0];
     const int64_t last =
         (bottom - 1) * window->stride[0] - window->begin[0] + (window->kernel[0] - 1) * window->dilation[0] + 1;
@@ -245,28 +245,28 @@ static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t b
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const struct depthwise *depthwise = call->d;
-    const int64_t blocks = (depthwise->w.in + depthwise->block - 1) / depthwise->block;
+    const struct depthwise *depthwise = call->depthwise;
+    const int64_t blocks = (depthwise->window.in + depthwise->block - 1) / depthwise->block;
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t part = u / blocks, image = part / depthwise->parts,
                       top = part % depthwise->parts * depthwise->part;
         const int64_t bottom =
-            top + depthwise->part < depthwise->w.out_height ? top + depthwise->part : depthwise->w.out_height;
+            top + depthwise->part < depthwise->window.out_height ? top + depthwise->part : depthwise->window.out_height;
         struct strip strip;
 
         strip.image = image;
         strip.channel = u % blocks * depthwise->block;
-        strip.count =
-            strip.channel + depthwise->block < depthwise->w.in ? depthwise->block : depthwise->w.in - strip.channel;
+        strip.count = strip.channel + depthwise->block < depthwise->window.in ? depthwise->block
+                                                                              : depthwise->window.in - strip.channel;
         if (depthwise->maker.depth > 0)
             begin_ring(depthwise, top, bottom,
                        (float *)call->args[depthwise->maker.ring] +
                            worker % depthwise->maker.workers * depthwise->maker.places * depthwise->block,
                        &strip);
-        for (strip.first = 0; strip.first < depthwise->w.out_width; strip.first += depthwise->strip) {
-            strip.last = strip.first + depthwise->strip < depthwise->w.out_width ? strip.first + depthwise->strip
-                                                                                 : depthwise->w.out_width;
+        for (strip.first = 0; strip.first < depthwise->window.out_width; strip.first += depthwise->strip) {
+            strip.last = strip.first + depthwise->strip < depthwise->window.out_width ? strip.first + depthwise->strip
+                                                                                      : depthwise->window.out_width;
             for (int64_t i = 0; i < depthwise->slots; i++)
                 strip.row[i] = -1;
             for (int64_t y = top; y < bottom; y++)
@@ -281,10 +281,10 @@ static inlay_status run_depthwise(const rg_native *native, const rg_state *state
 {
     const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
     depthwise_call call = { depthwise, args };
-    const int64_t units =
-        depthwise->w.images * depthwise->parts * ((depthwise->w.in + depthwise->block - 1) / depthwise->block);
+    const int64_t units = depthwise->window.images * depthwise->parts *
+                          ((depthwise->window.in + depthwise->block - 1) / depthwise->block);
 
-    if (threads <= 1 || units < 2 || depthwise->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || units < 2 || depthwise->window.flops < ALONE_FLOPS)
         return depthwise_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
@@ -299,7 +299,7 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
 /* Blocks of channels and strips of columns whose rows stay near, parts of the rows for threads. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *window = &depthwise->w;
+    const kn_window *window = &depthwise->window;
     const int64_t rows = window->kernel[0] + window->stride[0];
     int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->out_width * window->stride[1]);
 
@@ -374,16 +374,17 @@ bool depthwise_makes(const kn_window *w)
 
 double kn_waiting_ns(const kn_case *layer, const kn_case *d)
 {
-    double taps = (double)(d->w.kernel[0] * d->w.kernel[1]) * d->w.share;
+    double taps = (double)(d->window.kernel[0] * d->window.kernel[1]) * d->window.share;
     int64_t block, parts;
 
-    return cut_made(&d->w, TILE_NS + DEPTH_NS * (double)layer->w.in, 0.5 + 0.15 * taps, KN_THREADS, &block, &parts) +
+    return cut_made(&d->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps, KN_THREADS, &block,
+                    &parts) +
            1000;
 }
 
 bool depthwise_runs(const rg_build *build, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
 
     return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
            window->in == window->group && window->out == window->group &&
@@ -400,16 +401,17 @@ static inlay_status read_maker(rg_build *build, struct depthwise *depthwise, con
     inlay_status status;
     rg_md md;
 
-    if (!tiles_panel_layout(&ahead->c.weights, &md))
+    if (!tiles_panel_layout(&ahead->layer.weights, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
-    INLAY_TRY(rg_read_constant(build, build->c->ops[ahead->group->op].in[1], &ahead->c.weights, &md, &own[0]));
+    INLAY_TRY(
+        rg_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &md, &own[0]));
     INLAY_TRY(rg_new_floats(build, block_floats, &own[1]));
     maker->w = *io_count;
     places[(*io_count)++] = &own[0];
     maker->ring = *io_count;
     places[(*io_count)++] = &own[1];
-    if (ahead->c.bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(build, ahead->c.bias_value, ahead->c.w.out, &own[2]));
+    if (ahead->layer.bias_value != INLAY_NONE) {
+        INLAY_TRY(rg_read_floats(build, ahead->layer.bias_value, ahead->layer.window.out, &own[2]));
         maker->ending.bias = *io_count;
         places[(*io_count)++] = &own[2];
     }
@@ -420,23 +422,23 @@ done:
 /* The cut and distances of one whose input is made on the way. */
 static void begin_maker(const rg_build *build, struct depthwise *depthwise, const kn_ahead *ahead)
 {
-    const double taps = (double)(depthwise->w.kernel[0] * depthwise->w.kernel[1]) * depthwise->w.share;
+    const double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
     struct maker *maker = &depthwise->maker;
 
-    depthwise->w.flops += ahead->c.w.flops;
-    maker->depth = ahead->c.w.in;
+    depthwise->window.flops += ahead->layer.window.flops;
+    maker->depth = ahead->layer.window.in;
     maker->chain = sg_chain(maker->depth, build->state->strict);
     maker->in = depthwise->in;
     maker->workers = build->instance->threads > 0 ? build->instance->threads : 1;
     (void)tiles_functions(ahead->group, &maker->ending);
-    (void)cut_made(&depthwise->w, TILE_NS + DEPTH_NS * (double)maker->depth, 0.5 + 0.15 * taps, maker->workers,
+    (void)cut_made(&depthwise->window, TILE_NS + DEPTH_NS * (double)maker->depth, 0.5 + 0.15 * taps, maker->workers,
                    &depthwise->block, &depthwise->parts);
-    depthwise->part = (depthwise->w.out_height + depthwise->parts - 1) / depthwise->parts;
-    depthwise->parts = (depthwise->w.out_height + depthwise->part - 1) / depthwise->part;
-    depthwise->strip = depthwise->w.out_width;
-    depthwise->columns =
-        (depthwise->strip - 1) * depthwise->w.stride[1] + (depthwise->w.kernel[1] - 1) * depthwise->w.dilation[1] + 1;
-    maker->places = ring_places(&depthwise->w);
+    depthwise->part = (depthwise->window.out_height + depthwise->parts - 1) / depthwise->parts;
+    depthwise->parts = (depthwise->window.out_height + depthwise->part - 1) / depthwise->part;
+    depthwise->strip = depthwise->window.out_width;
+    depthwise->columns = (depthwise->strip - 1) * depthwise->window.stride[1] +
+                         (depthwise->window.kernel[1] - 1) * depthwise->window.dilation[1] + 1;
+    maker->places = ring_places(&depthwise->window);
 }
 
 inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_ending *ending, const rg_place **places,
@@ -458,17 +460,17 @@ inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_en
     depthwise = calloc(1, sizeof *depthwise);
     if (depthwise == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
-    *depthwise =
-        (struct depthwise){ .native.run = run_depthwise,
-                            .set = build->state->tiles,
-                            .kernel = build->state->sgemm,
-                            .w = layer->w,
-                            .y_pixel = tiles_pixel_step(output),
-                            .ending = *ending,
-                            .reused = dw_reuses(layer->w.kernel[1], layer->w.stride[1], layer->w.dilation[1]) };
+    *depthwise = (struct depthwise){ .native.run = run_depthwise,
+                                     .set = build->state->tiles,
+                                     .kernel = build->state->sgemm,
+                                     .window = layer->window,
+                                     .y_pixel = tiles_pixel_step(output),
+                                     .ending = *ending,
+                                     .reused = dw_reuses(layer->window.kernel[1], layer->window.stride[1],
+                                                         layer->window.dilation[1]) };
     depthwise->in.pixel = tiles_pixel_step(input);
-    depthwise->in.row = layer->w.width * depthwise->in.pixel;
-    depthwise->in.image = layer->w.height * depthwise->in.row;
+    depthwise->in.row = layer->window.width * depthwise->in.pixel;
+    depthwise->in.image = layer->window.height * depthwise->in.row;
     cut(depthwise, build->instance->threads);
     places[ARG_W] = &weights;
     if (ahead != NULL) {
@@ -478,7 +480,7 @@ inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_en
             free(depthwise);
             return status;
         }
-        build->instance->buffers[ahead->c.x.buffer].pending--;
+        build->instance->buffers[ahead->layer.input.buffer].pending--;
     }
     return rg_emit_native(build, &depthwise->native, places, count);
 }

@@ -32,7 +32,7 @@ struct grouped {
 };
 
 typedef struct grouped_call {
-    const struct grouped *g;
+    const struct grouped *grouped;
     void *const *args; /* x, w, y, bias */
 } grouped_call;
 
@@ -41,7 +41,7 @@ enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS };
 /* Where the window of the first pixel of a row lies. */
 static const float *row_of(const grouped_call *call, int64_t row)
 {
-    const struct grouped *grouped = call->g;
+    const struct grouped *grouped = call->grouped;
     int64_t at = row % grouped->sizes[1] * grouped->steps[1];
 
     row /= grouped->sizes[1];
@@ -52,16 +52,16 @@ static const float *row_of(const grouped_call *call, int64_t row)
 /* Channels [first, first + count), each by itself. */
 static void thin_unit(const grouped_call *call, int64_t row, int64_t first, int64_t count)
 {
-    const struct grouped *grouped = call->g;
+    const struct grouped *grouped = call->grouped;
     const thin_row r = {
-        .x = row_of(call, row) + first,
+        .input = row_of(call, row) + first,
         .x_step = grouped->steps[MAX_SPATIAL - 1],
         .taps = grouped->taps,
         .tap_count = grouped->tap_count,
-        .w = (const float *)call->args[ARG_W] + first,
+        .weights = (const float *)call->args[ARG_W] + first,
         .w_step = grouped->groups,
         .bias = grouped->biased ? (const float *)call->args[ARG_BIAS] + first : NULL,
-        .y = (float *)call->args[ARG_Y] + row * grouped->sizes[MAX_SPATIAL - 1] * grouped->groups + first,
+        .output = (float *)call->args[ARG_Y] + row * grouped->sizes[MAX_SPATIAL - 1] * grouped->groups + first,
         .y_step = grouped->groups,
         .pixels = grouped->sizes[MAX_SPATIAL - 1],
         .channels = count,
@@ -72,7 +72,7 @@ static void thin_unit(const grouped_call *call, int64_t row, int64_t first, int6
 
 static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 {
-    const struct grouped *grouped = call->g;
+    const struct grouped *grouped = call->grouped;
     const int64_t pixels = grouped->sizes[MAX_SPATIAL - 1], channels = grouped->groups * grouped->out;
     const float *input = row_of(call, row) + group * grouped->in;
     float *output = (float *)call->args[ARG_Y] + row * pixels * channels + group * grouped->out;
@@ -103,7 +103,7 @@ static void wide_unit(const grouped_call *call, int64_t row, int64_t group)
 static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const grouped_call *call = user;
-    const struct grouped *grouped = call->g;
+    const struct grouped *grouped = call->grouped;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {

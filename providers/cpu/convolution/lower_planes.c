@@ -13,7 +13,7 @@ enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W
 struct planes {
     rg_native native;
     plane_copy copy;
-    kn_window w;
+    kn_window window;
     int64_t count;  /* of planes */
     int64_t block;  /* rows of the output in a unit */
     int64_t blocks; /* of a plane */
@@ -23,14 +23,14 @@ struct planes {
 };
 
 typedef struct planes_call {
-    const struct planes *p;
+    const struct planes *planes;
     void *const *args;
 } planes_call;
 
 static void one_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows, float *copy)
 {
-    const struct planes *planes = call->p;
-    const kn_window *window = &planes->w;
+    const struct planes *planes = call->planes;
+    const kn_window *window = &planes->window;
     const int64_t channel = plane % window->in, seen = plane_rows_seen(window, rows),
                   top = first * window->stride[0] - window->begin[0];
     const float *input = (const float *)call->args[ARG_X] + plane * window->height * window->width;
@@ -38,7 +38,7 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
                   .at = planes->at,
                   .height = window->kernel[0],
                   .width = window->kernel[1],
-                  .w = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
+                  .weights = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
                   .stride = window->stride[0],
                   .dilation = window->dilation[0],
                   .y_row = window->out_width,
@@ -54,8 +54,8 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
                        copy + i * planes->copy.row);
     for (int64_t i = 0; i < rows; i += r.rows) {
         r.rows = (int32_t)(rows - i < PL_ROWS ? rows - i : PL_ROWS);
-        r.x = copy + i * window->stride[0] * planes->copy.row;
-        r.y = (float *)call->args[ARG_Y] + (plane * window->out_height + first + i) * window->out_width;
+        r.input = copy + i * window->stride[0] * planes->copy.row;
+        r.output = (float *)call->args[ARG_Y] + (plane * window->out_height + first + i) * window->out_width;
         planes->copy.set->rows(&r);
     }
 }
@@ -63,8 +63,8 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
 static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const planes_call *call = user;
-    const struct planes *planes = call->p;
-    const int64_t height = planes->w.out_height;
+    const struct planes *planes = call->planes;
+    const int64_t height = planes->window.out_height;
     _Alignas(64) float copy[COPY_FLOATS];
 
     (void)worker;
@@ -84,7 +84,7 @@ static inlay_status run_planes(const rg_native *native, const rg_state *state, i
     const struct planes *planes = (const struct planes *)(const void *)native;
     planes_call call = { planes, args };
     const int64_t units = planes->count * planes->blocks;
-    const double unit = planes->w.flops / (double)units;
+    const double unit = planes->window.flops / (double)units;
     const int64_t grain = unit < UNIT_FLOPS ? (int64_t)(UNIT_FLOPS / (unit + 1)) + 1 : 1;
 
     if (threads <= 1 || units <= grain)
@@ -96,12 +96,12 @@ static inlay_status run_planes(const rg_native *native, const rg_state *state, i
 
 bool planes_run(const rg_build *build, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     plane_copy copy;
 
     if (!depthwise_runs(build, layer) || window->home || !kn_is_whole(build) || window->kernel[1] > MOST_TAPS ||
-        window->stride[1] > PL_LANES || rg_md_is_image(&layer->x.md) || layer->x.md.kind != RG_BLOCKED ||
-        rg_md_is_blocked(&layer->x.md))
+        window->stride[1] > PL_LANES || rg_md_is_image(&layer->input.md) || layer->input.md.kind != RG_BLOCKED ||
+        rg_md_is_blocked(&layer->input.md))
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
@@ -110,7 +110,7 @@ bool planes_run(const rg_build *build, const kn_case *layer)
 /* As many rows as the copy has room for, alike in all units. */
 static void cut(struct planes *planes)
 {
-    const kn_window *window = &planes->w;
+    const kn_window *window = &planes->window;
 
     planes->block = window->out_height;
     while (planes->block > 1 && plane_rows_seen(window, planes->block) * planes->copy.row > COPY_FLOATS)
@@ -125,8 +125,8 @@ inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case 
     const rg_op *op = build->op;
     tile_ending ending = { 0 };
     struct planes planes = { .native.run = run_planes,
-                             .w = layer->w,
-                             .count = layer->w.images * layer->w.in,
+                             .window = layer->window,
+                             .count = layer->window.images * layer->window.in,
                              .biased = layer->bias_value != INLAY_NONE };
     rg_place input, weights, output, bias;
     inlay_status status;
@@ -137,16 +137,16 @@ inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case 
     rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
     INLAY_TRY(rg_read_constant(build, op->in[1], &layer->weights, &md, &weights));
     if (planes.biased) {
-        INLAY_TRY(rg_read_floats(build, layer->bias_value, layer->w.out, &bias));
+        INLAY_TRY(rg_read_floats(build, layer->bias_value, layer->window.out, &bias));
     }
     posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
     planes.clamp = ending.clamp;
     planes.low = ending.low;
     planes.high = ending.high;
-    plane_copy_plan(&planes.copy, &planes.w);
-    for (int64_t k = 0; k < planes.w.kernel[1]; k++)
-        planes.at[k] = plane_offset(&planes.copy, &planes.w, k);
+    plane_copy_plan(&planes.copy, &planes.window);
+    for (int64_t k = 0; k < planes.window.kernel[1]; k++)
+        planes.at[k] = plane_offset(&planes.copy, &planes.window, k);
     cut(&planes);
     rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
     INLAY_TRY(rg_made_place(build, group, posts, &md, &output));

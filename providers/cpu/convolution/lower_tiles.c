@@ -85,7 +85,7 @@ done:
 inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *layer, int64_t points)
 {
     const rg_op *op = build->op;
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
     const rg_place *places[TILES_OTHERS + 1 + RG_MAX_POSTS + DW_PLACES];
     rg_place input, output, bias_place, others[RG_MAX_POSTS];
@@ -95,7 +95,7 @@ inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *
     rg_md md;
 
     if (build->ahead[op->in[0]] != NULL)
-        input = build->ahead[op->in[0]]->c.x;
+        input = build->ahead[op->in[0]]->layer.input;
     else
         INLAY_TRY(rg_read(build, op->in[0], &input));
     if (!tiles_lie_well(&input.md) && (points != 0 || !window->padded || rg_md_is_blocked(&input.md) ||

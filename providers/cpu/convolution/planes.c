@@ -11,7 +11,7 @@ VEC_INLINE vec clamped(const pl_rows *r, vec v)
 
 VEC_INLINE void put(const pl_rows *r, int64_t p, int64_t i, vec v)
 {
-    float *output = r->y + p * r->y_row + i;
+    float *output = r->output + p * r->y_row + i;
 
     if (i + VEC_LANES <= r->n)
         vec_store(output, clamped(r, v));
@@ -33,9 +33,9 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
         at[k] = r->at[k];
     VEC_UNROLL
     for (int k = 0; k < side * side; k++)
-        tap[k] = vec_set(r->w[k]);
+        tap[k] = vec_set(r->weights[k]);
     for (int64_t i = 0; i < r->n; i += VEC_LANES) {
-        const float *input = r->x + i;
+        const float *input = r->input + i;
         vec sum[PL_ROWS];
 
         VEC_UNROLL
@@ -62,7 +62,7 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
 /* Any window: some vectors of a row. */
 VEC_INLINE void some(const int count, const pl_rows *r, int64_t p, int64_t i)
 {
-    const float *weights = r->w, *row = r->x + p * r->stride * r->x_row + i;
+    const float *weights = r->weights, *row = r->input + p * r->stride * r->x_row + i;
     vec sum[VECTORS];
 
     VEC_UNROLL
@@ -106,8 +106,8 @@ static void any(const pl_rows *r)
         one.rows = 1;                                                                                                  \
         for (int32_t p = 0; p < r->rows; p++) {                                                                        \
             square(side, stride, 1, &one);                                                                             \
-            one.x += (stride)*r->x_row;                                                                                \
-            one.y += r->y_row;                                                                                         \
+            one.input += (stride)*r->x_row;                                                                            \
+            one.output += r->y_row;                                                                                    \
         }                                                                                                              \
     }
 SQUARES(CELL)

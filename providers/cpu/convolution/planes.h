@@ -16,13 +16,13 @@ enum {
  * x is a copy with its border, from which whole vectors are read: PL_LANES - 1 elements behind the last that counts are
  * there. Steps count floats. */
 typedef struct pl_rows {
-    const float *x;
+    const float *input;
     int64_t x_row;
     const int64_t *at; /* [width] */
-    const float *w;
+    const float *weights;
     int64_t height, width, stride, dilation;
     float bias;
-    float *y;
+    float *output;
     int64_t y_row, n;
     int32_t rows; /* 1 ... PL_ROWS */
     bool clamp;   /* then into [low, high] */

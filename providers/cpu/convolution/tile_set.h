@@ -43,7 +43,7 @@ typedef struct tile_window {
     int64_t add_row, add_pixel;
     bool clamp;
     float low, high;
-    float *y;
+    float *output;
     int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
 } tile_window;
 

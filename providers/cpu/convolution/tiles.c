@@ -376,7 +376,7 @@ VEC_INLINE void lines_out(const int points, const bool full, const vmask mask, c
     for (int j = 0; j < points - 2 && j < window->columns; j++) {
         points_out(points, t + j, points - 2, u);
         for (int i = 0; i < points - 2 && i < window->rows; i++) {
-            float *output = window->y + i * window->y_row + j * window->y_pixel + c;
+            float *output = window->output + i * window->y_row + j * window->y_pixel + c;
             vec r = vec_add(u[i], first);
 
             if (window->add != NULL)

@@ -5,13 +5,13 @@
 /* The concatenation of channels that alone reads the value, INLAY_NONE; *out_before: channels before its own. */
 static uint32_t concat_of(const rg_build *build, uint32_t value, int64_t *out_before)
 {
-    const rg_value *v = &build->c->values[value];
+    const rg_value *v = &build->compiled->values[value];
     uint32_t found = INLAY_NONE;
 
     if (v->output != INLAY_NONE || v->constant != INLAY_NONE || v->uses != 1 || build->ranks[value] != 4)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < build->c->op_count && found == INLAY_NONE; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count && found == INLAY_NONE; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         *out_before = 0;
         for (uint32_t i = 0; i < op->in_count; i++) {
@@ -42,7 +42,7 @@ bool tiles_has_home(const rg_build *build, uint32_t value)
     int64_t before = 0;
     uint32_t o = concat_of(build, value, &before);
 
-    return o != INLAY_NONE && build->c->values[build->c->ops[o].out[0]].output == INLAY_NONE;
+    return o != INLAY_NONE && build->compiled->values[build->compiled->ops[o].out[0]].output == INLAY_NONE;
 }
 
 inlay_status tiles_home(rg_build *build, uint32_t value, rg_place *out, bool *out_found)
@@ -55,11 +55,11 @@ inlay_status tiles_home(rg_build *build, uint32_t value, rg_place *out, bool *ou
     *out_found = false;
     if (o == INLAY_NONE)
         return INLAY_OK;
-    output = build->c->ops[o].out[0];
-    if (build->c->values[output].output != INLAY_NONE || rg_count(build, output) == 0)
+    output = build->compiled->ops[o].out[0];
+    if (build->compiled->values[output].output != INLAY_NONE || rg_count(build, output) == 0)
         return INLAY_OK;
-    for (uint32_t i = 0; i < build->c->ops[o].in_count; i++)
-        if (rg_type(build, build->c->ops[o].in[i]) != DN_F32)
+    for (uint32_t i = 0; i < build->compiled->ops[o].in_count; i++)
+        if (rg_type(build, build->compiled->ops[o].in[i]) != DN_F32)
             return INLAY_OK;
     if ((build->has[output] & RG_HAS_HOME) == 0) {
         rg_md_channels_last(&md, 4, build->dims[output]);

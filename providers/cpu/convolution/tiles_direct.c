@@ -19,9 +19,9 @@ struct border {
 };
 
 typedef struct border_call {
-    const struct border *b;
-    const float *x;
-    float *y;
+    const struct border *border;
+    const float *input;
+    float *output;
 } border_call;
 
 /* A row of pixels whose channels are apart: a row of each channel at a time, since that is how they lie. */
@@ -45,7 +45,7 @@ static void copy_row(const struct border *border, const float *input, float *out
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const struct border *border = call->b;
+    const struct border *border = call->border;
     const size_t left = (size_t)(border->left * border->channels),
                  right = (size_t)((border->out_width - border->left - border->width) * border->channels),
                  row = (size_t)(border->out_width * border->channels);
@@ -53,14 +53,14 @@ static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t image = i / border->out_height, h = i % border->out_height - border->top;
-        float *output = call->y + i * border->out_width * border->channels;
+        float *output = call->output + i * border->out_width * border->channels;
 
         if (h < 0 || h >= border->height) {
             memset(output, 0, row * sizeof *output);
             continue;
         }
         memset(output, 0, left * sizeof *output);
-        copy_row(border, call->x + image * border->s_image + h * border->s_row, output + left);
+        copy_row(border, call->input + image * border->s_image + h * border->s_row, output + left);
         memset(output + left + border->width * border->channels, 0, right * sizeof *output);
     }
     return INLAY_OK;
@@ -102,7 +102,7 @@ struct direct {
 };
 
 typedef struct direct_call {
-    const struct direct *d;
+    const struct direct *direct;
     void *const *args;
 } direct_call;
 
@@ -111,7 +111,7 @@ typedef struct direct_call {
 static void one_panel(const direct_call *call, int64_t panel, const float *weights, int64_t first, int64_t last,
                       const float *next)
 {
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const tile_ending *ending = &direct->ending;
     const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
     const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
@@ -165,7 +165,7 @@ enum { ALONE_FLOPS = 400000, FETCHING_TILES = 8 };
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     int64_t chunks = (direct->panels + direct->chunk - 1) / direct->chunk,
             tiles = direct->images * direct->rows * direct->row_tiles;
     int64_t panel_floats = direct->tap_count * direct->depth * TILE_WIDTH;
@@ -266,7 +266,7 @@ inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case 
                                 const rg_place **places, uint32_t count)
 {
     const rg_md *weights = &layer->weights;
-    kn_window window = layer->w;
+    kn_window window = layer->window;
     const bool narrow = kn_is_narrow(build) && build->scales[op->in[0]] == INLAY_NONE;
     rg_place input = *places[TILES_X], w, room;
     bool merged;

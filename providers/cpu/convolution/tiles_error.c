@@ -44,7 +44,7 @@ struct sample {
     sum_channel *channels;  /* [out] */
     float *loudest;         /* [in][TAPS] largest magnitudes */
     float *weights;         /* [TAPS][in][SAMPLE] */
-    float *x;               /* [KINDS][points^2][in] */
+    float *input;           /* [KINDS][points^2][in] */
     float *u, *v, *m;       /* of a chunk of input channels */
     float y[KINDS][(TILE_ALPHA - 2) * (TILE_ALPHA - 2)][SAMPLE];
 };
@@ -175,20 +175,20 @@ static void make_inputs(const struct sample *sample)
 {
     const int64_t pixels = sample->points * sample->points, count = pixels * sample->in, lone = lone_channel(sample);
 
-    KERNEL_BEST(sum_loops)->make_noise(sample->x, KINDS * count);
+    KERNEL_BEST(sum_loops)->make_noise(sample->input, KINDS * count);
     for (int64_t i = 0; i < count; i++) {
         const int64_t column = i / sample->in % sample->points;
-        float *at = sample->x + i;
+        float *at = sample->input + i;
 
         at[RELU * count] = fmaxf(at[RELU * count], 0);
         at[EVEN * count] = 1 + at[EVEN * count] / 1024;
         at[EDGE * count] = (1 + at[EDGE * count] / 8) / (2 * column >= sample->points ? 32 : 1);
-        at[UNEQUAL * count] *= powf(10, 1.5F * sample->x[NOISE * count + i % sample->in]);
+        at[UNEQUAL * count] *= powf(10, 1.5F * sample->input[NOISE * count + i % sample->in]);
     }
     for (int64_t c = 0; c < sample->in; c++)
-        sample->x[BRIGHT * count + c] = BRIGHT_PIXEL;
-    sample->x[LONE * count + lone] = BRIGHT_PIXEL;
-    sample->x[INNER * count + (2 * sample->points + sample->points / 2) * sample->in + lone] = BRIGHT_PIXEL;
+        sample->input[BRIGHT * count + c] = BRIGHT_PIXEL;
+    sample->input[LONE * count + lone] = BRIGHT_PIXEL;
+    sample->input[INNER * count + (2 * sample->points + sample->points / 2) * sample->in + lone] = BRIGHT_PIXEL;
 }
 
 /* ------------------------------------------------------------------ the kernels */
@@ -205,7 +205,7 @@ static void add_chunk(const struct sample *sample, int64_t first, int64_t count)
         const float *pixels[TILE_ALPHA * TILE_ALPHA];
 
         for (int64_t pixel = 0; pixel < squared; pixel++)
-            pixels[pixel] = sample->x + (k * squared + pixel) * sample->in + first;
+            pixels[pixel] = sample->input + (k * squared + pixel) * sample->in + first;
         sample->set->window_in(pixels, count, sample->points, sample->v + k * sample->v_line, KINDS * sample->v_line);
     }
     for (int64_t p = 0; p < squared; p++) {
@@ -237,7 +237,7 @@ static void run_kernels(struct sample *sample)
                                    .step = KINDS * TILE_LANES,
                                    .points = sample->points,
                                    .channels = SAMPLE,
-                                   .y = sample->y[k][0],
+                                   .output = sample->y[k][0],
                                    .y_row = size * SAMPLE,
                                    .y_pixel = SAMPLE,
                                    .rows = size,
@@ -260,7 +260,7 @@ struct picture {
 static void compare(const struct sample *sample, int64_t kind, int64_t r, int64_t q, struct picture *out)
 {
     const double justified = OWN_ROUNDING * sqrt((double)(TAPS * sample->in));
-    const float *input = sample->x + (kind * sample->points * sample->points + r * sample->points + q) * sample->in;
+    const float *input = sample->input + (kind * sample->points * sample->points + r * sample->points + q) * sample->in;
     const float *output = sample->y[kind][r * (sample->points - 2) + q];
     sum_terms want = { .plain = { 0 } };
 
@@ -281,7 +281,7 @@ static void compare(const struct sample *sample, int64_t kind, int64_t r, int64_
 /* The guard of a run, on one picture. */
 static void guard(const struct sample *sample, int64_t kind, const tile_trust *trust, struct picture *out)
 {
-    const float *input = sample->x + kind * sample->points * sample->points * sample->in;
+    const float *input = sample->input + kind * sample->points * sample->points * sample->in;
     double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
 
     for (int64_t pixel = 0; pixel < sample->points * sample->points; pixel++) {
@@ -356,11 +356,11 @@ static bool reserve(struct sample *sample)
     sample->channels = malloc((size_t)sample->out * sizeof *sample->channels);
     sample->loudest = malloc(in * TAPS * sizeof *sample->loudest);
     sample->weights = malloc(SAMPLE * TAPS * in * sizeof *sample->weights);
-    sample->x = malloc(KINDS * squared * in * sizeof *sample->x);
+    sample->input = malloc(KINDS * squared * in * sizeof *sample->input);
     sample->u = malloc(squared * chunk * TILE_WIDTH * sizeof *sample->u);
     sample->v = malloc(squared * KINDS * (size_t)sample->v_line * sizeof *sample->v);
     sample->m = malloc(squared * KINDS * TILE_LANES * sizeof *sample->m);
-    return sample->channels != NULL && sample->loudest != NULL && sample->weights != NULL && sample->x != NULL &&
+    return sample->channels != NULL && sample->loudest != NULL && sample->weights != NULL && sample->input != NULL &&
            sample->u != NULL && sample->v != NULL && sample->m != NULL;
 }
 
@@ -369,7 +369,7 @@ static void drop(struct sample *sample)
     free(sample->channels);
     free(sample->loudest);
     free(sample->weights);
-    free(sample->x);
+    free(sample->input);
     free(sample->u);
     free(sample->v);
     free(sample->m);

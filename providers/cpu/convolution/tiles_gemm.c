@@ -11,7 +11,7 @@ enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10
 struct gemm {
     rg_native native;
     sg_job job; /* without addresses; m: all pixels */
-    kn_window w;
+    kn_window window;
     int64_t x_pixel;
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
     bool unfolded;                 /* windows are laid out: the scratchpad comes fourth */
@@ -27,7 +27,7 @@ struct gemm {
 };
 
 typedef struct gemm_call {
-    const struct gemm *g;
+    const struct gemm *gemm;
     void *const *args;
     sg_job job;
     float *prepared;
@@ -47,7 +47,7 @@ static sg_post *one_more(gemm_call *call, sg_fn fn)
 /* What is done behind the product, in its order: other operands are those of pixel 0. */
 static void set_posts(gemm_call *call)
 {
-    const struct gemm *gemm = call->g;
+    const struct gemm *gemm = call->gemm;
     const tile_ending *ending = &gemm->ending;
     const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
 
@@ -109,8 +109,8 @@ double tiles_gemm_share(const kn_window *window)
 /* The windows of pixels [first, first + count) as rows of elements: zeros outside the image. */
 static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
-    const struct gemm *gemm = call->g;
-    const kn_window *window = &gemm->w;
+    const struct gemm *gemm = call->gemm;
+    const kn_window *window = &gemm->window;
     const size_t bytes = (size_t)window->in * sizeof(float);
     const float *input = call->args[ARG_X];
 
@@ -165,7 +165,7 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
 static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *gemm = call->g;
+    const struct gemm *gemm = call->gemm;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
     float *scratch = call->prepared + worker % gemm->workers * pairs_scratch_floats(&gemm->job);
     int64_t there = -1;
@@ -175,7 +175,7 @@ static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint3
                 next = gemm->job.m * (block + 1) / gemm->blocks;
 
         if (block != there)
-            unfold(call, first, next - first, (tap_rows){ 0, gemm->w.kernel[0] }, rows);
+            unfold(call, first, next - first, (tap_rows){ 0, gemm->window.kernel[0] }, rows);
         block_in_pairs(call, rows, first, next - first, u % gemm->chunks * gemm->chunk, gemm->chunk, block != there,
                        scratch);
         there = block;
@@ -187,7 +187,7 @@ static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t
 {
     const gemm_call *call = user;
 
-    pairs_run(&call->job, call->prepared + worker % call->g->workers * pairs_scratch_floats(&call->job), begin, end);
+    pairs_run(&call->job, call->prepared + worker % call->gemm->workers * pairs_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -195,15 +195,16 @@ static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *gemm = call->g;
+    const struct gemm *gemm = call->gemm;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
     int64_t there = -1;
 
     for (int64_t u = begin; u < end; u++) {
         int64_t block = u / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
                 next = gemm->job.m * (block + 1) / gemm->blocks;
-        int64_t column = u % gemm->chunks * gemm->chunk * gemm->job.width, tap_row = gemm->w.kernel[1] * gemm->w.in;
-        const tap_rows taps = rows_met(&gemm->w, first, next - first);
+        int64_t column = u % gemm->chunks * gemm->chunk * gemm->job.width,
+                tap_row = gemm->window.kernel[1] * gemm->window.in;
+        const tap_rows taps = rows_met(&gemm->window, first, next - first);
         sg_post posts[RG_MAX_POSTS + 3];
         sg_job job = call->job;
 
@@ -233,7 +234,7 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
-    const struct gemm *gemm = call->g;
+    const struct gemm *gemm = call->gemm;
     float *room = (float *)call->args[gemm->room] + worker % gemm->workers * (uint64_t)gemm->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
@@ -270,7 +271,7 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
                              uint32_t threads)
 {
     const struct gemm *gemm = (const struct gemm *)(const void *)native;
-    gemm_call call = { .g = gemm, .args = args, .job = gemm->job };
+    gemm_call call = { .gemm = gemm, .args = args, .job = gemm->job };
     int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks
                     : gemm->paired ? pairs_units(&gemm->job)
                                    : sg_units(&gemm->job);
@@ -305,7 +306,7 @@ static bool panel_layout(const kn_case *layer, rg_md *md, sg_job *job)
     static const char *const tags[2][3] = { { "Acb16a", "Acb32a", "Acb64a" }, { "Acdb16a", "Acdb32a", "Acdb64a" } };
 
     job->width = job->b_step = 16 << at;
-    job->b_panel = layer->w.in * layer->w.kernel[0] * layer->w.kernel[1] * job->width;
+    job->b_panel = layer->window.in * layer->window.kernel[0] * layer->window.kernel[1] * job->width;
     return rg_md_blocks(md, (uint32_t)layer->weights.ndims, layer->weights.dims, tags[flat][at]);
 }
 
@@ -343,10 +344,10 @@ inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired
                               const rg_place *output)
 {
     int64_t first = 0;
-    const kn_window inner = paired ? layer->w : kn_trimmed(&layer->w, &first), *window = &inner;
+    const kn_window inner = paired ? layer->window : kn_trimmed(&layer->window, &first), *window = &inner;
     const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
-                         .w = inner,
+                         .window = inner,
                          .ending = *ending,
                          .paired = paired,
                          .job = { .kernel = build->state->sgemm,

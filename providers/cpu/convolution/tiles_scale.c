@@ -42,11 +42,11 @@ static uint32_t only_reader(const rg_build *build, uint32_t value)
 {
     uint32_t found = INLAY_NONE;
 
-    if (build->c->values[value].output != INLAY_NONE || build->c->values[value].uses != 1)
+    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < build->c->op_count; o++)
-        for (uint32_t i = 0; i < build->c->ops[o].in_count; i++)
-            if (build->c->ops[o].in[i] == value)
+    for (uint32_t o = 0; o < build->compiled->op_count; o++)
+        for (uint32_t i = 0; i < build->compiled->ops[o].in_count; i++)
+            if (build->compiled->ops[o].in[i] == value)
                 found = o;
     return found;
 }
@@ -75,7 +75,7 @@ inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_
         group->post_count > 0 || group->out != y || rank < 3 || rank > 4 || build->dims[y][0] != 1)
         return INLAY_OK;
     reader = only_reader(build, y);
-    if (reader == INLAY_NONE || !is_pointwise(&build->c->ops[reader], y))
+    if (reader == INLAY_NONE || !is_pointwise(&build->compiled->ops[reader], y))
         return INLAY_OK;
     for (uint32_t d = 2; d < rank; d++)
         pixels *= build->dims[y][d];
@@ -83,7 +83,7 @@ inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_
     s = x == op->in[0] ? op->in[1] : op->in[0];
     if (x == s || build->ranks[x] != rank || build->ranks[s] != rank || rg_count(build, x) != rg_count(build, y) ||
         build->dims[s][1] != build->dims[y][1] || rg_count(build, s) != build->dims[s][1] ||
-        pixels < build->dims[build->c->ops[reader].out[0]][1])
+        pixels < build->dims[build->compiled->ops[reader].out[0]][1])
         return INLAY_OK;
     INLAY_TRY(rg_read(build, s, &place)); /* both stay where they are until then */
     build->instance->buffers[place.buffer].pending++;

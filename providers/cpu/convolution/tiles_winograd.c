@@ -43,7 +43,7 @@ enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
 enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 
 typedef struct window_call {
-    const struct window *w;
+    const struct window *window;
     void *const *args;
     float *scratch;       /* of worker 0; the others' follow */
     int64_t first, count; /* windows in hand */
@@ -141,7 +141,7 @@ static bool window_passes(const struct window *window, const float *const *x, su
 static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
 {
     static const float zeros[TILE_CHANNELS];
-    const struct window *window = call->w;
+    const struct window *window = call->window;
     const float *input = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
     sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
     float *failed = failed_windows(window, v);
@@ -174,7 +174,7 @@ enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* results side by side; cha
 static void gather_windows(const window_call *call, int64_t image, int64_t h, int64_t q, int64_t there, int64_t first,
                            int64_t count, float (*out)[PART * TAPS])
 {
-    const struct window *window = call->w;
+    const struct window *window = call->window;
     const float *input = call->args[ARG_X];
 
     memset(out, 0, GROUP * sizeof *out);
@@ -197,7 +197,7 @@ static void end_sums(const tile_window *to, int64_t row)
 {
     for (int64_t g = 0; g < to->columns; g++) {
         const float *add = to->add != NULL ? to->add + row * to->add_row + g * to->add_pixel : NULL;
-        float *output = to->y + row * to->y_row + g * to->y_pixel;
+        float *output = to->output + row * to->y_row + g * to->y_pixel;
 
         for (int64_t o = 0; o < to->channels; o++) {
             float sum = to->m[g * to->step + o] + (to->bias != NULL ? to->bias[o] : 0);
@@ -215,7 +215,7 @@ static void end_sums(const tile_window *to, int64_t row)
 /* One window by the original weights. m: to->m, whose first GROUP lines hold sums meanwhile. */
 static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
 {
-    const struct window *window = call->w;
+    const struct window *window = call->window;
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     const float *weights = call->args[ARG_PLAIN];
     float x[GROUP][PART * TAPS];
@@ -239,10 +239,10 @@ static void plain_window(const window_call *call, const window_at *at, float *m,
  * how they are added.) */
 static bool all_failed(const window_call *call, const float *v)
 {
-    const float *failed = failed_windows(call->w, v);
+    const float *failed = failed_windows(call->window, v);
     int64_t i = 0;
 
-    while (call->w->trust != NULL && i < call->count && failed[i] != 0)
+    while (call->window->trust != NULL && i < call->count && failed[i] != 0)
         i++;
     return i == call->count;
 }
@@ -251,7 +251,7 @@ static bool all_failed(const window_call *call, const float *v)
 static void multiply(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
     static const int64_t tap = 0;
-    const struct window *window = call->w;
+    const struct window *window = call->window;
     int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = window->in * TILE_WIDTH;
 
     if (all_failed(call, v))
@@ -283,7 +283,7 @@ static void multiply(const window_call *call, const float *v, float *m, int64_t 
 
 static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
-    const struct window *window = call->w;
+    const struct window *window = call->window;
     const tile_ending *ending = &window->ending;
     const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
     const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
@@ -304,7 +304,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
             .clamp = ending->clamp,
             .low = ending->low,
             .high = ending->high,
-            .y = output + pixel * window->y_pixel,
+            .output = output + pixel * window->y_pixel,
             .y_row = window->out_width * window->y_pixel,
             .y_pixel = window->y_pixel,
             .rows = at.rows,
@@ -328,7 +328,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
 
 static void take_block(window_call *call, int64_t block)
 {
-    const struct window *window = call->w;
+    const struct window *window = call->window;
 
     call->first = block * window->block;
     call->count = window->total - call->first < window->block ? window->total - call->first : window->block;
@@ -337,7 +337,7 @@ static void take_block(window_call *call, int64_t block)
 static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     window_call call = *(const window_call *)user;
-    const struct window *window = call.w;
+    const struct window *window = call.window;
     float *v = call.scratch + worker * scratch_floats(window),
           *m = v + window->v_step * window->points * window->points;
 
@@ -364,7 +364,8 @@ static inlay_status part_multiply(void *user, int64_t begin, int64_t end, uint32
     const window_call *call = user;
 
     (void)worker;
-    multiply(call, call->scratch, call->scratch + call->w->v_step * call->w->points * call->w->points, begin, end);
+    multiply(call, call->scratch, call->scratch + call->window->v_step * call->window->points * call->window->points,
+             begin, end);
     return INLAY_OK;
 }
 
@@ -373,7 +374,8 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
     const window_call *call = user;
 
     (void)worker;
-    transform_out(call, call->scratch, call->scratch + call->w->v_step * call->w->points * call->w->points, begin, end);
+    transform_out(call, call->scratch,
+                  call->scratch + call->window->v_step * call->window->points * call->window->points, begin, end);
     return INLAY_OK;
 }
 
@@ -383,7 +385,7 @@ static inlay_status run_window(const rg_native *native, const rg_state *state, i
     const struct window *window = (const struct window *)(const void *)native;
     int64_t blocks = (window->total + window->block - 1) / window->block,
             units = window->points * window->points * window->panels;
-    window_call call = { .w = window, .args = args, .scratch = args[ARG_SCRATCH] };
+    window_call call = { .window = window, .args = args, .scratch = args[ARG_SCRATCH] };
     inlay_status status = INLAY_OK;
 
     if (threads <= 1)
@@ -448,9 +450,9 @@ inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points
     status = rg_read_constant(build, op->in[1], weights, &md, &place);
     original = place;
     if (status == INLAY_OK && !build->state->fast) {
-        rg_constant *constant = &build->c->constants[build->c->values[op->in[1]].constant];
+        rg_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
 
-        status = rg_constant_trust(build->c, constant, weights, points, &trust, build->diag);
+        status = rg_constant_trust(build->compiled, constant, weights, points, &trust, build->diag);
         if (status == INLAY_OK)
             status = rg_read_plain(build, op->in[1], &original);
     }

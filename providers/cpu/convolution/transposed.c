@@ -82,9 +82,9 @@ static char *reach_fill(struct reach *reach, int64_t stride, int64_t dilation, i
 /* ------------------------------------------------------------------ sums of vectors */
 
 struct call {
-    const struct sums *s;
+    const struct sums *sums;
     const float *from, *weights, *bias; /* weights: [taps][channels], of single channels */
-    float *y;
+    float *output;
 };
 
 uint32_t transposed_take(const rg_group *group, transposed_ending *out)
@@ -117,7 +117,7 @@ void transposed_end(const transposed_ending *ending, const struct sg_kernel *ker
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const struct sums *sums = call->s;
+    const struct sums *sums = call->sums;
     const struct reach *reach = &sums->axes[0], *h = &sums->axes[1], *w = &sums->axes[2];
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     int64_t n = sums->channels;
@@ -125,7 +125,7 @@ static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t wo
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         int64_t oh = row % h->out, od = row / h->out % reach->out, image = row / h->out / reach->out;
-        float *output = call->y + row * w->out * n;
+        float *output = call->output + row * w->out * n;
 
         for (int64_t ow = 0; ow < w->out; ow++, output += n) {
             const float *rows[MAX_TERMS], *weights[MAX_TERMS];
@@ -182,7 +182,7 @@ static void add_taps(const struct sums *sums, float *output, const float *input,
 static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const struct sums *sums = call->s;
+    const struct sums *sums = call->sums;
     const struct reach *reach = &sums->axes[0], *h = &sums->axes[1], *w = &sums->axes[2];
     int64_t step = sums->channels * sums->taps;
 
@@ -191,7 +191,7 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
         int64_t oh = row % h->out, od = row / h->out % reach->out, channel = row / h->out / reach->out % sums->channels;
         const float *image =
             call->from + row / h->out / reach->out / sums->channels * sums->places * step + channel * sums->taps;
-        float *output = call->y + row * w->out;
+        float *output = call->output + row * w->out;
 
         for (int64_t ow = 0; ow < w->out; ow++)
             output[ow] = call->bias != NULL ? call->bias[channel] : 0;
@@ -212,7 +212,7 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
     const struct sums *sums = (const struct sums *)(const void *)native;
     const bool thin = sums->thin;
     uint32_t next = 2;
-    struct call call = { .s = sums, .from = args[0], .y = args[1] };
+    struct call call = { .sums = sums, .from = args[0], .output = args[1] };
     int64_t rows = sums->batch * sums->axes[0].out * sums->axes[1].out * (thin ? sums->channels : 1);
     int64_t row = sums->axes[2].out * (thin ? 1 : sums->channels) * (sums->axes[2].most > 0 ? sums->axes[2].most : 1);
     int64_t grain = 16384 / (row + 1) + 1;

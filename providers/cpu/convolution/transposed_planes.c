@@ -23,8 +23,8 @@ struct spread {
     rg_native native;
     const plane_set *set;
     const sg_kernel *kernel;
-    kn_window w;     /* of the output, as a convolution that goes backwards would have it; in, out: channels */
-    int64_t in, out; /* of a group */
+    kn_window window; /* of the output, as a convolution that goes backwards would have it; in, out: channels */
+    int64_t in, out;  /* of a group */
     int64_t chain;
     int64_t rows, channels, blocks, chunks; /* of the output in a unit, of a group; units of an image, of a group */
     int64_t made_floats, packed_floats;
@@ -36,7 +36,7 @@ struct spread {
 };
 
 typedef struct spread_call {
-    const struct spread *s;
+    const struct spread *spread;
     void *const *args;
 } spread_call;
 
@@ -63,7 +63,7 @@ static void pack(const plane_set *set, const float *input, int64_t step, int64_t
 static void one_row(const struct spread *spread, const float *made, int64_t plane, int64_t from, int64_t end,
                     int64_t oh, float bias, float *line, float *output)
 {
-    const kn_window *window = &spread->w;
+    const kn_window *window = &spread->window;
     const uint32_t step = (uint32_t)window->stride[0];
     float *to = window->stride[1] == 1 ? output : line;
 
@@ -87,8 +87,8 @@ static void one_row(const struct spread *spread, const float *made, int64_t plan
 static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const spread_call *call = user;
-    const struct spread *spread = call->s;
-    const kn_window *window = &spread->w;
+    const struct spread *spread = call->spread;
+    const kn_window *window = &spread->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], pixels = window->height * window->width,
                   places = window->out_height * window->out_width;
     float *made =
@@ -150,9 +150,9 @@ static inlay_status run_spread(const rg_native *native, const rg_state *state, i
 {
     const struct spread *spread = (const struct spread *)(const void *)native;
     spread_call call = { spread, args };
-    const int64_t units = spread->w.images * spread->w.group * spread->blocks * spread->chunks;
+    const int64_t units = spread->window.images * spread->window.group * spread->blocks * spread->chunks;
 
-    if (threads <= 1 || units < 2 || spread->w.flops < 200000)
+    if (threads <= 1 || units < 2 || spread->window.flops < 200000)
         return spread_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, spread_units, &call);
 }
@@ -162,7 +162,7 @@ static inlay_status run_spread(const rg_native *native, const rg_state *state, i
 /* Rows and channels of a unit, so that what it makes stays in the second-level cache; false: one row has no room. */
 static bool cut(struct spread *spread)
 {
-    const kn_window *window = &spread->w;
+    const kn_window *window = &spread->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], all = window->out_height;
     int64_t plane;
 
@@ -196,7 +196,7 @@ static bool cut(struct spread *spread)
 /* Where taps along a row go. */
 static void find_taps(struct spread *spread)
 {
-    const kn_window *window = &spread->w;
+    const kn_window *window = &spread->window;
 
     spread->part = (window->out_width + window->stride[1] - 1) / window->stride[1];
     for (int64_t k = 0; k < window->kernel[1]; k++) {
@@ -216,7 +216,7 @@ static bool measure(const rg_build *build, struct spread *spread)
     const rg_op *op = build->op;
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     int64_t begins[2], ends[2];
-    kn_window *window = &spread->w;
+    kn_window *window = &spread->window;
     const uint32_t o = 2 - op->window.spatial;
 
     if (op->window.spatial > 2)
@@ -259,7 +259,7 @@ static bool fits(const rg_build *build, const rg_group *group, const rg_place *i
     const rg_op *op = build->op;
 
     return build->state->sgemm != NULL && rg_md_is_plain(&input->md) && !rg_md_is_image(&input->md) &&
-           input->md.data_type == DN_F32 && build->c->values[group->out].uses == 0 &&
+           input->md.data_type == DN_F32 && build->compiled->values[group->out].uses == 0 &&
            op->window.group < build->dims[op->in[0]][1] && rg_count(build, op->in[0]) > 0 &&
            rg_count(build, op->out[0]) > 0;
 }
@@ -284,8 +284,8 @@ inlay_status transposed_lower_planes(rg_build *build, const rg_group *group, boo
     spread.chain = sg_chain(spread.in, build->state->strict);
     spread.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     {
-        const int64_t taps = spread.w.kernel[0] * spread.w.kernel[1],
-                      dims[] = { spread.w.group, spread.out * taps, spread.in };
+        const int64_t taps = spread.window.kernel[0] * spread.window.kernel[1],
+                      dims[] = { spread.window.group, spread.out * taps, spread.in };
 
         rg_md_strides(&md, 3, dims, (const int64_t[]){ spread.in * spread.out * taps, 1, spread.out * taps });
         rg_md_plain(&plain, 3, dims);
@@ -299,7 +299,7 @@ inlay_status transposed_lower_planes(rg_build *build, const rg_group *group, boo
     places[ARG_Y] = &output;
     spread.biased = bias_value != INLAY_NONE;
     if (spread.biased) {
-        INLAY_TRY(rg_read_floats(build, bias_value, spread.w.out, &bias));
+        INLAY_TRY(rg_read_floats(build, bias_value, spread.window.out, &bias));
         places[count++] = &bias;
     }
     floats = (spread.made_floats + spread.packed_floats) * spread.workers;

@@ -44,9 +44,9 @@ struct loop {
 };
 
 struct call {
-    const struct loop *l;
+    const struct loop *loop;
     const float *x0, *x1;
-    float *y;
+    float *output;
 };
 
 static pair_fn *rows_of(dn_alg alg)
@@ -79,7 +79,7 @@ void rg_binary_row(dn_alg alg, const float *p, const float *q, float *output, in
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const struct loop *loop = call->l;
+    const struct loop *loop = call->loop;
     pair_fn *const rows = rows_of(loop->alg);
     uint32_t outer = loop->rank > 0 ? loop->rank - 1 : 0; /* the last of the axes is the function's own loop */
     int64_t at[LOOP_AXES] = { 0 }, size = loop->rank > 0 ? loop->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
@@ -96,7 +96,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     for (int64_t r = begin; r < end;) {
         int64_t n = size - at[outer] < end - r ? size - at[outer] : end - r;
 
-        rows(call->x0 + x0, call->x1 + x1, call->y + y, loop->count, loop->s0, loop->s1, n, &step);
+        rows(call->x0 + x0, call->x1 + x1, call->output + y, loop->count, loop->s0, loop->s1, n, &step);
         r += n;
         y -= at[outer] * step.y;
         x0 -= at[outer] * step.x0;
@@ -293,7 +293,7 @@ static inlay_status try_primitive(rg_build *build, dn_alg alg, const rg_place *x
                                   uint32_t result, rg_place *out, bool *out_done)
 {
     inlay_diag *diag = build->diag;
-    const dn_op desc = { .kind = DN_BINARY, .alg = alg, .x = x0->md, .w = x1->md, .y = x0->md };
+    const dn_op desc = { .kind = DN_BINARY, .alg = alg, .input = x0->md, .desc = x1->md, .output = x0->md };
     dn_description pd = NULL;
     inlay_status status;
 
@@ -307,7 +307,7 @@ static inlay_status try_primitive(rg_build *build, dn_alg alg, const rg_place *x
         dn_destroy(pd);
         return INLAY_OK;
     }
-    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
+    if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
         *out = *x0;
     else if (result != INLAY_NONE)
         INLAY_TRY(rg_result_place(build, result, &x0->md, out));
@@ -378,7 +378,7 @@ static inlay_status emit_loop(rg_build *build, dn_alg alg, rg_place x0, rg_place
         rg_md_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
+    if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
         *out = x0;
     else if (result != INLAY_NONE)
         INLAY_TRY(rg_result_place(build, result, &plain, out));
@@ -431,8 +431,8 @@ static inlay_status lower_whole(rg_build *build, const rg_group *group, rg_place
         INLAY_TRY(rg_reorder(build, &x1, &x0.md, &x1));
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == DN_F32 && x1.md.data_type == DN_F32)
         return rg_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
-    desc.x = desc.y = x0.md;
-    desc.w = x1.md;
+    desc.input = desc.output = x0.md;
+    desc.desc = x1.md;
     INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
     status =
         rg_emit_fused(build, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);

@@ -184,7 +184,7 @@ inlay_status rg_eltwise_at(rg_build *build, const rg_place *place, bool overwrit
         rg_md_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
         INLAY_TRY(rg_reorder(build, place, &plain, input));
     }
-    if (overwrite && (result == INLAY_NONE || build->c->values[result].output == INLAY_NONE))
+    if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
         *out = *input;
     else if (result != INLAY_NONE)
         INLAY_TRY(rg_result_place(build, result, &input->md, out));
@@ -192,7 +192,7 @@ inlay_status rg_eltwise_at(rg_build *build, const rg_place *place, bool overwrit
         INLAY_TRY(rg_new_place(build, &input->md, out));
     if (whole && rg_row_is_best(build->state, eltwise, rg_md_count(&input->md)))
         return rg_emit_function(build, eltwise, input, out);
-    desc.x = input->md;
+    desc.input = input->md;
     INLAY_TRY(rg_describe(build, &desc, &pd));
     status = rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, input }, { DN_ARG_DST, out } }, 2);
 done:

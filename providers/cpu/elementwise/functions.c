@@ -161,16 +161,16 @@ void rg_apply(const sg_kernel *kernel, const rg_eltwise *eltwise, float *y, int6
 
 struct functions {
     rg_native native;
-    rg_eltwise f;
+    rg_eltwise eltwise;
     rg_row_fn row; /* NULL: what products have behind them */
     const sg_kernel *kernel;
     int64_t count;
 };
 
 typedef struct functions_call {
-    const struct functions *l;
-    const float *x;
-    float *y; /* may be x */
+    const struct functions *functions;
+    const float *input;
+    float *output; /* may be x */
 } functions_call;
 
 /* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
@@ -179,13 +179,13 @@ static void behind_row(const functions_call *call, int64_t begin, int64_t end)
     enum { PIECE = 2048 };
     sg_post post = { .fn = SG_GELU };
 
-    (void)rg_function_of(&call->l->f, &post);
+    (void)rg_function_of(&call->functions->eltwise, &post);
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
 
-        if (call->x != call->y)
-            memcpy(call->y + i, call->x + i, (size_t)n * sizeof *call->y);
-        call->l->kernel->post(&post, call->y + i, n, 1, n);
+        if (call->input != call->output)
+            memcpy(call->output + i, call->input + i, (size_t)n * sizeof *call->output);
+        call->functions->kernel->post(&post, call->output + i, n, 1, n);
     }
 }
 
@@ -194,8 +194,9 @@ static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint3
     const functions_call *call = user;
 
     (void)worker;
-    if (call->l->row != NULL)
-        call->l->row(call->x + begin, call->y + begin, end - begin, call->l->f.alpha, call->l->f.beta);
+    if (call->functions->row != NULL)
+        call->functions->row(call->input + begin, call->output + begin, end - begin, call->functions->eltwise.alpha,
+                             call->functions->eltwise.beta);
     else
         behind_row(call, begin, end);
     return INLAY_OK;
@@ -216,7 +217,7 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
 inlay_status rg_emit_function(rg_build *build, const rg_eltwise *eltwise, const rg_place *x, const rg_place *y)
 {
     struct functions functions = { .native.run = run_functions,
-                                   .f = *eltwise,
+                                   .eltwise = *eltwise,
                                    .row = rg_row_of(eltwise),
                                    .kernel = build->state->sgemm,
                                    .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };

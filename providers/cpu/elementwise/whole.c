@@ -7,7 +7,7 @@ enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level c
 /* One function behind it. */
 struct behind {
     rg_row_fn row; /* NULL: a function of two */
-    rg_eltwise f;
+    rg_eltwise eltwise;
     dn_alg alg;
     int64_t step; /* of the other operand: 1, or 0 for one number */
 };
@@ -21,14 +21,14 @@ struct whole {
 };
 
 typedef struct whole_call {
-    const struct whole *w;
+    const struct whole *whole;
     void *const *args; /* both operands, the result, then the other operands of those behind it */
 } whole_call;
 
 static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const whole_call *call = user;
-    const struct whole *whole = call->w;
+    const struct whole *whole = call->whole;
     const float *p = call->args[0], *q = call->args[1];
     float *output = call->args[2];
 
@@ -42,7 +42,7 @@ static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t 
             const struct behind *behind = &whole->behinds[k];
 
             if (behind->row != NULL)
-                behind->row(output + i, output + i, n, behind->f.alpha, behind->f.beta);
+                behind->row(output + i, output + i, n, behind->eltwise.alpha, behind->eltwise.beta);
             else
                 rg_binary_row(behind->alg, output + i, (const float *)call->args[arg++] + i * behind->step, output + i,
                               n, behind->step);
@@ -75,7 +75,7 @@ static inlay_status take_post(rg_build *build, const rg_group *group, uint32_t p
     if (post->kind == RG_POST_ELTWISE) {
         if (!rg_row_is_best(build->state, &post->eltwise, whole->count) || rg_row_of(&post->eltwise) == NULL)
             return INLAY_OK;
-        *behind = (struct behind){ .row = rg_row_of(&post->eltwise), .f = post->eltwise };
+        *behind = (struct behind){ .row = rg_row_of(&post->eltwise), .eltwise = post->eltwise };
     } else {
         const bool one = rg_count(build, post->other) == 1;
 
@@ -113,7 +113,7 @@ inlay_status rg_lower_whole(rg_build *build, const rg_group *group, const rg_pla
         INLAY_TRY(take_post(build, group, taken, &x0->md, &whole, others, &count, &more));
     if (taken < group->post_count)
         INLAY_TRY(rg_new_place(build, &x0->md, &out));
-    else if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+    else if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         out = *x0;
     else
         INLAY_TRY(rg_result_place(build, group->out, &x0->md, &out));

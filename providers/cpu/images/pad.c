@@ -84,9 +84,9 @@ typedef struct pad_step {
 } pad_step;
 
 typedef struct pad_call {
-    const pad_step *p;
-    const float *x;
-    float *y;
+    const pad_step *step;
+    const float *input;
+    float *output;
 } pad_call;
 
 /* Where place i of an axis comes from; -1: it is the constant. */
@@ -170,7 +170,7 @@ static void pad_ends(const pad_step *step, const pad_ends_map *map, const float 
 static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_call *call = user;
-    const pad_step *step = call->p;
+    const pad_step *step = call->step;
     const uint32_t last = step->rank - 1;
     const int64_t row = step->dims[last] * step->block, own = step->sizes[last], first = step->begins[last];
     int64_t index[RG_MAX_PAD_RANK], rest = begin;
@@ -181,8 +181,8 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
     for (uint32_t d = last; d-- > 0; rest /= step->dims[d])
         index[d] = rest % step->dims[d];
     for (int64_t r = begin; r < end; r++) {
-        float *output = call->y + r * row;
-        const float *input = call->x;
+        float *output = call->output + r * row;
+        const float *input = call->input;
         bool constant = false;
 
         for (uint32_t d = 0; d < last; d++) {

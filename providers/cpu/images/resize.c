@@ -81,9 +81,9 @@ typedef struct resize_loop {
 } resize_loop;
 
 struct call {
-    const resize_loop *l;
-    const float *x;
-    float *y;
+    const resize_loop *loop;
+    const float *input;
+    float *output;
     char *scratch;
 };
 
@@ -92,12 +92,13 @@ enum { GRAIN = 1 << 14 };
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
-    const resize_plan *plan = &call->l->plan;
+    const resize_plan *plan = &call->loop->plan;
 
-    if (call->l->copies)
-        resize_copy_rows(plan, call->l->elem, call->x, call->y, NULL, begin, end);
+    if (call->loop->copies)
+        resize_copy_rows(plan, call->loop->elem, call->input, call->output, NULL, begin, end);
     else
-        resize_rows_of(INLAY_FLOAT)(plan, call->x, call->y, begin, end, call->scratch + worker * plan->scratch_bytes);
+        resize_rows_of(INLAY_FLOAT)(plan, call->input, call->output, begin, end,
+                                    call->scratch + worker * plan->scratch_bytes);
     return INLAY_OK;
 }
 

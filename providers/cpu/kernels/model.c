@@ -47,14 +47,14 @@ static double turn_ns(double bytes)
 
 double kn_turns_ns(const rg_build *build, const rg_group *group, const kn_case *layer, kn_id kernel)
 {
-    const bool by_rows = !rg_md_is_image(&layer->x.md) && rg_md_is_plain(&layer->x.md);
+    const bool by_rows = !rg_md_is_image(&layer->input.md) && rg_md_is_plain(&layer->input.md);
     double ns = 0;
 
     if (layer->product || kernel == KN_PLANES || kernel == KN_ROWS)
         return 0;
     if (by_rows)
-        ns += turn_ns((double)rg_md_bytes(&layer->x.md));
-    if (by_rows && build->c->values[group->out].uses == 0) /* whose readers are others' */
+        ns += turn_ns((double)rg_md_bytes(&layer->input.md));
+    if (by_rows && build->compiled->values[group->out].uses == 0) /* whose readers are others' */
         ns += turn_ns(4.0 * (double)rg_count(build, group->out));
     return ns;
 }
@@ -99,7 +99,7 @@ double kn_gates_ns(const rg_build *build, const rg_group *group, double vector_n
 
 double kn_tiles_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     int64_t pixels = window->images * window->out_height * window->out_width,
             tiles = (pixels + TILE_ROWS - 1) / TILE_ROWS;
     int64_t depth = window->in * window->kernel[0] * window->kernel[1],
@@ -124,7 +124,7 @@ double kn_tiles_ns(const rg_build *build, const rg_group *group, const kn_case *
 double kn_windows_ns(const kn_case *layer, int64_t points)
 {
     const double far = 3.6, row = 0.135; /* for each input channel: a panel of weights from afar, a line of results */
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     int64_t size = points - 2, squared = points * points;
     double windows =
         (double)(window->images * ((window->out_height + size - 1) / size) * ((window->out_width + size - 1) / size));
@@ -142,7 +142,7 @@ double kn_windows_ns(const kn_case *layer, int64_t points)
 
 double kn_depthwise_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
     double vectors = (double)(window->images * window->out_height * window->out_width) * (double)lines_of(window);
     double bytes = 4.0 * (double)(rg_count(build, build->op->in[0]) + rg_count(build, build->op->out[0]));
@@ -154,7 +154,7 @@ double kn_depthwise_ns(const rg_build *build, const rg_group *group, const kn_ca
 /* Vectors of neighbours in a row: squares of 3 and 5 have loops of their own, others read a vector for each tap. */
 double kn_planes_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     const bool own = window->kernel[0] == window->kernel[1] && (window->kernel[0] == 3 || window->kernel[0] == 5) &&
                      window->stride[0] <= 2 && window->dilation[0] == 1;
     double taps = (double)(window->kernel[0] * window->kernel[1]),
@@ -164,7 +164,7 @@ double kn_planes_ns(const rg_build *build, const rg_group *group, const kn_case 
     double planes = (double)(window->images * window->in),
            ns = vectors * (1 + (own ? 0.17 : 0.36) * taps) + copied + 30 * planes;
 
-    if (build->c->values[group->out].uses > 0) /* those who read it mostly want channels last */
+    if (build->compiled->values[group->out].uses > 0) /* those who read it mostly want channels last */
         ns += KN_THREADS * reorder_ns(4.0 * (double)rg_count(build, group->out));
     return ns / KN_THREADS + LOOP_NS;
 }
@@ -173,7 +173,7 @@ double kn_planes_ns(const rg_build *build, const rg_group *group, const kn_case 
 double kn_rows_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     const double rate = 225, piece = 3;
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     const int64_t out = window->out / window->group;
     double depth = (double)(window->in / window->group * window->kernel[0] * window->kernel[1]),
            whole = ceil((double)out / 6) * 6;
@@ -194,7 +194,7 @@ double kn_rows_ns(const rg_build *build, const rg_group *group, const kn_case *l
 static bool is_spread(const rg_build *build)
 {
     for (uint32_t group = 0; group < build->group_count; group++) {
-        const rg_op *maker = &build->c->ops[build->groups[group].op];
+        const rg_op *maker = &build->compiled->ops[build->groups[group].op];
 
         if (build->groups[group].out == build->op->in[0])
             return maker->in_count > 0 && maker->in[0] != INLAY_NONE && build->ahead[maker->in[0]] != NULL;
@@ -208,7 +208,7 @@ double kn_gemm_ns(const rg_build *build, const rg_group *group, const kn_case *l
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* of a block, by vectors of channels */
     const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8; /* of what weights take from afar */
     int64_t first;
-    const kn_window inner = kn_trimmed(&layer->w, &first), *window = &inner;
+    const kn_window inner = kn_trimmed(&layer->window, &first), *window = &inner;
     double pixels = (double)(window->images * window->out_height * window->out_width), lines = (double)lines_of(window);
     double taps = (double)(window->kernel[0] * window->kernel[1]) * (window->padded ? tiles_gemm_share(window) : 1);
     double depth = (double)window->in * taps;
@@ -239,7 +239,7 @@ double kn_pairs_work_ns(const rg_build *build, double rows, int64_t k, int64_t n
 double kn_pairs_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     const double piece = 2.5, hidden = 0.8; /* of what weights take from afar */
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     double pixels = (double)(window->images * window->out_height * window->out_width),
            taps = (double)(window->kernel[0] * window->kernel[1]);
     int64_t depth = window->in * window->kernel[0] * window->kernel[1];
@@ -290,8 +290,8 @@ static double blocked_rate(const rg_build *build, const rg_op *op)
 /* Does anybody who reads the value gain by blocks? */
 static bool blocks_are_wanted(const rg_build *build, uint32_t value)
 {
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         if (op->in_count > 0 && op->in[0] == value && op->row->family == &rg_conv && op->window.spatial == 2 &&
             rg_winograd_gain(op, build->dims[op->in[0]][1], build->dims[op->out[0]][1], build->dims[op->out[0]][2],
@@ -321,7 +321,7 @@ static double operands_ns(const rg_build *build, const rg_group *group, bool blo
 static double own_layout_ns(const rg_build *build, const rg_group *group, const kn_case *layer, bool blocked)
 {
     return operands_ns(build, group, blocked) +
-           (rg_md_is_blocked(&layer->x.md) != blocked ? reorder_ns((double)rg_md_bytes(&layer->x.md)) : 0);
+           (rg_md_is_blocked(&layer->input.md) != blocked ? reorder_ns((double)rg_md_bytes(&layer->input.md)) : 0);
 }
 
 /* The sums themselves, channels last: a row of 14 pixels by two lines of channels at a time, as tiles, with the taps
@@ -329,7 +329,7 @@ static double own_layout_ns(const rg_build *build, const rg_group *group, const 
 static double sums_ns(const rg_build *build, const kn_case *layer)
 {
     const double start = 4500;
-    const kn_window *w = &layer->w;
+    const kn_window *w = &layer->window;
     double weights = 4.0 * (double)rg_count(build, build->op->in[1]);
     /* Without AVX-512 its loops over gaps multiply by what is outside the image, too. */
     double share = cpu_has(CPU_AVX512) || w->dilation[0] * w->dilation[1] == 1 ? 1 : w->share;
@@ -351,7 +351,7 @@ static double sums_ns(const rg_build *build, const kn_case *layer)
 double kn_library_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
     return sums_ns(build, layer) + own_layout_ns(build, group, layer, false) +
-           (layer->w.home ? reorder_ns(4.0 * (double)rg_count(build, group->out)) : 0);
+           (layer->window.home ? reorder_ns(4.0 * (double)rg_count(build, group->out)) : 0);
 }
 
 double kn_blocks_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
@@ -361,7 +361,7 @@ double kn_blocks_ns(const rg_build *build, const rg_group *group, const kn_case 
 
 double kn_library_winograd_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     double gain = rg_winograd_gain(build->op, window->in, window->out, window->out_height, window->out_width);
     double ns = sums_ns(build, layer) / gain + own_layout_ns(build, group, layer, true);
 

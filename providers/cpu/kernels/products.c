@@ -115,7 +115,7 @@ bool kn_sparse_runs(rg_build *build, const rg_group *group, const kn_case *layer
 
 double kn_sparse_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const rg_constant *weights = &build->c->constants[build->c->values[build->op->in[1]].constant];
+    const rg_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
     const bool fours = weights->sparse_blocks < 0;
     const double blocks = (double)(weights->sparse_blocks - 1) * SP_WIDTH / ((double)layer->p.n * (double)layer->p.k);
     const double share = fours ? 1 : blocks;

@@ -12,10 +12,10 @@ enum { FEW_CHANNELS = 16 };
 /* Does a convolution of single channels alone read what the group makes? Then it may be made on the way (kn_wait). */
 static bool may_wait(const rg_build *build, const rg_group *group)
 {
-    if (build->c->values[group->out].output != INLAY_NONE || build->c->values[group->out].uses != 1)
+    if (build->compiled->values[group->out].output != INLAY_NONE || build->compiled->values[group->out].uses != 1)
         return false;
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         if (op->in_count > 0 && op->in[0] == group->out)
             return op->row->family == &rg_conv && op->window.group > 1 && op->window.group == build->dims[op->in[0]][1];
@@ -55,20 +55,21 @@ bool kn_spares_library(rg_build *build)
         return false;
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
         const rg_group *group = &build->groups[group_index];
-        kn_case layer = { .x.buffer = INLAY_NONE };
+        kn_case layer = { .input.buffer = INLAY_NONE };
         double own, library;
 
-        build->op = &build->c->ops[group->op];
+        build->op = &build->compiled->ops[group->op];
         if (build->op->row->family != &rg_conv || may_wait(build, group) || rg_count(build, build->op->out[0]) == 0)
             continue;
-        kn_measure(build, build->op, &layer.w);
-        rg_md_channels_last(&layer.x.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
+        kn_measure(build, build->op, &layer.window);
+        rg_md_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
         expect(build, group, &layer, &own, &library);
         if (own < 0) {
             needed = true;
         } else if (library < own) {
             gain += own - library;
-            cost += layer.w.in < FEW_CHANNELS && layer.w.kernel[0] * layer.w.kernel[1] > 1 ? WINDOW_NS : KERNEL_NS;
+            cost += layer.window.in < FEW_CHANNELS && layer.window.kernel[0] * layer.window.kernel[1] > 1 ? WINDOW_NS
+                                                                                                          : KERNEL_NS;
         }
     }
     build->op = op;

@@ -10,7 +10,7 @@ static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 bool kn_has_tiles(const rg_build *build, const kn_case *layer)
 {
-    return build->state->tiles != NULL && build->state->sgemm != NULL && layer->w.group == 1 && layer->w.flat;
+    return build->state->tiles != NULL && build->state->sgemm != NULL && layer->window.group == 1 && layer->window.flat;
 }
 
 /* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
@@ -20,16 +20,17 @@ static bool is_wide(const rg_build *build, const kn_case *layer)
 {
     const int64_t without_tiles = 1 << 16;
     const uint32_t y = build->op->out[0];
-    const int64_t width = layer->w.flat ? layer->w.out_width : build->dims[y][build->ranks[y] - 1];
+    const int64_t width = layer->window.flat ? layer->window.out_width : build->dims[y][build->ranks[y] - 1];
 
-    return width > (!kn_has_tiles(build, layer) ? without_tiles : layer->w.out_height == 1 ? 256 : 1024);
+    return width > (!kn_has_tiles(build, layer) ? without_tiles : layer->window.out_height == 1 ? 256 : 1024);
 }
 
 static bool tiles_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_has_tiles(build, layer) && (build->state->reproducible || build->state->strict || is_wide(build, layer) ||
-                                          layer->w.share >= (build->spares_library ? LEAST_SPARING : LEAST_INSIDE));
+    return kn_has_tiles(build, layer) &&
+           (build->state->reproducible || build->state->strict || is_wide(build, layer) ||
+            layer->window.share >= (build->spares_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
 static inlay_status tiles_direct(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
@@ -45,27 +46,28 @@ static bool gemm_runs(rg_build *build, const rg_group *group, const kn_case *lay
 
     (void)group, (void)out_why;
     return kn_has_tiles(build, layer) &&
-           kn_trimmed(&layer->w, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
+           kn_trimmed(&layer->window, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
            build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
 bool kn_is_narrow(const rg_build *build)
 {
-    const uint32_t k = build->op->in_count > 1 ? build->c->values[build->op->in[1]].constant : INLAY_NONE;
+    const uint32_t k = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
 
-    return k != INLAY_NONE && build->c->constants[k].narrow != NULL;
+    return k != INLAY_NONE && build->compiled->constants[k].narrow != NULL;
 }
 
 bool kn_pairs_wanted(const rg_build *build, const char **out_why)
 {
-    if (build->state->pairs && build->c->as_written)
+    if (build->state->pairs && build->compiled->as_written)
         *out_why = "what DynamicQuantizeLinear rounds is summed as written";
-    return build->state->pairs && !build->c->as_written && !kn_is_narrow(build);
+    return build->state->pairs && !build->compiled->as_written && !kn_is_narrow(build);
 }
 
 static bool pairs_run_here(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
-    return kn_pairs_wanted(build, out_why) && layer->w.share >= LEAST_INSIDE && gemm_runs(build, group, layer, out_why);
+    return kn_pairs_wanted(build, out_why) && layer->window.share >= LEAST_INSIDE &&
+           gemm_runs(build, group, layer, out_why);
 }
 
 static inlay_status in_pairs(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
@@ -77,7 +79,7 @@ static inlay_status in_pairs(rg_build *build, const rg_group *group, const kn_ca
 /* Is this what Winograd's algorithm is for? */
 static bool is_window(const rg_build *build, const kn_case *layer, const char **out_why)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
 
     if (!window->flat || build->op->window.spatial != 2 || window->group != 1 || window->kernel[0] != 3 ||
         window->kernel[1] != 3 || window->stride[0] != 1 || window->stride[1] != 1 || window->dilation[0] != 1 ||
@@ -91,10 +93,11 @@ static bool is_window(const rg_build *build, const kn_case *layer, const char **
 
 static bool windows_run(const rg_build *build, const kn_case *layer, int64_t points, const char **out_why)
 {
-    int64_t side = layer->w.out_height < layer->w.out_width ? layer->w.out_height : layer->w.out_width;
+    int64_t side =
+        layer->window.out_height < layer->window.out_width ? layer->window.out_height : layer->window.out_width;
 
-    return kn_has_tiles(build, layer) && is_window(build, layer, out_why) && layer->w.share >= LEAST_INSIDE &&
-           layer->w.in <= TILE_CHANNELS && side >= points - 2 && build->scales[build->op->in[0]] == INLAY_NONE;
+    return kn_has_tiles(build, layer) && is_window(build, layer, out_why) && layer->window.share >= LEAST_INSIDE &&
+           layer->window.in <= TILE_CHANNELS && side >= points - 2 && build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
 static bool windows_4_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
@@ -112,7 +115,8 @@ static bool windows_2_run(rg_build *build, const rg_group *group, const kn_case 
 /* Narrow weights are transformed in each run, as many numbers as there are points for nine. */
 static double transform_ns(const rg_build *build, const kn_case *layer, double points)
 {
-    return kn_is_narrow(build) ? (double)(layer->w.in * layer->w.out) * points * TRANSFORM_NS / KN_THREADS : 0;
+    return kn_is_narrow(build) ? (double)(layer->window.in * layer->window.out) * points * TRANSFORM_NS / KN_THREADS
+                               : 0;
 }
 
 static double windows_4_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
@@ -158,7 +162,7 @@ static bool library_runs(rg_build *build, const rg_group *group, const kn_case *
 static bool blocks_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kn_is_whole(build) && !build->state->alone && rg_md_is_blocked(&layer->x.md) && !is_wide(build, layer);
+    return kn_is_whole(build) && !build->state->alone && rg_md_is_blocked(&layer->input.md) && !is_wide(build, layer);
 }
 
 static bool library_winograd_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
@@ -166,7 +170,8 @@ static bool library_winograd_runs(rg_build *build, const rg_group *group, const 
     (void)group;
     return dn_has_winograd() && build->state->fast && kn_is_whole(build) && !kn_is_narrow(build) &&
            is_window(build, layer, out_why) && tiles_of_cpu() != NULL &&
-           rg_winograd_gain(build->op, layer->w.in, layer->w.out, layer->w.out_height, layer->w.out_width) > 0;
+           rg_winograd_gain(build->op, layer->window.in, layer->window.out, layer->window.out_height,
+                            layer->window.out_width) > 0;
 }
 
 static inlay_status library(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
@@ -188,12 +193,12 @@ static inlay_status library_winograd(rg_build *build, const rg_group *group, con
  * channel a group it has. */
 static bool groups_run(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
 {
-    const bool depthwise =
-        build->op->window.spatial == 2 && layer->w.in == layer->w.group && layer->w.out == layer->w.group;
+    const bool depthwise = build->op->window.spatial == 2 && layer->window.in == layer->window.group &&
+                           layer->window.out == layer->window.group;
     const bool wanted = build->state->strict || build->state->alone || build->state->kernel == KN_GROUPS;
 
     (void)out_why;
-    return layer->w.group > 1 && !depthwise && build->state->tiles != NULL &&
+    return layer->window.group > 1 && !depthwise && build->state->tiles != NULL &&
            (wanted || lib_unfolds(build, group, layer));
 }
 

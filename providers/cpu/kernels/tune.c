@@ -20,7 +20,7 @@ struct timed {
 
 struct trial {
     const rg_state *state;
-    inlay_compiled *c;
+    inlay_compiled *compiled;
     const inlay_kernel_trial *how;
     struct timed *list; /* owned */
     uint32_t count, capacity;
@@ -43,7 +43,7 @@ static int by_size(const void *a, const void *b)
 /* An instance, its workspace, and what its steps took in each run. */
 typedef struct
 try {
-    inlay_instance *i;
+    inlay_instance *instance;
     void *workspace;
     double *ns; /* [MOST_RUNS][step_count] */
     uint32_t runs;
@@ -52,7 +52,7 @@ try;
 
 static void try_end(struct try *t)
 {
-    rg_instance_destroy(t->i);
+    rg_instance_destroy(t->instance);
     free(t->workspace);
     free(t->ns);
     *t = (struct try){ 0 };
@@ -61,10 +61,10 @@ static void try_end(struct try *t)
 /* Weights that only kernels on trial read. */
 static void drop_packs(const struct trial *t)
 {
-    (void)pthread_mutex_lock(&t->c->lock);
-    for (uint32_t i = 0; i < t->c->constant_count; i++)
-        rg_constant_drop_trials(&t->c->constants[i]);
-    (void)pthread_mutex_unlock(&t->c->lock);
+    (void)pthread_mutex_lock(&t->compiled->lock);
+    for (uint32_t i = 0; i < t->compiled->constant_count; i++)
+        rg_constant_drop_trials(&t->compiled->constants[i]);
+    (void)pthread_mutex_unlock(&t->compiled->lock);
 }
 
 static inlay_status try_begin(struct trial *t, const kn_attempt *attempt, struct try *out)
@@ -73,18 +73,19 @@ static inlay_status try_begin(struct trial *t, const kn_attempt *attempt, struct
     inlay_status status;
 
     *out = (struct try){ 0 };
-    (void)pthread_mutex_lock(&t->c->lock);
-    t->c->trying = true;
-    status = rg_instance_build(t->c, r->values, r->value_stride, r->value_count, INLAY_HAS(r, rooms) ? r->rooms : NULL,
-                               r->max_threads > 0 ? r->max_threads : 1, attempt, &out->i, t->diag);
-    t->c->trying = false;
-    (void)pthread_mutex_unlock(&t->c->lock);
+    (void)pthread_mutex_lock(&t->compiled->lock);
+    t->compiled->trying = true;
+    status = rg_instance_build(t->compiled, r->values, r->value_stride, r->value_count,
+                               INLAY_HAS(r, rooms) ? r->rooms : NULL, r->max_threads > 0 ? r->max_threads : 1, attempt,
+                               &out->instance, t->diag);
+    t->compiled->trying = false;
+    (void)pthread_mutex_unlock(&t->compiled->lock);
     if (status != INLAY_OK) {
-        out->i = NULL;
+        out->instance = NULL;
         return status;
     }
-    out->ns = calloc((size_t)MOST_RUNS * (out->i->step_count + 1u), sizeof *out->ns);
-    if (out->ns == NULL || posix_memalign(&out->workspace, 64, out->i->workspace_bytes + 64) != 0) {
+    out->ns = calloc((size_t)MOST_RUNS * (out->instance->step_count + 1u), sizeof *out->ns);
+    if (out->ns == NULL || posix_memalign(&out->workspace, 64, out->instance->workspace_bytes + 64) != 0) {
         out->workspace = NULL;
         try_end(out);
         return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to time kernels");
@@ -98,14 +99,15 @@ static inlay_status try_run(struct trial *t, struct try *x)
     inlay_exec_args args = *t->how->args;
     inlay_status status = INLAY_OK;
 
-    args.workspace = (inlay_buffer){ .handle = (uintptr_t)x->workspace, .bytes = x->i->workspace_bytes };
+    args.workspace = (inlay_buffer){ .handle = (uintptr_t)x->workspace, .bytes = x->instance->workspace_bytes };
     args.diag = t->diag;
     if (x->runs == 0)
-        status = rg_execute_timed(t->state, t->c, x->i, &args, x->ns);
+        status = rg_execute_timed(t->state, t->compiled, x->instance, &args, x->ns);
     if (status == INLAY_OK && t->how->poll != NULL)
         status = t->how->poll(t->how->ctx);
     if (status == INLAY_OK)
-        status = rg_execute_timed(t->state, t->c, x->i, &args, x->ns + (size_t)x->runs * x->i->step_count);
+        status = rg_execute_timed(t->state, t->compiled, x->instance, &args,
+                                  x->ns + (size_t)x->runs * x->instance->step_count);
     x->runs += status == INLAY_OK;
     return status;
 }
@@ -117,8 +119,9 @@ static double try_ns(const struct try *x, uint32_t op)
 
     for (uint32_t r = 0; r < x->runs; r++) {
         sums[r] = 0;
-        for (uint32_t s = 0; s < x->i->step_count; s++)
-            sums[r] += op == INLAY_NONE || x->i->steps[s].op == op ? x->ns[(size_t)r * x->i->step_count + s] : 0;
+        for (uint32_t s = 0; s < x->instance->step_count; s++)
+            sums[r] +=
+                op == INLAY_NONE || x->instance->steps[s].op == op ? x->ns[(size_t)r * x->instance->step_count + s] : 0;
     }
     qsort(sums, x->runs, sizeof *sums, by_size);
     return sums[x->runs / 4];
@@ -144,8 +147,8 @@ static double known_ns(void *ctx, const uint64_t key[2])
 /* Adds what the layers of the instance took by the kernels that they had. */
 static inlay_status note(struct trial *t, const struct try *x)
 {
-    for (uint32_t i = 0; i < x->i->choice_count; i++) {
-        const kn_choice *choice = &x->i->choices[i];
+    for (uint32_t i = 0; i < x->instance->choice_count; i++) {
+        const kn_choice *choice = &x->instance->choices[i];
         kn_key_words key;
         struct timed *there;
 
@@ -179,8 +182,8 @@ static inlay_status time_order(struct trial *t, uint32_t order, bool *out_any)
 
     *out_any = false;
     INLAY_TRY(try_begin(t, &attempt, &x));
-    for (uint32_t i = 0; i < x.i->choice_count; i++)
-        *out_any = *out_any || (x.i->choices[i].moved || (order == 0 && x.i->choices[i].count > 1));
+    for (uint32_t i = 0; i < x.instance->choice_count; i++)
+        *out_any = *out_any || (x.instance->choices[i].moved || (order == 0 && x.instance->choices[i].count > 1));
     while (*out_any && status == INLAY_OK && x.runs < MOST_RUNS &&
            (x.runs < LEAST_RUNS || has_time(t, 0.2 * (order + 1))))
         status = try_run(t, &x);
@@ -227,8 +230,8 @@ static inlay_status compare(struct trial *t)
         INLAY_TRY(try_run(t, &b));
     }
     better = try_ns(&b, INLAY_NONE) < WORTH * try_ns(&a, INLAY_NONE);
-    for (uint32_t i = 0; i < a.i->choice_count; i++)
-        mark(t, &a.i->choices[i], !better);
+    for (uint32_t i = 0; i < a.instance->choice_count; i++)
+        mark(t, &a.instance->choices[i], !better);
 done:
     try_end(&a);
     try_end(&b);
@@ -249,7 +252,7 @@ static inlay_status keep_all(struct trial *t)
 
 inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag)
 {
-    struct trial t = { .state = state, .c = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
+    struct trial t = { .state = state, .compiled = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
     inlay_status status = INLAY_OK;
     bool any = true;
     uint32_t orders = 0;

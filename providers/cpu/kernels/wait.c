@@ -5,10 +5,10 @@
 /* The op that alone reads what the group makes, INLAY_NONE: there are several, or none. */
 static uint32_t only_reader(const rg_build *build, uint32_t value)
 {
-    if (build->c->values[value].output != INLAY_NONE || build->c->values[value].uses != 1)
+    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < build->c->op_count; o++)
-        if (build->c->ops[o].in_count > 0 && build->c->ops[o].in[0] == value)
+    for (uint32_t o = 0; o < build->compiled->op_count; o++)
+        if (build->compiled->ops[o].in_count > 0 && build->compiled->ops[o].in[0] == value)
             return o;
     return INLAY_NONE;
 }
@@ -17,15 +17,15 @@ static uint32_t only_reader(const rg_build *build, uint32_t value)
 static bool read_reader(const rg_build *build, const rg_group *group, uint32_t reader, rg_group *out_group,
                         kn_case *out)
 {
-    const rg_op *op = &build->c->ops[reader];
+    const rg_op *op = &build->compiled->ops[reader];
 
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
         if (build->groups[group_index].op != reader)
             continue;
         *out_group = build->groups[group_index];
-        *out = (kn_case){ .x.buffer = INLAY_NONE };
-        kn_measure(build, op, &out->w);
-        rg_md_channels_last(&out->x.md, build->ranks[group->out], build->dims[group->out]);
+        *out = (kn_case){ .input.buffer = INLAY_NONE };
+        kn_measure(build, op, &out->window);
+        rg_md_channels_last(&out->input.md, build->ranks[group->out], build->dims[group->out]);
         return true;
     }
     return false;
@@ -33,13 +33,13 @@ static bool read_reader(const rg_build *build, const rg_group *group, uint32_t r
 
 static bool may_wait(const rg_build *build, const rg_group *group, const kn_case *layer)
 {
-    const kn_window *window = &layer->w;
+    const kn_window *window = &layer->window;
     tile_ending ending;
 
     return !build->state->bf16 && !build->state->reproducible &&
            (build->state->kernel == KN_COUNT || build->state->kernel == KN_DEPTHWISE) && kn_has_tiles(build, layer) &&
            kn_is_whole(build) && !window->padded && !window->home && window->kernel[0] == 1 && window->kernel[1] == 1 &&
-           window->stride[0] == 1 && window->stride[1] == 1 && tiles_lie_well(&layer->x.md) &&
+           window->stride[0] == 1 && window->stride[1] == 1 && tiles_lie_well(&layer->input.md) &&
            tiles_functions(group, &ending);
 }
 
@@ -60,14 +60,14 @@ inlay_status kn_wait(rg_build *build, const rg_group *group, const kn_case *laye
     if (!may_wait(build, group, layer))
         return INLAY_OK;
     reader = only_reader(build, group->out);
-    if (reader == INLAY_NONE || build->c->ops[reader].row->family != &rg_conv ||
-        !read_reader(build, group, reader, &next, &d) || !depthwise_runs(build, &d) || !depthwise_makes(&d.w))
+    if (reader == INLAY_NONE || build->compiled->ops[reader].row->family != &rg_conv ||
+        !read_reader(build, group, reader, &next, &d) || !depthwise_runs(build, &d) || !depthwise_makes(&d.window))
         return INLAY_OK;
     choice.ns[0] = kn_tiles_ns(build, group, layer) + kn_gates_ns(build, group, kn_kernels[KN_TILES].gate_ns);
     alone = kn_tiles_ns(build, group, layer);
     if (kn_pace(KN_TILES) > 1 && kn_library_ns(build, group, layer) < alone)
         alone = kn_library_ns(build, group, layer);
-    build->op = &build->c->ops[reader];
+    build->op = &build->compiled->ops[reader];
     alone += kn_depthwise_ns(build, &next, &d);
     together = kn_waiting_ns(layer, &d) * kn_pace(KN_TILES);
     build->op = op;
@@ -77,7 +77,7 @@ inlay_status kn_wait(rg_build *build, const rg_group *group, const kn_case *laye
     if (build->ahead[group->out] == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *build->ahead[group->out] = (kn_ahead){ group, *layer };
-    build->instance->buffers[layer->x.buffer].pending++; /* it stays as it is until then */
+    build->instance->buffers[layer->input.buffer].pending++; /* it stays as it is until then */
     *out_waits = true;
     return kn_remember(build, &choice);
 }

@@ -113,7 +113,7 @@ typedef struct move_step {
 } move_step;
 
 typedef struct move_call {
-    const move_step *m;
+    const move_step *step;
     const char *x;
     char *y;
 } move_call;
@@ -147,7 +147,7 @@ static void move_rows(const move_step *step, const char *x, char *y, int64_t row
 
 static void move_unit(const move_call *call, const int64_t *at)
 {
-    const move_step *step = call->m;
+    const move_step *step = call->step;
     const move_axes *axes = &step->axes;
     int64_t from = 0, to = 0, rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
 
@@ -183,7 +183,7 @@ static void move_unit(const move_call *call, const int64_t *at)
 static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const move_call *call = user;
-    const move_step *step = call->m;
+    const move_step *step = call->step;
     int64_t at[DN_MAX_NDIMS], left = begin;
 
     (void)worker;

@@ -148,7 +148,7 @@ typedef enum dn_kind {
 typedef struct dn_op {
     dn_kind kind;
     dn_alg alg;
-    rg_md x, w, bias, y;                              /* bias.ndims 0: none */
+    rg_md input, desc, bias, output;                  /* bias.ndims 0: none */
     dn_dims kernel, strides, dilations, begins, ends; /* dilation 0: neighbours */
     float alpha, beta, epsilon;
     uint32_t flags;

@@ -345,7 +345,7 @@ static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
     for (int64_t r = 0; r < VEC_LANES; r++) {
         const int64_t n = r >= rows ? 0 : scores->seen + first + r < size ? scores->seen + first + r : size;
         const float *mask = scores->mask != NULL ? scores->mask + (first + r) * scores->mask_row : NULL;
-        float *x = scores->x + (first + r) * scores->x_row;
+        float *x = scores->input + (first + r) * scores->x_row;
         vec most = least;
 
         for (int64_t i = 0; i < n; i += VEC_LANES) {
@@ -364,7 +364,7 @@ static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
     vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = scores->seen + first + r < size ? scores->seen + first + r : size;
-        float *x = scores->x + (first + r) * scores->x_row;
+        float *x = scores->input + (first + r) * scores->x_row;
         vec sum = zero;
         int64_t i = 0;
 
@@ -385,7 +385,7 @@ static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
     vec_store(top, tops[0]);
     for (int64_t r = 0; r < rows && scores->blank == SG_BLANK_GUARDED; r++)
         for (int64_t i = 0; i < size && top[r] == 0; i += VEC_LANES)
-            vec_store(scores->x + (first + r) * scores->x_row + i, zero);
+            vec_store(scores->input + (first + r) * scores->x_row + i, zero);
     vec_store_some(scores->factors + first, vec_first(rows), tops[0]);
 }
 

@@ -93,7 +93,7 @@ typedef enum sg_blank { SG_BLANK_ZERO, SG_BLANK_NAN, SG_BLANK_GUARDED } sg_blank
 typedef struct sg_scores {
     int64_t rows, count; /* scores in a row */
     int64_t seen;        /* by the first row; each further one sees one more, none more than there are */
-    float *x;
+    float *input;
     int64_t x_row;
     const float *mask; /* NULL: none */
     int64_t mask_row;  /* 0: the same for all */

@@ -14,28 +14,28 @@ struct batch {
 };
 
 typedef struct batch_call {
-    const struct batch *n;
-    const float *x, *scale, *shift, *mean, *variance;
-    float *y;
+    const struct batch *batch;
+    const float *input, *scale, *shift, *mean, *variance;
+    float *output;
     int64_t unit; /* rows */
 } batch_call;
 
 static float factor_of(const batch_call *call, int64_t channel)
 {
-    return call->scale[channel] / sqrtf(call->variance[channel] + call->n->epsilon);
+    return call->scale[channel] / sqrtf(call->variance[channel] + call->batch->epsilon);
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const batch_call *call = user;
-    const struct batch *batch = call->n;
+    const struct batch *batch = call->batch;
     int64_t first = begin * call->unit, last = end * call->unit < batch->rows ? end * call->unit : batch->rows;
     float factors[CHUNK];
 
     (void)worker;
     if (batch->pixels > 0) {
         for (int64_t r = first; r < last; r++)
-            KERNEL_BEST(row_loops)->pixels_row(call->y + r * batch->pixels, call->x + r * batch->pixels,
+            KERNEL_BEST(row_loops)->pixels_row(call->output + r * batch->pixels, call->input + r * batch->pixels,
                                                call->mean[r % batch->channels], factor_of(call, r % batch->channels),
                                                call->shift[r % batch->channels], batch->pixels, batch->relu);
         return INLAY_OK;
@@ -46,8 +46,9 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         for (int64_t i = 0; i < count; i++)
             factors[i] = factor_of(call, at + i);
         for (int64_t r = first; r < last; r++)
-            KERNEL_BEST(row_loops)->channels_row(call->y + r * batch->channels + at, call->x + r * batch->channels + at,
-                                                 call->mean + at, factors, call->shift + at, count, batch->relu);
+            KERNEL_BEST(row_loops)->channels_row(call->output + r * batch->channels + at,
+                                                 call->input + r * batch->channels + at, call->mean + at, factors,
+                                                 call->shift + at, count, batch->relu);
     }
     return INLAY_OK;
 }
@@ -88,7 +89,7 @@ inlay_status rg_lower_batch_rows(rg_build *build, const rg_group *group, bool re
     last = rank == 2 ? rg_md_is_plain(&input.md) : rg_md_equal(&input.md, &image);
     if (!last && !rg_md_is_plain(&input.md))
         return INLAY_OK;
-    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+    if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
         INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,

@@ -45,10 +45,10 @@ static inlay_status lower_batch(rg_build *build, const rg_group *group)
         INLAY_TRY(rg_read_plain(build, op->in[0], &input));
         overwrite = false;
     }
-    desc.x = input.md;
+    desc.input = input.md;
     desc.flags = flags | (relu ? DN_FUSE_RELU : 0);
     INLAY_TRY(rg_describe(build, &desc, &pd));
-    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+    if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
         INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
@@ -82,23 +82,23 @@ struct rows {
 };
 
 typedef struct rows_call {
-    const struct rows *r;
-    const float *x, *scale, *bias; /* bias: NULL if there is none */
-    float *y;                      /* may be x */
+    const struct rows *rows;
+    const float *input, *scale, *bias; /* bias: NULL if there is none */
+    float *output;                     /* may be x */
 } rows_call;
 
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
     const norm_loops *const loops = KERNEL_BEST(norm_loops);
-    const int64_t n = call->r->n;
+    const int64_t n = call->rows->n;
 
     (void)worker;
-    for (int64_t r = begin; r < end && !call->r->centred; r++)
-        loops->rms_row(call->x + r * n, call->scale, call->y + r * n, n, call->r->epsilon);
-    for (int64_t r = begin; r < end && call->r->centred; r += NORM_ROWS)
-        loops->layer_rows(call->x + r * n, call->scale, call->bias, call->y + r * n,
-                          end - r < NORM_ROWS ? end - r : NORM_ROWS, n, call->r->epsilon);
+    for (int64_t r = begin; r < end && !call->rows->centred; r++)
+        loops->rms_row(call->input + r * n, call->scale, call->output + r * n, n, call->rows->epsilon);
+    for (int64_t r = begin; r < end && call->rows->centred; r += NORM_ROWS)
+        loops->layer_rows(call->input + r * n, call->scale, call->bias, call->output + r * n,
+                          end - r < NORM_ROWS ? end - r : NORM_ROWS, n, call->rows->epsilon);
     return INLAY_OK;
 }
 
@@ -123,7 +123,7 @@ static inlay_status read_row(rg_build *build, uint32_t value, int64_t n, rg_plac
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': scale or bias has %lld elements for rows of %lld", build->op->name,
                           (long long)rg_count(build, value), (long long)n);
-    if (build->c->values[value].constant == INLAY_NONE)
+    if (build->compiled->values[value].constant == INLAY_NONE)
         return rg_read_plain(build, value, out);
     rg_md_plain(&vector, 1, &n);
     return rg_read_constant(build, value, &vector, &vector, out);
@@ -149,7 +149,7 @@ static inlay_status lower_rows(rg_build *build, const rg_group *group)
     INLAY_TRY(read_row(build, op->in[1], rows.n, &scale));
     if (shifted)
         INLAY_TRY(read_row(build, op->in[2], rows.n, &bias));
-    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+    if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
         INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
@@ -315,7 +315,7 @@ static inlay_status lower_lrn(rg_build *build, const rg_group *group)
         INLAY_TRY(rg_read_plain(build, op->in[0], &input));
     if (folds)
         rg_md_plain(&input.md, 4, folded);
-    desc.x = input.md;
+    desc.input = input.md;
     INLAY_TRY(rg_describe(build, &desc, &pd));
     INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
     INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_DST, &output } }, 2));

@@ -111,9 +111,9 @@ struct reduction {
 };
 
 typedef struct reduction_call {
-    const struct reduction *s;
-    const float *x;
-    float *y;
+    const struct reduction *reduction;
+    const float *input;
+    float *output;
 } reduction_call;
 
 static void finish(const struct reduction *reduction, float *output, int64_t count)
@@ -132,22 +132,23 @@ static void finish(const struct reduction *reduction, float *output, int64_t cou
 static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduction_call *call = user;
-    const struct reduction *reduction = call->s;
+    const struct reduction *reduction = call->reduction;
 
     (void)worker;
     if (reduction->inner == 1) {
-        KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->x + begin * reduction->n, call->y + begin,
-                                                                  end - begin, reduction->n);
-        finish(reduction, call->y + begin, end - begin);
+        KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->input + begin * reduction->n,
+                                                                  call->output + begin, end - begin, reduction->n);
+        finish(reduction, call->output + begin, end - begin);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
         const int64_t column = i % reduction->blocks * ROW_COLUMNS, outer = i / reduction->blocks;
         const int64_t width = reduction->inner - column < ROW_COLUMNS ? reduction->inner - column : ROW_COLUMNS;
-        float *output = call->y + outer * reduction->inner + column;
+        float *output = call->output + outer * reduction->inner + column;
 
         KERNEL_BEST(row_loops)->folds[reduction->kind->fold].columns(
-            call->x + outer * reduction->n * reduction->inner + column, output, reduction->n, reduction->inner, width);
+            call->input + outer * reduction->n * reduction->inner + column, output, reduction->n, reduction->inner,
+            width);
         finish(reduction, output, width);
     }
     return INLAY_OK;

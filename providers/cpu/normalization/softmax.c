@@ -29,21 +29,21 @@ struct softmax {
 };
 
 typedef struct softmax_call {
-    const struct softmax *s;
-    const float *x;
-    float *y; /* may be x */
+    const struct softmax *softmax;
+    const float *input;
+    float *output; /* may be x */
 } softmax_call;
 
 static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_call *call = user;
-    const struct softmax *softmax = call->s;
+    const struct softmax *softmax = call->softmax;
     const row_loops *const loops = KERNEL_BEST(row_loops);
 
     (void)worker;
     if (softmax->inner == 1) {
         (softmax->log ? KERNEL_BEST(rows)->log_softmax : KERNEL_BEST(rows)->softmax)(
-            call->x + begin * softmax->n, call->y + begin * softmax->n, end - begin, softmax->n);
+            call->input + begin * softmax->n, call->output + begin * softmax->n, end - begin, softmax->n);
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -51,8 +51,8 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
                       at = i / softmax->blocks * softmax->n * softmax->inner + column;
         const int64_t width = softmax->inner - column < ROW_COLUMNS ? softmax->inner - column : ROW_COLUMNS;
 
-        (softmax->log ? loops->log_softmax : loops->softmax)(call->x + at, call->y + at, softmax->n, softmax->inner,
-                                                             width);
+        (softmax->log ? loops->log_softmax : loops->softmax)(call->input + at, call->output + at, softmax->n,
+                                                             softmax->inner, width);
     }
     return INLAY_OK;
 }
@@ -101,7 +101,7 @@ static inlay_status lower_softmax(rg_build *build, const rg_group *group)
 
     INLAY_TRY(read_dense(build, op->in[0], &input));
     overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
-    if (overwrite && build->c->values[group->out].output == INLAY_NONE)
+    if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
         INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));

@@ -162,9 +162,9 @@ static inlay_status lower_pool(rg_build *build, const rg_group *group)
                                  "a window of %lld for an image of %lld: %s would look "
                                  "at all of its padding",
                                  (long long)desc.kernel[i], (long long)dims_of_image[i], dn_in_use->title));
-    desc.x = in.md;
-    rg_md_any(&desc.y, rank, dims);
-    desc.y.data_type = in.md.data_type;
+    desc.input = in.md;
+    rg_md_any(&desc.output, rank, dims);
+    desc.output.data_type = in.md.data_type;
     INLAY_TRY(rg_describe(build, &desc, &pd));
     INLAY_TRY(rg_result_place(build, op->reduction.keepdims ? group->out : op->out[0],
                               dn_layout(pd, DN_OPERAND_DST, &y_md), &out));

@@ -15,13 +15,13 @@ struct maxima {
     rg_native native;
     int64_t batches, planes, lanes;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    struct image x, y;
+    struct image image, y;
 };
 
 typedef struct maxima_call {
-    const struct maxima *m;
-    const float *x;
-    float *y;
+    const struct maxima *maxima;
+    const float *input;
+    float *output;
 } maxima_call;
 
 static void take(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
@@ -81,12 +81,12 @@ static void one_pixel(const struct maxima *maxima, const float *row, float *outp
     int64_t low, high;
 
     taps_inside(maxima, -maxima->begin[1], &low, &high);
-    row += (low * maxima->dilation[1] - maxima->begin[1]) * maxima->x.pixel;
-    if (high > low && maxima->lanes == 1 && maxima->dilation[1] * maxima->x.pixel == 1)
+    row += (low * maxima->dilation[1] - maxima->begin[1]) * maxima->image.pixel;
+    if (high > low && maxima->lanes == 1 && maxima->dilation[1] * maxima->image.pixel == 1)
         take_row(row, output, high - low);
     else if (high > low)
         KERNEL_BEST(pool_loops)
-            ->take_one(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->x.pixel, 0);
+            ->take_one(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->image.pixel, 0);
 }
 
 /* One row of the output; input and output are where its plane begins. */
@@ -101,7 +101,7 @@ static void make_row(const struct maxima *maxima, const float *input, float *out
         for (int64_t i = 0; i < maxima->lanes; i++)
             output[p * maxima->y.pixel + i] = -INFINITY;
     for (int64_t kh = first_row; kh < last_row; kh++) {
-        const float *row = input + (top + kh * maxima->dilation[0]) * maxima->x.row;
+        const float *row = input + (top + kh * maxima->dilation[0]) * maxima->image.row;
 
         if (maxima->out[1] == 1) {
             one_pixel(maxima, row, output);
@@ -114,13 +114,14 @@ static void make_row(const struct maxima *maxima, const float *input, float *out
             do
                 last++;
             while (last < maxima->out[1] && has_taps(maxima, last * maxima->stride[1] - maxima->begin[1], low, high));
-            if (high > low && maxima->lanes == maxima->y.pixel && maxima->stride[1] * maxima->x.pixel == maxima->lanes)
-                take(row + (first + low * maxima->dilation[1]) * maxima->x.pixel, output + p * maxima->y.pixel, 1,
-                     (last - p) * maxima->lanes, 0, 0, high - low, maxima->dilation[1] * maxima->x.pixel);
+            if (high > low && maxima->lanes == maxima->y.pixel &&
+                maxima->stride[1] * maxima->image.pixel == maxima->lanes)
+                take(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel, 1,
+                     (last - p) * maxima->lanes, 0, 0, high - low, maxima->dilation[1] * maxima->image.pixel);
             else if (high > low)
-                take(row + (first + low * maxima->dilation[1]) * maxima->x.pixel, output + p * maxima->y.pixel,
-                     last - p, maxima->lanes, maxima->stride[1] * maxima->x.pixel, maxima->y.pixel, high - low,
-                     maxima->dilation[1] * maxima->x.pixel);
+                take(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel,
+                     last - p, maxima->lanes, maxima->stride[1] * maxima->image.pixel, maxima->y.pixel, high - low,
+                     maxima->dilation[1] * maxima->image.pixel);
             p = last;
         }
     }
@@ -129,15 +130,15 @@ static void make_row(const struct maxima *maxima, const float *input, float *out
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const maxima_call *call = user;
-    const struct maxima *maxima = call->m;
+    const struct maxima *maxima = call->maxima;
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
         const int64_t oh = r % maxima->out[0], plane = r / maxima->out[0] % maxima->planes,
                       n = r / maxima->out[0] / maxima->planes;
 
-        make_row(maxima, call->x + n * maxima->x.batch + plane * maxima->x.plane,
-                 call->y + n * maxima->y.batch + plane * maxima->y.plane, oh);
+        make_row(maxima, call->input + n * maxima->image.batch + plane * maxima->image.plane,
+                 call->output + n * maxima->y.batch + plane * maxima->y.plane, oh);
     }
     return INLAY_OK;
 }
@@ -199,7 +200,7 @@ inlay_status rg_lower_max(rg_build *build, const rg_place *input, const int64_t 
     rg_md output;
 
     *out_done = false;
-    if (!read_image(&input->md, &maxima.x, &maxima.planes, &maxima.lanes))
+    if (!read_image(&input->md, &maxima.image, &maxima.planes, &maxima.lanes))
         goto done;
     if (rg_md_is_blocked(&input->md)) {
         if (!rg_md_same_blocks(&input->md, rank, out_dims, &output))

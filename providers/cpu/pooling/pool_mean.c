@@ -18,15 +18,15 @@ struct means {
 };
 
 typedef struct means_call {
-    const struct means *m;
-    const float *x;
-    float *y;
+    const struct means *means;
+    const float *input;
+    float *output;
 } means_call;
 
 static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const means_call *call = user;
-    const struct means *means = call->m;
+    const struct means *means = call->means;
     const pool_loops *const loops = KERNEL_BEST(pool_loops);
 
     (void)worker;
@@ -36,8 +36,8 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
         /* The last begins earlier where there are fewer left: some are made twice, in the same order. */
         const int64_t past = (chunk + 1) * means->chunk,
                       first = (past < means->lanes ? past : means->lanes) - means->chunk;
-        const float *input = call->x + image * means->batch + plane * means->plane + first;
-        float *output = call->y + image * means->y_batch + plane * means->lanes + first;
+        const float *input = call->input + image * means->batch + plane * means->plane + first;
+        float *output = call->output + image * means->y_batch + plane * means->lanes + first;
 
         if (means->lanes == 1)
             loops->mean_of_row(input, output, means->pixels);

@@ -23,9 +23,9 @@ typedef struct row_pool {
 } row_pool;
 
 typedef struct row_pool_call {
-    const row_pool *m;
-    const float *x;
-    float *y;
+    const row_pool *pool;
+    const float *input;
+    float *output;
 } row_pool_call;
 
 /* t[i] = all of input[i], input[i + step] ... joined, any number of them. stride: from one i to the next in input. */
@@ -131,12 +131,12 @@ static void make_row(const row_pool *pool, const float *input, float *output, in
 static inlay_status planes_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
-    const row_pool *pool = call->m;
+    const row_pool *pool = call->pool;
     const int64_t pixels = pool->in[0] * pool->in[1];
 
     (void)worker;
-    (pool->is_mean ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops)(call->x + begin * pixels, call->y + begin,
-                                                                         end - begin, pixels);
+    (pool->is_mean ? KERNEL_BEST(rows)->means : KERNEL_BEST(rows)->tops)(call->input + begin * pixels,
+                                                                         call->output + begin, end - begin, pixels);
     return INLAY_OK;
 }
 
@@ -177,7 +177,7 @@ done:
 static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
-    const row_pool *pool = call->m;
+    const row_pool *pool = call->pool;
     float t[MOST], columns[MOST], counts[MOST];
 
     (void)worker;
@@ -186,15 +186,15 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
     for (int64_t i = 0; i < MOST; i++)
         t[i] = pool->is_mean ? 0 : -INFINITY;
     for (int64_t r = begin, done; r < end; r += done) {
-        const float *input = call->x + r / pool->out[0] * pool->in[0] * pool->in[1];
+        const float *input = call->input + r / pool->out[0] * pool->in[0] * pool->in[1];
         const int64_t oh = r % pool->out[0], left = pool->out[0] - oh;
 
         done = top_rows_count(pool, input, oh, left < end - r ? left : end - r);
         if (done > 0) {
-            top_rows(pool, input, call->y + r * pool->out[1], oh, done, t, columns);
+            top_rows(pool, input, call->output + r * pool->out[1], oh, done, t, columns);
             continue;
         }
-        make_row(pool, input, call->y + r * pool->out[1], oh, t, counts);
+        make_row(pool, input, call->output + r * pool->out[1], oh, t, counts);
         done = 1;
     }
     return INLAY_OK;
@@ -241,15 +241,15 @@ static bool is_small(const row_pool *pool)
 static inlay_status small_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
-    const row_pool *pool = call->m;
+    const row_pool *pool = call->pool;
     float room[2 * MOST], counts[MOST];
 
     (void)worker;
     if (pool->is_mean)
         count_columns(pool, counts);
     for (int64_t p = begin; p < end; p++)
-        make_plane(pool, call->x + p * pool->in[0] * pool->in[1], call->y + p * pool->out[0] * pool->out[1], counts,
-                   room);
+        make_plane(pool, call->input + p * pool->in[0] * pool->in[1], call->output + p * pool->out[0] * pool->out[1],
+                   counts, room);
     return INLAY_OK;
 }
 

@@ -10,7 +10,7 @@
 #define PANEL_BYTES_PER_NS 20.0
 
 typedef struct dense_call {
-    const struct dense *d;
+    const struct dense *dense;
     const float *lines; /* B as it lies, and */
     float *panels;      /* where it is put */
     float *scratch;     /* of the first worker */
@@ -39,7 +39,7 @@ static inlay_status one_in_pairs(void *user, int64_t begin, int64_t end, uint32_
 {
     const dense_call *call = user;
 
-    pairs_run(&call->job, call->scratch + worker % call->d->workers * pairs_scratch_floats(&call->job), begin, end);
+    pairs_run(&call->job, call->scratch + worker % call->dense->workers * pairs_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -47,7 +47,8 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
 {
     const dense_call *call = user;
 
-    sparse_run(&call->job, call->scratch + worker % call->d->workers * sparse_scratch_floats(&call->job), begin, end);
+    sparse_run(&call->job, call->scratch + worker % call->dense->workers * sparse_scratch_floats(&call->job), begin,
+               end);
     return INLAY_OK;
 }
 
@@ -55,7 +56,7 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
 static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *dense = call->d;
+    const struct dense *dense = call->dense;
     float *room = call->scratch + worker % dense->workers * (uint64_t)dense->job.b_panel;
 
     for (int64_t u = begin; u < end; u++) {
@@ -83,7 +84,7 @@ static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32
 static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *dense = call->d;
+    const struct dense *dense = call->dense;
     int64_t units = sg_units(&call->job), matrix = dense->job.k * ((dense->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
 
     (void)worker;
@@ -112,7 +113,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *dense = call->d;
+    const struct dense *dense = call->dense;
     const sg_job *job = &call->job;
 
     (void)worker;
@@ -135,7 +136,7 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
-    const struct dense *dense = call->d;
+    const struct dense *dense = call->dense;
     int64_t panels = (dense->job.n + SG_WIDTH - 1) / SG_WIDTH;
 
     (void)worker;
@@ -164,7 +165,7 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
                               uint32_t threads)
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
-    dense_call call = { .d = dense, .lines = args[1], .job = dense->job };
+    dense_call call = { .dense = dense, .lines = args[1], .job = dense->job };
     int64_t units = dense->paired   ? pairs_units(&call.job)
                     : dense->sparse ? sparse_units(&call.job)
                                     : sg_units(&call.job) * dense->batch;
@@ -319,7 +320,7 @@ static bool adds_in_place(const rg_build *build, const rg_group *group)
     return group->post_count > 0 && first->kind == RG_POST_BINARY && first->alg == DN_BINARY_ADD &&
            rg_count(build, first->other) == rg_count(build, group->out) && rg_is_last_use(build, first->other) &&
            build->places[first->other].buffer != INLAY_NONE && rg_md_is_plain(&build->places[first->other].md) &&
-           build->c->values[group->out].output == INLAY_NONE;
+           build->compiled->values[group->out].output == INLAY_NONE;
 }
 
 /* The panels of a [k, n] matrix as a layout of oneDNN's. */

@@ -20,11 +20,11 @@ enum {
 #define FLOATS_PER_NS 30.0
 
 typedef struct nbits_call {
-    const struct dense *d;
-    const float *x, *scales, *zeros;
-    const uint8_t *w;
+    const struct dense *dense;
+    const float *input, *scales, *zeros;
+    const uint8_t *weights;
     char *scratch;
-    float *y;
+    float *output;
     const float *bias;
     sg_post posts[RG_MAX_POSTS + 1];
 } nbits_call;
@@ -32,11 +32,11 @@ typedef struct nbits_call {
 /* Row r as kernels read it. */
 static const float *row_of(const nbits_call *call, int64_t r)
 {
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
 
     if (plan->spreads)
         return (const float *)(void *)(call->scratch + plan->rows) + r * nb_depth(&plan->shape);
-    return call->x + r * call->d->job.a_row;
+    return call->input + r * call->dense->job.a_row;
 }
 
 /* Bytes of a row's integers. */
@@ -47,16 +47,16 @@ static int64_t limb_bytes(const nbits_plan *plan)
 
 static int8_t *limbs_of(const nbits_call *call, int64_t r)
 {
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
 
     return (int8_t *)call->scratch + plan->limbs + r * limb_bytes(plan);
 }
 
 static void spread(const nbits_call *call, int64_t r)
 {
-    const nb_shape *shape = &call->d->bits.shape;
-    const float *from = call->x + r * call->d->job.a_row;
-    float *to = (float *)(void *)(call->scratch + call->d->bits.rows) + r * nb_depth(shape);
+    const nb_shape *shape = &call->dense->bits.shape;
+    const float *from = call->input + r * call->dense->job.a_row;
+    float *to = (float *)(void *)(call->scratch + call->dense->bits.rows) + r * nb_depth(shape);
 
     for (int64_t b = 0; b < shape->blocks; b++, to += shape->padded) {
         const int64_t begin = b * shape->block,
@@ -70,7 +70,7 @@ static void spread(const nbits_call *call, int64_t r)
 static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
     const int64_t parts = nb_parts(&plan->shape);
 
     (void)worker;
@@ -93,38 +93,38 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
 /* Rows [r, r + count) by panels from that one on. */
 static nb_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t r, int64_t count)
 {
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
     const nb_shape *shape = &plan->shape;
     const int64_t parts = nb_parts(shape), at = panel * NB_COLUMNS, scales = shape->blocks * NB_COLUMNS;
 
     return (nb_tile){ .shape = shape,
-                      .w = call->w + nb_weight_bytes(shape) / shape->panels * panel,
+                      .weights = call->weights + nb_weight_bytes(shape) / shape->panels * panel,
                       .scales = call->scales + scales * panel,
                       .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
                       .zero = plan->zero,
                       .rows = count,
                       .a = row_of(call, r),
-                      .a_row = plan->spreads ? nb_depth(shape) : call->d->job.a_row,
+                      .a_row = plan->spreads ? nb_depth(shape) : call->dense->job.a_row,
                       .limbs = limbs_of(call, r),
                       .limbs_row = limb_bytes(plan),
                       .limbs_part = limb_bytes(plan) / parts,
                       .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
                       .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
-                      .c = call->y + r * call->d->job.c_row + at,
-                      .c_row = call->d->job.c_row,
+                      .c = call->output + r * call->dense->job.c_row + at,
+                      .c_row = call->dense->job.c_row,
                       .columns = shape->n - at < panels * NB_COLUMNS ? shape->n - at : panels * NB_COLUMNS };
 }
 
 static bool fits(const nbits_call *call, int64_t r)
 {
-    return call->scratch[call->d->bits.fit + (uint64_t)r] != 0;
+    return call->scratch[call->dense->bits.fit + (uint64_t)r] != 0;
 }
 
 /* Rows [r, r + count), as many as a tile may have, by one panel. What cannot be rounded is summed as it is; rows beside
  * it are not to notice. */
 static void multiply(const nbits_call *call, int64_t panel, int64_t r, int64_t count)
 {
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
     bool all = plan->mode != NB_EXACT;
 
     for (int64_t i = 0; all && i < count; i++)
@@ -140,8 +140,8 @@ static void multiply(const nbits_call *call, int64_t panel, int64_t r, int64_t c
 
 static void finish(const nbits_call *call, int64_t r, int64_t rows, int64_t at, int64_t columns)
 {
-    const sg_job *job = &call->d->job;
-    float *output = call->y + r * job->c_row + at;
+    const sg_job *job = &call->dense->job;
+    float *output = call->output + r * job->c_row + at;
 
     if (call->bias != NULL)
         job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = call->bias + at, .col = 1 }, output, job->c_row, rows,
@@ -164,13 +164,13 @@ static int64_t groups_of(const nb_shape *shape)
 static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
-    const nb_shape *shape = &call->d->bits.shape;
+    const nb_shape *shape = &call->dense->bits.shape;
     const int64_t groups = groups_of(shape);
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
         const int64_t above = u / groups * ROW_BLOCK,
-                      m = call->d->job.m < above + ROW_BLOCK ? call->d->job.m : above + ROW_BLOCK;
+                      m = call->dense->job.m < above + ROW_BLOCK ? call->dense->job.m : above + ROW_BLOCK;
         const int64_t first = u % groups * GROUP, last = first + GROUP < shape->panels ? first + GROUP : shape->panels;
         const int64_t at = first * NB_COLUMNS, columns = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
 
@@ -188,16 +188,16 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
     const nb_shape *shape = &plan->shape;
     const int64_t groups = (shape->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(shape);
-    char *room = call->scratch + plan->panels + worker % call->d->workers * plan->panel_bytes;
+    char *room = call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes;
     int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(plan->mode));
-    nb_block block = { .w = room, .w_starts = starts };
+    nb_block block = { .weights = room, .w_starts = starts };
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NB_BESIDE;
-        const int64_t m = call->d->job.m < above + BLOCK_ROWS ? call->d->job.m : above + BLOCK_ROWS;
+        const int64_t m = call->dense->job.m < above + BLOCK_ROWS ? call->dense->job.m : above + BLOCK_ROWS;
         const int64_t panels = shape->panels - panel < NB_BESIDE ? shape->panels - panel : NB_BESIDE;
 
         for (int64_t first = 0; first < parts; first += NB_PARTS) {
@@ -234,31 +234,31 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
-    const nbits_plan *plan = &call->d->bits;
+    const nbits_plan *plan = &call->dense->bits;
     const nb_shape *shape = &plan->shape;
     const int64_t scales = shape->blocks * NB_COLUMNS;
-    float *panel = (float *)(void *)(call->scratch + plan->panels + worker % call->d->workers * plan->panel_bytes);
+    float *panel = (float *)(void *)(call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes);
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t at = u * SG_WIDTH;
         sg_post posts[RG_MAX_POSTS + 1];
-        sg_job job = call->d->job;
+        sg_job job = call->dense->job;
 
         job.n = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
         for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < shape->panels; i++) {
             const nb_tile tile = { .shape = shape,
-                                   .w = call->w + nb_weight_bytes(shape) / shape->panels * i,
+                                   .weights = call->weights + nb_weight_bytes(shape) / shape->panels * i,
                                    .scales = call->scales + scales * i,
                                    .zeros = call->zeros == NULL ? NULL : call->zeros + scales * i,
                                    .zero = plan->zero };
 
             plan->kernel->unfold(&tile, panel + (i - u * GROUP) * NB_COLUMNS, SG_WIDTH);
         }
-        job.a = call->x;
+        job.a = call->input;
         job.b = panel;
         job.width = job.b_step = SG_WIDTH;
         job.bias = call->bias == NULL ? NULL : call->bias + at;
-        job.c = call->y + at;
+        job.c = call->output + at;
         job.posts = posts;
         for (uint32_t i = 0; i < job.post_count; i++) {
             posts[i] = call->posts[i];
@@ -296,13 +296,13 @@ static inlay_status run_nbits(const rg_native *native, const rg_state *state, in
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
     const nbits_plan *plan = &dense->bits;
-    nbits_call call = { .d = dense,
-                        .x = args[0],
-                        .w = args[1],
+    nbits_call call = { .dense = dense,
+                        .input = args[0],
+                        .weights = args[1],
                         .scales = args[2],
                         .zeros = plan->has_zeros ? args[3] : NULL,
                         .scratch = args[plan->scratch_arg],
-                        .y = args[dense->arg_count - 1],
+                        .output = args[dense->arg_count - 1],
                         .bias = dense->biased ? args[dense->bias_arg] : NULL };
     const double ns = estimate_ns(dense);
     inlay_status status = INLAY_OK;
@@ -343,7 +343,7 @@ static nb_mode mode_of(const rg_build *build, const rg_op *op)
 {
     const int64_t level = op->row->family == &rg_nbits_product ? op->size : 0;
 
-    if (level == 1 || !build->state->nbits->has_limbs || build->c->as_written)
+    if (level == 1 || !build->state->nbits->has_limbs || build->compiled->as_written)
         return NB_EXACT;
     return level == 4 && build->state->by_model ? NB_FINE : (nb_mode)build->state->limbs;
 }
@@ -406,8 +406,8 @@ static uint32_t take_bias(const rg_build *build, const rg_op *op, rg_group *grou
 
     if (c == INLAY_NONE)
         return group->bias;
-    if (!product || (build->c->values[c].constant != INLAY_NONE && rg_count(build, c) == n && build->ranks[c] >= 1 &&
-                     build->dims[c][build->ranks[c] - 1] == n))
+    if (!product || (build->compiled->values[c].constant != INLAY_NONE && rg_count(build, c) == n &&
+                     build->ranks[c] >= 1 && build->dims[c][build->ranks[c] - 1] == n))
         return c;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
     group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = DN_BINARY_ADD, .other = c };

@@ -6,7 +6,7 @@ static bool is_row(const rg_build *build, uint32_t c, int64_t columns)
 {
     uint32_t rank = build->ranks[c];
 
-    return build->c->values[c].constant != INLAY_NONE && rank >= 1 && build->dims[c][rank - 1] == columns &&
+    return build->compiled->values[c].constant != INLAY_NONE && rank >= 1 && build->dims[c][rank - 1] == columns &&
            rg_count(build, c) == columns;
 }
 
@@ -16,7 +16,7 @@ bool rg_is_packed(const rg_build *build, const rg_op *op)
     bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
                is_row(build, op->in[2], build->dims[op->out[0]][build->ranks[op->out[0]] - 1]);
 
-    return build->c->values[w].constant != INLAY_NONE && build->ranks[w] == 2 && !op->product.trans_a && row &&
+    return build->compiled->values[w].constant != INLAY_NONE && build->ranks[w] == 2 && !op->product.trans_a && row &&
            rg_count(build, op->in[0]) > 0;
 }
 

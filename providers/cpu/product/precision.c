@@ -16,10 +16,10 @@ dn_type rg_kept_type(const rg_build *build, uint32_t value)
 {
     uint32_t products = 0;
 
-    if (!build->state->bf16 || build->c->values[value].output != INLAY_NONE)
+    if (!build->state->bf16 || build->compiled->values[value].output != INLAY_NONE)
         return DN_F32;
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
             const rg_family *family = op->row->family;
@@ -54,14 +54,14 @@ static void describe(const rg_build *build, const rg_md *w_plain, const rg_md *b
     uint32_t x = op->in[0], y = op->out[0], rank = build->ranks[y];
 
     *out = (dn_op){ .kind = DN_CONVOLUTION, .alg = DN_CONVOLUTION_DIRECT };
-    rg_md_any(&out->x, rank, build->dims[x]);
-    rg_md_any(&out->w, (uint32_t)w_plain->ndims, w_plain->dims);
-    rg_md_any(&out->y, rank, build->dims[y]);
+    rg_md_any(&out->input, rank, build->dims[x]);
+    rg_md_any(&out->desc, (uint32_t)w_plain->ndims, w_plain->dims);
+    rg_md_any(&out->output, rank, build->dims[y]);
     if (bias != NULL)
         out->bias = *bias;
-    out->x.data_type = out->w.data_type = DN_BF16;
-    out->y.data_type = y_type;
-    rg_window_pads(op, out->x.dims + 2, out->y.dims + 2, op->window.kernel, out->begins, out->ends);
+    out->input.data_type = out->desc.data_type = DN_BF16;
+    out->output.data_type = y_type;
+    rg_window_pads(op, out->input.dims + 2, out->output.dims + 2, op->window.kernel, out->begins, out->ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         out->strides[i] = op->window.strides[i];
         out->dilations[i] = op->window.dilations[i] - 1;
@@ -81,7 +81,7 @@ static inlay_status make(rg_build *build, const rg_group *group, const rg_md *w_
         return status;
     dn_destroy(out->pd);
     *out = (rg_fused){ 0 };
-    desc.y.data_type = DN_F32;
+    desc.output.data_type = DN_F32;
     return rg_fuse_posts(build, group, &desc, out);
 }
 

@@ -40,24 +40,24 @@ static inlay_status lower_inner(rg_build *build, const rg_group *group)
     uint32_t count = 0;
     inlay_status status;
 
-    rg_md_plain(&desc.x, 2, a_dims);
+    rg_md_plain(&desc.input, 2, a_dims);
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    rg_md_any(&desc.w, 2, w_dims);
-    rg_md_plain(&desc.y, 2, y_dims);
+    rg_md_any(&desc.desc, 2, w_dims);
+    rg_md_plain(&desc.output, 2, y_dims);
     rg_md_plain(&bias_md, 1, &n);
-    desc.x.data_type = desc.w.data_type = rg_product_type(build);
-    desc.y.data_type = rg_kept_type(build, group->out);
+    desc.input.data_type = desc.desc.data_type = rg_product_type(build);
+    desc.output.data_type = rg_kept_type(build, group->out);
     if (bias_value != INLAY_NONE)
         desc.bias = bias_md;
     INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
-    if (desc.y.data_type != DN_F32 && fused.count < group->post_count) { /* the rest wants floats */
-        desc.y.data_type = DN_F32;
+    if (desc.output.data_type != DN_F32 && fused.count < group->post_count) { /* the rest wants floats */
+        desc.output.data_type = DN_F32;
         dn_destroy(fused.pd);
         fused = (rg_fused){ 0 };
         INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
     }
-    INLAY_TRY(rg_read_rows(build, a, desc.x.data_type, &input));
-    input.md = desc.x;
+    INLAY_TRY(rg_read_rows(build, a, desc.input.data_type, &input));
+    input.md = desc.input;
     INLAY_TRY(rg_read_constant(build, w, &w_plain, dn_layout(fused.pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &packed));
     operands[count++] = (rg_operand){ DN_ARG_SRC, &input };
     operands[count++] = (rg_operand){ DN_ARG_WEIGHTS, &packed };
@@ -147,7 +147,7 @@ static inlay_status lower(rg_build *build, const rg_group *group)
 {
     kn_case layer = { .product = true };
 
-    if (build->c->values[build->op->in[1]].weights != INLAY_NONE)
+    if (build->compiled->values[build->op->in[1]].weights != INLAY_NONE)
         return nbits_lower(build, group);
     kn_measure_product(build, &layer.p);
     return kn_lower(build, group, &layer);

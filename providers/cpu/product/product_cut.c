@@ -17,7 +17,7 @@ struct cut {
 };
 
 typedef struct cut_call {
-    const struct cut *d;
+    const struct cut *cut;
     void *const *args;
 } cut_call;
 
@@ -44,7 +44,7 @@ static int64_t offset(const struct cut *cut, int64_t i, const int64_t *steps)
 
 static inlay_status one_block(const cut_call *call, int64_t unit)
 {
-    const struct cut *cut = call->d;
+    const struct cut *cut = call->cut;
     const int64_t down = parts_of(cut->m, cut->rows), across = parts_of(cut->n, cut->columns),
                   i = unit / (down * across);
     const int64_t row = unit / across % down * cut->rows, column = unit % across * cut->columns;

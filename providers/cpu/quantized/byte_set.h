@@ -37,13 +37,13 @@ typedef struct byte_ending {
 /* One tile: y[r][j] = end(first[j] + sum over t, q of the products of x[taps[t] + r * x_pixel + 4 q] with
  * w[t * steps + q][j]): four bytes of x each, a quad or a widened pair. Steps of addresses count bytes. */
 typedef struct byte_product {
-    const uint8_t *x;
+    const uint8_t *input;
     int64_t x_pixel;
     const int64_t *taps;
     int64_t tap_count, steps;
-    const int8_t *w; /* [tap_count * steps][lines * lanes][4], where x is widened [2] */
-    int64_t lines;   /* vectors of output channels, 1 ... width / lanes */
-    void *y;         /* bytes, floats or int32; y_pixel counts bytes */
+    const int8_t *weights; /* [tap_count * steps][lines * lanes][4], where x is widened [2] */
+    int64_t lines;         /* vectors of output channels, 1 ... width / lanes */
+    void *output;          /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, columns;
     bool flip;           /* x is signed; of quads alone */
     const int8_t *ahead; /* fetched meanwhile, so many bytes a step: weights of a later tile; any address will do */
@@ -62,8 +62,8 @@ typedef struct byte_window {
     const uint8_t *const *x[BYTE_WINDOW];
     int64_t height, width; /* rows, columns */
     int64_t quads;         /* fours of rows */
-    const int8_t *w;       /* of a block: [quads][width][tap_bytes] */
-    uint8_t *y;            /* bytes, floats or int32; y_pixel counts bytes */
+    const int8_t *weights; /* of a block: [quads][width][tap_bytes] */
+    uint8_t *output;       /* bytes, floats or int32; y_pixel counts bytes */
     int64_t y_pixel, stride, dilation;
     int64_t channel;  /* the first, from where the pixels of the input point to */
     int64_t channels; /* whole blocks one after the other, or those of one half */

@@ -41,7 +41,7 @@ VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p,
         VEC_UNROLL
         for (int i = 0; i < step; i++)
             if (r + i < rows)
-                int_store_part((uint8_t *)p->y + (r + i) * p->y_pixel, bytes, i, step, p->columns);
+                int_store_part((uint8_t *)p->output + (r + i) * p->y_pixel, bytes, i, step, p->columns);
     }
 }
 
@@ -49,7 +49,7 @@ VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
-        uint8_t *output = (uint8_t *)p->y + r * p->y_pixel;
+        uint8_t *output = (uint8_t *)p->output + r * p->y_pixel;
 
         VEC_UNROLL
         for (int v = 0; v < lines; v++) {
@@ -74,7 +74,7 @@ VEC_INLINE void store_floats(const int rows, const int lines, const byte_product
         const vec scale = vec_load(p->ending.scale + v * VEC_LANES), shift = vec_load(p->ending.shift + v * VEC_LANES);
         const int64_t left = p->columns - v * VEC_LANES;
         const vmask some = vec_first(left);
-        uint8_t *output = (uint8_t *)p->y + v * (int64_t)sizeof(vec);
+        uint8_t *output = (uint8_t *)p->output + v * (int64_t)sizeof(vec);
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++, output += p->y_pixel) {
@@ -92,7 +92,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 {
     const int64_t x_pixel = p->x_pixel, steps = p->steps;
     const ivec upper = int_set_byte(0x80);
-    const int8_t *weights = p->w, *ahead = p->ahead;
+    const int8_t *weights = p->weights, *ahead = p->ahead;
     ivec sum[BYTE_ROWS][BYTE_LINES];
 
     VEC_UNROLL
@@ -108,7 +108,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            base[i] = p->x + p->taps[tap] + 3 * i * x_pixel;
+            base[i] = p->input + p->taps[tap] + 3 * i * x_pixel;
         for (int64_t k = 0; k < steps; k++) {
             ivec line[BYTE_LINES];
 

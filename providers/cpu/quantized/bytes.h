@@ -45,11 +45,11 @@ static inline bool bytes_has_more(const bytes_floats *floats)
 
 /* A convolution of bytes as it is lowered. */
 typedef struct bytes_case {
-    kn_window w;
+    kn_window window;
     byte_kind kind;
     uint32_t w_value; /* the weights */
     rg_md weights;    /* as oneDNN numbers the axes of the original, int8 */
-    rg_place x;
+    rg_place input;
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     rg_place others[RG_MAX_POSTS];

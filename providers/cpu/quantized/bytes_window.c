@@ -92,7 +92,7 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
 {
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->y + p * b->y_pixel;
+        uint8_t *output = b->output + p * b->y_pixel;
         ivec x[4];
 
         whole_words(&b->ending, c, sum[p], x);
@@ -119,7 +119,7 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
 
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->y + p * b->y_pixel;
+        uint8_t *output = b->output + p * b->y_pixel;
         ivec q[4], bytes;
 
         VEC_UNROLL
@@ -193,7 +193,7 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->y + p * b->y_pixel + 4 * c;
+        uint8_t *output = b->output + p * b->y_pixel + 4 * c;
         ivec x[2];
 
         VEC_UNROLL
@@ -222,7 +222,7 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p += 2) { /* two at a time */
-        uint8_t *output = b->y + p * b->y_pixel + c;
+        uint8_t *output = b->output + p * b->y_pixel + c;
         ivec q[4], bytes;
 
         VEC_UNROLL
@@ -259,7 +259,7 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *b)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
-    const int8_t *weights = b->w;
+    const int8_t *weights = b->weights;
 
     for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK, weights += TAPS * 4 * VECTOR) {
         const ivec zero = int_set(0);
@@ -333,7 +333,7 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
     const int64_t taps = width > 0 ? width : b->width, vector = (int64_t)sizeof(ivec);
     const int64_t second = kind == BYTE_HALF ? b->pixels - pixels : 0, shift = second * b->stride;
     const channel_mask mask = channels_of(b->channels); /* of a half */
-    const int8_t *weights = b->w;
+    const int8_t *weights = b->weights;
 
     for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK) {
         ivec sum[BYTE_PIXELS][SUMS];

@@ -42,9 +42,9 @@ struct linear {
 };
 
 typedef struct linear_call {
-    const struct linear *l;
-    const void *x;
-    void *y;
+    const struct linear *linear;
+    const void *input;
+    void *output;
 } linear_call;
 
 static void forth(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
@@ -71,7 +71,7 @@ static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t w
     const linear_call *call = user;
 
     (void)worker;
-    call->l->run(call->l, call->y, call->x, begin, end - begin);
+    call->linear->run(call->linear, call->output, call->input, begin, end - begin);
     return INLAY_OK;
 }
 
@@ -168,8 +168,8 @@ struct dynamic {
 enum { MOST_RANGES = 64, LINE = 16 };
 
 typedef struct dynamic_call {
-    const float *x;
-    uint8_t *y;
+    const float *input;
+    uint8_t *output;
     int64_t count, part;
     float scale, zero;
     float ranges[MOST_RANGES][LINE]; /* low, high; a cache line each */
@@ -185,7 +185,7 @@ static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t
 
         call->ranges[i][0] = call->ranges[i][1] = 0; /* the range always holds 0 */
         if (n > 0)
-            KERNEL_BEST(byte_loops)->range(call->x + from, n, &call->ranges[i][0], &call->ranges[i][1]);
+            KERNEL_BEST(byte_loops)->range(call->input + from, n, &call->ranges[i][0], &call->ranges[i][1]);
     }
     return INLAY_OK;
 }
@@ -197,7 +197,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
 
     (void)worker;
     if (to > from)
-        q_quantize(call->y + from, call->x + from, false, to - from, call->scale, call->zero);
+        q_quantize(call->output + from, call->input + from, false, to - from, call->scale, call->zero);
     return INLAY_OK;
 }
 
@@ -207,7 +207,7 @@ static inlay_status run_dynamic(const rg_native *native, const rg_state *state, 
 {
     const struct dynamic *dynamic = (const struct dynamic *)(const void *)native;
     int64_t parts = threads <= 1 ? 1 : dynamic->count / GRAIN < 1 ? 1 : dynamic->count / GRAIN;
-    dynamic_call call = { .x = args[0], .y = args[1], .count = dynamic->count };
+    dynamic_call call = { .input = args[0], .output = args[1], .count = dynamic->count };
     float low = 0, high = 0, zero;
     inlay_status status;
 

@@ -13,9 +13,9 @@ struct border {
 };
 
 typedef struct border_call {
-    const struct border *b;
-    const uint8_t *x;
-    uint8_t *y;
+    const struct border *border;
+    const uint8_t *input;
+    uint8_t *output;
 } border_call;
 
 static void copy_row(const struct border *border, const uint8_t *input, uint8_t *output)
@@ -37,21 +37,21 @@ static void copy_row(const struct border *border, const uint8_t *input, uint8_t 
 static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const border_call *call = user;
-    const struct border *border = call->b;
+    const struct border *border = call->border;
     const size_t row = (size_t)(border->out_width * border->pixel), left = (size_t)(border->left * border->pixel);
     const size_t inner = (size_t)(border->width * border->pixel);
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const int64_t image = i / border->out_height, h = i % border->out_height - border->top;
-        uint8_t *output = call->y + (size_t)i * row;
+        uint8_t *output = call->output + (size_t)i * row;
 
         if (h < 0 || h >= border->height) {
             memset(output, border->value, row);
             continue;
         }
         memset(output, border->value, left);
-        copy_row(border, call->x + image * border->s_image + h * border->s_row, output + left);
+        copy_row(border, call->input + image * border->s_image + h * border->s_row, output + left);
         memset(output + left + inner, border->value, row - left - inner);
     }
     return INLAY_OK;
@@ -74,8 +74,8 @@ static inlay_status run_border(const rg_native *native, const rg_state *state, i
 
 inlay_status bytes_add_border(rg_build *build, bytes_case *layer)
 {
-    kn_window *window = &layer->w;
-    const int64_t *s = layer->x.md.strides;
+    kn_window *window = &layer->window;
+    const int64_t *s = layer->input.md.strides;
     const int64_t dims[] = { window->images, bytes_in_fours(window->in),
                              window->height + window->begin[0] + window->end[0],
                              window->width + window->begin[1] + window->end[1] };
@@ -92,18 +92,18 @@ inlay_status bytes_add_border(rg_build *build, bytes_case *layer)
                                  .out_width = dims[3],
                                  .s_image = s[0],
                                  .s_channel = s[1],
-                                 .s_row = layer->x.md.ndims == 4 ? s[2] : 0,
-                                 .s_pixel = s[layer->x.md.ndims - 1],
+                                 .s_row = layer->input.md.ndims == 4 ? s[2] : 0,
+                                 .s_pixel = s[layer->input.md.ndims - 1],
                                  .value = layer->border };
     inlay_status status;
     rg_place output;
     rg_md md;
 
     rg_md_channels_last(&md, 4, dims);
-    md.data_type = layer->x.md.data_type;
+    md.data_type = layer->input.md.data_type;
     INLAY_TRY(rg_new_place(build, &md, &output));
-    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &layer->x, &output }, 2));
-    layer->x = output;
+    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &layer->input, &output }, 2));
+    layer->input = output;
     window->height = dims[2];
     window->width = dims[3];
 done:

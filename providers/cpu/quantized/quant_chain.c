@@ -43,11 +43,11 @@ enum { STEP = 16 }; /* slots from here on are steps */
 
 static uint32_t maker_of(const rg_build *build, uint32_t value)
 {
-    if (value == INLAY_NONE || build->c->values[value].constant != INLAY_NONE ||
-        build->c->values[value].input != INLAY_NONE)
+    if (value == INLAY_NONE || build->compiled->values[value].constant != INLAY_NONE ||
+        build->compiled->values[value].input != INLAY_NONE)
         return INLAY_NONE;
-    for (uint32_t o = 0; o < build->c->op_count; o++)
-        if (build->c->ops[o].out_count > 0 && build->c->ops[o].out[0] == value)
+    for (uint32_t o = 0; o < build->compiled->op_count; o++)
+        if (build->compiled->ops[o].out_count > 0 && build->compiled->ops[o].out[0] == value)
             return o;
     return INLAY_NONE;
 }
@@ -76,10 +76,11 @@ static bool add_leaf(const rg_build *build, uint32_t value, uint32_t like, struc
 {
     uint32_t maker = maker_of(build, value);
     struct leaf leaf = { .value = value,
-                         .scalar = rg_count(build, value) == 1 && build->c->values[value].constant != INLAY_NONE };
+                         .scalar =
+                             rg_count(build, value) == 1 && build->compiled->values[value].constant != INLAY_NONE };
 
-    if (maker != INLAY_NONE && build->c->ops[maker].row->family == &rg_dequantize) {
-        const rg_op *back = &build->c->ops[maker];
+    if (maker != INLAY_NONE && build->compiled->ops[maker].row->family == &rg_dequantize) {
+        const rg_op *back = &build->compiled->ops[maker];
 
         leaf = (struct leaf){ .value = back->in[0],
                               .bytes = true,
@@ -120,12 +121,13 @@ static bool collect(const rg_build *build, uint32_t value, uint32_t like, struct
                     uint32_t *inner_count, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(build, value), x, y;
-    const rg_op *op = maker == INLAY_NONE ? NULL : &build->c->ops[maker];
+    const rg_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
     bool binary = op != NULL && op->row->family == &rg_binary && op->alg != RG_PRELU;
     bool single = op != NULL && op->row->family == &rg_eltwise_family && known_function(op);
 
-    if ((!binary && !single) || build->c->values[value].uses != 1 || build->c->values[value].output != INLAY_NONE ||
-        *inner_count == MOST_STEPS || !same_dims(build, value, like))
+    if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
+        build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
+        !same_dims(build, value, like))
         return add_leaf(build, value, like, chain, out_slot);
     inner[(*inner_count)++] = maker;
     if (!collect(build, op->in[0], like, chain, inner, inner_count, &x))
@@ -158,23 +160,24 @@ static bool find_chain(const rg_build *build, const rg_op *op, struct chain *cha
 
 inlay_status rg_quant_chains(rg_build *build, uint8_t *taken, rg_group *at)
 {
-    uint32_t n = build->c->op_count, inner[MOST_STEPS], count;
+    uint32_t n = build->compiled->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */
     struct chain chain;
 
     for (uint32_t o = 0; o < n; o++) {
-        const rg_op *op = &build->c->ops[o];
+        const rg_op *op = &build->compiled->ops[o];
 
         if (op->row->family != &rg_quantize || !find_chain(build, op, &chain, inner, &count))
             continue;
-        if (reads == NULL && (reads = rg_scratch_take_zeroed(build->scratch, build->c->value_count + 1u, 1)) == NULL)
+        if (reads == NULL &&
+            (reads = rg_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, 1)) == NULL)
             return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
         taken[o] = 1;
         for (uint32_t i = 0; i < count; i++)
             taken[inner[i]] = 1;
         at[o] = (rg_group){ .op = o, .last = o, .bias = INLAY_NONE, .out = op->out[0] };
         for (uint32_t i = 0; i <= count; i++) {
-            const rg_op *reader = &build->c->ops[i == count ? o : inner[i]];
+            const rg_op *reader = &build->compiled->ops[i == count ? o : inner[i]];
 
             for (uint32_t k = 0; k < reader->in_count; k++)
                 if (reader->in[k] != INLAY_NONE && reads[reader->in[k]] < UINT8_MAX)
@@ -183,8 +186,8 @@ inlay_status rg_quant_chains(rg_build *build, uint8_t *taken, rg_group *at)
     }
     /* What is dequantized for chains alone. */
     for (uint32_t o = 0; reads != NULL && o < n; o++) {
-        const rg_op *op = &build->c->ops[o];
-        const rg_value *output = &build->c->values[op->out[0]];
+        const rg_op *op = &build->compiled->ops[o];
+        const rg_value *output = &build->compiled->values[op->out[0]];
 
         if (op->row->family == &rg_dequantize && output->output == INLAY_NONE && output->uses == reads[op->out[0]])
             taken[o] = 1;
@@ -231,7 +234,7 @@ static bool find_pair(struct chain *chain)
 }
 
 typedef struct chain_call {
-    const struct chain *c;
+    const struct chain *chain;
     void *const *args; /* the leaves, then the result */
 } chain_call;
 
@@ -239,7 +242,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const chain_call *call = user;
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const struct chain *chain = call->c;
+    const struct chain *chain = call->chain;
     float leaves[MOST_LEAVES][TILE], steps[MOST_STEPS][TILE];
 
     (void)worker;

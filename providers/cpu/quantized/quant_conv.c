@@ -239,15 +239,15 @@ static inlay_status describe(rg_build *build, const rg_group *group, const rg_md
     const rg_op *op = build->op;
     uint32_t rank = build->ranks[op->in[X]];
 
-    rg_md_any(&desc.x, rank, build->dims[op->in[X]]);
-    desc.x.data_type = rg_type(build, op->in[X]);
-    rg_md_any(&desc.y, rank, build->dims[op->out[0]]);
-    desc.y.data_type = rg_type(build, group->out);
-    rg_md_any(&desc.w, (uint32_t)w_plain->ndims, w_plain->dims);
-    desc.w.data_type = DN_S8;
+    rg_md_any(&desc.input, rank, build->dims[op->in[X]]);
+    desc.input.data_type = rg_type(build, op->in[X]);
+    rg_md_any(&desc.output, rank, build->dims[op->out[0]]);
+    desc.output.data_type = rg_type(build, group->out);
+    rg_md_any(&desc.desc, (uint32_t)w_plain->ndims, w_plain->dims);
+    desc.desc.data_type = DN_S8;
     if (bias != NULL)
         desc.bias = *bias;
-    rg_window_pads(op, desc.x.dims + 2, desc.y.dims + 2, op->window.kernel, desc.begins, desc.ends);
+    rg_window_pads(op, desc.input.dims + 2, desc.output.dims + 2, op->window.kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         desc.strides[i] = op->window.strides[i];
         desc.dilations[i] = op->window.dilations[i] - 1;

@@ -16,7 +16,7 @@ enum { TABLE_PIXELS = 2048 };
 struct depthwise {
     rg_native native;
     const byte_set *set;
-    kn_window w;
+    kn_window window;
     int64_t x_pixel, x_image;
     int64_t quads, slots, columns; /* of a window's rows; tables of rows: how many, their pixels */
     int64_t strip;                 /* pixels of a row of the output that tables are for */
@@ -31,7 +31,7 @@ struct depthwise {
 };
 
 typedef struct depthwise_call {
-    const struct depthwise *d;
+    const struct depthwise *depthwise;
     void *const *args;
 } depthwise_call;
 
@@ -40,7 +40,7 @@ enum { ALONE_FLOPS = 200000, RUN_CHANNELS = 1024 };
 
 /* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
 struct strip {
-    const uint8_t *x; /* of the image */
+    const uint8_t *input; /* of the image */
     int64_t first, last;
     const uint8_t *pixels[TABLE_PIXELS];
     int64_t row[BYTE_WINDOW]; /* which one it is */
@@ -58,7 +58,7 @@ bool bytes_depthwise_runs(const byte_set *set, const kn_window *window)
 /* The table of row `at` of the input, which may be around the image. */
 static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t at, struct strip *strip)
 {
-    const kn_window *window = &depthwise->w;
+    const kn_window *window = &depthwise->window;
     const int64_t slot = (at % depthwise->slots + depthwise->slots) % depthwise->slots,
                   first = strip->first * window->stride[1] - window->begin[1];
     const uint8_t **table = &strip->pixels[slot * depthwise->columns];
@@ -69,7 +69,7 @@ static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t
     strip->row[slot] = at;
     for (int64_t i = 0; i < depthwise->columns; i++)
         table[i] = inside && first + i >= 0 && first + i < window->width
-                       ? strip->x + (at * window->width + first + i) * depthwise->x_pixel
+                       ? strip->input + (at * window->width + first + i) * depthwise->x_pixel
                        : depthwise->border;
     return table;
 }
@@ -104,33 +104,34 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
 static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
                     int64_t block, byte_window *window)
 {
-    const struct depthwise *depthwise = call->d;
+    const struct depthwise *depthwise = call->depthwise;
     const int64_t most = window->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
     const bool is_more = bytes_has_more(&depthwise->floats);
     float floats[BYTE_PIXELS * RUN_CHANNELS];
     uint8_t *output;
 
-    window->w = (const int8_t *)call->args[BYTES_W] +
-                block * depthwise->set->tap_bytes * depthwise->quads * depthwise->w.kernel[1];
+    window->weights = (const int8_t *)call->args[BYTES_W] +
+                      block * depthwise->set->tap_bytes * depthwise->quads * depthwise->window.kernel[1];
     window->ending = depthwise->ending;
     window->ending.first += block * depthwise->set->block;
     window->ending.scale += block * depthwise->set->block;
     window->ending.shift += block * depthwise->set->block;
-    window->channel = block_channel(depthwise->set, depthwise->w.out, block);
-    window->y_pixel = is_more ? window->channels * (int64_t)sizeof floats[0] : depthwise->w.out * depthwise->y_bytes;
-    output = (uint8_t *)call->args[BYTES_Y] + (pixel * depthwise->w.out + window->channel) * depthwise->y_bytes;
+    window->channel = block_channel(depthwise->set, depthwise->window.out, block);
+    window->y_pixel =
+        is_more ? window->channels * (int64_t)sizeof floats[0] : depthwise->window.out * depthwise->y_bytes;
+    output = (uint8_t *)call->args[BYTES_Y] + (pixel * depthwise->window.out + window->channel) * depthwise->y_bytes;
     for (int64_t x = 0; x < pixels; x += window->pixels) {
         const int64_t left = pixels - x;
 
         window->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
         for (int64_t row = 0; row < 4 * depthwise->quads; row++)
-            window->x[row] = rows[row] + x * depthwise->w.stride[1];
-        window->y = is_more ? (uint8_t *)floats : output;
+            window->x[row] = rows[row] + x * depthwise->window.stride[1];
+        window->output = is_more ? (uint8_t *)floats : output;
         depthwise->set->window(window);
         if (is_more)
             bytes_finish(&depthwise->floats, call->args, floats, pixel + x, window->pixels, window->channel,
-                         window->channels, output, depthwise->w.out);
-        output += window->pixels * depthwise->w.out * depthwise->y_bytes;
+                         window->channels, output, depthwise->window.out);
+        output += window->pixels * depthwise->window.out * depthwise->y_bytes;
     }
 }
 
@@ -138,8 +139,8 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
 static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel,
                     struct strip *strip)
 {
-    const struct depthwise *depthwise = call->d;
-    const kn_window *window = &depthwise->w;
+    const struct depthwise *depthwise = call->depthwise;
+    const kn_window *window = &depthwise->window;
     const int64_t run = bytes_has_more(&depthwise->floats) ? RUN_CHANNELS / depthwise->set->block : past;
     const int64_t at = y * window->stride[0] - window->begin[0], pixels = strip->last - strip->first,
                   width = depthwise->set->block, whole = window->out / width;
@@ -176,8 +177,8 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const depthwise_call *call = user;
-    const struct depthwise *depthwise = call->d;
-    const kn_window *window = &depthwise->w;
+    const struct depthwise *depthwise = call->depthwise;
+    const kn_window *window = &depthwise->window;
     const int64_t lines = block_count(depthwise->set, window->out);
 
     (void)worker;
@@ -189,7 +190,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
                       past = block + depthwise->block < lines ? block + depthwise->block : lines;
         struct strip strip;
 
-        strip.x = (const uint8_t *)call->args[BYTES_X] + image * depthwise->x_image;
+        strip.input = (const uint8_t *)call->args[BYTES_X] + image * depthwise->x_image;
         for (strip.first = 0; strip.first < window->out_width; strip.first = strip.last) {
             strip.last =
                 strip.first + depthwise->strip < window->out_width ? strip.first + depthwise->strip : window->out_width;
@@ -207,9 +208,9 @@ static inlay_status run_depthwise(const rg_native *native, const rg_state *state
 {
     const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
     depthwise_call call = { depthwise, args };
-    const int64_t units = depthwise->w.images * depthwise->parts * depthwise->blocks;
+    const int64_t units = depthwise->window.images * depthwise->parts * depthwise->blocks;
 
-    if (threads <= 1 || units < 2 || depthwise->w.flops < ALONE_FLOPS)
+    if (threads <= 1 || units < 2 || depthwise->window.flops < ALONE_FLOPS)
         return depthwise_units(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
@@ -303,7 +304,7 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
 /* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *window = &depthwise->w;
+    const kn_window *window = &depthwise->window;
     const int64_t span = (window->kernel[1] - 1) * window->dilation[1] + 1,
                   lines = block_count(depthwise->set, window->out);
     const int64_t fit = (TABLE_PIXELS / depthwise->slots - span) / window->stride[1] + 1;
@@ -337,13 +338,13 @@ static inlay_status end_channels(rg_build *build, const bytes_case *layer, const
                                  float *scale, float *shift)
 {
     const byte_set *set = build->state->bytes;
-    const int64_t blocks = block_count(set, layer->w.out);
+    const int64_t blocks = block_count(set, layer->window.out);
     bytes_ends ends;
     const inlay_status status = bytes_ends_of(build, layer, &ends);
 
     for (int64_t k = 0; k < blocks && status == INLAY_OK; k++) {
-        const byte_block kind = block_kind(set, layer->w.out, k);
-        const int64_t channel = block_channel(set, layer->w.out, k), left = layer->w.out - channel;
+        const byte_block kind = block_kind(set, layer->window.out, k);
+        const int64_t channel = block_channel(set, layer->window.out, k), left = layer->window.out - channel;
         const int width = kind == BYTE_HALF ? set->block / 2 : set->block;
 
         for (int i = 0; i < width && i < left; i++) {
@@ -364,14 +365,14 @@ inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer)
 {
     const rg_op *op = build->op;
     const byte_set *set = build->state->bytes;
-    const int64_t room = block_count(set, layer->w.out) * set->block;
+    const int64_t room = block_count(set, layer->window.out) * set->block;
     const int32_t *sums;
     inlay_status status;
     struct depthwise *depthwise = NULL;
     rg_place weights, output;
     rg_md md;
 
-    if (!depthwise_layout(set, &layer->w, &md))
+    if (!depthwise_layout(set, &layer->window, &md))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
     INLAY_TRY(rg_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = (const int32_t *)(const void *)((const char *)build->instance->buffers[weights.buffer].data +
@@ -382,14 +383,14 @@ inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer)
         return q_no_memory(build);
     *depthwise = (struct depthwise){ .native.run = run_depthwise,
                                      .set = set,
-                                     .w = layer->w,
-                                     .x_pixel = tiles_pixel_step(&layer->x.md),
-                                     .quads = (layer->w.kernel[0] + 3) / 4,
-                                     .slots = (layer->w.kernel[0] - 1) * layer->w.dilation[0] + 1,
-                                     .flip = layer->x.md.data_type == DN_S8,
+                                     .window = layer->window,
+                                     .x_pixel = tiles_pixel_step(&layer->input.md),
+                                     .quads = (layer->window.kernel[0] + 3) / 4,
+                                     .slots = (layer->window.kernel[0] - 1) * layer->window.dilation[0] + 1,
+                                     .flip = layer->input.md.data_type == DN_S8,
                                      .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
                                      .floats = layer->floats };
-    depthwise->x_image = layer->w.height * layer->w.width * depthwise->x_pixel;
+    depthwise->x_image = layer->window.height * layer->window.width * depthwise->x_pixel;
     memset(depthwise->room + 3 * room, layer->border, (size_t)room);
     depthwise->border = (const uint8_t *)(depthwise->room + 3 * room);
     bytes_end(build, layer, &depthwise->ending);

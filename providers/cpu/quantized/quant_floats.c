@@ -21,8 +21,8 @@ static bool is_number(const rg_build *build, const rg_group *group, uint32_t oth
 
 static bool is_constant(const rg_build *build, const rg_group *group, const rg_post *post, dn_alg alg)
 {
-    return post->kind == RG_POST_BINARY && post->alg == alg && build->c->values[post->other].constant != INLAY_NONE &&
-           is_number(build, group, post->other);
+    return post->kind == RG_POST_BINARY && post->alg == alg &&
+           build->compiled->values[post->other].constant != INLAY_NONE && is_number(build, group, post->other);
 }
 
 static bool is_linear(const rg_post *post)
@@ -47,8 +47,9 @@ static bool is_operand(const rg_build *build, const rg_group *group, const rg_po
         build->ranks[post->other] == build->ranks[group->out] &&
         memcmp(build->dims[post->other], build->dims[group->out], build->ranks[group->out] * sizeof(int64_t)) == 0;
     return (post->alg == DN_BINARY_ADD || post->alg == DN_BINARY_MUL) && rg_type(build, post->other) == DN_F32 &&
-           (*out_whole || (is_number(build, group, post->other) &&
-                           (rg_count(build, post->other) > 1 || build->c->values[post->other].constant != INLAY_NONE)));
+           (*out_whole ||
+            (is_number(build, group, post->other) &&
+             (rg_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
 }
 
 static bool takes(const rg_build *build, const rg_group *group, const rg_post *post)
@@ -88,11 +89,11 @@ static inlay_status read_scales(rg_build *build, bytes_case *layer, uint32_t cou
     const rg_post *posts = layer->group->posts;
     inlay_status status = INLAY_OK;
 
-    layer->scale = rg_scratch_take(build->scratch, 2 * (size_t)layer->w.out + 1, sizeof *layer->scale);
+    layer->scale = rg_scratch_take(build->scratch, 2 * (size_t)layer->window.out + 1, sizeof *layer->scale);
     if (layer->scale == NULL)
         return q_no_memory(build);
-    layer->shift = layer->scale + layer->w.out;
-    for (int64_t i = 0; i < layer->w.out && status == INLAY_OK; i++) {
+    layer->shift = layer->scale + layer->window.out;
+    for (int64_t i = 0; i < layer->window.out && status == INLAY_OK; i++) {
         const bool linear = count > 0 && is_linear(&posts[0]);
 
         layer->scale[i] = linear ? posts[0].eltwise.alpha : 1;
@@ -159,7 +160,7 @@ inlay_status bytes_read_posts(rg_build *build, bytes_case *layer)
             INLAY_TRY(read_operand(build, layer, &group->posts[post], t));
     }
     if (group->ends > 0) {
-        const rg_op *last = &build->c->ops[group->ends - 1];
+        const rg_op *last = &build->compiled->ops[group->ends - 1];
 
         floats->quantizes = true;
         floats->y_signed = rg_type(build, group->out) == DN_S8;
@@ -174,7 +175,7 @@ done:
 inlay_status bytes_emit(rg_build *build, const bytes_case *layer, const rg_place *weights, const rg_place *output,
                         rg_native *native)
 {
-    const rg_place *places[BYTES_OTHERS + RG_MAX_POSTS] = { &layer->x, weights, output };
+    const rg_place *places[BYTES_OTHERS + RG_MAX_POSTS] = { &layer->input, weights, output };
     inlay_status status;
 
     for (uint32_t i = 0; i < layer->floats.operand_count; i++)

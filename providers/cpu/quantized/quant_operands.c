@@ -98,9 +98,9 @@ inlay_status q_no_memory(const rg_build *build)
 
 const void *q_constant(rg_build *build, uint32_t value)
 {
-    rg_constant *constant = value == INLAY_NONE || build->c->values[value].constant == INLAY_NONE
+    rg_constant *constant = value == INLAY_NONE || build->compiled->values[value].constant == INLAY_NONE
                                 ? NULL
-                                : &build->c->constants[build->c->values[value].constant];
+                                : &build->compiled->constants[build->compiled->values[value].constant];
 
     if (constant == NULL)
         return NULL;
@@ -110,7 +110,7 @@ const void *q_constant(rg_build *build, uint32_t value)
 
 void q_shift(rg_build *build, uint32_t value)
 {
-    build->c->constants[build->c->values[value].constant].shifted = true;
+    build->compiled->constants[build->compiled->values[value].constant].shifted = true;
 }
 
 inlay_status q_read_dense(rg_build *build, uint32_t value, const rg_md *as, rg_place *out)

@@ -90,15 +90,15 @@ struct tail {
     bool y_signed;
     float y_zero;
     int64_t scale_step;
-    rg_eltwise f; /* alg 0: none */
+    rg_eltwise eltwise; /* alg 0: none */
 };
 
 typedef struct tail_call {
-    const struct tail *t;
+    const struct tail *tail;
     const int32_t *acc;
     const void *rows;
     const float *scale, *bias, *added;
-    void *y;
+    void *output;
     int32_t a_zero;
 } tail_call;
 
@@ -122,7 +122,7 @@ enum { TILE = 1024 };
 static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n, int32_t rest)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
-    const struct tail *tail = call->t;
+    const struct tail *tail = call->tail;
     int64_t at = row * tail->n + from;
     int32_t sums[TILE];
     float *output;
@@ -134,22 +134,22 @@ static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n
         float values[TILE];
 
         loops->scaled(values, sums, n, tail->scales + from, 1);
-        q_quantize((char *)call->y + at, values, tail->y_signed, n, 1, tail->y_zero);
+        q_quantize((char *)call->output + at, values, tail->y_signed, n, 1, tail->y_zero);
         return;
     }
     if (!tail->floats) {
-        memcpy((int32_t *)call->y + at, sums, (size_t)n * sizeof *sums);
+        memcpy((int32_t *)call->output + at, sums, (size_t)n * sizeof *sums);
         return;
     }
-    output = (float *)call->y + at;
+    output = (float *)call->output + at;
     if (call->scale != NULL)
         loops->scaled(output, sums, n, call->scale + from * tail->scale_step, tail->scale_step);
     else
         loops->as_floats(output, sums, n);
     if (call->bias != NULL)
         loops->add(output, call->bias + from, n);
-    if (tail->f.alg != DN_ALG_UNDEFINED)
-        function(output, n, &tail->f);
+    if (tail->eltwise.alg != DN_ALG_UNDEFINED)
+        function(output, n, &tail->eltwise);
     if (call->added != NULL)
         loops->add(output, call->added + at, n);
 }
@@ -158,7 +158,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const tail_call *call = user;
-    const struct tail *tail = call->t;
+    const struct tail *tail = call->tail;
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
@@ -177,7 +177,7 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
                              uint32_t threads)
 {
     const struct tail *tail = (const struct tail *)(const void *)native;
-    tail_call call = { .t = tail, .acc = args[0] };
+    tail_call call = { .tail = tail, .acc = args[0] };
     int64_t grain = 16384 / tail->n + 1;
     uint32_t next = 1;
 
@@ -193,7 +193,7 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
         call.bias = args[next++];
     if ((tail->args & ADDED_ARG) != 0)
         call.added = args[next++];
-    call.y = args[next];
+    call.output = args[next];
     if (threads <= 1 || tail->m <= grain)
         return run_rows(&call, 0, tail->m, 0);
     return state->host->parallel_for(state->host->ctx, run, tail->m, grain, run_rows, &call);
@@ -206,7 +206,7 @@ static inlay_status column_sums(rg_build *build, const int32_t **out)
 {
     const rg_op *op = build->op;
     uint32_t value = op->in[inputs_of(op)->w];
-    rg_constant *constant = &build->c->constants[build->c->values[value].constant];
+    rg_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     int64_t rows = build->dims[value][0], columns = build->dims[value][1];
     const uint8_t *weights = constant->data;
     uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
@@ -318,7 +318,7 @@ static inlay_status take_posts(rg_build *build, const rg_group *group, struct ta
         tail->args |= BIAS_ARG;
     }
     if (p < group->post_count && post[p].kind == RG_POST_ELTWISE && known_function(&post[p].eltwise))
-        tail->f = post[p++].eltwise;
+        tail->eltwise = post[p++].eltwise;
     if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_ADD &&
         rg_type(build, post[p].other) == DN_F32 && rg_count(build, post[p].other) == rg_count(build, group->out) &&
         build->ranks[post[p].other] == build->ranks[group->out]) {
@@ -338,7 +338,8 @@ static int64_t padded_rows(rg_build *build, const rg_place *place, int64_t m, in
     const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
     rg_buffer *buffer = &build->instance->buffers[place->buffer];
 
-    if (build->c->builds < KNOWN || buffer->kind != RG_WORK || buffer->parent != INLAY_NONE || place->offset != 0)
+    if (build->compiled->builds < KNOWN || buffer->kind != RG_WORK || buffer->parent != INLAY_NONE ||
+        place->offset != 0)
         return m;
     if (buffer->bytes < (uint64_t)(rows * k))
         buffer->bytes = (uint64_t)(rows * k);
@@ -356,18 +357,18 @@ static inlay_status emit_product(rg_build *build, const rg_place *place, int64_t
     rg_place input = *place, w;
     inlay_status status;
 
-    rg_md_plain(&desc.x, 2, a_dims);
-    desc.x.data_type = place->md.data_type;
+    rg_md_plain(&desc.input, 2, a_dims);
+    desc.input.data_type = place->md.data_type;
     rg_md_strides(&w_plain, 2, w_dims, w_strides);
     w_plain.data_type = DN_S8;
-    rg_md_any(&desc.w, 2, w_dims);
-    desc.w.data_type = DN_S8;
-    rg_md_plain(&desc.y, 2, y_dims);
-    desc.y.data_type = DN_S32;
-    input.md = desc.x;
+    rg_md_any(&desc.desc, 2, w_dims);
+    desc.desc.data_type = DN_S8;
+    rg_md_plain(&desc.output, 2, y_dims);
+    desc.output.data_type = DN_S32;
+    input.md = desc.input;
     INLAY_TRY(rg_describe(build, &desc, &pd));
     INLAY_TRY(rg_read_constant(build, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
-    INLAY_TRY(rg_new_place(build, &desc.y, out));
+    INLAY_TRY(rg_new_place(build, &desc.output, out));
     status = rg_emit(build, pd,
                      (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
 done:
@@ -472,12 +473,12 @@ static bool is_linear_conv(const rg_op *op)
 
 void rg_quant_take(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &build->c->ops[group->op], *f = &build->c->ops[next];
+    const rg_op *op = &build->compiled->ops[group->op], *f = &build->compiled->ops[next];
     bool cast =
         (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) && f->row->family == &rg_int_cast;
     bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == group->out;
 
-    if (taken[next] || build->c->values[group->out].output != INLAY_NONE || (!cast && !clip))
+    if (taken[next] || build->compiled->values[group->out].output != INLAY_NONE || (!cast && !clip))
         return;
     if (clip)
         group->posts[group->post_count++] =
@@ -489,10 +490,10 @@ void rg_quant_take(const rg_build *build, uint32_t next, uint8_t *taken, rg_grou
 
 void rg_quant_end(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &build->c->ops[group->op], *q = &build->c->ops[next];
+    const rg_op *op = &build->compiled->ops[group->op], *q = &build->compiled->ops[next];
 
     if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(build, group->out) != DN_F32 ||
-        build->c->values[group->out].output != INLAY_NONE || q->row->family != &rg_quantize ||
+        build->compiled->values[group->out].output != INLAY_NONE || q->row->family != &rg_quantize ||
         !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;

@@ -16,7 +16,7 @@ struct rows {
 };
 
 typedef struct rows_call {
-    const struct rows *r;
+    const struct rows *rows;
     void *const *args;
 } rows_call;
 
@@ -72,7 +72,7 @@ static const uint8_t *lay_out(const struct rows *rows, const uint8_t *input, int
 static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past)
 {
     static const int64_t start = 0;
-    const struct rows *rows = call->r;
+    const struct rows *rows = call->rows;
     const byte_set *set = rows->set;
     const int64_t first = tile * rows->m / rows->tiles, last = (tile + 1) * rows->m / rows->tiles;
     int16_t strip[STRIP_ROWS * DEEP + STRIP_END];
@@ -83,14 +83,14 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
                              .flip = rows->flip && !set->wide,
                              .ending.kind = BYTE_SUMS };
 
-    product.x = lay_out(rows, call->args[ARG_X], first, last, strip, &product.x_pixel);
+    product.input = lay_out(rows, call->args[ARG_X], first, last, strip, &product.x_pixel);
     for (; panel < past; panel++) {
         const int64_t column = panel * set->width, left = rows->n - column;
 
         product.columns = left < set->width ? left : set->width;
         product.lines = (product.columns + set->lanes - 1) / set->lanes;
-        product.w = (const int8_t *)call->args[ARG_W] + panel * rows->quads * set->width * 4;
-        product.y = (int32_t *)call->args[ARG_Y] + first * rows->n + column;
+        product.weights = (const int8_t *)call->args[ARG_W] + panel * rows->quads * set->width * 4;
+        product.output = (int32_t *)call->args[ARG_Y] + first * rows->n + column;
         product.ending.first = rows->first + column;
         set->multiply(&product, (int)(last - first));
     }
@@ -99,7 +99,7 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
 static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
-    const struct rows *rows = call->r;
+    const struct rows *rows = call->rows;
     const int64_t chunks = (rows->panels + rows->chunk - 1) / rows->chunk;
 
     (void)worker;

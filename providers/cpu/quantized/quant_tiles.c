@@ -33,7 +33,7 @@ struct direct {
 };
 
 typedef struct direct_call {
-    const struct direct *d;
+    const struct direct *direct;
     void *const *args;
 } direct_call;
 
@@ -56,7 +56,7 @@ static bool depth_fits(const byte_set *set, int64_t depth)
 /* Pixels of a row of the output, and what their windows are read from: the image, or some of it widened. */
 typedef struct pixel_run {
     int64_t row, first, last;
-    const uint8_t *x; /* of the first */
+    const uint8_t *input; /* of the first */
     int64_t x_pixel, tap_count, steps;
     const int64_t *taps;
     bool flip;
@@ -70,14 +70,14 @@ struct fetching {
 
 static const int8_t *panel_at(const direct_call *call, int64_t panel)
 {
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
 
     return (const int8_t *)call->args[BYTES_W] + panel * direct->tap_count * direct->quads * direct->set->width * 4;
 }
 
 static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
 {
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const byte_set *set = direct->set;
     const int64_t column = panel * set->width, left = direct->channels - column;
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
@@ -88,12 +88,12 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
     float floats[BYTE_ROWS * MOST_WIDTH];
     byte_product product = {
-        .x = run->x,
+        .input = run->input,
         .x_pixel = run->x_pixel,
         .taps = run->taps,
         .tap_count = run->tap_count,
         .steps = run->steps,
-        .w = panel_at(call, panel),
+        .weights = panel_at(call, panel),
         .lines = lines,
         .columns = left < set->width ? left : set->width,
         .flip = run->flip,
@@ -103,7 +103,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     product.ending.first += column;
     product.ending.scale += column;
     product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
-    product.y = is_more ? (void *)floats : output;
+    product.output = is_more ? (void *)floats : output;
     product.y_pixel = is_more ? product.columns * (int64_t)sizeof floats[0] : direct->channels * direct->y_bytes;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
@@ -115,10 +115,10 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
         if (is_more)
             bytes_finish(&direct->floats, call->args, floats, pixel, rows, column, product.columns, output,
                          direct->channels);
-        product.x += rows * product.x_pixel;
+        product.input += rows * product.x_pixel;
         pixel += rows;
         output += rows * direct->channels * direct->y_bytes;
-        product.y = is_more ? (void *)floats : output;
+        product.output = is_more ? (void *)floats : output;
     }
 }
 
@@ -126,18 +126,18 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
 static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     static const int64_t start = 0;
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const int64_t depth = direct->tap_count * direct->quads * 4;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
-                      .x = (const uint8_t *)strip,
+                      .input = (const uint8_t *)strip,
                       .x_pixel = depth * 2,
                       .tap_count = 1,
                       .steps = depth / 2,
                       .taps = &start };
 
     for (run.first = all->first; run.first < all->last; run.first = run.last) {
-        const uint8_t *input = all->x + (run.first - all->first) * direct->s_pixel;
+        const uint8_t *input = all->input + (run.first - all->first) * direct->s_pixel;
         int16_t *wide = strip;
 
         run.last = run.first + direct->strip < all->last ? run.first + direct->strip : all->last;
@@ -155,20 +155,20 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
 /* Pixels of which all that their windows see is widened at once. */
 static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const int64_t span = (all->last - all->first - 1) * direct->s_pixel + direct->window_span;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
                       .first = all->first,
                       .last = all->last,
-                      .x = (const uint8_t *)strip,
+                      .input = (const uint8_t *)strip,
                       .x_pixel = direct->s_pixel * 2,
                       .tap_count = direct->tap_count,
                       .steps = direct->quads * 2,
                       .taps = direct->taps + direct->tap_count };
 
     for (int64_t i = 0; i < direct->window_rows; i++)
-        direct->set->widen(all->x + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
+        direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
         one_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
@@ -176,7 +176,7 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
 /* Tiles [*io_first, last) of a unit as far as they are in one row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const int64_t row = *io_first / direct->row_tiles, at = *io_first % direct->row_tiles;
     const int64_t past = (row + 1) * direct->row_tiles < last ? direct->row_tiles : last - row * direct->row_tiles;
     const uint8_t *input = (const uint8_t *)call->args[BYTES_X] + row / direct->height * direct->s_image +
@@ -187,7 +187,7 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
     return (pixel_run){ .row = row,
                         .first = first,
                         .last = past * direct->row_pixels / direct->row_tiles,
-                        .x = input + first * direct->s_pixel,
+                        .input = input + first * direct->s_pixel,
                         .x_pixel = direct->s_pixel,
                         .tap_count = direct->tap_count,
                         .steps = direct->quads,
@@ -201,7 +201,7 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
-    const struct direct *direct = call->d;
+    const struct direct *direct = call->direct;
     const int64_t chunks = (direct->panels + direct->chunk - 1) / direct->chunk,
                   tiles = direct->rows * direct->row_tiles;
     const int64_t line = direct->set->width * 4;
@@ -346,12 +346,12 @@ bool bytes_runs_conv(const rg_build *build, const rg_op *op)
     if (!loops_run(build->state->bytes, &window))
         return false;
     if (linear) {
-        const rg_constant *constant = &build->c->constants[build->c->values[op->in[W_SCALE]].constant];
+        const rg_constant *constant = &build->compiled->constants[build->compiled->values[op->in[W_SCALE]].constant];
 
         return bytes_scales_fit(op, constant->data, rg_count(build, op->in[W_SCALE]));
     }
     return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
-           build->c->values[op->in[X_ZERO]].constant != INLAY_NONE;
+           build->compiled->values[op->in[X_ZERO]].constant != INLAY_NONE;
 }
 
 bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
@@ -426,7 +426,7 @@ static void cut(struct direct *direct, uint32_t threads)
 static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
 {
     const rg_op *op = build->op;
-    kn_window *window = &layer->w;
+    kn_window *window = &layer->window;
     const byte_set *set = build->state->bytes;
     const int64_t room = lines_of(set, window->out) * set->lanes;
     int64_t pixel, tap_count;
@@ -440,10 +440,10 @@ static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
     struct direct *direct = NULL;
     rg_md md;
 
-    if (window->padded || window->in % 4 != 0 || !tiles_lie_well(&layer->x.md) ||
-        (window->kernel[1] > 1 && tiles_pixel_step(&layer->x.md) != window->in))
+    if (window->padded || window->in % 4 != 0 || !tiles_lie_well(&layer->input.md) ||
+        (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.md) != window->in))
         INLAY_TRY(bytes_add_border(build, layer));
-    pixel = tiles_pixel_step(&layer->x.md);
+    pixel = tiles_pixel_step(&layer->input.md);
     merged = window->dilation[1] == 1;
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
     if (!bytes_tiles_layout(set, &layer->weights, &md))
@@ -466,7 +466,7 @@ static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
                                .tap_count = tap_count,
                                .quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1),
                                .channels = window->out,
-                               .flip = layer->x.md.data_type == DN_S8,
+                               .flip = layer->input.md.data_type == DN_S8,
                                .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
                                .floats = layer->floats };
     find_taps(direct, window, pixel, merged);
@@ -496,16 +496,17 @@ done:
 static inlay_status read_image(rg_build *build, bytes_case *layer)
 {
     const uint32_t x = build->op->in[0];
-    inlay_status status = rg_read(build, x, &layer->x);
+    inlay_status status = rg_read(build, x, &layer->input);
     rg_md md;
 
-    if (status != INLAY_OK || tiles_lie_well(&layer->x.md))
+    if (status != INLAY_OK || tiles_lie_well(&layer->input.md))
         return status;
-    if (layer->w.group == 1 && layer->w.in <= 4 && layer->x.md.kind == RG_BLOCKED && !rg_md_is_blocked(&layer->x.md))
+    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.md.kind == RG_BLOCKED &&
+        !rg_md_is_blocked(&layer->input.md))
         return INLAY_OK;
     rg_md_channels_last(&md, build->ranks[x], build->dims[x]);
     md.data_type = rg_type(build, x);
-    return rg_read_as(build, x, &md, &layer->x);
+    return rg_read_as(build, x, &md, &layer->input);
 }
 
 /* ConvInteger's zero point of x, a constant. */
@@ -533,7 +534,7 @@ inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_
     *out_done = bytes_runs_conv(build, op);
     if (!*out_done)
         return INLAY_OK;
-    kn_measure(build, op, &layer.w);
+    kn_measure(build, op, &layer.window);
     layer.kind = linear ? BYTE_BYTES : rg_type(build, group->out) == DN_S32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);
     layer.border = (uint8_t)layer.x_zero;
@@ -542,19 +543,19 @@ inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_
         status = read_image(build, &layer);
     if (status != INLAY_OK)
         return status;
-    if (layer.x.md.data_type == DN_S8)
+    if (layer.input.md.data_type == DN_S8)
         layer.x_zero += 128;
     rg_window_weights(build, layer.w_value, &layer.weights);
     layer.weights.data_type = DN_S8;
     if (rg_type(build, layer.w_value) == DN_U8)
         q_shift(build, layer.w_value);
-    status = layer.w.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
+    status = layer.window.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
     return status != INLAY_OK
                ? status
-               : kn_remember(build,
-                             &(kn_choice){ .op = group->op,
-                                           .count = 1,
-                                           .source = KN_ONLY,
-                                           .why = bounds[layer.kind],
-                                           .kernel = { layer.w.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
+               : kn_remember(
+                     build, &(kn_choice){ .op = group->op,
+                                          .count = 1,
+                                          .source = KN_ONLY,
+                                          .why = bounds[layer.kind],
+                                          .kernel = { layer.window.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
 }

@@ -210,7 +210,7 @@ static kit_tensor view(const rg_build *build, uint32_t value, int64_t *dims)
     memcpy(dims, build->dims[value], build->ranks[value] * sizeof *dims);
     tensor.rank = build->ranks[value];
     tensor.count = rg_count(build, value);
-    tensor.dtype = build->c->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
+    tensor.dtype = build->compiled->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
     return tensor;
 }
 
@@ -267,9 +267,9 @@ static bool describe_panels(const rg_build *build, const rg_op *op, uint32_t inp
 
 static bool is_narrow(const rg_build *build, uint32_t value)
 {
-    const uint32_t k = build->c->values[value].constant;
+    const uint32_t k = build->compiled->values[value].constant;
 
-    return k != INLAY_NONE && build->c->constants[k].narrow != NULL;
+    return k != INLAY_NONE && build->compiled->constants[k].narrow != NULL;
 }
 
 /* Do the rows of a matrix have the scales of its first one? */
@@ -304,15 +304,15 @@ static inlay_status find_codes(rg_build *build, const struct layer *layer, uint3
     if (!*out)
         return INLAY_OK;
     rg_md_plain(&plain, build->ranks[value], build->dims[value]);
-    status = rg_constant_pack(build->c, &build->c->constants[build->c->values[value].constant], &plain, &md, &pack,
-                              build->diag);
+    status = rg_constant_pack(build->compiled, &build->compiled->constants[build->compiled->values[value].constant],
+                              &plain, &md, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
     *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &state) &&
            recurrent_lay_out(&state, build->dims[op->in[IN_W]][2], build->dims[op->in[IN_R]][2], &lay) &&
            open_codes(pack->data, &lay, i, &codes);
     for (int64_t d = 0; *out && d < build->dims[value][0]; d++)
-        *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.w : &lay.r) &&
+        *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.panels : &lay.r) &&
                (i == IN_W || lay.bias_at == lay.candidate_at || vectors_repeat(&codes.candidate[d], &lay.candidate));
     return INLAY_OK;
 }

@@ -4,7 +4,7 @@
 static inlay_status no_memory(const rg_build *build)
 {
     return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes",
-                      build->c->op_count);
+                      build->compiled->op_count);
 }
 
 int64_t rg_count(const rg_build *build, uint32_t value)
@@ -50,7 +50,7 @@ inlay_status rg_new_floats(rg_build *build, int64_t count, rg_place *out)
 /* A constant as it lies in the file, or our copy. */
 static inlay_status place_constant(rg_build *build, uint32_t value, rg_place *out)
 {
-    rg_constant *constant = &build->c->constants[build->c->values[value].constant];
+    rg_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     rg_md plain;
 
     rg_md_plain(&plain, build->ranks[value], build->dims[value]);
@@ -69,7 +69,7 @@ static inlay_status read_raw(rg_build *build, uint32_t value, rg_place *out)
     rg_place *at = &build->places[value];
 
     if (at->buffer == INLAY_NONE) {
-        const rg_value *v = &build->c->values[value];
+        const rg_value *v = &build->compiled->values[value];
         inlay_status status;
 
         if (v->constant != INLAY_NONE) {
@@ -225,13 +225,14 @@ inlay_status rg_output_place(rg_build *build, uint32_t value, const rg_md *md, r
 {
     *out = (rg_place){ .md = *md };
     return add_buffer(
-        build, (rg_buffer){ .kind = RG_OUTPUT, .index = build->c->values[value].output, .bytes = rg_md_bytes(md) },
+        build,
+        (rg_buffer){ .kind = RG_OUTPUT, .index = build->compiled->values[value].output, .bytes = rg_md_bytes(md) },
         &out->buffer);
 }
 
 inlay_status rg_result_place(rg_build *build, uint32_t value, const rg_md *md, rg_place *out)
 {
-    const rg_value *v = &build->c->values[value];
+    const rg_value *v = &build->compiled->values[value];
 
     if (v->output == INLAY_NONE || !rg_md_is_plain(md))
         return rg_new_place(build, md, out);
@@ -245,7 +246,7 @@ inlay_status rg_made_place(rg_build *build, const rg_group *group, uint32_t post
 
 inlay_status rg_set_place(rg_build *build, uint32_t value, const rg_place *place)
 {
-    const rg_value *v = &build->c->values[value];
+    const rg_value *v = &build->compiled->values[value];
     const rg_buffer *buffer = &build->instance->buffers[place->buffer];
     inlay_status status = INLAY_OK;
     rg_place out;

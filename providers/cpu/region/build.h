@@ -127,7 +127,7 @@ typedef struct rg_memo rg_memo;
 enum { RG_HAS_PLAIN = 1, RG_HAS_COPY = 2, RG_HAS_HOME = 4 };
 struct rg_build {
     const rg_state *state;
-    inlay_compiled *c;
+    inlay_compiled *compiled;
     inlay_diag *diag;
     inlay_instance *instance;
     const rg_op *op; /* being lowered */
@@ -169,7 +169,7 @@ static inline int64_t rg_key_word(uint32_t rank, uint64_t room)
 /* The type of a value's elements. */
 static inline dn_type rg_type(const rg_build *build, uint32_t value)
 {
-    return build->c->values[value].type;
+    return build->compiled->values[value].type;
 }
 /* Row-major float tensor; for other types set md->data_type then, which strides do not depend on. */
 void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims);

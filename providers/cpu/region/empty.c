@@ -50,7 +50,8 @@ bool rg_reads_nothing(const rg_build *build)
         is_family(op, &rg_recurrent) || is_family(op, &rg_dynamic))
         return false;
     for (uint32_t i = 0; i < operands; i++)
-        if ((build->c->values[op->in[i]].type == DN_F32 || is_family(op, &rg_pool)) && rg_count(build, op->in[i]) == 0)
+        if ((build->compiled->values[op->in[i]].type == DN_F32 || is_family(op, &rg_pool)) &&
+            rg_count(build, op->in[i]) == 0)
             return true;
     return false;
 }

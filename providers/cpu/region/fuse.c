@@ -12,13 +12,13 @@ struct readers {
 
 static bool is_family(const rg_build *build, uint32_t op, const rg_family *family)
 {
-    return op != INLAY_NONE && build->c->ops[op].row->family == family;
+    return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
 }
 
 static void find_readers(const rg_build *build, struct readers *of)
 {
-    for (uint32_t o = 0; o < build->c->op_count; o++) {
-        const rg_op *op = &build->c->ops[o];
+    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
+        const rg_op *op = &build->compiled->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
             struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
@@ -56,11 +56,11 @@ static uint32_t match_swish(const rg_build *build, const struct readers *of, uin
     if (readers->count != 2 || !is_family(build, readers->op[0], &rg_eltwise_family) ||
         !is_family(build, readers->op[1], &rg_binary))
         return INLAY_NONE;
-    gate = &build->c->ops[readers->op[0]];
-    product = &build->c->ops[readers->op[1]];
+    gate = &build->compiled->ops[readers->op[0]];
+    product = &build->compiled->ops[readers->op[1]];
     s = gate->out[0];
     if (product->alg != DN_BINARY_MUL || of[s].count != 1 || of[s].op[0] != readers->op[1] ||
-        build->c->values[s].output != INLAY_NONE)
+        build->compiled->values[s].output != INLAY_NONE)
         return INLAY_NONE;
     if (gate->eltwise_count == 1 && gate->eltwise[0].alg == DN_ELTWISE_LOGISTIC)
         *out = (rg_eltwise){ DN_ELTWISE_SWISH, 1, 0 };
@@ -104,14 +104,15 @@ static bool is_bias(const rg_build *build, const rg_op *op, uint32_t y, uint32_t
     bool bits = op->row->family == &rg_nbits_product, product = bits || op->row->family == &rg_product;
     uint32_t channel = product ? rank - 1 : 1;
 
-    if (build->c->values[other].constant == INLAY_NONE || own > rank || rank < 2)
+    if (build->compiled->values[other].constant == INLAY_NONE || own > rank || rank < 2)
         return false;
     if (bits && op->in_count > 5 && op->in[5] != INLAY_NONE)
         return false;
     if (!bits && op->in_count > 2 && op->in[2] != INLAY_NONE)
         return false;
     if (product && !bits &&
-        ((build->c->values[op->in[1]].constant == INLAY_NONE && build->c->values[op->in[1]].weights == INLAY_NONE) ||
+        ((build->compiled->values[op->in[1]].constant == INLAY_NONE &&
+          build->compiled->values[op->in[1]].weights == INLAY_NONE) ||
          build->ranks[op->in[1]] != 2))
         return false;
     for (uint32_t d = 0; d < rank; d++) {
@@ -135,12 +136,12 @@ static bool takes_posts(const rg_op *op)
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
 static void extend(const rg_build *build, const struct readers *of, uint8_t *taken, rg_group *group)
 {
-    const rg_op *op = &build->c->ops[group->op];
+    const rg_op *op = &build->compiled->ops[group->op];
     bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
                     op->row->family == &rg_conv_computed || op->row->family == &rg_product ||
                     op->row->family == &rg_nbits_product;
 
-    while (build->c->values[group->out].output == INLAY_NONE) {
+    while (build->compiled->values[group->out].output == INLAY_NONE) {
         uint32_t next = of[group->out].count == 1 ? of[group->out].op[0] : INLAY_NONE;
         rg_eltwise swish;
 
@@ -153,14 +154,14 @@ static void extend(const rg_build *build, const struct readers *of, uint8_t *tak
         } else if (next == INLAY_NONE || taken[next]) { /* the other operand's maker has it */
             return;
         } else if (is_family(build, next, &rg_eltwise_family)) {
-            const rg_op *f = &build->c->ops[next];
+            const rg_op *f = &build->compiled->ops[next];
 
             if (group->post_count + f->eltwise_count > group->room)
                 return;
             for (uint32_t i = 0; i < f->eltwise_count; i++)
                 (void)add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = f->eltwise[i] });
         } else if (is_family(build, next, &rg_binary)) {
-            const rg_op *f = &build->c->ops[next];
+            const rg_op *f = &build->compiled->ops[next];
             uint32_t other = f->in[f->in[0] == group->out ? 1 : 0];
 
             if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE && f->alg == DN_BINARY_ADD &&
@@ -173,14 +174,14 @@ static void extend(const rg_build *build, const struct readers *of, uint8_t *tak
         }
         taken[next] = 1;
         group->last = next;
-        group->out = build->c->ops[next].out[0];
+        group->out = build->compiled->ops[next].out[0];
     }
 }
 
 inlay_status rg_fuse(rg_build *build)
 {
-    uint32_t n = build->c->op_count;
-    struct readers *of = rg_scratch_take_zeroed(build->scratch, build->c->value_count + 1u, sizeof *of);
+    uint32_t n = build->compiled->op_count;
+    struct readers *of = rg_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *of);
     uint8_t *taken = rg_scratch_take_zeroed(build->scratch, n + 1u, 1);
     rg_group *at = rg_scratch_take(build->scratch, n + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
@@ -194,18 +195,19 @@ inlay_status rg_fuse(rg_build *build)
         at[o].op = INLAY_NONE;
     INLAY_TRY(rg_quant_chains(build, taken, at));
     for (uint32_t o = 0; o < n; o++) {
-        rg_group group = {
-            .op = o, .last = o, .bias = INLAY_NONE, .out = build->c->ops[o].out[rg_first_out(&build->c->ops[o])]
-        };
-        const bool adds =
-            is_family(build, o, &rg_product) && build->c->ops[o].in_count > 2 && build->c->ops[o].in[2] != INLAY_NONE;
+        rg_group group = { .op = o,
+                           .last = o,
+                           .bias = INLAY_NONE,
+                           .out = build->compiled->ops[o].out[rg_first_out(&build->compiled->ops[o])] };
+        const bool adds = is_family(build, o, &rg_product) && build->compiled->ops[o].in_count > 2 &&
+                          build->compiled->ops[o].in[2] != INLAY_NONE;
 
         if (taken[o])
             continue;
         group.room = adds ? RG_MAX_POSTS - 1 : RG_MAX_POSTS;
         if (of[group.out].count == 1)
             rg_quant_take(build, of[group.out].op[0], taken, &group);
-        if (takes_posts(&build->c->ops[o]) && rg_type(build, group.out) == DN_F32)
+        if (takes_posts(&build->compiled->ops[o]) && rg_type(build, group.out) == DN_F32)
             extend(build, of, taken, &group);
         if (of[group.out].count == 1)
             rg_quant_end(build, of[group.out].op[0], taken, &group);

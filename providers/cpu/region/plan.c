@@ -12,7 +12,7 @@ inlay_status rg_plan(rg_build *build)
 
     if (list == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
-                          build->c->op_count);
+                          build->compiled->op_count);
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
         const rg_buffer *buffer = &instance->buffers[k];
 

@@ -23,7 +23,7 @@ static bool operand_layout(const rg_build *build, const rg_group *group, uint32_
 {
     uint32_t rank = build->ranks[group->out], own = build->ranks[other], dst_rank = (uint32_t)dst->ndims;
     bool viewed = dst_rank != rank; /* a product that sees [.., N] as [M, N] */
-    bool channel_last = build->c->ops[group->op].row->family == &rg_product;
+    bool channel_last = build->compiled->ops[group->op].row->family == &rg_product;
     uint32_t channel = channel_last ? rank - 1 : 1;
     int64_t dims[RG_MAX_RANK];
 
@@ -51,7 +51,7 @@ static bool operand_layout(const rg_build *build, const rg_group *group, uint32_
  * window lies in padding alone and there is something to add to. */
 static bool can_sum(const rg_build *build, const rg_group *group, const rg_post *post)
 {
-    const rg_op *op = &build->c->ops[group->op];
+    const rg_op *op = &build->compiled->ops[group->op];
 
     return post->kind == RG_POST_BINARY && post->alg == DN_BINARY_ADD && op->row->family != &rg_binary &&
            same_dims(build, post->other, group->out) && rg_is_last_use(build, post->other) &&

@@ -91,7 +91,7 @@ double sparse_entries_share(const sp_entries *entries)
 /* ------------------------------------------------------------------ one walk, to count and to fill */
 
 struct walk {
-    const sp_entries *e;
+    const sp_entries *entries;
     uint32_t *begins; /* [panels + 1] */
     uint32_t *slot;   /* [k] of one panel, or [panels]: the next block */
     uint32_t *index;  /* NULL: blocks are counted */
@@ -101,7 +101,7 @@ struct walk {
 /* Entries of a row follow each other, and with them those of a block. */
 static void walk_upright(const struct walk *walk)
 {
-    const sp_entries *entries = walk->e;
+    const sp_entries *entries = walk->entries;
     int64_t last = -1;
 
     for (int64_t i = 0; i < entries->count; i++) {
@@ -123,7 +123,7 @@ static void walk_upright(const struct walk *walk)
 /* Those of a panel are 16 rows of the file, whose blocks are found first. */
 static void walk_turned(const struct walk *walk)
 {
-    const sp_entries *entries = walk->e;
+    const sp_entries *entries = walk->entries;
     int64_t i = 0;
 
     for (int64_t panel = 0; panel < panels_of(entries); panel++) {
@@ -153,7 +153,7 @@ static void walk_turned(const struct walk *walk)
 static bool count_blocks(const sp_entries *entries, uint32_t *begins, uint32_t **out_slot)
 {
     const int64_t panels = panels_of(entries), room = entries->upright ? panels : entries->k;
-    struct walk walk = { .e = entries, .begins = begins, .slot = malloc((size_t)room * sizeof *walk.slot) };
+    struct walk walk = { .entries = entries, .begins = begins, .slot = malloc((size_t)room * sizeof *walk.slot) };
 
     *out_slot = walk.slot;
     memset(begins, 0, (size_t)(panels + 1) * sizeof *begins);

@@ -11,7 +11,7 @@ typedef struct concat_rows {
 } concat_rows;
 
 typedef struct concat_call {
-    const concat_rows *c;
+    const concat_rows *rows;
     void *const *args; /* the operands, then the result */
 } concat_call;
 
@@ -43,7 +43,7 @@ static void copy_rows(char *to, const char *from, int64_t rows, uint64_t stride,
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const concat_call *call = user;
-    const concat_rows *rows = call->c;
+    const concat_rows *rows = call->rows;
     char *to = (char *)call->args[rows->count] + (uint64_t)begin * rows->row_bytes;
 
     (void)worker;
@@ -59,7 +59,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const concat_call *call = user;
-    const concat_rows *rows = call->c;
+    const concat_rows *rows = call->rows;
     const uint64_t all = (uint64_t)rows->rows * rows->row_bytes;
     const uint64_t last = (uint64_t)end * BLOCK_BYTES < all ? (uint64_t)end * BLOCK_BYTES : all;
     uint64_t at = (uint64_t)begin * BLOCK_BYTES;

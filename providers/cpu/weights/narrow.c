@@ -274,9 +274,9 @@ done:
 
 inlay_status narrow_read_pack(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
 {
-    rg_constant *constant = &build->c->constants[build->c->values[value].constant];
+    rg_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     const rg_pack *pack;
-    inlay_status status = rg_constant_pack(build->c, constant, plain, md, &pack, build->diag);
+    inlay_status status = rg_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
 
     return status == INLAY_OK ? rg_pack_place(build, pack->data, narrow_pack_bytes(pack->data), out) : status;
 }

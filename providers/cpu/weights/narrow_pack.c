@@ -31,7 +31,7 @@ typedef struct pack_head {
 
 /* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
 struct source {
-    const struct narrow *n;
+    const struct narrow *narrow;
     const void *q;
     float *scales, *zeros; /* owned; NULL: of the pack, none */
     const pack_head *head;
@@ -128,8 +128,8 @@ static uint32_t element(const struct source *source, int64_t i, float *scale, fl
         return get_bits(source->head + 1, source->bits == 4 ? uf_place(at) : at, source->bits) ^
                flip_of(source->head->dtype);
     }
-    *scale = source->scales[scale_of(source->n, i)];
-    *zero = source->zeros != NULL ? source->zeros[scale_of(source->n, i)] : 0;
+    *scale = source->scales[scale_of(source->narrow, i)];
+    *zero = source->zeros != NULL ? source->zeros[scale_of(source->narrow, i)] : 0;
     return get_bits(source->q, i, source->bits);
 }
 
@@ -247,7 +247,7 @@ static inlay_status open_source(const inlay_compiled *compiled, const rg_constan
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
 
-    *source = (struct source){ .n = narrow,
+    *source = (struct source){ .narrow = narrow,
                                .q = compiled->constants[narrow->q].data,
                                .bits = inlay_dtype_bits(narrow->dtype) };
     if (source->q != NULL && compiled->constants[narrow->scale].data != NULL) {
@@ -345,7 +345,7 @@ static uint32_t find_vector(struct vectors *vectors, const float *lanes)
 }
 
 struct packing {
-    struct vectors v;
+    struct vectors vectors;
     uint32_t *ids; /* [count / LANES] */
     int32_t *laid;
     struct source from;
@@ -355,8 +355,8 @@ struct packing {
 static void end_packing(struct packing *packing)
 {
     close_source(&packing->from);
-    free(packing->v.lanes);
-    free(packing->v.table);
+    free(packing->vectors.lanes);
+    free(packing->vectors.table);
     free(packing->ids);
     free(packing->laid);
 }
@@ -376,8 +376,8 @@ static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
             if (packing->laid[i] != PADDING)
                 (void)element(&packing->from, packing->laid[i] - 1, &lanes[i % LANES], &lanes[LANES + i % LANES]);
         for (int l = 0; l < LANES; l++)
-            packing->v.zeros |= lanes[LANES + l] != 0;
-        packing->ids[g] = find_vector(&packing->v, lanes);
+            packing->vectors.zeros |= lanes[LANES + l] != 0;
+        packing->ids[g] = find_vector(&packing->vectors, lanes);
         if (packing->ids[g] == UINT32_MAX)
             return no_memory(diag, packing->count);
     }
@@ -412,11 +412,11 @@ static void fill_pack(const struct packing *packing, pack_head *head)
         else
             ((uint16_t *)(void *)(at + head->ids))[g] = (uint16_t)packing->ids[g];
     for (int64_t v = 0; v < head->vectors; v++) {
-        memcpy(at + head->scales + (size_t)v * LANES * sizeof(float), packing->v.lanes + v * 2 * LANES,
+        memcpy(at + head->scales + (size_t)v * LANES * sizeof(float), packing->vectors.lanes + v * 2 * LANES,
                LANES * sizeof(float));
         for (int l = 0; head->zeros != 0 && l < LANES; l++)
             ((float *)(void *)(at + head->zeros))[v * LANES + l] =
-                packing->v.lanes[v * 2 * LANES + LANES + l] + (head->coded ? shift_of(head->dtype) : 0);
+                packing->vectors.lanes[v * 2 * LANES + LANES + l] + (head->coded ? shift_of(head->dtype) : 0);
     }
 }
 
@@ -432,14 +432,14 @@ inlay_status narrow_pack(const inlay_compiled *compiled, const rg_constant *cons
     INLAY_TRY(open_source(compiled, constant, &packing.from, diag));
     INLAY_TRY(lay_out(compiled, constant, plain, md, &packing.laid, diag));
     INLAY_TRY(find_vectors(&packing, diag));
-    head.vectors = packing.v.count;
+    head.vectors = packing.vectors.count;
     head.wide_ids = head.vectors > UINT16_MAX + 1;
     (void)reserve(&head.bytes, (groups * LANES * packing.from.bits + 7) / 8);
     head.ids =
         head.vectors > 1 ? reserve(&head.bytes, groups * (head.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
     head.scales = reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float));
     head.coded = is_coded(head.dtype) && !head.wide_ids && unfold_of_cpu() != NULL;
-    head.zeros = packing.v.zeros || (head.coded && shift_of(head.dtype) != 0)
+    head.zeros = packing.vectors.zeros || (head.coded && shift_of(head.dtype) != 0)
                      ? reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float))
                      : 0;
     if (posix_memalign(out, 64, head.bytes) != 0) {

@@ -58,7 +58,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
     const nb_shape *shape = t->shape;
     const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
     const int64_t parts = shape->padded / shape->part;
-    const uint8_t *weights = t->w;
+    const uint8_t *weights = t->weights;
     int64_t done = 0, k = 0;
     float table[16];
     vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
@@ -171,7 +171,7 @@ VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
-        const uint8_t *weights = t->w + b * shape->padded / words * NB_COLUMNS * 4;
+        const uint8_t *weights = t->weights + b * shape->padded / words * NB_COLUMNS * 4;
 
         for (int64_t k = begin; k < last; k += words, weights += NB_COLUMNS * 4) {
             VEC_UNROLL
@@ -384,7 +384,7 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     const nb_shape *shape = t->shape;
     const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
-    const uint8_t *weights = t->w;
+    const uint8_t *weights = t->weights;
     vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
     int64_t done = 0;
 

@@ -62,7 +62,7 @@ int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed);
 /* Rows by one panel. */
 typedef struct nb_tile {
     const nb_shape *shape;
-    const uint8_t *w; /* of the panel */
+    const uint8_t *weights; /* of the panel */
     const float *scales;
     const float *zeros; /* NULL: all are zero */
     float zero;
@@ -83,7 +83,7 @@ typedef struct nb_block {
     nb_tile
         tile; /* of the first panel, whole rows: all but w, a, zero and limbs_part; columns are those of all panels */
     const int32_t *starts;   /* [rows][nb_parts], as nb_kernel.prepare makes them */
-    const void *w;           /* as nb_kernel.spread makes them, */
+    const void *weights;     /* as nb_kernel.spread makes them, */
     const int32_t *w_starts; /* with these */
     int64_t first, parts;    /* at most NB_PARTS, none of them across a multiple of it */
 } nb_block;

@@ -52,7 +52,7 @@ VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t fi
     const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
     const int64_t all = nb_parts(shape), of_block = shape->padded / part;
     const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
-    const uint8_t *weights = t->w + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
+    const uint8_t *weights = t->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
     const float *scales = t->scales + (first + parts + panels * all) / of_block * NB_COLUMNS;
 
     out += at * SIZE;
@@ -165,7 +165,7 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
     const int part = (int)shape->part;
     const int64_t all = nb_parts(shape), of_block = shape->padded / part, next = shape->blocks * NB_COLUMNS;
     const int64_t panels = (t->columns + NB_COLUMNS - 1) / NB_COLUMNS;
-    const int8_t *weights = b->w, *a[ROWS];
+    const int8_t *weights = b->weights, *a[ROWS];
     int64_t row[ROWS], panel[BESIDE];
     int64_t at = b->first / of_block * NB_COLUMNS, left = of_block - b->first % of_block; /* parts of the block of k */
     vec sum[ROWS][BESIDE];

@@ -337,10 +337,10 @@ const rg_op *nbits_weights_of(const rg_build *build, rg_nbits *out, nb_shape *sh
     if (op->row->family == &rg_nbits_product) {
         *out = op->nbits;
     } else {
-        const rg_value *value = &build->c->values[op->in[1]];
+        const rg_value *value = &build->compiled->values[op->in[1]];
 
-        op = &build->c->ops[value->weights];
-        orient(build->c, op, value->turned, out);
+        op = &build->compiled->ops[value->weights];
+        orient(build->compiled, op, value->turned, out);
     }
     (void)nb_shape_init(shape, out->bits, out->k, out->n, out->block);
     return op;
@@ -351,7 +351,7 @@ const rg_op *nbits_weights_of(const rg_build *build, rg_nbits *out, nb_shape *sh
 static inlay_status read_pack(rg_build *build, const rg_nbits *nbits, uint32_t value, uint32_t what,
                               const int64_t *steps, int64_t bytes, rg_place *out)
 {
-    const int64_t all = (int64_t)constant_of(build->c, value)->bytes;
+    const int64_t all = (int64_t)constant_of(build->compiled, value)->bytes;
     rg_md plain, md;
 
     rg_md_plain(&plain, 1, &all);
@@ -383,7 +383,7 @@ done:
 struct unfolded {
     rg_native native;
     nb_shape shape;
-    rg_nbits w;
+    rg_nbits nbits;
 };
 
 /* args: weights, scales, zero points or what stands for them, y. */
@@ -401,7 +401,8 @@ static inlay_status unfold(const rg_native *native, const rg_state *state, inlay
             const int64_t per = 32 / shape->bits, scale = (panel * shape->blocks + block) * NB_COLUMNS + in;
             const int64_t word = (panel * nb_depth(shape) / per + (block * shape->padded + e) / per) * NB_COLUMNS + in;
             const int64_t shift = e % per % 4 * 8 + e % per / 4 * shape->bits;
-            const float zero = unfolded->w.zero != INLAY_NONE ? ((const float *)args[2])[scale] : unfolded->w.all;
+            const float zero =
+                unfolded->nbits.zero != INLAY_NONE ? ((const float *)args[2])[scale] : unfolded->nbits.all;
             const uint32_t q = ((const uint32_t *)args[0])[word] >> shift & ((1u << shape->bits) - 1);
 
             output[k * shape->n + n] = ((float)q - zero) * ((const float *)args[1])[scale];
@@ -419,13 +420,13 @@ static inlay_status lower_weights(rg_build *build, const rg_group *group)
     rg_md md;
     const bool turned = !suits(&(struct layout){ (uint32_t)build->op->axis, build->op->size }, false);
 
-    orient(build->c, build->op, turned, &nbits);
+    orient(build->compiled, build->op, turned, &nbits);
     INLAY_TRY(nbits_read(build, &nbits, &place, &scales, &zeros));
     rg_md_plain(&md, AXES, build->dims[group->out]);
     if (turned)
         rg_md_strides(&md, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
     INLAY_TRY(rg_new_place(build, &md, &output));
-    unfolded = (struct unfolded){ .native.run = unfold, .w = nbits };
+    unfolded = (struct unfolded){ .native.run = unfold, .nbits = nbits };
     (void)nb_shape_init(&unfolded.shape, nbits.bits, nbits.k, nbits.n, nbits.block);
     INLAY_TRY(rg_emit_step(
         build, &unfolded.native, sizeof unfolded,

@@ -32,8 +32,8 @@ static sp_entries entries_of(const rg_constant *constant, bool turned)
 
 int64_t sparse_blocks_of(rg_build *build, const rg_op *op)
 {
-    const uint32_t value = op->in[1], number = build->c->values[value].constant;
-    rg_constant *constant = number != INLAY_NONE ? &build->c->constants[number] : NULL;
+    const uint32_t value = op->in[1], number = build->compiled->values[value].constant;
+    rg_constant *constant = number != INLAY_NONE ? &build->compiled->constants[number] : NULL;
     const int64_t *dims = build->dims[value];
     sp_weights weights;
 
@@ -62,10 +62,10 @@ int64_t sparse_blocks_of(rg_build *build, const rg_op *op)
 
 bool sparse_fours_of(rg_build *build, const rg_op *op)
 {
-    const uint32_t number = build->c->values[op->in[1]].constant;
+    const uint32_t number = build->compiled->values[op->in[1]].constant;
 
-    return sparse_blocks_of(build, op) < 0 && number != INLAY_NONE && build->c->constants[number].sparse_fours &&
-           build->c->constants[number].sparse_turned == op->product.trans_b;
+    return sparse_blocks_of(build, op) < 0 && number != INLAY_NONE && build->compiled->constants[number].sparse_fours &&
+           build->compiled->constants[number].sparse_turned == op->product.trans_b;
 }
 
 /* The first axis of matrices with two of four, by which they are told from those with blocks. */

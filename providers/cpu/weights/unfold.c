@@ -126,7 +126,7 @@ static void unfold(const uf_codes *codes, int64_t first, int64_t last, float *ou
 
 /* Groups [block, + vectors / EACH) of the slice, rows from `row` on. */
 struct slice {
-    const uf_product *p;
+    const uf_product *product;
     int64_t block, row;
 };
 
@@ -151,7 +151,7 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
 /* `rows` of them; those that are not there are done as the last one is. */
 VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
-    const uf_product *product = slice->p;
+    const uf_product *product = slice->product;
     const int64_t column = slice->block * UF_LANES, step = product->step, depth = product->depth;
     const uint8_t *data = product->codes->data;
     const uint16_t *id = product->codes->ids + (product->first + slice->block) * product->codes->id_step;
@@ -197,10 +197,10 @@ VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int 
 
 VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 {
-    if (slice->p->rows == 1 && slice->p->lone)
+    if (slice->product->rows == 1 && slice->product->lone)
         some_rows(slice, bits, vectors, 1, true);
     else
-        for (; slice->row < slice->p->rows; slice->row += MOST_ROWS)
+        for (; slice->row < slice->product->rows; slice->row += MOST_ROWS)
             some_rows(slice, bits, vectors, MOST_ROWS, false);
     slice->row = 0;
 }
@@ -209,7 +209,7 @@ VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 static void product(const uf_product *p)
 {
     const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
-    struct slice slice = { .p = p };
+    struct slice slice = { .product = p };
 
     while (slice.block < p->blocks) {
         const bool full = p->blocks - slice.block >= side && side == SIDE;

@@ -28,7 +28,7 @@ typedef struct mel_state {
     double *weights;        /* of all filters */
     struct filter *filters; /* [mels] */
     double *tables;
-    struct fft f;
+    struct fft fft;
 } mel_state;
 
 static void release(void *state)
@@ -104,8 +104,8 @@ static bool make_filters(mel_state *state, double rate, double low, double high,
 
 /* What a loop over frames needs. */
 struct job {
-    const mel_state *s;
-    const float *x;
+    const mel_state *state;
+    const float *input;
     int64_t count, whole, frames; /* samples there are; with zeros behind them; columns */
     float *to;                    /* [mels, frames] */
     double *scratch;              /* of all workers */
@@ -115,7 +115,7 @@ struct job {
 static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct job *job = user;
-    const mel_state *state = job->s;
+    const mel_state *state = job->state;
     double *data = job->scratch + worker * job->scratch_count, *powers = data + 2 * state->n_fft,
            *inner = powers + state->bins;
 
@@ -131,10 +131,10 @@ static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t w
                 at = at < 0 ? at + 2 * (job->whole - 1) : at;
                 at = at < job->whole ? at : 2 * (job->whole - 1) - at;
             }
-            data[2 * i] = at >= 0 && at < job->count ? (double)job->x[at] * state->window[i] : 0;
+            data[2 * i] = at >= 0 && at < job->count ? (double)job->input[at] * state->window[i] : 0;
             data[2 * i + 1] = 0;
         }
-        fft_run(&state->f, false, data, inner);
+        fft_run(&state->fft, false, data, inner);
         for (int64_t k = 0; k < state->bins; k++) {
             const double square = data[2 * k] * data[2 * k] + data[2 * k + 1] * data[2 * k + 1];
 
@@ -237,7 +237,7 @@ static bool make_window(mel_state *state)
     state->window = calloc((size_t)state->n_fft, sizeof *state->window);
     if (state->tables == NULL || state->window == NULL)
         return false;
-    fft_init(&state->f, state->n_fft, state->tables);
+    fft_init(&state->fft, state->n_fft, state->tables);
     for (int64_t i = 0; i < state->n_fft; i++)
         state->window[i] = 0.5 - 0.5 * cos(2 * acos(-1.0) * (double)i / (double)state->n_fft);
     return true;
@@ -283,7 +283,7 @@ static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *c
 
 static size_t scratch_of(const mel_state *state)
 {
-    return (size_t)(2 * state->n_fft + state->bins) + fft_scratch_count(&state->f);
+    return (size_t)(2 * state->n_fft + state->bins) + fft_scratch_count(&state->fft);
 }
 
 static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -304,7 +304,7 @@ static inlay_status run_mel(const kit_call *call)
     const kit_tensor *input = &call->in[0];
     const int64_t rows = input->rank == 2 ? input->dims[0] : 1, width = input->dims[input->rank - 1];
     const int64_t whole = state->samples > 0 ? state->samples : width;
-    struct job job = { .s = state,
+    struct job job = { .state = state,
                        .count = width < whole ? width : whole,
                        .whole = whole,
                        .scratch = call->workspace,
@@ -316,7 +316,7 @@ static inlay_status run_mel(const kit_call *call)
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, 3, dims);
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
-        job.x = (const float *)input->data + r * width;
+        job.input = (const float *)input->data + r * width;
         job.to = (float *)call->out[0].data + r * state->mels * job.frames;
         status = kit_parallel(call, job.frames, 16, do_frames, &job);
         take_logs(state, job.to, state->mels * job.frames);

@@ -113,22 +113,23 @@ struct resample *resample_create(int filter, int64_t in_height, int64_t in_width
                                  int64_t channels)
 {
     struct resample resample = {
-        .y = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
-        .x = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
+        .axis = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
+        .resample_axis = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
         .channels = channels,
         .filter = filter
     };
-    struct resample *made = calloc(1, sizeof resample + axis_bytes(&resample.y) + axis_bytes(&resample.x) + 32);
+    struct resample *made =
+        calloc(1, sizeof resample + axis_bytes(&resample.axis) + axis_bytes(&resample.resample_axis) + 32);
     char *at;
 
     if (made == NULL)
         return NULL;
     *made = resample;
     at = (char *)(made + 1);
-    at = place(&made->y, at);
-    (void)place(&made->x, at);
+    at = place(&made->axis, at);
+    (void)place(&made->resample_axis, at);
     for (int i = 0; i < 2; i++) {
-        resample_axis *axis = i == 0 ? &made->y : &made->x;
+        resample_axis *axis = i == 0 ? &made->axis : &made->resample_axis;
 
         if (axis->taps == 0)
             continue;
@@ -142,15 +143,15 @@ struct resample *resample_create(int filter, int64_t in_height, int64_t in_width
 
 uint64_t resample_scratch(const struct resample *resample, inlay_dtype dtype)
 {
-    const bool both = resample->x.taps > 0 && resample->y.taps > 0;
+    const bool both = resample->resample_axis.taps > 0 && resample->axis.taps > 0;
 
-    return both ? kit_bytes(dtype, resample->y.in * resample->x.out * resample->channels) : 0;
+    return both ? kit_bytes(dtype, resample->axis.in * resample->resample_axis.out * resample->channels) : 0;
 }
 
 /* ------------------------------------------------------------------ loops */
 
 struct job {
-    const struct resample *r;
+    const struct resample *resample;
     const void *from;
     void *to;
     int64_t stride;
@@ -165,7 +166,7 @@ static uint8_t byte_of(int32_t sum)
 
 static void row_of_bytes(const struct resample *resample, const uint8_t *from, uint8_t *to)
 {
-    const resample_axis *axis = &resample->x;
+    const resample_axis *axis = &resample->resample_axis;
     const int64_t channels = resample->channels;
 
     for (int64_t i = 0; i < axis->out; i++) {
@@ -184,7 +185,7 @@ static void row_of_bytes(const struct resample *resample, const uint8_t *from, u
 
 static void row_of_floats(const struct resample *resample, const float *from, float *to)
 {
-    const resample_axis *axis = &resample->x;
+    const resample_axis *axis = &resample->resample_axis;
     const int64_t channels = resample->channels;
 
     for (int64_t i = 0; i < axis->out; i++) {
@@ -204,14 +205,14 @@ static void row_of_floats(const struct resample *resample, const float *from, fl
 static inlay_status across(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct job *job = user;
-    const int64_t in = job->r->x.in * job->r->channels, out = job->stride;
+    const int64_t in = job->resample->resample_axis.in * job->resample->channels, out = job->stride;
 
     (void)worker;
     for (int64_t y = begin; y < end; y++) {
         if (job->floats)
-            row_of_floats(job->r, (const float *)job->from + y * in, (float *)job->to + y * out);
+            row_of_floats(job->resample, (const float *)job->from + y * in, (float *)job->to + y * out);
         else
-            row_of_bytes(job->r, (const uint8_t *)job->from + y * in, (uint8_t *)job->to + y * out);
+            row_of_bytes(job->resample, (const uint8_t *)job->from + y * in, (uint8_t *)job->to + y * out);
     }
     return INLAY_OK;
 }
@@ -255,14 +256,14 @@ static void column_of_floats(const resample_axis *axis, int64_t i, const float *
 static inlay_status down(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct job *job = user;
-    const int64_t width = job->r->x.out * job->r->channels;
+    const int64_t width = job->resample->resample_axis.out * job->resample->channels;
 
     (void)worker;
     for (int64_t y = begin; y < end; y++) {
         if (job->floats)
-            column_of_floats(&job->r->y, y, job->from, width, (float *)job->to + y * job->stride);
+            column_of_floats(&job->resample->axis, y, job->from, width, (float *)job->to + y * job->stride);
         else
-            column_of_bytes(&job->r->y, y, job->from, width, (uint8_t *)job->to + y * job->stride);
+            column_of_bytes(&job->resample->axis, y, job->from, width, (uint8_t *)job->to + y * job->stride);
     }
     return INLAY_OK;
 }
@@ -271,27 +272,29 @@ inlay_status resample_run(const struct resample *resample, const kit_call *call,
                           void *to, int64_t stride, void *scratch)
 {
     const size_t size = dtype == INLAY_FLOAT ? sizeof(float) : 1;
-    const int64_t width = resample->x.out * resample->channels;
-    struct job job = {
-        .r = resample, .from = from, .to = to, .stride = stride * resample->channels, .floats = dtype == INLAY_FLOAT
-    };
+    const int64_t width = resample->resample_axis.out * resample->channels;
+    struct job job = { .resample = resample,
+                       .from = from,
+                       .to = to,
+                       .stride = stride * resample->channels,
+                       .floats = dtype == INLAY_FLOAT };
     inlay_status status = INLAY_OK;
 
-    if (resample->x.taps > 0) {
-        if (resample->y.taps > 0) {
+    if (resample->resample_axis.taps > 0) {
+        if (resample->axis.taps > 0) {
             job.to = scratch;
             job.stride = width;
         }
-        status = kit_parallel(call, resample->y.in, 8, across, &job);
+        status = kit_parallel(call, resample->axis.in, 8, across, &job);
         job.from = scratch;
         job.to = to;
         job.stride = stride * resample->channels;
     }
     if (status != INLAY_OK)
         return status;
-    if (resample->y.taps > 0)
-        return kit_parallel(call, resample->y.out, 8, down, &job);
-    for (int64_t y = 0; resample->x.taps == 0 && y < resample->y.in; y++)
+    if (resample->axis.taps > 0)
+        return kit_parallel(call, resample->axis.out, 8, down, &job);
+    for (int64_t y = 0; resample->resample_axis.taps == 0 && y < resample->axis.in; y++)
         memcpy((char *)to + (size_t)(y * job.stride) * size, (const char *)from + (size_t)(y * width) * size,
                (size_t)width * size);
     return INLAY_OK;

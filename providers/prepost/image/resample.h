@@ -26,7 +26,7 @@ typedef struct resample_axis {
 
 /* From [height, width, channels] to out[0] x out[1]. One block of malloc, to be freed with free(). */
 struct resample {
-    resample_axis y, x;
+    resample_axis axis, resample_axis;
     int64_t channels;
     int filter;
 };

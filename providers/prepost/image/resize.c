@@ -201,16 +201,19 @@ static inlay_status run_resize(const kit_call *call)
     const struct resample *resample = call->plan;
     const kit_tensor *input = &call->in[0];
     const int64_t count = input->rank == 4 ? input->dims[0] : 1;
-    int64_t dims[4] = { count, resample->y.out, resample->x.out, resample->channels };
-    const uint64_t in_bytes = kit_bytes(input->dtype, resample->y.in * resample->x.in * resample->channels),
-                   out_bytes = kit_bytes(input->dtype, resample->y.out * resample->x.out * resample->channels);
+    int64_t dims[4] = { count, resample->axis.out, resample->resample_axis.out, resample->channels };
+    const uint64_t in_bytes =
+                       kit_bytes(input->dtype, resample->axis.in * resample->resample_axis.in * resample->channels),
+                   out_bytes =
+                       kit_bytes(input->dtype, resample->axis.out * resample->resample_axis.out * resample->channels);
     inlay_status status = INLAY_OK;
 
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, input->rank, input->rank == 4 ? dims : dims + 1);
     for (int64_t i = 0; status == INLAY_OK && i < count; i++)
         status = resample_run(resample, call, input->dtype, (const char *)input->data + (uint64_t)i * in_bytes,
-                              (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->x.out, call->workspace);
+                              (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->resample_axis.out,
+                              call->workspace);
     return status;
 }
 

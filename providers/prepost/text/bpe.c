@@ -77,7 +77,7 @@ struct pair {
 };
 
 struct joiner {
-    const struct model *m;
+    const struct model *model;
     const char *text;
     struct symbol *list;
     struct pair *heap;
@@ -124,13 +124,14 @@ static void offer(struct joiner *joiner, int32_t left)
 
     if (b == NULL)
         return;
-    if (joiner->m->by_score) {
-        pair.made = vocabulary_find(&joiner->m->words, joiner->text + a->at, a->bytes + b->bytes);
-        if (pair.made >= 0 && joiner->m->words.words[pair.made].special) /* a text that is called as a control token */
+    if (joiner->model->by_score) {
+        pair.made = vocabulary_find(&joiner->model->words, joiner->text + a->at, a->bytes + b->bytes);
+        if (pair.made >= 0 &&
+            joiner->model->words.words[pair.made].special) /* a text that is called as a control token */
             pair.made = -1;
-        pair.rank = pair.made >= 0 ? -joiner->m->words.words[pair.made].exact : 0;
+        pair.rank = pair.made >= 0 ? -joiner->model->words.words[pair.made].exact : 0;
     } else if (a->id >= 0 && b->id >= 0) {
-        const struct merge *merge = find_merge(joiner->m, (uint32_t)a->id, (uint32_t)b->id);
+        const struct merge *merge = find_merge(joiner->model, (uint32_t)a->id, (uint32_t)b->id);
 
         pair.made = merge->rank != UINT32_MAX ? (int64_t)merge->made : -1;
         pair.rank = merge->rank;
@@ -190,7 +191,7 @@ static bool split(struct joiner *joiner, const char *text, size_t bytes)
         struct symbol *symbol = &joiner->list[joiner->count];
 
         (void)char_at(text + at, &size);
-        *symbol = (struct symbol){ first_id(joiner->m, text + at, size, at == 0, at + size >= bytes, &scratch), at,
+        *symbol = (struct symbol){ first_id(joiner->model, text + at, size, at == 0, at + size >= bytes, &scratch), at,
                                    size, (int32_t)joiner->count - 1, (int32_t)joiner->count + 1 };
         joiner->count++;
     }
@@ -211,7 +212,7 @@ static bool put_all(const struct joiner *joiner, text_ids *out)
             unknown = false;
             ok = ids_push(out, symbol->id);
         } else {
-            ok = put_unknown(joiner->m, joiner->text + symbol->at, symbol->bytes, out, &unknown);
+            ok = put_unknown(joiner->model, joiner->text + symbol->at, symbol->bytes, out, &unknown);
         }
     }
     return ok;
@@ -220,7 +221,7 @@ static bool put_all(const struct joiner *joiner, text_ids *out)
 bool bpe_encode(const struct model *model, const char *text, size_t bytes, text_ids *out)
 {
     const int64_t whole = model->whole_words ? vocabulary_find(&model->words, text, bytes) : -1;
-    struct joiner joiner = { .m = model, .text = text };
+    struct joiner joiner = { .model = model, .text = text };
     bool ok;
 
     if (whole >= 0)

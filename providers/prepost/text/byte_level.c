@@ -17,7 +17,7 @@ static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_d
     inlay_status status = tokens_state(&state, diag);
 
     if (status == INLAY_OK)
-        status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &state->t, diag);
+        status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &state->tokenizer, diag);
     if (status != INLAY_OK) {
         tokens_release(state);
         return status;
@@ -69,9 +69,9 @@ static inlay_status prepare_roberta(const kit_node *node, void **out_state, inla
 
     if (status != INLAY_OK)
         return status;
-    state->begin = text_id(state->t, "<s>");
-    state->end = text_id(state->t, "</s>");
-    state->pad = text_id(state->t, "<pad>") >= 0 ? text_id(state->t, "<pad>") : 0;
+    state->begin = text_id(state->tokenizer, "<s>");
+    state->end = text_id(state->tokenizer, "</s>");
+    state->pad = text_id(state->tokenizer, "<pad>") >= 0 ? text_id(state->tokenizer, "<pad>") : 0;
     state->around = true;
     if (state->begin < 0 || state->end < 0) {
         tokens_release(state);
@@ -169,11 +169,11 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
     if (to != NULL && fclose(to) != 0 && status == INLAY_OK)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CLIPTokenizer: no memory for its files");
     if (status == INLAY_OK)
-        status = text_open(json, bytes, &state->t, diag);
+        status = text_open(json, bytes, &state->tokenizer, diag);
     free(json);
     if (status == INLAY_OK) {
-        state->begin = text_id(state->t, "<|startoftext|>");
-        state->end = text_id(state->t, "<|endoftext|>");
+        state->begin = text_id(state->tokenizer, "<|startoftext|>");
+        state->end = text_id(state->tokenizer, "<|endoftext|>");
         state->around = state->skip_blank = true;
         state->pad_to = state->max = pad_to > 0 ? pad_to : 0;
         if (state->begin < 0 || state->end < 0)

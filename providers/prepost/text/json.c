@@ -18,9 +18,9 @@ static int behaviour_of(const json_t *step)
 
 static inlay_status add_cut(const struct source *source, const struct cut *cut)
 {
-    if (source->t->cut_count == MOST_STEPS)
+    if (source->tokenizer->cut_count == MOST_STEPS)
         return not_supported(source, "pre_tokenizer", "more than 16 steps");
-    source->t->cuts[source->t->cut_count++] = *cut;
+    source->tokenizer->cuts[source->tokenizer->cut_count++] = *cut;
     return INLAY_OK;
 }
 
@@ -119,7 +119,7 @@ static inlay_status read_words(const struct source *source, const json_t *words)
             const json_t *piece = json_array_get(item, 0);
 
             if (!json_is_string(piece) ||
-                !vocabulary_set(&source->t->model.words, (int64_t)i, json_string_value(piece),
+                !vocabulary_set(&source->tokenizer->model.words, (int64_t)i, json_string_value(piece),
                                 json_string_length(piece), json_number_value(json_array_get(item, 1))))
                 return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab[%llu] is damaged",
                                   (unsigned long long)i);
@@ -128,7 +128,7 @@ static inlay_status read_words(const struct source *source, const json_t *words)
     }
     json_object_foreach((json_t *)(uintptr_t)words, text, item) {
         if (!json_is_integer(item) ||
-            !vocabulary_set(&source->t->model.words, json_integer_value(item), text, strlen(text), 0))
+            !vocabulary_set(&source->tokenizer->model.words, json_integer_value(item), text, strlen(text), 0))
             return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
                               "tokenizer.json: model.vocab: '%.60s' has no good number", text);
     }
@@ -137,7 +137,7 @@ static inlay_status read_words(const struct source *source, const json_t *words)
 
 static inlay_status read_merges(const struct source *source, const json_t *merges)
 {
-    struct model *model = &source->t->model;
+    struct model *model = &source->tokenizer->model;
     json_t *item;
     size_t i;
 
@@ -182,7 +182,7 @@ static double least_score(const struct vocabulary *vocabulary)
 
 static inlay_status read_model(const struct source *source, const json_t *at)
 {
-    struct model *model = &source->t->model;
+    struct model *model = &source->tokenizer->model;
     const char *type = text_of(at, "type"), *unknown = text_of(at, "unk_token");
     inlay_status status;
 
@@ -209,7 +209,7 @@ static inlay_status read_model(const struct source *source, const json_t *at)
         model->unknown =
             json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;
     else if (unknown[0] != '\0')
-        model->unknown = text_id(source->t, unknown);
+        model->unknown = text_id(source->tokenizer, unknown);
     if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
         model->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
     model_find_bytes(model);
@@ -220,7 +220,7 @@ done:
 
 static inlay_status read_added(const struct source *source, const json_t *list)
 {
-    text_tokenizer *tokenizer = source->t;
+    text_tokenizer *tokenizer = source->tokenizer;
     json_t *item;
     size_t i;
 
@@ -255,7 +255,7 @@ static inlay_status read_added(const struct source *source, const json_t *list)
 
 static inlay_status put_around(const struct source *source, bool behind, int64_t id)
 {
-    text_tokenizer *tokenizer = source->t;
+    text_tokenizer *tokenizer = source->tokenizer;
     size_t *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
 
     if (*count == MOST_AROUND)

@@ -71,7 +71,7 @@ inlay_status read_norm(const struct source *source, const json_t *step)
 {
     static const char *const forms[] = { "NFC", "NFD", "NFKC", "NFKD" };
     const char *type = text_of(step, "type");
-    text_tokenizer *tokenizer = source->t;
+    text_tokenizer *tokenizer = source->tokenizer;
     struct norm *norm = &tokenizer->norms[tokenizer->norm_count];
     size_t i;
     json_t *item;

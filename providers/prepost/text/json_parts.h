@@ -6,7 +6,7 @@
 
 /* What the readers of parts share. */
 struct source {
-    text_tokenizer *t;
+    text_tokenizer *tokenizer;
     inlay_diag *diag;
 };
 

@@ -31,13 +31,13 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
     inlay_status status = tokens_state(&state, diag);
 
     if (status == INLAY_OK)
-        status = text_open_bert(vocab.data, vocab.bytes, &how, &state->t, diag);
+        status = text_open_bert(vocab.data, vocab.bytes, &how, &state->tokenizer, diag);
     if (status != INLAY_OK) {
         tokens_release(state);
         return status;
     }
-    state->begin = text_id(state->t, how.begin);
-    state->end = text_id(state->t, how.end);
+    state->begin = text_id(state->tokenizer, how.begin);
+    state->end = text_id(state->tokenizer, how.end);
     *out_state = state;
     return INLAY_OK;
 }
@@ -128,8 +128,8 @@ static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_di
 
     if (status != INLAY_OK)
         return status;
-    state->begin = text_id(state->t, "<s>");
-    state->end = text_id(state->t, "</s>");
+    state->begin = text_id(state->tokenizer, "<s>");
+    state->end = text_id(state->tokenizer, "</s>");
     *out_state = state;
     return INLAY_OK;
 }
@@ -256,7 +256,7 @@ static inlay_status run_pieces(const kit_call *call)
     }
     for (int64_t i = 0; i < input->count; i++)
         ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)input->data)[i]) : ((const int64_t *)input->data)[i];
-    INLAY_TRY(text_decode(state->t, ids, (size_t)input->count, true, &text, &bytes, call->diag));
+    INLAY_TRY(text_decode(state->tokenizer, ids, (size_t)input->count, true, &text, &bytes, call->diag));
     status = pp_put_string(call, call->out[0].data, text, bytes);
 done:
     free(text);

@@ -57,14 +57,14 @@ static const struct added *added_at(const text_tokenizer *tokenizer, bool normal
 /* ------------------------------------------------------------------ encoding */
 
 struct encoder {
-    const text_tokenizer *t;
+    const text_tokenizer *tokenizer;
     text_ids *out;
     const char *why; /* what failed */
 };
 
 static bool encode_word(struct encoder *encoder, const char *text, size_t bytes)
 {
-    const struct model *model = &encoder->t->model;
+    const struct model *model = &encoder->tokenizer->model;
     const bool ok = model->kind == MODEL_BPE         ? bpe_encode(model, text, bytes, encoder->out)
                     : model->kind == MODEL_WORDPIECE ? wordpiece_encode(model, text, bytes, encoder->out)
                                                      : unigram_encode(model, text, bytes, encoder->out);
@@ -82,10 +82,10 @@ static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes
 
     buf_put(&now.text, text, bytes);
     spans_add(&now, 0, bytes);
-    for (size_t i = 0; i < encoder->t->cut_count && !now.text.failed; i++) {
+    for (size_t i = 0; i < encoder->tokenizer->cut_count && !now.text.failed; i++) {
         text_spans next = { 0 };
 
-        cut_apply(&encoder->t->cuts[i], &now, &next, first);
+        cut_apply(&encoder->tokenizer->cuts[i], &now, &next, first);
         spans_free(&now);
         now = next;
     }
@@ -108,7 +108,7 @@ static bool at_added(struct encoder *encoder, bool normalized, const char *text,
     bool ok = true;
 
     while (ok && at < bytes) {
-        const struct added *added = added_at(encoder->t, normalized, text, bytes, at);
+        const struct added *added = added_at(encoder->tokenizer, normalized, text, bytes, at);
         size_t end = at;
 
         if (added == NULL) {
@@ -135,10 +135,10 @@ static bool encode_normalized(struct encoder *encoder, const char *text, size_t 
     bool ok;
 
     buf_put(&now, text, bytes);
-    for (size_t i = 0; i < encoder->t->norm_count && encoder->why == NULL && !now.failed; i++) {
+    for (size_t i = 0; i < encoder->tokenizer->norm_count && encoder->why == NULL && !now.failed; i++) {
         text_buf next = { 0 };
 
-        encoder->why = norm_apply(&encoder->t->norms[i], now.data, now.count, &next);
+        encoder->why = norm_apply(&encoder->tokenizer->norms[i], now.data, now.count, &next);
         free(now.data);
         now = next;
     }
@@ -152,7 +152,7 @@ static bool encode_normalized(struct encoder *encoder, const char *text, size_t 
 inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag)
 {
-    struct encoder encoder = { .t = tokenizer, .out = out };
+    struct encoder encoder = { .tokenizer = tokenizer, .out = out };
     text_buf clean = { 0 };
     bool ok = true;
 

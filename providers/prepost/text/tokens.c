@@ -14,7 +14,7 @@ void tokens_release(void *state)
     token_state *s = state;
 
     if (s != NULL)
-        text_close(s->t);
+        text_close(s->tokenizer);
     free(s);
 }
 
@@ -80,7 +80,8 @@ inlay_status lists_encode(const kit_call *call, const token_state *state, struct
         around = state->around && !(state->skip_blank && is_blank(texts[i]));
         if (around)
             INLAY_TRY(put_around(call, state->begin, &lists->ids));
-        INLAY_TRY(text_encode(state->t, texts[i].data, texts[i].bytes, state->special, &lists->ids, call->diag));
+        INLAY_TRY(
+            text_encode(state->tokenizer, texts[i].data, texts[i].bytes, state->special, &lists->ids, call->diag));
         if (around)
             INLAY_TRY(put_around(call, state->end, &lists->ids));
         n = lists->ids.count - lists->starts[i];
@@ -124,7 +125,7 @@ inlay_status tokens_open(const kit_node *node, const char *attr, token_state **o
     inlay_status status = tokens_state(out, diag);
 
     if (status == INLAY_OK)
-        status = text_open(model.data, model.bytes, &(*out)->t, diag);
+        status = text_open(model.data, model.bytes, &(*out)->tokenizer, diag);
     if (status == INLAY_OK)
         return status;
     tokens_release(*out);
@@ -143,7 +144,7 @@ static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inl
     state->pad_to = kit_attr_int(node->info, "pad_to", 0);
     state->special = kit_attr_int(node->info, "special", 1) != 0;
     state->max = state->pad_to > 0 && (state->max == 0 || state->max > state->pad_to) ? state->pad_to : state->max;
-    state->pad = text_pad(state->t);
+    state->pad = text_pad(state->tokenizer);
     *out_state = state;
     return INLAY_OK;
 }
@@ -257,7 +258,7 @@ static inlay_status prepare_json(const kit_node *node, void **out_state, inlay_d
     if (status != INLAY_OK)
         return status;
     state->special = true;
-    state->pad = text_pad(state->t);
+    state->pad = text_pad(state->tokenizer);
     *out_state = state;
     return INLAY_OK;
 }
@@ -323,8 +324,8 @@ static inlay_status run_detokenize(const kit_call *call)
         char *text = NULL;
         size_t bytes = 0;
 
-        status = text_decode(state->t, (const int64_t *)input->data + r * width, (size_t)width, state->special, &text,
-                             &bytes, call->diag);
+        status = text_decode(state->tokenizer, (const int64_t *)input->data + r * width, (size_t)width, state->special,
+                             &text, &bytes, call->diag);
         if (status == INLAY_OK)
             status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
         free(text);

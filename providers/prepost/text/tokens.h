@@ -6,7 +6,7 @@
 
 /* What prepare makes; tokens_release() is its release. */
 typedef struct token_state {
-    text_tokenizer *t;
+    text_tokenizer *tokenizer;
     int64_t max, pad_to, pad, begin, end;
     bool special, around; /* around: each text is begin, its tokens, end */
     bool skip_blank;      /* but for one of nothing but spaces */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct piece_state {
-    text_tokenizer *t; /* of the vocabulary alone */
+    text_tokenizer *tokenizer; /* of the vocabulary alone */
     char *suffix, *unknown;
     int64_t most_chars;
 } piece_state;
@@ -14,7 +14,7 @@ static void release(void *state)
     piece_state *s = state;
 
     if (s != NULL) {
-        text_close(s->t);
+        text_close(s->tokenizer);
         free(s->suffix);
         free(s->unknown);
     }
@@ -66,7 +66,7 @@ static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_
     if (state == NULL || state->suffix == NULL || state->unknown == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory");
     if (status == INLAY_OK)
-        status = open_words(tokens_attr(node->info, "vocab"), &state->t, diag);
+        status = open_words(tokens_attr(node->info, "vocab"), &state->tokenizer, diag);
     if (status != INLAY_OK) {
         release(state);
         return status;
@@ -133,7 +133,7 @@ static bool add_word(const piece_state *state, const char *word, size_t bytes, c
             if (end < bytes && !starts_character(word[end]))
                 continue;
             room[lead + end - begin] = '\0';
-            if (text_id(state->t, room + skip) >= 0)
+            if (text_id(state->tokenizer, room + skip) >= 0)
                 break;
         }
         if (end == begin)

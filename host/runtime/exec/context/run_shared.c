@@ -12,7 +12,7 @@ static char *string_alloc(void *ctx, uint64_t bytes)
     char *text;
 
     pthread_mutex_lock(&shared->texts.lock);
-    text = bytes <= PTRDIFF_MAX ? arena_alloc(&shared->texts.a, (size_t)bytes) : NULL;
+    text = bytes <= PTRDIFF_MAX ? arena_alloc(&shared->texts.arena, (size_t)bytes) : NULL;
     pthread_mutex_unlock(&shared->texts.lock);
     return text;
 }
@@ -39,6 +39,6 @@ void run_shared_deinit(run_shared *shared)
     if (shared->hang.abandoned)
         return;
     run_shared_drop(shared);
-    arena_deinit(&shared->texts.a);
+    arena_deinit(&shared->texts.arena);
     (void)pthread_mutex_destroy(&shared->texts.lock);
 }

@@ -9,19 +9,20 @@
 
 inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
 {
-    uint32_t index = (uint32_t)(call->s->plan->step - call->r->prog->steps);
-    const program_step *ps = call->s->plan->step;
+    uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
+    const program_step *ps = call->step->plan->step;
 
-    if (call->r->children[index] == NULL)
-        call->r->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
-    if (call->r->children[index] == NULL)
+    if (call->runner->children[index] == NULL)
+        call->runner->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
+    if (call->runner->children[index] == NULL)
         return no_memory(call->diag, "for the body of node '%s'", call->node->info.name.data);
-    *out_runner = call->r->children[index][body];
+    *out_runner = call->runner->children[index][body];
     if (*out_runner != NULL)
         return INLAY_OK;
-    if (runner_create(ps->bodies[body], call->r->shared, &call->r->children[index][body], call->diag) != INLAY_OK)
+    if (runner_create(ps->bodies[body], call->runner->shared, &call->runner->children[index][body], call->diag) !=
+        INLAY_OK)
         return INLAY_OUT_OF_MEMORY;
-    *out_runner = call->r->children[index][body];
+    *out_runner = call->runner->children[index][body];
     return INLAY_OK;
 }
 
@@ -37,7 +38,7 @@ rt_value *body_inputs(host_call *call, uint32_t body)
     const graph_body *b = &call->node->bodies[body];
     const struct graph *graph = b->graph;
     rt_value *in =
-        arena_array(&call->b->made.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
+        arena_array(&call->bound->made.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < graph->captured_count; i++) {
         uint32_t k = i;
@@ -55,7 +56,7 @@ void pass_output(host_call *call, uint32_t output, const struct runner *body, ui
     uint32_t value = output < call->node->info.output_count ? call->node->info.outputs[output] : INLAY_NONE;
 
     if (value != INLAY_NONE)
-        runner_set(call->r, call->b, value, value_ref(body->out.values[body_output]));
+        runner_set(call->runner, call->bound, value, value_ref(body->out.values[body_output]));
 }
 
 inlay_status body_arity(const host_call *call, const struct graph *graph, uint32_t inputs, uint32_t outputs)
@@ -90,7 +91,7 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     to.bytes -= at;
     from.bytes = bytes;
     if (to.domain != INLAY_DOMAIN_HOST || from.domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->r, &from, &to, call->diag);
+        return stay_copy(call->runner, &from, &to, call->diag);
     if (bytes > 0)
         memcpy(inlay_buffer_host(&to), inlay_buffer_host(&from), (size_t)bytes);
     return INLAY_OK;
@@ -101,7 +102,7 @@ static uint32_t stacks_in(const host_call *call, const inlay_value *value)
 {
     const uint32_t domain = value->buffer.domain;
 
-    return domain == INLAY_DOMAIN_HOST || value->buffer.bytes % plan_alignment(call->r->prog->env, domain) != 0
+    return domain == INLAY_DOMAIN_HOST || value->buffer.bytes % plan_alignment(call->runner->prog->env, domain) != 0
                ? (uint32_t)INLAY_DOMAIN_HOST
                : domain;
 }
@@ -112,12 +113,12 @@ static inlay_status stack_take(host_call *call, uint32_t domain, const int64_t *
     inlay_status status;
 
     if (domain != INLAY_DOMAIN_HOST) {
-        status = stay_make(call->r, domain, INLAY_UINT8, 1, bytes, out, call->diag);
+        status = stay_make(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
         if (!stay_lacks_room(status))
             return status;
-        call->r->failed = NULL;
+        call->runner->failed = NULL;
     }
-    return pool_take(call->r->shared, INLAY_UINT8, 1, bytes, out, call->diag);
+    return pool_take(call->runner->shared, INLAY_UINT8, 1, bytes, out, call->diag);
 }
 
 static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t domain, size_t more)
@@ -132,10 +133,10 @@ static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t do
     if (status == INLAY_OK && stack->used > 0)
         status = stack_put(call, bigger, 0, stack->room, stack->used);
     if (status != INLAY_OK) {
-        pool_give(call->r->shared, bigger);
+        pool_give(call->runner->shared, bigger);
         return status;
     }
-    pool_give(call->r->shared, stack->room);
+    pool_give(call->runner->shared, stack->room);
     stack->room = bigger;
     return INLAY_OK;
 }
@@ -168,7 +169,7 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
         /* The texts belong to a value that the next iteration overwrites. */
         inlay_str *texts = (inlay_str *)(void *)(stack_bytes(stack) + stack->used);
         for (int64_t i = 0; i < value->count; i++) {
-            char *copy = call->r->shared->run.string_alloc(call->r->shared, texts[i].bytes + 1);
+            char *copy = call->runner->shared->run.string_alloc(call->runner->shared, texts[i].bytes + 1);
             if (copy == NULL)
                 return no_memory(call->diag, "for texts of node '%s'", call->node->info.name.data);
             if (texts[i].bytes > 0)
@@ -214,7 +215,7 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
         stack->room = NULL;
         return INLAY_OK;
     }
-    status = stay_make_home(call->r, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
+    status = stay_make_home(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
     if (status != INLAY_OK || stack->count == 0 || stack->used == 0)
         return status;
     for (uint32_t d = 0; d < axis; d++)
@@ -233,15 +234,15 @@ inlay_status loop_run(struct loop *loop)
     inlay_status status = loop->lifts ? loop_lift(loop) : INLAY_OK;
 
     if (status == INLAY_OK)
-        status = runner_run(loop->body, loop->in, loop->c->diag);
+        status = runner_run(loop->body, loop->in, loop->call->diag);
     if (loop->body->out.homes != NULL && stay_lacks_room(status)) {
         status = loop_ground(loop);
         if (status == INLAY_OK)
-            status = runner_run(loop->body, loop->in, loop->c->diag);
+            status = runner_run(loop->body, loop->in, loop->call->diag);
     }
     loop->body->in.same_captures = status == INLAY_OK; /* until the loop ends */
     if (status != INLAY_OK && loop->body->failed != NULL)
-        loop->c->r->failed = loop->body->failed;
+        loop->call->runner->failed = loop->body->failed;
     return status;
 }
 
@@ -252,9 +253,9 @@ void loop_deinit(struct loop *loop)
         loop->body->out.homes = NULL;
     }
     for (uint32_t i = 0; loop->held != NULL && i < loop->carried; i++)
-        pool_give(loop->c->r->shared, loop->held[i]);
+        pool_give(loop->call->runner->shared, loop->held[i]);
     for (uint32_t i = 0; loop->stacks != NULL && i < loop->scans; i++)
-        pool_give(loop->c->r->shared, loop->stacks[i].room);
+        pool_give(loop->call->runner->shared, loop->stacks[i].room);
 }
 
 inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output)
@@ -262,16 +263,16 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
     for (uint32_t i = 0; i < loop->carried; i++) {
         inlay_value *value = loop->body->out.values[first_output + i];
         if (value == NULL)
-            return inlay_fail(loop->c->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
-                              loop->c->node->info.name.data, first_output + i);
+            return inlay_fail(loop->call->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
+                              loop->call->node->info.name.data, first_output + i);
         value_ref(value);
-        pool_give(loop->c->r->shared, loop->held[i]);
+        pool_give(loop->call->runner->shared, loop->held[i]);
         loop->held[i] = value;
         loop->in[first_input + i] = rt_from_value(value);
     }
     for (uint32_t i = 0; i < loop->scans; i++) {
         const inlay_value *value = loop->body->out.values[first_output + loop->carried + i];
-        inlay_status status = stack_push(loop->c, &loop->stacks[i], value);
+        inlay_status status = stack_push(loop->call, &loop->stacks[i], value);
         if (status != INLAY_OK)
             return status;
         if (stack_domain(&loop->stacks[i]) == INLAY_DOMAIN_HOST && loop->homes != NULL)
@@ -283,7 +284,7 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
 inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
 {
     for (uint32_t i = 0; i < loop->carried; i++) {
-        uint32_t value_index = i < loop->c->node->info.output_count ? loop->c->node->info.outputs[i] : INLAY_NONE;
+        uint32_t value_index = i < loop->call->node->info.output_count ? loop->call->node->info.outputs[i] : INLAY_NONE;
         rt_value *x = &loop->in[first_input + i];
         inlay_value *value = NULL;
         inlay_status status;
@@ -291,30 +292,30 @@ inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
         if (value_index == INLAY_NONE || x->kind == 0)
             continue;
         if (x->buffer.domain == INLAY_DOMAIN_HOST ||
-            (x->owner != NULL && stay_domain(loop->c->r, value_index) == x->buffer.domain))
-            status = pool_value(loop->c->r->shared, x, &value, loop->c->diag);
+            (x->owner != NULL && stay_domain(loop->call->runner, value_index) == x->buffer.domain))
+            status = pool_value(loop->call->runner->shared, x, &value, loop->call->diag);
         else
-            status = stay_move(loop->body, x, INLAY_DOMAIN_HOST, &value, loop->c->diag);
+            status = stay_move(loop->body, x, INLAY_DOMAIN_HOST, &value, loop->call->diag);
         if (status != INLAY_OK)
             return status;
-        runner_set(loop->c->r, loop->c->b, value_index, value);
+        runner_set(loop->call->runner, loop->call->bound, value_index, value);
     }
     return INLAY_OK;
 }
 
 inlay_status loop_enter(struct loop *loop, uint32_t body, uint32_t carried, uint32_t scans)
 {
-    host_call *call = loop->c;
+    host_call *call = loop->call;
     inlay_status status;
 
-    *loop = (struct loop){ .c = call, .carried = carried, .scans = scans };
+    *loop = (struct loop){ .call = call, .carried = carried, .scans = scans };
     status = body_runner(call, body, &loop->body);
     if (status != INLAY_OK)
         return status;
-    loop->g = loop->body->prog->graph;
+    loop->graph = loop->body->prog->graph;
     loop->in = body_inputs(call, body);
-    loop->held = arena_array(&call->b->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
-    loop->stacks = arena_array(&call->b->made.scratch, (size_t)scans + 1, sizeof *loop->stacks);
+    loop->held = arena_array(&call->bound->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
+    loop->stacks = arena_array(&call->bound->made.scratch, (size_t)scans + 1, sizeof *loop->stacks);
     if (loop->in == NULL || loop->held == NULL || loop->stacks == NULL)
         return no_memory(call->diag, "to enter node '%s'", call->node->info.name.data);
     return INLAY_OK;
@@ -324,7 +325,7 @@ inlay_status loop_init(struct loop *loop, host_call *call, uint32_t carried, uin
 {
     uint32_t body = find_body(call, "body");
 
-    *loop = (struct loop){ .c = call };
+    *loop = (struct loop){ .call = call };
     if (body == INLAY_NONE)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL, "%s node '%s' has no body", call->node->info.op_type.data,
                           call->node->info.name.data);

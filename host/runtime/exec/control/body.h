@@ -44,9 +44,9 @@ INLAY_NODISCARD inlay_status stack_pop(host_call *call, struct stack *stack, uin
 /* ------------------------------------------------------------------ loops */
 
 struct loop {
-    host_call *c;
+    host_call *call;
     struct runner *body;
-    const struct graph *g;
+    const struct graph *graph;
     rt_value *in;
     uint32_t carried;     /* loop-carried values */
     uint32_t scans;       /* scan outputs */

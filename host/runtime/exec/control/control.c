@@ -36,7 +36,7 @@ static inlay_status run_if(host_call *call)
 {
     inlay_status status;
     rt_value cond = host_value(call, call->node->info.inputs[0]);
-    struct loop loop = { .c = call };
+    struct loop loop = { .call = call };
     uint32_t index;
     bool yes = false;
 
@@ -47,7 +47,7 @@ static inlay_status run_if(host_call *call)
     if (index == INLAY_NONE)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL, "If node '%s' lacks a branch", call->node->info.name.data);
     INLAY_TRY(loop_enter(&loop, index, 0, 0));
-    INLAY_TRY(body_arity(call, loop.g, 0, call->node->info.output_count));
+    INLAY_TRY(body_arity(call, loop.graph, 0, call->node->info.output_count));
     branch_stay(&loop);
     INLAY_TRY(loop_run(&loop));
     for (uint32_t o = 0; o < call->node->info.output_count; o++)
@@ -70,12 +70,12 @@ static inlay_status run_loop(host_call *call)
     int64_t most = INT64_MAX, iteration;
     uint8_t go_byte = 1;
     bool go = true;
-    struct loop loop = { .c = call };
+    struct loop loop = { .call = call };
 
     INLAY_TRY(loop_init(&loop, call, carried, scans));
     /* Trailing scan outputs that the node does not name are computed and dropped. */
-    scans = loop.g->output_count > carried ? loop.g->output_count - carried - 1 : 0;
-    INLAY_TRY(body_arity(call, loop.g, carried + 2, carried + 1 + (scans > loop.scans ? scans : loop.scans)));
+    scans = loop.graph->output_count > carried ? loop.graph->output_count - carried - 1 : 0;
+    INLAY_TRY(body_arity(call, loop.graph, carried + 2, carried + 1 + (scans > loop.scans ? scans : loop.scans)));
     if (limit.kind != 0) {
         if (limit.dtype != INLAY_INT64 || rt_count(&limit) != 1) {
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the trip count of Loop node '%s' must be one int64",
@@ -93,9 +93,9 @@ static inlay_status run_loop(host_call *call)
         rt_value again;
 
         go_byte = 1;
-        loop.in[0] = one_element(loop.g, 0, INLAY_INT64, &iteration);
-        loop.in[1] = one_element(loop.g, 1, INLAY_BOOL, &go_byte);
-        INLAY_TRY(run_poll(&call->r->shared->run));
+        loop.in[0] = one_element(loop.graph, 0, INLAY_INT64, &iteration);
+        loop.in[1] = one_element(loop.graph, 1, INLAY_BOOL, &go_byte);
+        INLAY_TRY(run_poll(&call->runner->shared->run));
         INLAY_TRY(loop_run(&loop));
         again = rt_from_value(loop.body->out.values[0]);
         INLAY_TRY(read_bool(call, &again, "body's condition", &go));
@@ -105,12 +105,12 @@ static inlay_status run_loop(host_call *call)
     for (uint32_t i = 0; i < loop.scans; i++) {
         uint32_t value_index = node->outputs[carried + i];
         inlay_value *value = NULL;
-        if (value_index == INLAY_NONE || 1 + carried + i >= loop.g->output_count)
+        if (value_index == INLAY_NONE || 1 + carried + i >= loop.graph->output_count)
             continue;
         if (loop.stacks[i].count == 0)
-            stack_shape_unseen(&loop.stacks[i], loop.g, 1 + carried + i);
+            stack_shape_unseen(&loop.stacks[i], loop.graph, 1 + carried + i);
         INLAY_TRY(stack_pop(call, &loop.stacks[i], 0, false, value_index, &value));
-        runner_set(call->r, call->b, value_index, value);
+        runner_set(call->runner, call->bound, value_index, value);
     }
 done:
     loop_deinit(&loop);
@@ -122,7 +122,7 @@ done:
 static inlay_status map_collect(host_call *call, const struct loop *loop, inlay_value **items, int64_t at,
                                 int64_t length)
 {
-    for (uint32_t o = 0; o < loop->g->output_count; o++) {
+    for (uint32_t o = 0; o < loop->graph->output_count; o++) {
         inlay_value *value = loop->body->out.values[o];
         if (value == NULL)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
@@ -139,14 +139,14 @@ static inlay_status run_sequence_map(host_call *call)
     inlay_status status = INLAY_OK;
     inlay_value **items = NULL;
     int64_t length = 0;
-    struct loop loop = { .c = call };
+    struct loop loop = { .call = call };
 
     if (first.kind != INLAY_KIND_SEQUENCE)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the first input of node '%s' must be a sequence",
                           node->name.data);
     length = first.owner->count;
     INLAY_TRY(loop_init(&loop, call, 0, 0));
-    INLAY_TRY(body_arity(call, loop.g, node->input_count, node->output_count));
+    INLAY_TRY(body_arity(call, loop.graph, node->input_count, node->output_count));
     items = calloc((size_t)length * node->output_count + 1, sizeof(inlay_value *));
     if (items == NULL) {
         status = no_memory(call->diag, "to enter node '%s'", node->name.data);
@@ -162,7 +162,7 @@ static inlay_status run_sequence_map(host_call *call)
             }
             loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? rt_from_value(value.owner->items[t]) : value;
         }
-        INLAY_TRY(run_poll(&call->r->shared->run));
+        INLAY_TRY(run_poll(&call->runner->shared->run));
         INLAY_TRY(loop_run(&loop));
         INLAY_TRY(map_collect(call, &loop, items, t, length));
     }
@@ -170,9 +170,9 @@ static inlay_status run_sequence_map(host_call *call)
         inlay_value *list = NULL;
         if (node->outputs[output] == INLAY_NONE)
             continue;
-        INLAY_TRY(value_create_list(INLAY_KIND_SEQUENCE, loop.g->values[loop.g->outputs[output]].info.dtype,
+        INLAY_TRY(value_create_list(INLAY_KIND_SEQUENCE, loop.graph->values[loop.graph->outputs[output]].info.dtype,
                                     items + (int64_t)output * length, (uint32_t)length, &list, call->diag));
-        runner_set(call->r, call->b, node->outputs[output], list);
+        runner_set(call->runner, call->bound, node->outputs[output], list);
     }
 done:
     for (int64_t i = 0; items != NULL && i < length * node->output_count; i++)

@@ -5,16 +5,16 @@
 /* What the run made on a device, and the host reads. */
 static inlay_status bring_inputs(const host_call *call)
 {
-    const part_region *region = call->s->plan->step->region;
+    const part_region *region = call->step->plan->step->region;
 
     for (uint32_t i = 0; i < region->input_count; i++) {
         const uint32_t value = region->inputs[i];
-        rt_value x = runner_value(call->b, value);
+        rt_value x = runner_value(call->bound, value);
         inlay_status status = INLAY_OK;
 
-        if (x.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->s->plan->step, value) &&
-            call->b->plan->places[call->b->plan->values[value].place].source == PLACE_DYNAMIC)
-            status = stay_read(call->r, call->b, value, INLAY_DOMAIN_HOST, &x, call->diag);
+        if (x.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->step->plan->step, value) &&
+            call->bound->plan->places[call->bound->plan->values[value].place].source == PLACE_DYNAMIC)
+            status = stay_read(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &x, call->diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -23,7 +23,7 @@ static inlay_status bring_inputs(const host_call *call)
 
 inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
-    host_call call = { .r = runner, .b = bound, .s = step, .node = step->plan->step->node, .diag = diag };
+    host_call call = { .runner = runner, .bound = bound, .step = step, .node = step->plan->step->node, .diag = diag };
     bool handled = false;
     inlay_status status;
 

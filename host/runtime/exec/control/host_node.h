@@ -4,9 +4,9 @@
 #include "exec/loop/ports.h"
 
 typedef struct host_call {
-    struct runner *r;
-    struct bound *b;
-    bound_step *s;
+    struct runner *runner;
+    struct bound *bound;
+    bound_step *step;
     const graph_node *node;
     inlay_diag *diag;
 } host_call;

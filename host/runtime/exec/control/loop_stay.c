@@ -13,7 +13,7 @@ static bool lies_at(const struct loop *loop, uint32_t i, uint32_t domain)
     if (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING)
         return true;
     return value->buffer.domain == (shared ? (uint32_t)INLAY_DOMAIN_HOST : domain) &&
-           (!shared || loop->body->prog->uses.read_in[loop->g->inputs[loop->first_input + i]] != domain ||
+           (!shared || loop->body->prog->uses.read_in[loop->graph->inputs[loop->first_input + i]] != domain ||
             value->alias.handle != 0);
 }
 
@@ -31,10 +31,10 @@ static void see_from_home(rt_value *value)
  * with the host, who makes it. */
 static uint32_t read_after(const struct loop *loop, uint32_t i)
 {
-    const inlay_node_info *node = &loop->c->node->info;
-    const uint32_t within = loop->body->prog->uses.read_in[loop->g->inputs[loop->first_input + i]];
+    const inlay_node_info *node = &loop->call->node->info;
+    const uint32_t within = loop->body->prog->uses.read_in[loop->graph->inputs[loop->first_input + i]];
     const uint32_t behind = i < node->output_count && node->outputs[i] != INLAY_NONE
-                                ? stay_next_domain(loop->c->r, node->outputs[i])
+                                ? stay_next_domain(loop->call->runner, node->outputs[i])
                                 : (uint32_t)INLAY_DOMAIN_HOST;
 
     return stay_is_shared(loop->body->prog->env, within)   ? within
@@ -44,18 +44,19 @@ static uint32_t read_after(const struct loop *loop, uint32_t i)
 
 void loop_stay(struct loop *loop, uint32_t first_input, uint32_t first_output, bool stacks)
 {
-    const inlay_node_info *node = &loop->c->node->info;
-    uint32_t *homes = arena_array(&loop->c->b->made.scratch, (size_t)loop->g->output_count + 1, sizeof *homes);
+    const inlay_node_info *node = &loop->call->node->info;
+    uint32_t *homes =
+        arena_array(&loop->call->bound->made.scratch, (size_t)loop->graph->output_count + 1, sizeof *homes);
 
     if (homes == NULL)
         return; /* everything comes home: slower, and right */
     loop->first_input = first_input;
-    for (uint32_t k = first_output; k < loop->g->output_count; k++) {
-        const uint32_t value = loop->g->outputs[k], i = k - first_output;
+    for (uint32_t k = first_output; k < loop->graph->output_count; k++) {
+        const uint32_t value = loop->graph->outputs[k], i = k - first_output;
 
-        if (stay_can(loop->g, value))
+        if (stay_can(loop->graph, value))
             homes[k] = stay_unless_lost(loop->body->prog->env, stay_made_in(loop->body->prog, value));
-        if (i < loop->carried && homes[k] == INLAY_DOMAIN_HOST && stay_can(loop->g, value))
+        if (i < loop->carried && homes[k] == INLAY_DOMAIN_HOST && stay_can(loop->graph, value))
             homes[k] = read_after(loop, i);
         if (i < loop->carried && stay_home_of(loop->body, homes[k]) == INLAY_DOMAIN_HOST)
             see_from_home(&loop->in[first_input + i]);
@@ -64,7 +65,7 @@ void loop_stay(struct loop *loop, uint32_t first_input, uint32_t first_output, b
         else if (homes[k] == INLAY_DOMAIN_HOST)
             continue;
         else if (!stacks || i >= node->output_count || node->outputs[i] == INLAY_NONE ||
-                 homes[k] != stay_domain(loop->c->r, node->outputs[i]))
+                 homes[k] != stay_domain(loop->call->runner, node->outputs[i]))
             homes[k] = INLAY_DOMAIN_HOST;
         if (homes[k] != INLAY_DOMAIN_HOST)
             loop->body->out.homes = homes;
@@ -74,13 +75,14 @@ void loop_stay(struct loop *loop, uint32_t first_input, uint32_t first_output, b
 
 void branch_stay(struct loop *loop)
 {
-    const inlay_node_info *node = &loop->c->node->info;
-    uint32_t *homes = arena_array(&loop->c->b->made.scratch, (size_t)loop->g->output_count + 1, sizeof *homes);
+    const inlay_node_info *node = &loop->call->node->info;
+    uint32_t *homes =
+        arena_array(&loop->call->bound->made.scratch, (size_t)loop->graph->output_count + 1, sizeof *homes);
 
-    for (uint32_t k = 0; homes != NULL && k < loop->g->output_count && k < node->output_count; k++) {
-        if (node->outputs[k] == INLAY_NONE || !stay_can(loop->g, loop->g->outputs[k]))
+    for (uint32_t k = 0; homes != NULL && k < loop->graph->output_count && k < node->output_count; k++) {
+        if (node->outputs[k] == INLAY_NONE || !stay_can(loop->graph, loop->graph->outputs[k]))
             continue;
-        homes[k] = stay_next_domain(loop->c->r, node->outputs[k]);
+        homes[k] = stay_next_domain(loop->call->runner, node->outputs[k]);
         if (homes[k] != INLAY_DOMAIN_HOST)
             loop->body->out.homes = homes;
     }
@@ -91,10 +93,10 @@ static inlay_status lift(const struct loop *loop, const rt_value *value, uint32_
     inlay_status status;
 
     if (!stay_is_shared(loop->body->prog->env, domain))
-        return stay_move(loop->body, value, domain, out, loop->c->diag);
-    status = stay_make_shared(domain, value->dtype, value->rank, value->dims, out, loop->c->diag);
+        return stay_move(loop->body, value, domain, out, loop->call->diag);
+    status = stay_make_shared(domain, value->dtype, value->rank, value->dims, out, loop->call->diag);
     if (status == INLAY_OK && value->buffer.domain != INLAY_DOMAIN_HOST)
-        status = stay_copy(loop->body, &value->buffer, &(*out)->buffer, loop->c->diag);
+        status = stay_copy(loop->body, &value->buffer, &(*out)->buffer, loop->call->diag);
     else if (status == INLAY_OK && value->buffer.bytes > 0)
         memcpy(value_data(*out), inlay_buffer_host(&value->buffer), (size_t)value->buffer.bytes);
     return status;
@@ -102,8 +104,8 @@ static inlay_status lift(const struct loop *loop, const rt_value *value, uint32_
 
 inlay_status loop_lift(struct loop *loop)
 {
-    rt_value *before =
-        arena_copy(&loop->c->b->made.scratch, &loop->in[loop->first_input], (loop->carried + 1) * sizeof *before);
+    rt_value *before = arena_copy(&loop->call->bound->made.scratch, &loop->in[loop->first_input],
+                                  (loop->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
     loop->lifts = false;
@@ -121,7 +123,7 @@ inlay_status loop_lift(struct loop *loop)
     /* As it was: the body's runner sees to a device that fails. */
     loop->body->out.homes = NULL;
     for (uint32_t i = 0; i < loop->carried; i++) {
-        pool_give(loop->c->r->shared, loop->held[i]);
+        pool_give(loop->call->runner->shared, loop->held[i]);
         loop->held[i] = NULL;
         loop->in[loop->first_input + i] = before[i];
     }
@@ -139,10 +141,10 @@ inlay_status loop_ground(struct loop *loop)
 
         if (loop->held[i] == NULL || in->buffer.domain == INLAY_DOMAIN_HOST)
             continue;
-        status = stay_move(loop->body, in, INLAY_DOMAIN_HOST, &here, loop->c->diag);
+        status = stay_move(loop->body, in, INLAY_DOMAIN_HOST, &here, loop->call->diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(loop->c->r->shared, loop->held[i]);
+        pool_give(loop->call->runner->shared, loop->held[i]);
         loop->held[i] = here;
         *in = rt_from_value(here);
     }

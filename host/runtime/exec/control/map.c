@@ -66,8 +66,8 @@ static inlay_status run_zip(host_call *call)
         return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the maps");
     INLAY_TRY(from_list(call, labels, &keys));
     for (int64_t r = 0; r < rows; r++) {
-        INLAY_TRY(
-            value_create_from(call->r->shared->tensors.memory, value.dtype, 1, &columns, false, &values, call->diag));
+        INLAY_TRY(value_create_from(call->runner->shared->tensors.memory, value.dtype, 1, &columns, false, &values,
+                                    call->diag));
         memcpy(value_data(values), (const char *)inlay_buffer_host(&value.buffer) + r * (int64_t)values->buffer.bytes,
                (size_t)values->buffer.bytes);
         INLAY_TRY(
@@ -105,7 +105,7 @@ static inlay_status row_begin(const host_call *call, inlay_dtype dtype, int64_t 
     if (count > MOST_DENSE)
         return fail(call, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
-        return value_create_from(call->r->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
+        return value_create_from(call->runner->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
     out->room = calloc((size_t)count + 1, TEXT);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)

@@ -47,11 +47,11 @@ static inlay_status scan_prepare(host_call *call, scan_input *input, int64_t axi
         if (d != axis)
             input->dims[k++] = input->whole.dims[d];
     }
-    if (input->outer != 1 || input->inner % plan_alignment(call->r->prog->env, input->whole.alias.domain) != 0)
+    if (input->outer != 1 || input->inner % plan_alignment(call->runner->prog->env, input->whole.alias.domain) != 0)
         input->slice.alias = (inlay_buffer){ 0 }; /* slices begin where the device can't address it */
     input->slice.buffer.bytes = (uint64_t)input->outer * input->inner;
     if (input->outer != 1) {
-        input->memory = arena_alloc(&call->b->made.scratch, (size_t)input->slice.buffer.bytes);
+        input->memory = arena_alloc(&call->bound->made.scratch, (size_t)input->slice.buffer.bytes);
         if (input->memory == NULL)
             return no_memory(call->diag, "for a slice in node '%s'", call->node->info.name.data);
     }
@@ -84,7 +84,7 @@ static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t sca
             scan_slice(&scans[i], t);
             loop->in[loop->carried + i] = scans[i].slice;
         }
-        status = run_poll(&loop->c->r->shared->run);
+        status = run_poll(&loop->call->runner->shared->run);
         if (status == INLAY_OK)
             status = loop_run(loop);
         if (status == INLAY_OK)
@@ -97,7 +97,7 @@ static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t sca
 
 static inlay_status scan_outputs(struct loop *loop)
 {
-    host_call *call = loop->c;
+    host_call *call = loop->call;
 
     for (uint32_t i = 0; i < loop->scans; i++) {
         uint32_t value_index = call->node->info.outputs[loop->carried + i];
@@ -107,7 +107,7 @@ static inlay_status scan_outputs(struct loop *loop)
         inlay_status status;
 
         if (loop->stacks[i].count == 0)
-            stack_shape_unseen(&loop->stacks[i], loop->g, loop->carried + i);
+            stack_shape_unseen(&loop->stacks[i], loop->graph, loop->carried + i);
         axis += axis < 0 ? (int64_t)loop->stacks[i].rank + 1 : 0;
         if (axis < 0 || axis > (int64_t)loop->stacks[i].rank)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "scan_output_axes of node '%s' is out of range",
@@ -137,9 +137,9 @@ inlay_status run_scan(host_call *call)
     const inlay_attr_info *attr = graph_attr(call->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i <= node->input_count ? (uint32_t)attr->i : 0;
     uint32_t states = node->input_count - count, outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->b->made.scratch, (size_t)count + 1, sizeof *scans);
+    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
-    struct loop loop = { .c = call };
+    struct loop loop = { .call = call };
 
     if (count == 0 || scans == NULL) {
         status = count == 0 ? inlay_fail(call->diag, INLAY_INVALID_MODEL,
@@ -148,7 +148,7 @@ inlay_status run_scan(host_call *call)
         goto done;
     }
     INLAY_TRY(loop_init(&loop, call, states, outs));
-    INLAY_TRY(body_arity(call, loop.g, states + count, states + outs));
+    INLAY_TRY(body_arity(call, loop.graph, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++)
         loop.in[i] = host_value(call, node->inputs[i]);
     for (uint32_t i = 0; i < count; i++) {
@@ -193,7 +193,7 @@ static inlay_status put_entry(host_call *call, uint32_t output, int64_t b, int64
 {
     uint32_t value = call->node->info.outputs[output];
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *whole = call->b->made.values[value].owner;
+    inlay_value *whole = call->bound->made.values[value].owner;
     size_t stride;
     bool fits;
 
@@ -208,11 +208,11 @@ static inlay_status put_entry(host_call *call, uint32_t output, int64_t b, int64
         memcpy(dims + 1, entry->dims, entry->rank * sizeof *dims);
         if (first_dim >= 0)
             dims[1] = first_dim;
-        status = value_create_from(call->r->shared->tensors.memory, entry->dtype, entry->rank + 1, dims, true, &whole,
-                                   call->diag);
+        status = value_create_from(call->runner->shared->tensors.memory, entry->dtype, entry->rank + 1, dims, true,
+                                   &whole, call->diag);
         if (status != INLAY_OK)
             return status;
-        runner_set(call->r, call->b, value, whole);
+        runner_set(call->runner, call->bound, value, whole);
     }
     stride = (size_t)whole->buffer.bytes / (size_t)batch;
     fits = entry->dtype == whole->dtype && entry->rank + 1 == whole->rank && entry->dtype != INLAY_STRING;
@@ -231,17 +231,17 @@ static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint3
 {
     const inlay_node_info *node = &call->node->info;
     uint32_t outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->b->made.scratch, (size_t)count + 1, sizeof *scans);
-    rt_value *wholes = arena_array(&call->b->made.scratch, (size_t)count + 1, sizeof *wholes);
+    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
+    rt_value *wholes = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
-    struct loop loop = { .c = call };
+    struct loop loop = { .call = call };
 
     if (scans == NULL || wholes == NULL) {
         status = no_memory(call->diag, "to enter node '%s'", node->name.data);
         goto done;
     }
     INLAY_TRY(loop_init(&loop, call, states, outs));
-    INLAY_TRY(body_arity(call, loop.g, states + count, states + outs));
+    INLAY_TRY(body_arity(call, loop.graph, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++) {
         rt_value x = host_value(call, node->inputs[1 + i]);
         if (x.kind != INLAY_KIND_TENSOR || x.rank == 0 || x.dims[0] != batch) {
@@ -272,15 +272,15 @@ static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint3
         if (node->outputs[i] == INLAY_NONE)
             continue;
         if (i < states) {
-            status = pool_value(call->r->shared, &loop.in[i], &value, call->diag);
+            status = pool_value(call->runner->shared, &loop.in[i], &value, call->diag);
         } else {
             if (loop.stacks[i - states].count == 0)
-                stack_shape_unseen(&loop.stacks[i - states], loop.g, i);
+                stack_shape_unseen(&loop.stacks[i - states], loop.graph, i);
             status = stack_pop(call, &loop.stacks[i - states], 0, false, INLAY_NONE, &value);
         }
         if (status == INLAY_OK)
             status = put_entry(call, i, b, batch, value, i < states ? -1 : longest);
-        pool_give(call->r->shared, value);
+        pool_give(call->runner->shared, value);
         if (status != INLAY_OK)
             goto done;
     }

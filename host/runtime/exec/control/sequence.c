@@ -317,8 +317,8 @@ static inlay_status run_split(host_call *call)
         for (uint32_t d = 0; d < value.rank; d++)
             if (d != axis || keep)
                 dims[rank++] = d == axis ? lengths[i] : value.dims[d];
-        INLAY_TRY(
-            value_create_from(call->r->shared->tensors.memory, value.dtype, rank, dims, false, &items[i], call->diag));
+        INLAY_TRY(value_create_from(call->runner->shared->tensors.memory, value.dtype, rank, dims, false, &items[i],
+                                    call->diag));
         for (int64_t o = 0; o < view.outer; o++)
             memcpy((char *)value_data(items[i]) + (size_t)o * part,
                    (const char *)inlay_buffer_host(&value.buffer) + ((size_t)(o * view.length + at)) * view.inner,
@@ -368,7 +368,7 @@ static inlay_status run_concat(host_call *call)
                               call->node->info.op_type.data, call->node->info.name.data, (long long)i);
     }
     INLAY_TRY(view_axis(call, first->dtype, rank, dims, axis, &whole));
-    INLAY_TRY(pool_take(call->r->shared, first->dtype, rank, dims, &out, call->diag));
+    INLAY_TRY(pool_take(call->runner->shared, first->dtype, rank, dims, &out, call->diag));
     for (int64_t i = 0; i < list->count; i++) {
         int64_t length = new_axis ? 1 : list->items[i]->dims[axis];
         size_t part = (size_t)length * whole.inner;

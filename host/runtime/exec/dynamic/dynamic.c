@@ -16,9 +16,9 @@
 #include <string.h>
 
 typedef struct dynamic_call {
-    struct runner *r;
-    struct bound *b;
-    bound_step *s;
+    struct runner *runner;
+    struct bound *bound;
+    bound_step *step;
     const part_provider *provider;
     uint32_t domain; /* the provider's default one */
     dynamic_cache *cache;
@@ -53,7 +53,7 @@ static bool info_from_value(const rt_value *value, inlay_value_info *info, struc
 static void release_instance(const dynamic_call *call)
 {
     if (call->cache->instance != NULL)
-        call->provider->table->release_instance(call->provider->state, call->s->plan->step->compiled,
+        call->provider->table->release_instance(call->provider->state, call->step->plan->step->compiled,
                                                 call->cache->instance);
     call->cache->instance = NULL;
     call->cache->seen.bytes = 0;
@@ -72,9 +72,9 @@ static bool shape_known(const inlay_value_state *st)
 /* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
 static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 {
-    const part_region *region = call->s->plan->step->region;
-    const struct graph *graph = call->r->prog->graph;
-    struct bound *bound = call->b;
+    const part_region *region = call->step->plan->step->region;
+    const struct graph *graph = call->runner->prog->graph;
+    struct bound *bound = call->bound;
     inlay_status status;
 
     for (uint32_t i = 0; i < region->input_count; i++)
@@ -96,7 +96,7 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
             info->element_count = 0;
         }
     }
-    status = plan_infer_region(call->r->prog, region, bound->made.infos, &bound->made.scratch, call->diag);
+    status = plan_infer_region(call->runner->prog, region, bound->made.infos, &bound->made.scratch, call->diag);
     if (status != INLAY_OK)
         return status;
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -117,28 +117,28 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 
 static inlay_status specialize(dynamic_call *call)
 {
-    const program_step *ps = call->s->plan->step;
+    const program_step *ps = call->step->plan->step;
     const part_region *region = ps->region;
     dynamic_cache *cache = call->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = call->b->made.states,
-                                         .value_count = call->r->prog->graph->value_count,
-                                         .value_stride = sizeof *call->b->made.states,
-                                         .max_threads = call->r->prog->env->max_threads,
+                                         .values = call->bound->made.states,
+                                         .value_count = call->runner->prog->graph->value_count,
+                                         .value_stride = sizeof *call->bound->made.states,
+                                         .max_threads = call->runner->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .output_count = region->output_count,
                                          .output_stride = sizeof *cache->outputs };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
-    arena_reset(&cache->a);
-    cache->outputs = arena_array(&cache->a, (size_t)region->output_count + 1, sizeof *cache->outputs);
-    cache->shapes = arena_array(&cache->a, (size_t)region->output_count + 1, sizeof *cache->shapes);
+    arena_reset(&cache->arena);
+    cache->outputs = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->outputs);
+    cache->shapes = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->shapes);
     if (cache->outputs == NULL || cache->shapes == NULL)
         return no_memory(call->diag, "to size a step at run time");
     for (uint32_t i = 0; i < region->output_count; i++) {
         cache->outputs[i].alias = INLAY_NONE;
-        if (!plan_state_from_info(&call->b->made.infos[region->outputs[i]], &cache->a, &cache->shapes[i]))
+        if (!plan_state_from_info(&call->bound->made.infos[region->outputs[i]], &cache->arena, &cache->shapes[i]))
             return no_memory(call->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
@@ -146,10 +146,10 @@ static inlay_status specialize(dynamic_call *call)
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            call->r->declined.step = ps;
-            call->r->declined.why = why;
+            call->runner->declined.step = ps;
+            call->runner->declined.why = why;
         } else if (call->provider->table->domain_count > 0) {
-            call->r->failed = call->provider; /* which counts where it is lost or has no memory */
+            call->runner->failed = call->provider; /* which counts where it is lost or has no memory */
         }
         return inlay_fail(call->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
@@ -166,8 +166,8 @@ static inlay_status specialize(dynamic_call *call)
 /* *out_sized = false: shapes are missing, or the provider wants to know more, and there is more to be known. */
 static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
-    const part_region *region = call->s->plan->step->region;
-    char *now = arena_alloc(&call->b->made.scratch, look_room(in, region->input_count) + 1);
+    const part_region *region = call->step->plan->step->region;
+    char *now = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
@@ -180,7 +180,7 @@ static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, b
     release_instance(call);
     status = infer_shapes(call, in);
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        *out_sized &= !more || shape_known(&call->b->made.states[region->outputs[i]]);
+        *out_sized &= !more || shape_known(&call->bound->made.states[region->outputs[i]]);
     if (status != INLAY_OK || !*out_sized)
         return status;
     status = specialize(call);
@@ -193,7 +193,7 @@ static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, b
 /* Few elements that lie on a device come home to be looked at: where the sizes need them, which one look tells. */
 static inlay_status size_step(dynamic_call *call, rt_value *in)
 {
-    const part_region *region = call->s->plan->step->region;
+    const part_region *region = call->step->plan->step->region;
     dynamic_cache *cache = call->cache;
     inlay_status status = INLAY_OK;
     bool hidden = false, sized = false;
@@ -207,15 +207,15 @@ static inlay_status size_step(dynamic_call *call, rt_value *in)
     }
     for (uint32_t i = 0; i < region->input_count; i++) {
         if (look_is_small(&in[i]))
-            status = stay_read(call->r, call->b, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
+            status = stay_read(call->runner, call->bound, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
         if (status != INLAY_OK)
             return status;
     }
-    call->r->declined.step = NULL;
+    call->runner->declined.step = NULL;
     status = size_by(call, in, false, &sized);
     cache->looked = true;
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        cache->looks |= shape_known(&call->b->made.states[region->outputs[i]]);
+        cache->looks |= shape_known(&call->bound->made.states[region->outputs[i]]);
     return status;
 }
 
@@ -228,26 +228,26 @@ static bool on_device(const dynamic_call *call)
 
 static uint32_t provider_index(const dynamic_call *call)
 {
-    return (uint32_t)(call->provider - call->r->prog->env->providers);
+    return (uint32_t)(call->provider - call->runner->prog->env->providers);
 }
 
 /* Memory for an output in the provider's hands. */
 static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                 const int64_t *dims)
 {
-    const uint32_t value = call->s->plan->step->region->outputs[i];
+    const uint32_t value = call->step->plan->step->region->outputs[i];
     inlay_value *made = NULL;
     inlay_status status;
 
     if (domain == INLAY_DOMAIN_HOST)
-        status = stay_make_home(call->r, value, dtype, rank, dims, &made, call->diag);
-    else if (stay_is_shared(call->r->prog->env, domain))
+        status = stay_make_home(call->runner, value, dtype, rank, dims, &made, call->diag);
+    else if (stay_is_shared(call->runner->prog->env, domain))
         status = stay_make_shared(domain, dtype, rank, dims, &made, call->diag);
     else
-        status = stay_make(call->r, domain, dtype, rank, dims, &made, call->diag);
+        status = stay_make(call->runner, domain, dtype, rank, dims, &made, call->diag);
     if (status != INLAY_OK)
         return status;
-    pool_give(call->r->shared, call->made[i]);
+    pool_give(call->runner->shared, call->made[i]);
     call->made[i] = made;
     call->out[i].buffer = made->buffer;
     if (made->buffer.domain != domain)
@@ -266,7 +266,7 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
 
     if (call == NULL || rank > INLAY_MAX_RANK)
         return INLAY_INVALID_ARGUMENT;
-    region = call->s->plan->step->region;
+    region = call->step->plan->step->region;
     if (output >= region->output_count || call->cache->outputs[output].kind != INLAY_OUTPUT_ALLOCATED)
         return INLAY_INVALID_ARGUMENT;
     arg = &call->out[output];
@@ -280,17 +280,17 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
 
 static bool has_place(const dynamic_call *call, uint32_t value)
 {
-    return call->b->plan->places[call->b->plan->values[value].place].source != PLACE_DYNAMIC;
+    return call->bound->plan->places[call->bound->plan->values[value].place].source != PLACE_DYNAMIC;
 }
 
 /* The memory an output is written to: its place when its shape was planned, otherwise from the pool. */
 static inlay_status give_output(dynamic_call *call, uint32_t i)
 {
-    const part_region *region = call->s->plan->step->region;
+    const part_region *region = call->step->plan->step->region;
     uint32_t value = region->outputs[i];
     const inlay_output_plan *wanted = &call->cache->outputs[i];
     const inlay_value_state *shape = &call->cache->shapes[i];
-    const uint32_t domain = call->s->plan->step->placements[region->input_count + i].domain;
+    const uint32_t domain = call->step->plan->step->placements[region->input_count + i].domain;
     inlay_tensor_arg *arg = &call->out[i];
     inlay_status status = INLAY_OK;
     int64_t bytes;
@@ -312,8 +312,8 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
                           "know it: the operator has no shape inference",
                           call->provider->name, i);
     } else if (has_place(call, value)) {
-        arg->buffer = call->b->memory.buffers[call->b->plan->values[value].place];
-        arg->dims = (int64_t *)(uintptr_t)call->b->plan->states[value].dims;
+        arg->buffer = call->bound->memory.buffers[call->bound->plan->values[value].place];
+        arg->dims = (int64_t *)(uintptr_t)call->bound->plan->states[value].dims;
         arg->rank = shape->rank;
         return INLAY_OK;
     } else {
@@ -334,18 +334,18 @@ static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
         return INLAY_OK;
     if (on_device(call)) {
         inlay_status status =
-            device_take(call->r, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
+            device_take(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
         args->workspace = call->workspace;
         return status;
     }
     if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
-        inlay_status status = run_may_take(call->r->shared, bytes, call->diag);
+        inlay_status status = run_may_take(call->runner->shared, bytes, call->diag);
         if (status != INLAY_OK)
             return status;
-        run_memory_give(call->r->shared->tensors.memory, cache->workspace, cache->workspace_room);
+        run_memory_give(call->runner->shared->tensors.memory, cache->workspace, cache->workspace_room);
         cache->workspace_room = 0;
-        cache->memory = call->r->shared->tensors.memory;
-        status = run_take(call->r->shared, bytes, cache->workspace_alignment, &cache->workspace, call->diag);
+        cache->memory = call->runner->shared->tensors.memory;
+        status = run_take(call->runner->shared, bytes, cache->workspace_alignment, &cache->workspace, call->diag);
         if (status != INLAY_OK)
             return status;
         cache->workspace_room = bytes;
@@ -367,9 +367,9 @@ static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence 
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
-    status = in_flight_finish(call->r, call->provider, fence, call->diag);
+    status = in_flight_finish(call->runner, call->provider, fence, call->diag);
     if (status != INLAY_OK &&
-        !call->r->shared->hang.unwinding) { /* the next use is of a timeline that knows nothing of it */
+        !call->runner->shared->hang.unwinding) { /* the next use is of a timeline that knows nothing of it */
         timeline_renew(&call->cache->timeline);
         call->cache->signalled = 0;
     }
@@ -379,22 +379,22 @@ static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence 
 /* What the run made elsewhere is brought where the provider reads it; the plan has seen to all else. */
 static inlay_status bring_inputs(dynamic_call *call)
 {
-    const program_step *ps = call->s->plan->step;
+    const program_step *ps = call->step->plan->step;
 
     for (uint32_t i = 0; i < ps->region->input_count; i++) {
         const uint32_t value = ps->region->inputs[i];
-        rt_value x = runner_value(call->b, value);
+        rt_value x = runner_value(call->bound, value);
         inlay_status status;
 
         if (call->in[i].buffer.domain == ps->placements[i].domain)
             continue;
-        if (call->b->made.arrivals[value].timeline != 0 &&
-            call->b->made.twins[value]->buffer.domain == ps->placements[i].domain) {
-            call->in[i].buffer = call->b->made.twins[value]->buffer;
-            call->waits[call->wait_count++] = call->b->made.arrivals[value];
+        if (call->bound->made.arrivals[value].timeline != 0 &&
+            call->bound->made.twins[value]->buffer.domain == ps->placements[i].domain) {
+            call->in[i].buffer = call->bound->made.twins[value]->buffer;
+            call->waits[call->wait_count++] = call->bound->made.arrivals[value];
             continue;
         }
-        status = stay_read(call->r, call->b, value, ps->placements[i].domain, &x, call->diag);
+        status = stay_read(call->runner, call->bound, value, ps->placements[i].domain, &x, call->diag);
         if (status != INLAY_OK)
             return status;
         call->in[i].buffer = x.buffer;
@@ -404,9 +404,9 @@ static inlay_status bring_inputs(dynamic_call *call)
 
 static inlay_status execute(dynamic_call *call)
 {
-    const program_step *ps = call->s->plan->step;
+    const program_step *ps = call->step->plan->step;
     const part_region *region = ps->region;
-    run_shared *shared = call->r->shared;
+    run_shared *shared = call->runner->shared;
     inlay_exec_args args = { .struct_size = sizeof args,
                              .run = &shared->run,
                              .inputs = call->in,
@@ -431,10 +431,10 @@ static inlay_status execute(dynamic_call *call)
                args.signal);
     shared->dynamic = NULL;
     for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
-        const inlay_value *twin = call->b->made.twins[region->inputs[i]];
+        const inlay_value *twin = call->bound->made.twins[region->inputs[i]];
 
         if (twin != NULL && twin->buffer.domain == call->in[i].buffer.domain)
-            call->b->made.arrivals[region->inputs[i]] = (inlay_fence){ 0 };
+            call->bound->made.arrivals[region->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
@@ -442,10 +442,10 @@ static inlay_status execute(dynamic_call *call)
 /* What the provider sized itself although its shape had been planned: later steps read the planned place. */
 static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 {
-    uint32_t value = call->s->plan->step->region->outputs[i];
+    uint32_t value = call->step->plan->step->region->outputs[i];
     const inlay_value *made = call->made[i];
-    const inlay_value_state *st = &call->b->plan->states[value];
-    const inlay_buffer *to = &call->b->memory.buffers[call->b->plan->values[value].place];
+    const inlay_value_state *st = &call->bound->plan->states[value];
+    const inlay_buffer *to = &call->bound->memory.buffers[call->bound->plan->values[value].place];
 
     if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
@@ -453,7 +453,7 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
                           "shape inference",
                           call->provider->name, i);
     if (made->buffer.domain != INLAY_DOMAIN_HOST || to->domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->r, &made->buffer, to, call->diag);
+        return stay_copy(call->runner, &made->buffer, to, call->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), value_data(made), (size_t)made->buffer.bytes);
     return INLAY_OK;
@@ -462,25 +462,25 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 /* An output that has no place becomes the value, on the device where somebody wants it there. */
 static inlay_status take_result(dynamic_call *call, uint32_t i)
 {
-    const uint32_t value = call->s->plan->step->region->outputs[i];
+    const uint32_t value = call->step->plan->step->region->outputs[i];
     rt_value x = rt_from_value(call->made[i]);
     inlay_value *home = call->made[i];
 
-    if (x.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->r, value) != x.buffer.domain) {
-        inlay_status status = stay_move(call->r, &x, INLAY_DOMAIN_HOST, &home, call->diag);
+    if (x.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->runner, value) != x.buffer.domain) {
+        inlay_status status = stay_move(call->runner, &x, INLAY_DOMAIN_HOST, &home, call->diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(call->r->shared, call->made[i]);
+        pool_give(call->runner->shared, call->made[i]);
     }
     call->made[i] = NULL;
-    runner_set(call->r, call->b, value, home);
+    runner_set(call->runner, call->bound, value, home);
     return INLAY_OK;
 }
 
 /* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
 static inlay_status take_results(dynamic_call *call)
 {
-    const part_region *region = call->s->plan->step->region;
+    const part_region *region = call->step->plan->step->region;
 
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_tensor_arg *arg = &call->out[i];
@@ -528,9 +528,9 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
     const program_step *ps = step->plan->step;
     const part_region *region = ps->region;
     size_t tensors = (size_t)region->input_count + region->output_count + 1;
-    dynamic_call call = { .r = runner,
-                          .b = bound,
-                          .s = step,
+    dynamic_call call = { .runner = runner,
+                          .bound = bound,
+                          .step = step,
                           .provider = ps->provider,
                           .diag = diag,
                           .domain = part_default_domain(ps->provider) };

@@ -19,8 +19,8 @@ typedef struct busy_range {
 } busy_range;
 
 struct binder {
-    struct runner *r;
-    struct bound *b;
+    struct runner *runner;
+    struct bound *bound;
     uint32_t *maker;  /* [place_count] asynchronous step that fills the place, INLAY_NONE */
     busy_range *busy; /* what the steps before this one may still use */
     uint32_t busy_count;
@@ -68,8 +68,8 @@ static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_di
 
 static inlay_status bind_devices(struct binder *binder)
 {
-    const struct plan *plan = binder->b->plan;
-    const program_env *env = binder->r->prog->env;
+    const struct plan *plan = binder->bound->plan;
+    const program_env *env = binder->runner->prog->env;
     inlay_status status = INLAY_OK;
 
     for (uint32_t d = 1; d < plan->domain_count && status == INLAY_OK; d++) {
@@ -77,10 +77,10 @@ static inlay_status bind_devices(struct binder *binder)
 
         if (plan->slab_bytes[d] == 0)
             continue;
-        status = device_take(binder->r, i, d, plan->slab_bytes[d], &binder->b->memory.slabs[d], binder->diag);
+        status = device_take(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d], binder->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
-            status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->b->memory.slabs[d],
-                                                         &binder->b->memory.maps[d], binder->diag);
+            status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->bound->memory.slabs[d],
+                                                         &binder->bound->memory.maps[d], binder->diag);
     }
     return status;
 }
@@ -173,10 +173,10 @@ inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag
 
 static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *pl = &binder->b->plan->places[plan_bytes_of(binder->b->plan, place)];
+    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
-        binder->b->ports.patches[binder->b->ports.patch_count++] = (struct patch){ place, target };
+        binder->bound->ports.patches[binder->bound->ports.patch_count++] = (struct patch){ place, target };
 }
 
 /* ------------------------------------------------------------------ who waits for whom
@@ -194,7 +194,7 @@ static void add_wait(struct binder *binder, uint32_t index, uint32_t step)
 
 static void count_port(struct binder *binder, uint32_t place)
 {
-    const plan_place *pl = &binder->b->plan->places[place];
+    const plan_place *pl = &binder->bound->plan->places[place];
 
     binder->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
 }
@@ -202,7 +202,7 @@ static void count_port(struct binder *binder, uint32_t place)
 /* The step writes the place, which nobody may be using then; whoever was has gone. */
 static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &binder->b->plan->places[plan_bytes_of(binder->b->plan, place)];
+    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
     const uint64_t end = pl->offset + pl->bytes;
     uint32_t kept = 0;
 
@@ -221,7 +221,7 @@ static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place
 
 static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &binder->b->plan->places[plan_bytes_of(binder->b->plan, place)];
+    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
     if (pl->source == PLACE_SLAB && pl->bytes > 0)
         binder->busy[binder->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
@@ -241,7 +241,7 @@ static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t
 /* Whose step it is; NULL: the host's. */
 static const part_provider *provider_of(const struct binder *binder, const plan_step *ps)
 {
-    return ps->kind == PLAN_COPY ? &binder->r->prog->env->providers[ps->copy_provider] : ps->step->provider;
+    return ps->kind == PLAN_COPY ? &binder->runner->prog->env->providers[ps->copy_provider] : ps->step->provider;
 }
 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
@@ -257,7 +257,7 @@ static bool places_meet(const struct bound *bound, uint32_t input, uint32_t outp
  * for large ones that are read later. */
 static bool joins_copies(const struct binder *binder, uint32_t index)
 {
-    const struct bound *bound = binder->b;
+    const struct bound *bound = binder->bound;
     const plan_step *ps = &bound->plan->steps[index];
 
     if (binder->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
@@ -281,14 +281,14 @@ static inlay_status keep_waits(struct binder *binder, bound_step *step)
 
     if (binder->wait_count + binder->port_count == 0)
         return INLAY_OK;
-    step->wait_steps = arena_array(&binder->b->a, binder->wait_count + 1, sizeof *step->wait_steps);
-    step->waits = arena_array(&binder->b->a, binder->wait_count + binder->port_count + 1, sizeof *step->waits);
+    step->wait_steps = arena_array(&binder->bound->arena, binder->wait_count + 1, sizeof *step->wait_steps);
+    step->waits = arena_array(&binder->bound->arena, binder->wait_count + binder->port_count + 1, sizeof *step->waits);
     if (step->wait_steps == NULL || step->waits == NULL)
         return no_memory(binder->diag, "to bind a plan");
     step->wait_step_count = 0;
     for (int others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < binder->wait_count; i++)
-            if ((provider_of(binder, binder->b->steps[binder->waits[i]].plan) != own) == (others != 0))
+            if ((provider_of(binder, binder->bound->steps[binder->waits[i]].plan) != own) == (others != 0))
                 step->wait_steps[step->wait_step_count++] = binder->waits[i];
         if (others == 0)
             step->own_wait_count = step->wait_step_count;
@@ -299,7 +299,7 @@ static inlay_status keep_waits(struct binder *binder, bound_step *step)
 /* index: who waits, and uses the bytes; of a copy that goes with others, the first of them. */
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
-    struct bound *bound = binder->b;
+    struct bound *bound = binder->bound;
     bound_step *s = &bound->steps[index];
     const plan_step *ps = bound->steps[step].plan;
     const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
@@ -360,12 +360,12 @@ static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const i
 /* Everything but the addresses. */
 static inlay_status bind_exec(struct binder *binder, uint32_t index)
 {
-    struct bound *bound = binder->b;
+    struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
     const plan_step *ps = step->plan;
     const part_region *region = ps->step->region;
     inlay_tensor_arg *args =
-        arena_array(&bound->a, (size_t)region->input_count + region->output_count + 1, sizeof *args);
+        arena_array(&bound->arena, (size_t)region->input_count + region->output_count + 1, sizeof *args);
 
     if (args == NULL)
         return no_memory(binder->diag, "to bind a plan");
@@ -374,13 +374,13 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
     step->compiled = ps->step->compiled;
     step->instance = ps->instance;
     step->args = (inlay_exec_args){ .struct_size = sizeof step->args,
-                                    .run = &binder->r->shared->run,
+                                    .run = &binder->runner->shared->run,
                                     .inputs = args,
                                     .outputs = args + region->input_count,
                                     .input_count = region->input_count,
                                     .output_count = region->output_count,
                                     .arg_stride = sizeof *args,
-                                    .diag = &binder->r->shared->diag };
+                                    .diag = &binder->runner->shared->diag };
     for (uint32_t i = 0; i < region->input_count; i++) {
         fill_arg(&args[i], &bound->plan->states[region->inputs[i]], &ps->step->placements[i]);
         add_patch(binder, ps->in[i], &args[i].buffer);
@@ -395,7 +395,7 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
 
 static inlay_status bind_step(struct binder *binder, uint32_t index)
 {
-    struct bound *bound = binder->b;
+    struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
     const plan_step *ps = &bound->plan->steps[index];
     const part_provider *async_provider = NULL;
@@ -413,7 +413,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
         status = bind_exec(binder, index);
         async_provider = ps->step->provider;
     } else if (ps->kind == PLAN_COPY) {
-        async_provider = &binder->r->prog->env->providers[ps->copy_provider];
+        async_provider = &binder->runner->prog->env->providers[ps->copy_provider];
     }
     if (status != INLAY_OK)
         return status;
@@ -447,7 +447,7 @@ static inlay_status make_room_for_copies(struct bound *bound, inlay_diag *diag)
 
         if (step->plan->kind != PLAN_COPY || step->copy_count < 2)
             continue;
-        step->copies = arena_array(&bound->a, step->copy_count, sizeof *step->copies);
+        step->copies = arena_array(&bound->arena, step->copy_count, sizeof *step->copies);
         if (step->copies == NULL)
             return no_memory(diag, "to bind a plan");
     }
@@ -458,7 +458,7 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
 {
     inlay_status status = INLAY_OK;
     struct bound *bound = runner->plans.spare != NULL ? runner->plans.spare : calloc(1, sizeof *bound);
-    struct binder binder = { .r = runner, .b = bound, .leader = INLAY_NONE, .diag = diag };
+    struct binder binder = { .runner = runner, .bound = bound, .leader = INLAY_NONE, .diag = diag };
     size_t most_patches = 0;
     uint32_t values = runner->prog->graph->value_count;
     bool has_room = true;
@@ -474,20 +474,20 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
         most_patches += plan->steps[i].kind != PLAN_EXEC
                             ? 0
                             : plan->steps[i].step->region->input_count + plan->steps[i].step->region->output_count;
-    bound->memory.slabs = arena_array(&bound->a, plan->domain_count, sizeof *bound->memory.slabs);
-    bound->memory.maps = arena_array(&bound->a, plan->domain_count, sizeof *bound->memory.maps);
-    bound->memory.buffers = arena_array(&bound->a, (size_t)plan->place_count + 1, sizeof *bound->memory.buffers);
-    bound->ports.patches = arena_array(&bound->a, most_patches + 1, sizeof *bound->ports.patches);
-    bound->made.values = arena_array(&bound->a, (size_t)values + 1, sizeof *bound->made.values);
-    binder.maker = arena_array(&bound->a, (size_t)plan->place_count + 1, sizeof *binder.maker);
+    bound->memory.slabs = arena_array(&bound->arena, plan->domain_count, sizeof *bound->memory.slabs);
+    bound->memory.maps = arena_array(&bound->arena, plan->domain_count, sizeof *bound->memory.maps);
+    bound->memory.buffers = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *bound->memory.buffers);
+    bound->ports.patches = arena_array(&bound->arena, most_patches + 1, sizeof *bound->ports.patches);
+    bound->made.values = arena_array(&bound->arena, (size_t)values + 1, sizeof *bound->made.values);
+    binder.maker = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *binder.maker);
     if (plan->dynamic_count > 0) {
-        bound->made.states = arena_copy(&bound->a, plan->states, values * sizeof *bound->made.states);
-        bound->made.infos = arena_copy(&bound->a, plan->infos, values * sizeof *bound->made.infos);
-        bound->made.twins = arena_array(&bound->a, values, sizeof(inlay_value *));
-        bound->made.arrivals = arena_array(&bound->a, values, sizeof *bound->made.arrivals);
+        bound->made.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->made.states);
+        bound->made.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->made.infos);
+        bound->made.twins = arena_array(&bound->arena, values, sizeof(inlay_value *));
+        bound->made.arrivals = arena_array(&bound->arena, values, sizeof *bound->made.arrivals);
         has_room = bound->made.twins != NULL && bound->made.arrivals != NULL && seen_create(bound, values);
     }
-    bound->steps = arena_array(&bound->a, (size_t)plan->step_count + 1, sizeof *bound->steps);
+    bound->steps = arena_array(&bound->arena, (size_t)plan->step_count + 1, sizeof *bound->steps);
     if (bound->memory.slabs == NULL || bound->memory.maps == NULL || bound->memory.buffers == NULL ||
         bound->ports.patches == NULL || bound->made.values == NULL || binder.maker == NULL || bound->steps == NULL ||
         (plan->dynamic_count > 0 && (bound->made.states == NULL || bound->made.infos == NULL || !has_room))) {
@@ -504,7 +504,7 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
         INLAY_TRY(bind_step(&binder, i));
     INLAY_TRY(make_room_for_copies(bound, diag));
     if (runner->prog->env->held_bytes != NULL) {
-        bound->memory.counted_bytes = bound->a.total_bytes;
+        bound->memory.counted_bytes = bound->arena.total_bytes;
         (void)__atomic_add_fetch(runner->prog->env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     }
     INLAY_TRY(runner_keep_limit(runner, bound, diag));

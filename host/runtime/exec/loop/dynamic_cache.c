@@ -13,7 +13,7 @@ void dynamic_cache_destroy(bound_step *step)
         step->plan->step->provider->table->release_instance(step->plan->step->provider->state,
                                                             step->plan->step->compiled, cache->instance);
     timeline_destroy(cache->timeline);
-    arena_deinit(&cache->a);
+    arena_deinit(&cache->arena);
     look_deinit(&cache->seen);
     run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);

@@ -7,8 +7,8 @@
 typedef struct dynamic_cache dynamic_cache;
 struct dynamic_cache {
     inlay_instance *instance;
-    struct look seen; /* the inputs that the instance is for */
-    struct arena a;   /* plans and dims */
+    struct look seen;   /* the inputs that the instance is for */
+    struct arena arena; /* plans and dims */
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
     uint64_t workspace_bytes, workspace_alignment;

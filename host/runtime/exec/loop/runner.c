@@ -432,7 +432,7 @@ void runner_destroy(struct runner *runner)
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
         bound_destroy(runner, runner->plans.kept[i]);
     if (runner->plans.spare != NULL)
-        arena_deinit(&runner->plans.spare->a);
+        arena_deinit(&runner->plans.spare->arena);
     free(runner->plans.spare);
     run_memory_give(runner->shared->tensors.memory, runner->plans.slab, runner->plans.slab_bytes);
     if (runner->shared->root == runner)

@@ -31,10 +31,10 @@ inlay_status side_create(struct bound *bound, inlay_diag *diag)
     }
     if (most < 2)
         return INLAY_OK;
-    side = arena_array(&bound->a, 1, sizeof *side);
+    side = arena_array(&bound->arena, 1, sizeof *side);
     if (side != NULL) {
-        side->diags = arena_array(&bound->a, most, sizeof *side->diags);
-        side->branches = arena_array(&bound->a, most, sizeof *side->branches);
+        side->diags = arena_array(&bound->arena, most, sizeof *side->diags);
+        side->branches = arena_array(&bound->arena, most, sizeof *side->branches);
     }
     if (side == NULL || side->diags == NULL || side->branches == NULL)
         return no_memory(diag, "to bind a plan");
@@ -70,26 +70,26 @@ void side_end(struct side *side, uint64_t began_ns)
 }
 
 typedef struct wave_run {
-    struct runner *r;
-    struct bound *b;
-    const plan_wave *w;
+    struct runner *runner;
+    struct bound *bound;
+    const plan_wave *wave;
     const crash_scene *scene; /* of the run */
 } wave_run;
 
 /* Its steps, one after the other; diag is the branch's own. */
 static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_step)
 {
-    const plan_wave *wave = run->w;
+    const plan_wave *wave = run->wave;
     const float_state floats = float_state_get();
-    run_shared *shared = run->r->shared;
+    run_shared *shared = run->runner->shared;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = wave->begins[k]; i < wave->begins[k + 1] && status == INLAY_OK; i++) {
-        bound_step *step = &run->b->steps[wave->steps[i]];
+        bound_step *step = &run->bound->steps[wave->steps[i]];
 
         *out_step = wave->steps[i];
         crash_here.step = step;
-        step->args.diag = &run->b->side->diags[k];
+        step->args.diag = &run->bound->side->diags[k];
         status = step->execute(step->state, step->compiled, step->instance, &step->args);
         step->args.diag = &shared->diag;
         (void)float_state_restore(floats);
@@ -107,7 +107,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     (void)worker;
     crash_here = (crash_scene){ .describe = run->scene->describe };
     for (int64_t k = begin; k < end; k++) {
-        struct branch *branch = &run->b->side->branches[k];
+        struct branch *branch = &run->bound->side->branches[k];
 
         branch->status = run_branch(run, (uint32_t)k, &branch->step);
     }

@@ -42,14 +42,14 @@ void bound_destroy(struct runner *runner, struct bound *bound)
     }
     plan_unref(bound->plan);
     arena_deinit(&bound->made.scratch);
-    if (runner->plans.spare == NULL && bound->a.total_bytes <= SPARE_BYTES) {
-        struct arena memory = bound->a;
+    if (runner->plans.spare == NULL && bound->arena.total_bytes <= SPARE_BYTES) {
+        struct arena memory = bound->arena;
 
         arena_reset(&memory);
-        *bound = (struct bound){ .a = memory };
+        *bound = (struct bound){ .arena = memory };
         runner->plans.spare = bound;
         return;
     }
-    arena_deinit(&bound->a);
+    arena_deinit(&bound->arena);
     free(bound);
 }

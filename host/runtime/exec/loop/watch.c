@@ -76,7 +76,7 @@ struct watched {
 
 struct timings {
     watch_hook hook;
-    struct arena a;
+    struct arena arena;
     struct watched *programs; /* [program_count] */
     uint32_t program_count;
     struct series whole;
@@ -102,12 +102,12 @@ static bool watch_programs(struct timings *timings, const struct program *progra
     struct watched *watched = &timings->programs[timings->program_count++];
 
     watched->program = program;
-    if (!make_series(&timings->a, program->step_count, &watched->steps))
+    if (!make_series(&timings->arena, program->step_count, &watched->steps))
         return false;
     /* Copies need a device: most programs have none. */
     for (uint32_t i = 0; i < program->env->provider_count; i++)
         if (program->env->providers[i].table->domain_count > 0 && watched->copies == NULL &&
-            !make_series(&timings->a, program->graph->value_count, &watched->copies))
+            !make_series(&timings->arena, program->graph->value_count, &watched->copies))
             return false;
     for (uint32_t i = 0; i < program->step_count; i++)
         for (uint32_t k = 0; program->steps[i].bodies != NULL && k < program->steps[i].node->body_count; k++)
@@ -163,10 +163,10 @@ inlay_status timings_create(const struct program *main, struct timings **out_tim
     *out_timings = NULL;
     if (timings != NULL) {
         timings->hook = (watch_hook){ hear, timings, NULL };
-        timings->programs = arena_array(&timings->a, program_count(main), sizeof *timings->programs);
+        timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
     }
     if (timings == NULL || timings->programs == NULL || !watch_programs(timings, main) ||
-        !make_series(&timings->a, 1, &whole)) {
+        !make_series(&timings->arena, 1, &whole)) {
         timings_destroy(timings);
         return no_memory(diag, "to measure runs");
     }
@@ -180,7 +180,7 @@ void timings_destroy(struct timings *timings)
 {
     if (timings == NULL)
         return;
-    arena_deinit(&timings->a);
+    arena_deinit(&timings->arena);
     free(timings);
 }
 

@@ -34,7 +34,7 @@ typedef struct run_tensors {
 
 /* Elements of string tensors that a run has made; kernels allocate them from their threads. */
 typedef struct run_texts {
-    struct arena a;
+    struct arena arena;
     pthread_mutex_t lock; /* guards a */
 } run_texts;
 
@@ -158,7 +158,7 @@ typedef struct bound_control {
 /* A plan with memory. */
 struct bound {
     struct plan *plan; /* a reference */
-    struct arena a;
+    struct arena arena;
     bound_memory memory;
     bound_ports ports;
     bound_step *steps;    /* [plan->step_count] */

@@ -12,11 +12,11 @@ static bool is_known(const inlay_value_state *state)
 
 bool seen_create(struct bound *bound, uint32_t value_count)
 {
-    bound->made.seen = arena_array(&bound->a, (size_t)value_count + 1, sizeof *bound->made.seen);
+    bound->made.seen = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->made.seen);
     for (uint32_t value = 0; bound->made.seen != NULL && value < value_count; value++) {
         if (is_known(&bound->plan->states[value]))
             continue;
-        bound->made.seen[value] = arena_alloc(&bound->a, sizeof *bound->made.seen[value]);
+        bound->made.seen[value] = arena_alloc(&bound->arena, sizeof *bound->made.seen[value]);
         if (bound->made.seen[value] == NULL)
             return false;
         bound->made.seen[value]->rank = INLAY_RANK_UNKNOWN;

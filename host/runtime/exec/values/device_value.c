@@ -7,7 +7,7 @@
 
 /* What a value on a device holds. */
 typedef struct device_owner {
-    const struct provider *p;
+    const struct provider *provider;
     void (*release)(void *arg); /* whoever lent the memory; NULL: it is the device's own */
     void *arg;
     inlay_buffer there; /* of a shared value: its memory as the device knows it */
@@ -19,10 +19,10 @@ static void free_device_memory(void *owner, inlay_value *value)
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    o->p->table->buffer_free(o->p->state, &whole);
+    o->provider->table->buffer_free(o->provider->state, &whole);
     if (o->release != NULL)
         o->release(o->arg);
-    provider_close(o->p);
+    provider_close(o->provider);
     free(o);
 }
 
@@ -56,7 +56,7 @@ static void end_value(const struct provider *provider, inlay_value *value, devic
 {
     buffer.bytes = value->buffer.bytes;
     value->buffer = buffer;
-    owner->p = provider_hold(provider);
+    owner->provider = provider_hold(provider);
     value->owner = owner;
     value->free_memory = free_device_memory;
 }
@@ -91,7 +91,7 @@ static void free_shared_memory(void *owner, inlay_value *value)
 {
     device_owner *o = owner;
 
-    o->p->table->buffer_unmap(o->p->state, &o->there);
+    o->provider->table->buffer_unmap(o->provider->state, &o->there);
     value->buffer = o->there;
     free_device_memory(owner, value);
 }
@@ -162,7 +162,7 @@ inlay_status value_wrap_on(const struct provider *provider, const inlay_native_m
 
 const struct provider *value_device(const inlay_value *value)
 {
-    return value->free_memory == free_device_memory ? ((const device_owner *)value->owner)->p : NULL;
+    return value->free_memory == free_device_memory ? ((const device_owner *)value->owner)->provider : NULL;
 }
 
 /* ------------------------------------------------------------------ host memory that a device reads */
@@ -175,7 +175,7 @@ static struct value_import *ask_for_import(const inlay_value *value, const struc
     if (import != NULL &&
         provider->table->import_host(provider->state, domain, value_data((inlay_value *)(uintptr_t)value),
                                      value->capacity, &import->buffer, &why) == INLAY_OK) {
-        import->p = provider_hold(provider);
+        import->provider = provider_hold(provider);
         import->buffer.bytes = value->capacity;
     }
     return import;
@@ -195,7 +195,7 @@ bool value_import(inlay_value *value, const struct provider *provider, uint32_t 
         else
             value_end_import(made);
     }
-    if (known->p != provider || known->buffer.domain != domain || known->buffer.bytes < value->buffer.bytes)
+    if (known->provider != provider || known->buffer.domain != domain || known->buffer.bytes < value->buffer.bytes)
         return false;
     *out = known->buffer;
     out->bytes = value->buffer.bytes;

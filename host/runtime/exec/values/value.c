@@ -246,9 +246,9 @@ inlay_value *value_ref(inlay_value *value)
 
 void value_end_import(struct value_import *import)
 {
-    if (import->p != NULL) {
-        import->p->table->buffer_free(import->p->state, &import->buffer);
-        provider_close(import->p);
+    if (import->provider != NULL) {
+        import->provider->table->buffer_free(import->provider->state, &import->buffer);
+        provider_close(import->provider);
     }
     free(import);
 }

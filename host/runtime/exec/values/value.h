@@ -71,7 +71,7 @@ const struct provider *value_device(const inlay_value *value);
 bool value_import(inlay_value *value, const struct provider *provider, uint32_t domain, inlay_buffer *out);
 /* Host memory as a device knows it. */
 struct value_import {
-    const struct provider *p; /* NULL: it refused */
+    const struct provider *provider; /* NULL: it refused */
     inlay_buffer buffer;
 };
 /* Ends that. */

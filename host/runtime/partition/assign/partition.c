@@ -143,27 +143,27 @@ static inlay_status check_followed(struct problem *problem, const char *path, co
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "option plan: %s gives node '%s' of graph '%s' to %s, "
                               "against pin, forbid or no_cpu",
-                              path, problem->g->nodes[node]->info.name.data, problem->g->name,
-                              problem->request->providers[problem->p->offers[choice[node]].provider].name);
+                              path, problem->graph->nodes[node]->info.name.data, problem->graph->name,
+                              problem->request->providers[problem->partition->offers[choice[node]].provider].name);
     verdict = part_judge(problem, choice);
     if (!verdict.runs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "option plan: %s has groups that wait for each other in graph "
                           "'%s'",
-                          path, problem->g->name);
+                          path, problem->graph->name);
     if (!verdict.feasible)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "option plan: %s keeps memory_limit or max_partitions not in "
                           "graph '%s'",
-                          path, problem->g->name);
+                          path, problem->graph->name);
     return INLAY_OK;
 }
 
 inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag *diag)
 {
     const part_request *request = &job->request;
-    uint8_t *candidates = part_candidates(request->graph, job->a), *usable = NULL;
-    inlay_status status = hear(request, candidates, job->a, job->out, diag);
+    uint8_t *candidates = part_candidates(request->graph, job->arena), *usable = NULL;
+    inlay_status status = hear(request, candidates, job->arena, job->out, diag);
     uint32_t *choice = NULL;
     struct arena scratch = { 0 };
     struct problem problem;
@@ -186,7 +186,7 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
         goto done;
     }
     INLAY_TRY(check_followed(&problem, request->rules->saved_plan, choice, diag));
-    INLAY_TRY(part_form_regions(&problem, choice, job->a, diag));
+    INLAY_TRY(part_form_regions(&problem, choice, job->arena, diag));
 done:
     arena_deinit(&scratch);
     return status;
@@ -226,7 +226,7 @@ inlay_status part_form_again(const part_job *job, inlay_diag *diag)
         goto done;
     job->out->copy_count = 0;
     job->out->cost_ns = job->out->launch_ns = job->out->once_ns = 0;
-    status = part_form_regions(&problem, choice, job->a, diag);
+    status = part_form_regions(&problem, choice, job->arena, diag);
 done:
     arena_deinit(&scratch);
     return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", request->graph->name) : status;

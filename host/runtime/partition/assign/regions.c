@@ -82,7 +82,7 @@ static int by_number(const void *a, const void *b)
 static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
     const part_schedule *schedule = &problem->schedule;
-    struct partition *partition = problem->p;
+    struct partition *partition = problem->partition;
     uint32_t *nodes = arena_array(arena, (size_t)problem->nodes + 1, sizeof *nodes);
     uint32_t *offers = arena_array(arena, (size_t)problem->nodes + 1, sizeof *offers);
 
@@ -151,14 +151,14 @@ static bool add_border(struct problem *problem, const uint32_t *choice, const ui
                        part_hop hop)
 {
     bool leaves = hop.from >= problem->domains.memory_count;
-    uint32_t region = leaves ? region_of[part_maker_of(problem->g, value)]
+    uint32_t region = leaves ? region_of[part_maker_of(problem->graph, value)]
                              : first_reader_in(problem, choice, region_of, value, hop, problem->domains.hops, 0);
 
     if (!leaves && hop.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        problem->p->regions[region].border_ns += part_hop_ns(problem, value, hop);
-        problem->p->cost_ns += part_hop_ns(problem, value, hop);
+        problem->partition->regions[region].border_ns += part_hop_ns(problem, value, hop);
+        problem->partition->cost_ns += part_hop_ns(problem, value, hop);
     }
     return true;
 }
@@ -175,13 +175,13 @@ static bool is_free(const struct problem *problem, uint32_t value, part_hop hop)
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
     return at != NULL && (at->flags & both) == both &&
-           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(problem->g, value) != INLAY_NONE ||
-            problem->g->parent != NULL);
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(problem->graph, value) != INLAY_NONE ||
+            problem->graph->parent != NULL);
 }
 
 static bool list_copies(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, struct arena *arena)
 {
-    struct partition *partition = problem->p;
+    struct partition *partition = problem->partition;
     size_t total = 0;
 
     for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++)
@@ -189,7 +189,7 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
     for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
          value++) {
-        uint32_t maker = part_maker_of(problem->g, value), count = part_hops(problem, choice, value);
+        uint32_t maker = part_maker_of(problem->graph, value), count = part_hops(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
             part_copy *copy;
@@ -216,13 +216,13 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
 
 inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, inlay_diag *diag)
 {
-    const struct graph *graph = problem->g;
+    const struct graph *graph = problem->graph;
     uint32_t *region_of = arena_array(problem->scratch, (size_t)graph->node_count + 1, sizeof *region_of);
     uint32_t *mark = arena_array(problem->scratch, (size_t)graph->value_count + 1, sizeof *mark);
     uint8_t *leaves = NULL;
 
-    problem->p->memory = arena_array(arena, (size_t)problem->providers + 1, sizeof *problem->p->memory);
-    if (region_of == NULL || mark == NULL || problem->p->memory == NULL)
+    problem->partition->memory = arena_array(arena, (size_t)problem->providers + 1, sizeof *problem->partition->memory);
+    if (region_of == NULL || mark == NULL || problem->partition->memory == NULL)
         goto no_memory;
     problem->forms = true;
     if (!part_schedule_choice(problem, choice, true))
@@ -234,14 +234,14 @@ inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, 
         goto no_memory;
     problem->lists = true;
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
-        !part_measure(problem, choice, problem->p->memory))
+        !part_measure(problem, choice, problem->partition->memory))
         goto no_memory;
     leaves = find_leavers(graph, region_of, problem->scratch);
     if (leaves == NULL)
         goto no_memory;
     memset(mark, 0xff, graph->value_count * sizeof *mark);
-    for (uint32_t i = 0; i < problem->p->region_count; i++)
-        if (find_boundary(graph, region_of, i, &problem->p->regions[i], leaves, mark, arena) != INLAY_OK)
+    for (uint32_t i = 0; i < problem->partition->region_count; i++)
+        if (find_boundary(graph, region_of, i, &problem->partition->regions[i], leaves, mark, arena) != INLAY_OK)
             goto no_memory;
     return INLAY_OK;
 no_memory:

@@ -219,10 +219,10 @@ bool saved_plan_names(const saved_plan *plan, const char *path, names_table *out
 /* ------------------------------------------------------------------ following */
 
 struct follower {
-    const saved_plan *s;
-    const part_request *r;
+    const saved_plan *plan;
+    const part_request *request;
     const char *graph_path;
-    struct partition *p;
+    struct partition *partition;
     uint32_t *choice;       /* [nodes] */
     uint32_t *first, *next; /* offers by their first node: [nodes], [offers] */
     uint32_t *nodes;        /* [nodes] scratch */
@@ -234,8 +234,9 @@ struct follower {
 static inlay_status misfit(const struct follower *follower, const char *node, const char *what, const char *detail)
 {
     return inlay_fail(follower->diag, INLAY_INVALID_ARGUMENT, "option plan: %s: node '%s' of graph '%s' %s%s%s%s",
-                      follower->s->path, node, follower->graph_path[0] != '\0' ? follower->graph_path : "main", what,
-                      detail, follower->s->differs[0] != '\0' ? "; the plan was made with " : "", follower->s->differs);
+                      follower->plan->path, node, follower->graph_path[0] != '\0' ? follower->graph_path : "main", what,
+                      detail, follower->plan->differs[0] != '\0' ? "; the plan was made with " : "",
+                      follower->plan->differs);
 }
 
 static int by_number(const void *a, const void *b)
@@ -248,12 +249,12 @@ static int by_number(const void *a, const void *b)
 /* The provider's answer for the node, why it is not offered. */
 static const char *refusal_of(const struct follower *follower, const char *provider, uint32_t node)
 {
-    for (uint32_t i = 0; i < follower->p->refusal_count; i++)
-        if (follower->p->refusals[i].node == node &&
-            strcmp(follower->r->providers[follower->p->refusals[i].provider].name, provider) == 0)
-            return follower->p->refusals[i].text;
-    for (uint32_t i = 0; i < follower->r->provider_count; i++)
-        if (strcmp(follower->r->providers[i].name, provider) == 0)
+    for (uint32_t i = 0; i < follower->partition->refusal_count; i++)
+        if (follower->partition->refusals[i].node == node &&
+            strcmp(follower->request->providers[follower->partition->refusals[i].provider].name, provider) == 0)
+            return follower->partition->refusals[i].text;
+    for (uint32_t i = 0; i < follower->request->provider_count; i++)
+        if (strcmp(follower->request->providers[i].name, provider) == 0)
             return "it does not offer these nodes together";
     return "it is not in use";
 }
@@ -261,9 +262,9 @@ static const char *refusal_of(const struct follower *follower, const char *provi
 static uint32_t find_offer(const struct follower *follower, const char *provider, uint32_t count, uint32_t variant)
 {
     for (uint32_t offer = follower->first[follower->nodes[0]]; offer != INLAY_NONE; offer = follower->next[offer]) {
-        const part_offer *x = &follower->p->offers[offer];
+        const part_offer *x = &follower->partition->offers[offer];
         if (x->node_count == count && memcmp(x->nodes, follower->nodes, count * sizeof *x->nodes) == 0 &&
-            strcmp(follower->r->providers[x->provider].name, provider) == 0 && variant-- == 0)
+            strcmp(follower->request->providers[x->provider].name, provider) == 0 && variant-- == 0)
             return offer;
     }
     return INLAY_NONE;
@@ -282,7 +283,7 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
 
         if (n == NAMES_NONE)
             return misfit(follower, text, "is not in the model", "");
-        if (follower->choice[n] != INLAY_NONE || count == follower->r->graph->node_count)
+        if (follower->choice[n] != INLAY_NONE || count == follower->request->graph->node_count)
             return misfit(follower, text, "is assigned twice", "");
         follower->nodes[count++] = n;
     }
@@ -294,35 +295,35 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
         char detail[220];
         (void)snprintf(detail, sizeof detail, "%.40s, which says: %.150s", provider,
                        refusal_of(follower, provider, follower->nodes[0]));
-        return misfit(follower, follower->r->graph->nodes[follower->nodes[0]]->info.name.data, "is not offered by ",
-                      detail);
+        return misfit(follower, follower->request->graph->nodes[follower->nodes[0]]->info.name.data,
+                      "is not offered by ", detail);
     }
     for (uint32_t k = 0; k < count; k++) {
         if (follower->choice[follower->nodes[k]] != INLAY_NONE)
-            return misfit(follower, follower->r->graph->nodes[follower->nodes[k]]->info.name.data, "is assigned twice",
-                          "");
+            return misfit(follower, follower->request->graph->nodes[follower->nodes[k]]->info.name.data,
+                          "is assigned twice", "");
         follower->choice[follower->nodes[k]] = offer;
     }
-    follower->p->offers[offer].cost.ns = json_number_value(json_object_get(saved, "ns"));
+    follower->partition->offers[offer].cost.ns = json_number_value(json_object_get(saved, "ns"));
     for (uint32_t k = COST_NONE; k <= COST_MEASURED; k++)
         if (strcmp(cost_source_name(k), source) == 0)
-            follower->p->offers[offer].cost_source = k;
+            follower->partition->offers[offer].cost_source = k;
     return INLAY_OK;
 }
 
 static bool start_follower(struct follower *follower, struct arena *scratch)
 {
-    const struct graph *graph = follower->r->graph;
+    const struct graph *graph = follower->request->graph;
 
     follower->first = arena_array(scratch, (size_t)graph->node_count + 1, sizeof *follower->first);
-    follower->next = arena_array(scratch, (size_t)follower->p->offer_count + 1, sizeof *follower->next);
+    follower->next = arena_array(scratch, (size_t)follower->partition->offer_count + 1, sizeof *follower->next);
     follower->nodes = arena_array(scratch, (size_t)graph->node_count + 1, sizeof *follower->nodes);
     if (follower->first == NULL || follower->next == NULL || follower->nodes == NULL)
         return false;
     memset(follower->first, 0xff, graph->node_count * sizeof *follower->first);
     memset(follower->choice, 0xff, graph->node_count * sizeof *follower->choice);
-    for (uint32_t offer = follower->p->offer_count; offer-- > 0;) {
-        uint32_t n = follower->p->offers[offer].nodes[0];
+    for (uint32_t offer = follower->partition->offer_count; offer-- > 0;) {
+        uint32_t n = follower->partition->offers[offer].nodes[0];
         follower->next[offer] = follower->first[n];
         follower->first[n] = offer;
     }
@@ -337,9 +338,12 @@ static bool start_follower(struct follower *follower, struct arena *scratch)
 inlay_status saved_plan_follow(const saved_plan *plan, const part_job *job, const uint8_t *candidates,
                                struct arena *scratch, uint32_t *choice, inlay_diag *diag)
 {
-    struct follower follower = {
-        .s = plan, .r = &job->request, .graph_path = job->path, .p = job->out, .choice = choice, .diag = diag
-    };
+    struct follower follower = { .plan = plan,
+                                 .request = &job->request,
+                                 .graph_path = job->path,
+                                 .partition = job->out,
+                                 .choice = choice,
+                                 .diag = diag };
     const struct graph *graph = job->request.graph;
     inlay_status status = INLAY_OK;
     const json_t *graph_json_of, *saved;

@@ -42,7 +42,7 @@ static inlay_status check_provider(const struct whole *whole, const char *rule, 
 
 /* All nodes of all graphs, numbered through. */
 typedef struct node_names {
-    const struct whole *w;
+    const struct whole *whole;
     bool op_types;
 } node_names;
 
@@ -50,8 +50,8 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 {
     const node_names *names = ctx;
 
-    for (uint32_t j = 0; j < names->w->count; j++) {
-        const struct graph *graph = names->w->jobs[j].request.graph;
+    for (uint32_t j = 0; j < names->whole->count; j++) {
+        const struct graph *graph = names->whole->jobs[j].request.graph;
         if (i < graph->node_count)
             return names->op_types ? graph->nodes[i]->info.op_type.data : graph->nodes[i]->info.name.data;
         i -= graph->node_count;
@@ -63,7 +63,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 static inlay_status check_pattern(const struct whole *whole, const char *rule, const part_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
-    node_names names = { .w = whole, .op_types = by_type };
+    node_names names = { .whole = whole, .op_types = by_type };
     const char *nearest;
     uint32_t total = 0;
 
@@ -142,7 +142,7 @@ static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max
     request.used_bytes = used_by_others(whole, job);
     request.max_partitions = max_partitions;
     request.must_run = must_run;
-    return partition_again(&request, whole->jobs[job].out, whole->jobs[job].a, out, diag);
+    return partition_again(&request, whole->jobs[job].out, whole->jobs[job].arena, out, diag);
 }
 
 /* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them.
@@ -218,7 +218,7 @@ static inlay_status partition_each(struct whole *whole)
         request.used_bytes = used_by_others(whole, j);
         if (whole->count > 1 && whole->rules != NULL && whole->rules->max_partitions > 0)
             request.max_partitions = UINT32_MAX; /* shared out below */
-        status = partition_graph(&request, whole->jobs[j].a, whole->jobs[j].out, whole->diag);
+        status = partition_graph(&request, whole->jobs[j].arena, whole->jobs[j].out, whole->diag);
         if (status != INLAY_OK)
             return status;
     }

@@ -31,7 +31,7 @@ typedef struct book_provider {
 } book_provider;
 
 struct cost_book {
-    struct arena a;
+    struct arena arena;
     cost_profile profile;
     cost_store store;
     book_provider *providers;
@@ -110,7 +110,7 @@ static bool enter_lines(cost_book *book, book_provider *provider, const profile_
 
     while (size < 2 * p->line_count)
         size *= 2;
-    provider->lines = arena_array(&book->a, size, sizeof(profile_line *));
+    provider->lines = arena_array(&book->arena, size, sizeof(profile_line *));
     provider->mask = size - 1;
     for (uint32_t i = 0; provider->lines != NULL && i < p->line_count; i++) {
         uint64_t at = cost_class_hash(&p->lines[i].class);
@@ -137,8 +137,8 @@ static bool enter_links(cost_book *book, book_provider *provider, const profile_
 {
     const inlay_provider *table = provider->provider->table;
 
-    provider->to = arena_array(&book->a, (size_t)table->domain_count + 1, sizeof(profile_copy *));
-    provider->from = arena_array(&book->a, (size_t)table->domain_count + 1, sizeof(profile_copy *));
+    provider->to = arena_array(&book->arena, (size_t)table->domain_count + 1, sizeof(profile_copy *));
+    provider->from = arena_array(&book->arena, (size_t)table->domain_count + 1, sizeof(profile_copy *));
     for (uint32_t d = 0; provider->to != NULL && provider->from != NULL && d < table->domain_count; d++) {
         const inlay_domain_info *info = INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, d);
         for (uint32_t i = 0; i < p->link_count; i++) {
@@ -194,7 +194,7 @@ inlay_status cost_book_open(const cost_book_request *request, cost_book **out_bo
     if (status == INLAY_OK && request->fresh_count > 0)
         status = cost_store_add(&book->store, request->fresh, request->fresh_count);
     if (status == INLAY_OK && (book->store.count > 0 || book->profile.provider_count > 0)) {
-        book->providers = arena_array(&book->a, (size_t)request->provider_count + 1, sizeof *book->providers);
+        book->providers = arena_array(&book->arena, (size_t)request->provider_count + 1, sizeof *book->providers);
         status = book->providers == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
         for (; status == INLAY_OK && book->provider_count < request->provider_count; book->provider_count++) {
             book_provider *provider = &book->providers[book->provider_count];
@@ -217,7 +217,7 @@ void cost_book_close(cost_book *book)
         return;
     profile_deinit(&book->profile);
     cost_store_deinit(&book->store);
-    arena_deinit(&book->a);
+    arena_deinit(&book->arena);
     free(book);
 }
 

@@ -46,7 +46,7 @@ uint32_t cost_kind_of(const inlay_cost *model)
 /* ------------------------------------------------------------------ looking at a node */
 
 struct look {
-    const inlay_graph *g;
+    const inlay_graph *graph;
     const inlay_node_info *node;
     const inlay_value_state *values;
 };
@@ -63,7 +63,7 @@ static bool is_constant(const struct look *look, uint32_t i)
 {
     uint32_t value = i < look->node->input_count ? look->node->inputs[i] : INLAY_NONE;
 
-    return value != INLAY_NONE && (inlay_graph_value(look->g, value)->flags & INLAY_VALUE_CONSTANT) != 0;
+    return value != INLAY_NONE && (inlay_graph_value(look->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
 static const inlay_attr_info *attr(const struct look *look, const char *name)

@@ -12,7 +12,7 @@ static const char file_name[] = "machine.json";
 
 void profile_deinit(cost_profile *profile)
 {
-    arena_deinit(&profile->a);
+    arena_deinit(&profile->arena);
     *profile = (cost_profile){ .provider_count = 0 };
 }
 
@@ -200,7 +200,7 @@ static bool read_profile(const json_t *item, cost_profile *out)
     if (cpu == NULL || json_integer_value(json_object_get(item, "format")) != FORMAT)
         return false;
     (void)snprintf(out->cpu, sizeof out->cpu, "%s", cpu);
-    READ_LIST(item, "providers", &out->a, read_provider, &out->providers, &out->provider_count);
+    READ_LIST(item, "providers", &out->arena, read_provider, &out->providers, &out->provider_count);
     return true;
 }
 

@@ -45,7 +45,7 @@ typedef struct cost_profile {
     char cpu[160];               /* of the machine it is of */
     profile_provider *providers; /* [provider_count] */
     uint32_t provider_count;
-    struct arena a; /* all of it */
+    struct arena arena; /* all of it */
 } cost_profile;
 
 /* This machine's processor, in words that change with its model: "AMD EPYC 9575F (family 26, model 2)". */

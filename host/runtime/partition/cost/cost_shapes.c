@@ -16,10 +16,10 @@ enum {
 };
 
 struct pricing {
-    const struct graph *g;
+    const struct graph *graph;
     cost_sizes *sizes;
     inlay_value_info *infos; /* [value_count] at the sizes */
-    struct arena *a;
+    struct arena *arena;
     struct arena scratch;
 };
 
@@ -74,9 +74,9 @@ static void learn_assumed(struct pricing *pricing)
     for (uint32_t i = 0; i < pricing->sizes->assumed_count; i++) {
         const cost_assumption *assumption = &pricing->sizes->assumed[i];
 
-        for (uint32_t k = 1; k < pricing->g->model->symbol_count && assumption->size >= 0; k++)
-            if (pricing->g->model->symbols[k].name.bytes == assumption->name_bytes &&
-                memcmp(pricing->g->model->symbols[k].name.data, assumption->name, assumption->name_bytes) == 0)
+        for (uint32_t k = 1; k < pricing->graph->model->symbol_count && assumption->size >= 0; k++)
+            if (pricing->graph->model->symbols[k].name.bytes == assumption->name_bytes &&
+                memcmp(pricing->graph->model->symbols[k].name.data, assumption->name, assumption->name_bytes) == 0)
                 pricing->sizes->symbols[k] = assumption->size < SIZE_MAX_ASSUMED ? assumption->size : SIZE_MAX_ASSUMED;
     }
 }
@@ -128,10 +128,11 @@ static bool settle_input(struct pricing *pricing, uint32_t value, const cost_inp
         info->rank = said->rank;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
-    dims = arena_array(pricing->a, (size_t)info->rank + 1, sizeof *dims);
+    dims = arena_array(pricing->arena, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
         const inlay_dim *old = info->dims != NULL ? &info->dims[d] : &(inlay_dim){ .kind = INLAY_DIM_UNKNOWN };
-        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->g, old->symbol) : NULL;
+        const inlay_symbol_info *symbol =
+            old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->graph, old->symbol) : NULL;
 
         if (old->kind == INLAY_DIM_FIXED)
             dims[d] = *old;
@@ -140,9 +141,9 @@ static bool settle_input(struct pricing *pricing, uint32_t value, const cost_inp
         else if (symbol != NULL && pricing->sizes->symbols[old->symbol] >= 0)
             dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
-            dims[d] = fixed(pricing->sizes->ones         ? within_bounds(symbol, 1)
-                            : pricing->g->parent == NULL ? guess(info, d, symbol)
-                                                         : within_bounds(symbol, ESTIMATE));
+            dims[d] = fixed(pricing->sizes->ones             ? within_bounds(symbol, 1)
+                            : pricing->graph->parent == NULL ? guess(info, d, symbol)
+                                                             : within_bounds(symbol, ESTIMATE));
         learn(pricing->sizes, old, dims[d].value);
     }
     info->dims = dims;
@@ -154,7 +155,7 @@ static bool settle_output(struct pricing *pricing, const graph_node *node, uint3
                           const inlay_value_info *const *in)
 {
     const uint32_t value = node->info.outputs[output];
-    const inlay_value_info *was = &pricing->g->values[value].info; /* as the model knows it */
+    const inlay_value_info *was = &pricing->graph->values[value].info; /* as the model knows it */
     const cost_input *seen = pricing->sizes->seen != NULL ? &pricing->sizes->seen[value] : NULL;
     inlay_value_info *info = &pricing->infos[value];
     inlay_dim *dims;
@@ -169,12 +170,13 @@ static bool settle_output(struct pricing *pricing, const graph_node *node, uint3
         return true;
     if (seen != NULL && seen->rank != info->rank)
         seen = NULL;
-    dims = arena_array(pricing->a, (size_t)info->rank + 1, sizeof *dims);
+    dims = arena_array(pricing->arena, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
         const inlay_dim unknown = { .value = -1, .kind = INLAY_DIM_UNKNOWN };
         const inlay_dim *found = info->dims != NULL ? &info->dims[d] : &unknown;
         const inlay_dim *old = was->rank == info->rank ? &was->dims[d] : found;
-        const inlay_symbol_info *symbol = old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->g, old->symbol) : NULL;
+        const inlay_symbol_info *symbol =
+            old->kind == INLAY_DIM_SYMBOLIC ? symbol_info(pricing->graph, old->symbol) : NULL;
 
         if (found->kind == INLAY_DIM_FIXED)
             dims[d] = *found;
@@ -201,7 +203,7 @@ static bool settle_elements(struct pricing *pricing, inlay_value_info *info)
 
     if (info->elements == NULL)
         return true;
-    info->elements = arena_copy(pricing->a, info->elements, (size_t)count * sizeof *info->elements);
+    info->elements = arena_copy(pricing->arena, info->elements, (size_t)count * sizeof *info->elements);
     if (info->elements == NULL)
         return false;
     if (!wide && info->dtype != INLAY_INT32)
@@ -209,7 +211,7 @@ static bool settle_elements(struct pricing *pricing, inlay_value_info *info)
     for (uint64_t i = 0; i < count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
             return true;
-    data = arena_array(pricing->a, (size_t)count + 1, 8);
+    data = arena_array(pricing->arena, (size_t)count + 1, 8);
     for (uint64_t i = 0; data != NULL && i < count; i++) {
         int64_t e = info->elements[i].value;
         int32_t narrow = (int32_t)e;
@@ -233,7 +235,7 @@ static bool settle_node(struct pricing *pricing, const graph_node *node)
         in[i] = node->info.inputs[i] == INLAY_NONE ? NULL : &pricing->infos[node->info.inputs[i]];
     for (uint32_t i = 0; i < node->info.output_count; i++)
         out[i] = node->info.outputs[i] == INLAY_NONE ? NULL : &pricing->infos[node->info.outputs[i]];
-    status = graph_infer_node(pricing->g->model, node, in, out, &pricing->scratch, NULL);
+    status = graph_infer_node(pricing->graph->model, node, in, out, &pricing->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return false;
     for (uint32_t i = 0; i < node->info.output_count; i++) {
@@ -254,7 +256,7 @@ static bool settle_node(struct pricing *pricing, const graph_node *node)
 
 static bool settle_graph(struct pricing *pricing)
 {
-    const struct graph *graph = pricing->g;
+    const struct graph *graph = pricing->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++)
         if (!settle_input(pricing, graph->inputs[i],
@@ -309,7 +311,7 @@ inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *sna
 {
     inlay_value_state *states = arena_array(arena, (size_t)snapshot->value_count + 1, sizeof *states);
     cost_sizes defaults = { 0 };
-    struct pricing pricing = { .g = graph, .sizes = sizes != NULL ? sizes : &defaults, .a = arena };
+    struct pricing pricing = { .graph = graph, .sizes = sizes != NULL ? sizes : &defaults, .arena = arena };
     bool good;
 
     pricing.infos = arena_array(arena, (size_t)graph->value_count + 1, sizeof *pricing.infos);

@@ -392,7 +392,7 @@ bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
     const struct finder finder = { .jobs = jobs, .count = count, .settled = settled };
     part_job *own = &jobs[job];
     const struct graph *graph = own->request.graph;
-    part_home *homes = arena_array(own->a, (size_t)graph->value_count + 1, sizeof *homes);
+    part_home *homes = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *homes);
     bool known;
 
     if (homes == NULL)

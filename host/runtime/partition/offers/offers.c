@@ -6,7 +6,7 @@
 
 struct collector {
     const part_request *request;
-    struct arena *a;
+    struct arena *arena;
     struct partition *out;
     uint32_t provider;
     const uint8_t *all;  /* [node_count] candidates of any provider */
@@ -74,17 +74,17 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
         void_offer(collector, fault);
         return INLAY_OK;
     }
-    if (!ARENA_GROW(collector->a, collector->out->offers, collector->out->offer_count))
+    if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
     o = &collector->out->offers[collector->out->offer_count];
     *o = (part_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
     if (INLAY_HAS(offer, flags))
         o->flags = offer->flags;
-    o->nodes = arena_copy(collector->a, offer->nodes, offer->node_count * sizeof *offer->nodes);
+    o->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
     if (o->nodes == NULL)
         return INLAY_OUT_OF_MEMORY;
     if (INLAY_HAS(offer, placement_stride) && offer->placement_count > 0) {
-        inlay_placement *placement = arena_array(collector->a, offer->placement_count, sizeof *placement);
+        inlay_placement *placement = arena_array(collector->arena, offer->placement_count, sizeof *placement);
         if (placement == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t i = 0; i < offer->placement_count; i++)
@@ -111,13 +111,13 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 
     if (refusal->node >= collector->request->snapshot->node_count)
         return INLAY_OK;
-    if (!ARENA_GROW(collector->a, collector->out->refusals, collector->out->refusal_count))
+    if (!ARENA_GROW(collector->arena, collector->out->refusals, collector->out->refusal_count))
         return INLAY_OUT_OF_MEMORY;
     r = &collector->out->refusals[collector->out->refusal_count];
     *r = (part_refusal){ .provider = collector->provider, .node = refusal->node, .code = refusal->code };
-    r->text = arena_string(collector->a, refusal->text != NULL ? refusal->text : "no reason given");
+    r->text = arena_string(collector->arena, refusal->text != NULL ? refusal->text : "no reason given");
     if (INLAY_HAS(refusal, accepted_if) && refusal->accepted_if != NULL && refusal->accepted_if[0] != '\0')
-        r->accepted_if = arena_string(collector->a, refusal->accepted_if);
+        r->accepted_if = arena_string(collector->arena, refusal->accepted_if);
     if (r->text == NULL)
         return INLAY_OUT_OF_MEMORY;
     collector->answered[refusal->node] = true;
@@ -172,7 +172,7 @@ static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
 inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, struct arena *arena,
                            struct partition *out, inlay_diag *diag)
 {
-    struct collector collector = { .request = request, .a = arena, .out = out, .all = candidates };
+    struct collector collector = { .request = request, .arena = arena, .out = out, .all = candidates };
 
     collector.candidates = arena_array(arena, (size_t)request->snapshot->node_count + 1, sizeof *collector.candidates);
     collector.answered = arena_array(arena, (size_t)request->snapshot->node_count + 1, sizeof *collector.answered);

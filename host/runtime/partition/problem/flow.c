@@ -31,7 +31,7 @@ static bool reserve(struct flow *flow, void **array, uint32_t count, uint32_t mo
         return true;
     while (bigger < count + more)
         bigger *= 2;
-    copy = arena_grown(flow->a, *array, count, bigger, element_bytes);
+    copy = arena_grown(flow->arena, *array, count, bigger, element_bytes);
     if (copy == NULL) {
         flow->failed = true;
         return false;

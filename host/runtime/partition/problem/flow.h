@@ -18,7 +18,7 @@
 typedef struct flow_node flow_node;
 typedef struct flow_arc flow_arc;
 struct flow {
-    struct arena *a; /* set by the owner; the arrays grow in it and are kept from one problem to the next */
+    struct arena *arena; /* set by the owner; the arrays grow in it and are kept from one problem to the next */
     flow_node *nodes;
     flow_arc *arcs;
     uint32_t *orphans; /* queue, as long as there are nodes */

@@ -42,7 +42,7 @@ bool part_groups_init(struct problem *problem)
 
 static void push_makers(const struct problem *problem, uint32_t node, bool members_too)
 {
-    const struct graph *graph = problem->g;
+    const struct graph *graph = problem->graph;
     struct grouping *grouping = problem->grouping;
 
     for (uint32_t i = 0; i < part_reads(graph->nodes[node]); i++) {
@@ -83,9 +83,9 @@ static bool closes_circle(const struct problem *problem, const part_offer *offer
             push_makers(problem, n, true);
             continue;
         }
-        for (uint32_t k = 0; k < problem->p->offers[group].node_count; k++) {
-            grouping->seen[problem->p->offers[group].nodes[k]] = grouping->walk;
-            push_makers(problem, problem->p->offers[group].nodes[k], true);
+        for (uint32_t k = 0; k < problem->partition->offers[group].node_count; k++) {
+            grouping->seen[problem->partition->offers[group].nodes[k]] = grouping->walk;
+            push_makers(problem, problem->partition->offers[group].nodes[k], true);
         }
     }
     return false;
@@ -93,7 +93,7 @@ static bool closes_circle(const struct problem *problem, const part_offer *offer
 
 static void take_group(const struct problem *problem, uint32_t index)
 {
-    const part_offer *offer = &problem->p->offers[index];
+    const part_offer *offer = &problem->partition->offers[index];
 
     for (uint32_t k = 0; k < offer->node_count; k++)
         problem->grouping->group_of[offer->nodes[k]] = index;
@@ -110,23 +110,23 @@ static void forget_groups(const struct problem *problem)
 static void tell_circle(const struct problem *problem, uint32_t offer, const char *what)
 {
     const part_request *request = problem->request;
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     char text[320];
 
     if (request->log == NULL || problem->grouping->told[offer])
         return;
     problem->grouping->told[offer] = 1;
     (void)snprintf(text, sizeof text, "provider %s: a group offer of %u nodes from '%.100s' on %s",
-                   request->providers[o->provider].name, o->node_count, problem->g->nodes[o->nodes[0]]->info.name.data,
-                   what);
+                   request->providers[o->provider].name, o->node_count,
+                   problem->graph->nodes[o->nodes[0]]->info.name.data, what);
     request->log(request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
 void part_void_circles(struct problem *problem)
 {
     for (uint32_t offer = 0; offer < problem->offers; offer++) {
-        if (problem->p->offers[offer].node_count == 1 || !problem->usable[offer] ||
-            !closes_circle(problem, &problem->p->offers[offer]))
+        if (problem->partition->offers[offer].node_count == 1 || !problem->usable[offer] ||
+            !closes_circle(problem, &problem->partition->offers[offer]))
             continue;
         problem->usable[offer] = 0;
         tell_circle(problem, offer, "was ignored: the group would form a cycle");
@@ -146,7 +146,7 @@ static uint32_t bare_nodes(const struct problem *problem, const part_offer *offe
 /* What taking the group saves over its nodes' single offers. */
 static double gain_of(const struct problem *problem, uint32_t offer)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++) {
@@ -161,19 +161,20 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
     uint32_t *list = problem->grouping->list, count = 0;
 
     for (uint32_t n = 0; n < problem->nodes; n++)
-        if (choice[n] != INLAY_NONE && problem->p->offers[choice[n]].node_count > 1 &&
-            problem->p->offers[choice[n]].nodes[0] == n)
+        if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].node_count > 1 &&
+            problem->partition->offers[choice[n]].nodes[0] == n)
             list[count++] = choice[n];
     if (count < 2 || part_schedule_choice(problem, choice, false))
         return true;
     /* Those that can't be dissolved first, then by what they save. */
     for (uint32_t i = 1; i < count; i++) {
         uint32_t offer = list[i], k = i;
-        double gain = bare_nodes(problem, &problem->p->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
+        double gain = bare_nodes(problem, &problem->partition->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
 
         for (; k > 0; k--) {
-            double other =
-                bare_nodes(problem, &problem->p->offers[list[k - 1]]) > 0 ? INFINITY : gain_of(problem, list[k - 1]);
+            double other = bare_nodes(problem, &problem->partition->offers[list[k - 1]]) > 0
+                               ? INFINITY
+                               : gain_of(problem, list[k - 1]);
             if (other >= gain)
                 break;
             list[k] = list[k - 1];
@@ -182,7 +183,7 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
     }
     forget_groups(problem);
     for (uint32_t i = 0; i < count; i++) {
-        const part_offer *o = &problem->p->offers[list[i]];
+        const part_offer *o = &problem->partition->offers[list[i]];
 
         if (!closes_circle(problem, o)) {
             take_group(problem, list[i]);
@@ -202,7 +203,7 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
 /* Is offer a a better choice than b for the same nodes? */
 static bool is_better(const struct problem *problem, bool by_priority, uint32_t a, uint32_t b)
 {
-    const part_offer *offer = &problem->p->offers[a], *q = &problem->p->offers[b];
+    const part_offer *offer = &problem->partition->offers[a], *q = &problem->partition->offers[b];
 
     if (by_priority && offer->provider != q->provider)
         return offer->provider < q->provider;
@@ -227,7 +228,7 @@ static bool holds(const part_offer *offer, uint32_t node)
 /* May the group be taken: none of its nodes is in another, and no circle? */
 static bool is_free(const struct problem *problem, uint32_t offer)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
         if (problem->grouping->group_of[o->nodes[k]] != INLAY_NONE)
@@ -237,7 +238,7 @@ static bool is_free(const struct problem *problem, uint32_t offer)
 
 static void settle_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
 
     take_group(problem, offer);
     for (uint32_t k = 0; k < o->node_count; k++)
@@ -247,14 +248,14 @@ static void settle_group(const struct problem *problem, uint32_t offer, uint32_t
 /* Does the group displace no provider that comes before its own, and cost less than its own provider's offers? */
 static bool has_priority(const struct problem *problem, uint32_t offer, const uint32_t *choice)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     double own = 0;
 
     for (uint32_t k = 0; k < o->node_count; k++) {
         uint32_t now = choice[o->nodes[k]];
-        if (problem->p->offers[now].provider < o->provider)
+        if (problem->partition->offers[now].provider < o->provider)
             return false;
-        own += problem->p->offers[now].provider == o->provider ? problem->prices.offer[now] : INFINITY;
+        own += problem->partition->offers[now].provider == o->provider ? problem->prices.offer[now] : INFINITY;
     }
     return problem->prices.offer[offer] < own;
 }
@@ -276,7 +277,7 @@ uint32_t part_first_choice(struct problem *problem, bool by_priority, uint32_t *
         if (choice[n] != INLAY_NONE || !problem->candidates[n])
             continue;
         for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-            const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+            const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
             if (holds(offer, n) && is_free(problem, problem->picks.groups[i]) &&
                 (best == INLAY_NONE || is_better(problem, by_priority, problem->picks.groups[i], best)))
                 best = problem->picks.groups[i];
@@ -318,7 +319,7 @@ uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *fam
         return 0;
     }
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         family[i] = INLAY_NONE;
         if (offer->provider == provider)
@@ -331,7 +332,7 @@ uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *fam
     /* Each group joins the first family in which its nodes are free. next[n]: families below it have node n already. */
     memset(next, 0, problem->nodes * sizeof *next);
     for (uint32_t i = 0; i < count; i++) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[list[i].index]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[list[i].index]];
         uint32_t f = 0;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
@@ -376,7 +377,7 @@ void part_best_family(struct problem *problem, uint32_t *family)
     memset(first, 0xff, problem->nodes * sizeof *first);
     memset(family, 0xff, problem->picks.group_count * sizeof *family);
     for (uint32_t i = problem->picks.group_count; i-- > 0;) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
         next[i] = first[offer->nodes[offer->node_count - 1]];
         first[offer->nodes[offer->node_count - 1]] = i;
     }
@@ -384,7 +385,7 @@ void part_best_family(struct problem *problem, uint32_t *family)
         gain[n + 1] = gain[n];
         pick[n] = INLAY_NONE;
         for (uint32_t i = first[n]; i != INLAY_NONE; i = next[i]) {
-            const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+            const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
             double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->picks.groups[i]];
 
             for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -406,6 +407,6 @@ void part_best_family(struct problem *problem, uint32_t *family)
             continue;
         }
         family[i] = 0;
-        n = problem->p->offers[problem->picks.groups[i]].nodes[0];
+        n = problem->partition->offers[problem->picks.groups[i]].nodes[0];
     }
 }

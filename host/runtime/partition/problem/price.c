@@ -19,7 +19,7 @@ static bool is_chosen(const struct problem *problem, const uint32_t *choice, uin
 part_source part_source_of(const struct problem *problem, uint32_t value)
 {
     const part_home home = part_home_of(problem, value);
-    const uint32_t maker = part_maker_of(problem->g, home.next != INLAY_NONE ? home.next : value);
+    const uint32_t maker = part_maker_of(problem->graph, home.next != INLAY_NONE ? home.next : value);
 
     if (home.next != INLAY_NONE && (maker == INLAY_NONE || !problem->candidates[maker] ||
                                     part_home_of(problem, home.next).wanted != PART_ANYWHERE))
@@ -39,8 +39,8 @@ uint32_t part_lies_in(const struct problem *problem, part_source source, uint32_
 
 uint32_t part_read_in(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
 {
-    if (offer == INLAY_NONE && problem->p->homes != NULL && part_hands_on(problem->g->nodes[node], value))
-        return problem->lists ? INLAY_NONE : problem->p->homes[value].inside;
+    if (offer == INLAY_NONE && problem->partition->homes != NULL && part_hands_on(problem->graph->nodes[node], value))
+        return problem->lists ? INLAY_NONE : problem->partition->homes[value].inside;
     return part_domain_at(problem, offer, value);
 }
 
@@ -55,7 +55,7 @@ uint32_t part_goes_to(const struct problem *problem, uint32_t value, uint32_t ho
 
 double part_share(const struct problem *problem, bool once)
 {
-    return once && problem->p->iterations > 1 ? 1 / problem->p->iterations : 1;
+    return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
 
 /* Lists how the value gets from home to there, unless it has been there. */
@@ -85,11 +85,11 @@ uint32_t part_hops(struct problem *problem, const uint32_t *choice, uint32_t val
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
     uint32_t home, count = 0;
 
-    if (part_is_constant(problem->g, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
+    if (part_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
     home = part_lies_in(problem, source, value, offer);
     /* Sizes that the host computes when it plans are brought once, not in each run. */
-    if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->g->values[value].info.elements != NULL &&
+    if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
                                !part_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
         return 0;
     if (h.next != INLAY_NONE && h.lies != INLAY_NONE) { /* there before the first iteration */
@@ -121,7 +121,7 @@ double part_hop_ns(const struct problem *problem, uint32_t value, part_hop hop)
     if (hop.from == INLAY_DOMAIN_HOST)
         return problem->domains.down[(size_t)value * problem->domains.count + hop.to];
     return cost_copy_ns(request->costs, request->providers, request->provider_count, hop.from, hop.to,
-                        cost_value_bytes(&problem->p->profile[value]));
+                        cost_value_bytes(&problem->partition->profile[value]));
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -133,7 +133,7 @@ struct stay {
 
 /* What is needed to walk through the lives of values. */
 struct measure {
-    struct problem *x;
+    struct problem *problem;
     const uint32_t *choice;
     uint32_t *place;           /* [units] position in the order */
     uint32_t *begins;          /* [regions + 1] first position */
@@ -147,12 +147,12 @@ static struct stay region_stay(const struct measure *measure, uint32_t region)
 
 static uint32_t position_of(const struct measure *measure, uint32_t node)
 {
-    return measure->place[measure->x->schedule.unit_of[node]];
+    return measure->place[measure->problem->schedule.unit_of[node]];
 }
 
 static void count_stay(const struct measure *measure, uint32_t domain, struct stay stay, uint64_t bytes)
 {
-    uint32_t owner = measure->x->domains.owner[domain], units = measure->x->schedule.unit_count;
+    uint32_t owner = measure->problem->domains.owner[domain], units = measure->problem->schedule.unit_count;
     size_t row;
 
     if (owner == INLAY_NONE)
@@ -166,10 +166,10 @@ static void count_stay(const struct measure *measure, uint32_t domain, struct st
  * both until the last use. */
 static void count_value(const struct measure *measure, uint32_t value)
 {
-    struct problem *problem = measure->x;
+    struct problem *problem = measure->problem;
     const part_schedule *schedule = &problem->schedule;
-    uint32_t maker = part_maker_of(problem->g, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
-    uint64_t bytes = cost_value_bytes(&problem->p->profile[value]);
+    uint32_t maker = part_maker_of(problem->graph, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
+    uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
     struct stay at_home = { 0, 0 };
 
     if (maker != INLAY_NONE) {
@@ -206,7 +206,7 @@ static void count_value(const struct measure *measure, uint32_t value)
 
 static void count_offers(const struct measure *measure, part_memory *out)
 {
-    const struct problem *problem = measure->x;
+    const struct problem *problem = measure->problem;
     const part_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
@@ -214,19 +214,20 @@ static void count_offers(const struct measure *measure, part_memory *out)
 
         if (offer == INLAY_NONE)
             continue;
-        out[problem->p->offers[offer].provider].resident_bytes += problem->p->offers[offer].resident_bytes;
-        measure->grows[(size_t)problem->p->offers[offer].provider * (schedule->unit_count + 2) + i] +=
-            problem->p->offers[offer].workspace_bytes;
-        measure->shrinks[(size_t)problem->p->offers[offer].provider * (schedule->unit_count + 2) + i + 1] +=
-            problem->p->offers[offer].workspace_bytes;
+        out[problem->partition->offers[offer].provider].resident_bytes +=
+            problem->partition->offers[offer].resident_bytes;
+        measure->grows[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i] +=
+            problem->partition->offers[offer].workspace_bytes;
+        measure->shrinks[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i + 1] +=
+            problem->partition->offers[offer].workspace_bytes;
     }
 }
 
 /* Values that the host's own domain holds count for the provider that makes them, if its limit is the user's. */
 static void count_host_values(const struct measure *measure, uint32_t value)
 {
-    const struct problem *problem = measure->x;
-    uint32_t maker = part_maker_of(problem->g, value), provider, units = problem->schedule.unit_count, last;
+    const struct problem *problem = measure->problem;
+    uint32_t maker = part_maker_of(problem->graph, value), provider, units = problem->schedule.unit_count, last;
     size_t row;
 
     provider = maker == INLAY_NONE ? INLAY_NONE : part_provider_of(problem, measure->choice[maker]);
@@ -238,14 +239,14 @@ static void count_host_values(const struct measure *measure, uint32_t value)
         last = position_of(measure, problem->links.readers[i]) > last ? position_of(measure, problem->links.readers[i])
                                                                       : last;
     row = (size_t)provider * (units + 2);
-    measure->grows[row + position_of(measure, maker)] += cost_value_bytes(&problem->p->profile[value]);
-    measure->shrinks[row + last + 1] += cost_value_bytes(&problem->p->profile[value]);
+    measure->grows[row + position_of(measure, maker)] += cost_value_bytes(&problem->partition->profile[value]);
+    measure->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
 }
 
 bool part_measure(struct problem *problem, const uint32_t *choice, part_memory *out)
 {
     const part_schedule *schedule = &problem->schedule;
-    struct measure measure = { .x = problem, .choice = choice };
+    struct measure measure = { .problem = problem, .choice = choice };
     struct arena arena = { 0 };
     size_t cells = (size_t)problem->providers * (schedule->unit_count + 2) + 1;
     bool ok = false;
@@ -265,8 +266,8 @@ bool part_measure(struct problem *problem, const uint32_t *choice, part_memory *
         out[p] = (part_memory){ .limit_bytes = problem->bounds.limit[p] == UINT64_MAX ? 0 : problem->bounds.limit[p] };
     count_offers(&measure, out);
     for (uint32_t value = 0; value < problem->values; value++) {
-        if (part_is_constant(problem->g, value) ||
-            (part_maker_of(problem->g, value) == INLAY_NONE &&
+        if (part_is_constant(problem->graph, value) ||
+            (part_maker_of(problem->graph, value) == INLAY_NONE &&
              problem->links.reader_at[value] == problem->links.reader_at[value + 1]))
             continue;
         count_value(&measure, value);
@@ -293,7 +294,7 @@ double part_base_price(struct problem *problem, const uint32_t *choice)
     double price = 0;
 
     for (uint32_t n = 0; n < problem->nodes; n++)
-        if (choice[n] != INLAY_NONE && problem->p->offers[choice[n]].nodes[0] == n)
+        if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].nodes[0] == n)
             price += problem->prices.offer[choice[n]];
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
         for (uint32_t count = part_hops(problem, choice, value); count > 0; count--)

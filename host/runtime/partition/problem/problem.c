@@ -16,7 +16,7 @@ uint32_t part_domain_at(const struct problem *problem, uint32_t offer, uint32_t 
 
     if (offer == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
-    o = &problem->p->offers[offer];
+    o = &problem->partition->offers[offer];
     for (uint32_t i = 0; problem->odd[offer] && i < o->placement_count; i++)
         if (o->placements[i].value == value && part_is_plain(&o->placements[i]))
             return o->placements[i].domain;
@@ -40,7 +40,7 @@ static bool is_odd(const struct problem *problem, const part_offer *offer)
 /* Who reads each value, each node once. */
 static bool find_readers(struct problem *problem)
 {
-    const struct graph *graph = problem->g;
+    const struct graph *graph = problem->graph;
     uint32_t *last = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *last), total = 0;
 
     problem->links.reader_at =
@@ -88,8 +88,8 @@ static bool find_parents(struct problem *problem)
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
-        for (uint32_t i = 0; i < part_reads(problem->g->nodes[node]); i++) {
-            uint32_t maker = part_maker_of(problem->g, part_read_at(problem->g->nodes[node], i));
+        for (uint32_t i = 0; i < part_reads(problem->graph->nodes[node]); i++) {
+            uint32_t maker = part_maker_of(problem->graph, part_read_at(problem->graph->nodes[node], i));
             if (maker != INLAY_NONE && (best == INLAY_NONE || maker > best))
                 best = maker;
         }
@@ -111,7 +111,7 @@ static bool has_layouts(const struct problem *problem, uint32_t provider)
     if (part_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
         return false;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         if (offer->provider == provider && (offer->flags & INLAY_OFFER_MERGE) != 0 &&
             (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
             return true;
@@ -130,25 +130,25 @@ static void price_layouts(struct problem *problem)
     const inlay_graph *snapshot = problem->request->snapshot;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         uint32_t d = problem->domains.layout_of[offer->provider];
 
         if (d == INLAY_DOMAIN_HOST || !part_merges(problem, offer_index))
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
-            const inlay_node_info *node = &problem->g->nodes[offer->nodes[k]]->info;
+            const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
 
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
-                if (value != INLAY_NONE && !part_is_constant(problem->g, value))
+                if (value != INLAY_NONE && !part_is_constant(problem->graph, value))
                     raise(&problem->domains.down[(size_t)value * problem->domains.count + d],
-                          cost_border_ns(snapshot, offer, problem->p->profile, value, true));
+                          cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
                     raise(&problem->domains.up[(size_t)value * problem->domains.count + d],
-                          cost_border_ns(snapshot, offer, problem->p->profile, value, false));
+                          cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
     }
@@ -189,9 +189,9 @@ static bool find_domains(struct problem *problem)
             problem->domains.owner[request->providers[provider].first_domain + d] = provider;
     problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
-        uint64_t bytes = cost_value_bytes(&problem->p->profile[value]);
+        uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
-        if (part_is_constant(problem->g, value))
+        if (part_is_constant(problem->graph, value))
             continue;
         for (uint32_t d = 1; d < problem->domains.memory_count; d++) {
             if (problem->domains.owner[d] == INLAY_NONE)
@@ -216,7 +216,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
 
     for (uint32_t offer_index = 0; margins != NULL && offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         double *margin = &margins[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, offer->cost_error);
@@ -233,9 +233,10 @@ static uint8_t *find_measured(const struct problem *problem)
     uint8_t *measured = arena_alloc(problem->scratch, (size_t)problem->nodes + 1);
 
     for (uint32_t offer = 0; measured != NULL && offer < problem->offers; offer++)
-        for (uint32_t k = 0;
-             problem->p->offers[offer].cost_source >= COST_PROFILE && k < problem->p->offers[offer].node_count; k++)
-            measured[problem->p->offers[offer].nodes[k]] = 1;
+        for (uint32_t k = 0; problem->partition->offers[offer].cost_source >= COST_PROFILE &&
+                             k < problem->partition->offers[offer].node_count;
+             k++)
+            measured[problem->partition->offers[offer].nodes[k]] = 1;
     return measured;
 }
 
@@ -256,7 +257,7 @@ static uint32_t *count_unmeasured(const struct problem *problem)
     uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
 
     for (uint32_t offer_index = 0; count != NULL && offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
 
         if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
             count[(size_t)offer->provider * problem->nodes + offer->nodes[0]] = 1;
@@ -280,7 +281,7 @@ static bool price_offers(struct problem *problem)
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
         double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
 
@@ -315,15 +316,15 @@ static bool list_singles(struct problem *problem)
            (size_t)problem->providers * problem->nodes * sizeof *problem->picks.cheapest);
     at = problem->picks.first_single;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++)
-        if (problem->usable[offer_index] && problem->p->offers[offer_index].node_count == 1)
-            at[problem->p->offers[offer_index].nodes[0] + 1]++;
+        if (problem->usable[offer_index] && problem->partition->offers[offer_index].node_count == 1)
+            at[problem->partition->offers[offer_index].nodes[0] + 1]++;
         else if (problem->usable[offer_index])
             problem->picks.groups[problem->picks.group_count++] = offer_index;
     for (uint32_t n = 0; n < problem->nodes; n++)
         at[n + 1] += at[n];
     for (uint32_t offer_index = problem->offers;
          offer_index-- > 0;) { /* backwards, so that first_single ends up where it started */
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         uint32_t *best;
 
         if (!problem->usable[offer_index] || offer->node_count != 1)
@@ -350,11 +351,11 @@ static bool list_labels(struct problem *problem)
         return false;
     for (uint32_t n = 0; n < problem->nodes; n++) {
         for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
-            uint32_t p = problem->p->offers[problem->picks.singles[i]].provider, odd = 0;
+            uint32_t p = problem->partition->offers[problem->picks.singles[i]].provider, odd = 0;
 
             for (uint32_t k = problem->picks.first_single[n]; k <= i; k++)
                 odd += problem->odd[problem->picks.singles[k]] &&
-                       problem->p->offers[problem->picks.singles[k]].provider == p;
+                       problem->partition->offers[problem->picks.singles[k]].provider == p;
             most[p] = odd > most[p] ? odd : most[p];
         }
     }
@@ -374,17 +375,17 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
     double total = problem->prices.boundary_ns * problem->nodes;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->p->offers[offer_index];
+        const part_offer *offer = &problem->partition->offers[offer_index];
         double weight = 0;
 
         problem->prices.offer[offer_index] = problem->prices.base[offer_index];
         if (per_byte != NULL && per_byte[offer->provider] > 0) {
             weight = (double)offer->resident_bytes + (double)offer->workspace_bytes;
             for (uint32_t k = 0; k < offer->node_count; k++) {
-                const inlay_node_info *node = &problem->g->nodes[offer->nodes[k]]->info;
+                const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
                 for (uint32_t i = 0; i < node->output_count; i++)
                     if (node->outputs[i] != INLAY_NONE)
-                        weight += (double)cost_value_bytes(&problem->p->profile[node->outputs[i]]);
+                        weight += (double)cost_value_bytes(&problem->partition->profile[node->outputs[i]]);
             }
             problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
         }
@@ -434,8 +435,8 @@ bool problem_init(struct problem *out, const part_request *request, struct parti
     size_t offers = (size_t)partition->offer_count + 1, providers = (size_t)request->provider_count + 1;
 
     *problem = (struct problem){ .request = request,
-                                 .g = request->graph,
-                                 .p = partition,
+                                 .graph = request->graph,
+                                 .partition = partition,
                                  .scratch = scratch,
                                  .candidates = candidates,
                                  .usable = usable,

@@ -98,8 +98,8 @@ typedef struct part_bounds {
 /* Everything the search needs, made once from the offers. Prices change when memory or partitions get a multiplier. */
 struct problem {
     const part_request *request;
-    const struct graph *g;
-    struct partition *p;
+    const struct graph *graph;
+    struct partition *partition;
     struct arena *scratch;
     uint32_t nodes, values, providers, offers;
     const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
@@ -136,20 +136,21 @@ static inline uint32_t part_memory_of(const struct problem *problem, uint32_t do
 /* Of a graph without homes, all lies in the host's memory. */
 static inline part_home part_home_of(const struct problem *problem, uint32_t value)
 {
-    return problem->p->homes != NULL
-               ? problem->p->homes[value]
+    return problem->partition->homes != NULL
+               ? problem->partition->homes[value]
                : (part_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
 }
 
 /* Provider of an offer; NONE for the host. */
 static inline uint32_t part_provider_of(const struct problem *problem, uint32_t offer)
 {
-    return offer == INLAY_NONE ? INLAY_NONE : problem->p->offers[offer].provider;
+    return offer == INLAY_NONE ? INLAY_NONE : problem->partition->offers[offer].provider;
 }
 /* May the offer be merged with neighbours? One that lays values elsewhere than its neighbours may not. */
 static inline bool part_merges(const struct problem *problem, uint32_t offer)
 {
-    return offer != INLAY_NONE && (problem->p->offers[offer].flags & INLAY_OFFER_MERGE) != 0 && !problem->odd[offer];
+    return offer != INLAY_NONE && (problem->partition->offers[offer].flags & INLAY_OFFER_MERGE) != 0 &&
+           !problem->odd[offer];
 }
 
 /* ------------------------------------------------------------------ problem.c */

@@ -17,7 +17,7 @@ static uint32_t class_of(const struct problem *problem, uint32_t offer)
 {
     if (offer == INLAY_NONE)
         return 2 * problem->providers;
-    return problem->p->offers[offer].provider + (part_merges(problem, offer) ? 0 : problem->providers);
+    return problem->partition->offers[offer].provider + (part_merges(problem, offer) ? 0 : problem->providers);
 }
 
 static void heap_push(uint32_t *heap, uint32_t *count, uint32_t unit)
@@ -65,7 +65,7 @@ bool part_schedule_init(struct problem *problem)
     schedule->heap_at = arena_array(problem->scratch, classes + 1, sizeof *schedule->heap_at);
     schedule->heap_count = arena_array(problem->scratch, classes, sizeof *schedule->heap_count);
     for (uint32_t offer = 0; offer < problem->offers; offer++)
-        schedule->splits |= (problem->p->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0;
+        schedule->splits |= (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0;
     return schedule->unit_of != NULL && schedule->head != NULL && schedule->order != NULL &&
            schedule->region_of != NULL && schedule->waits != NULL && schedule->waits_at_first != NULL &&
            schedule->heap != NULL && schedule->root != NULL && schedule->heap_at != NULL &&
@@ -78,15 +78,15 @@ static bool is_source(const struct problem *problem, const uint32_t *choice, uin
 {
     const part_schedule *schedule = &problem->schedule;
     const uint32_t head = schedule->head[unit], class = class_of(problem, choice[head]);
-    const inlay_node_info *node = &problem->g->nodes[head]->info;
+    const inlay_node_info *node = &problem->graph->nodes[head]->info;
     bool is_read = false;
 
-    if (class >= problem->providers || problem->p->offers[choice[head]].node_count > 1 ||
+    if (class >= problem->providers || problem->partition->offers[choice[head]].node_count > 1 ||
         schedule->waits_at_first[unit] > 0)
         return false;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i] != INLAY_NONE &&
-            (problem->g->values[node->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
+            (problem->graph->values[node->inputs[i]].info.flags & INLAY_VALUE_CONSTANT) == 0)
             return false;
     for (uint32_t i = 0; i < node->output_count; i++)
         for (uint32_t reader = node->outputs[i] == INLAY_NONE ? 0 : problem->links.reader_at[node->outputs[i]];
@@ -108,7 +108,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
     schedule->unit_count = 0;
     memset(schedule->heap_at, 0, (class_count(problem) + 1) * sizeof *schedule->heap_at);
     for (uint32_t n = 0; n < problem->nodes; n++) {
-        const part_offer *offer = choice[n] == INLAY_NONE ? NULL : &problem->p->offers[choice[n]];
+        const part_offer *offer = choice[n] == INLAY_NONE ? NULL : &problem->partition->offers[choice[n]];
 
         if (offer != NULL && offer->nodes[0] != n) {
             schedule->unit_of[n] = schedule->unit_of[offer->nodes[0]];
@@ -122,7 +122,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
     for (uint32_t c = 0; c < class_count(problem); c++)
         schedule->heap_at[c + 1] += schedule->heap_at[c];
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = part_maker_of(problem->g, value);
+        uint32_t maker = part_maker_of(problem->graph, value);
 
         for (uint32_t i = problem->links.reader_at[value];
              maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++)
@@ -146,11 +146,11 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
 {
     part_schedule *schedule = &problem->schedule;
     uint32_t offer = choice[schedule->head[unit]];
-    uint32_t count = offer == INLAY_NONE ? 1 : problem->p->offers[offer].node_count;
+    uint32_t count = offer == INLAY_NONE ? 1 : problem->partition->offers[offer].node_count;
 
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t node = offer == INLAY_NONE ? schedule->head[unit] : problem->p->offers[offer].nodes[k];
-        const inlay_node_info *n = &problem->g->nodes[node]->info;
+        uint32_t node = offer == INLAY_NONE ? schedule->head[unit] : problem->partition->offers[offer].nodes[k];
+        const inlay_node_info *n = &problem->graph->nodes[node]->info;
 
         for (uint32_t i = 0; i < n->output_count; i++) {
             uint32_t value = n->outputs[i];
@@ -169,14 +169,15 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
 {
     part_schedule *schedule = &problem->schedule;
     const uint32_t offer = choice[schedule->head[unit]],
-                   count = offer == INLAY_NONE ? 1 : problem->p->offers[offer].node_count;
+                   count = offer == INLAY_NONE ? 1 : problem->partition->offers[offer].node_count;
 
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t node = offer == INLAY_NONE ? schedule->head[unit] : problem->p->offers[offer].nodes[k];
-        const inlay_node_info *n = &problem->g->nodes[node]->info;
+        const uint32_t node = offer == INLAY_NONE ? schedule->head[unit] : problem->partition->offers[offer].nodes[k];
+        const inlay_node_info *n = &problem->graph->nodes[node]->info;
 
         for (uint32_t i = 0; i < n->input_count; i++) {
-            const uint32_t maker = n->inputs[i] == INLAY_NONE ? INLAY_NONE : part_maker_of(problem->g, n->inputs[i]);
+            const uint32_t maker =
+                n->inputs[i] == INLAY_NONE ? INLAY_NONE : part_maker_of(problem->graph, n->inputs[i]);
 
             if (maker == INLAY_NONE || schedule->root[schedule->unit_of[maker]] != IS_SOURCE)
                 continue;
@@ -306,7 +307,7 @@ static void join_units(struct problem *problem)
         schedule->root[schedule->order[i]] = schedule->order[i];
     }
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = part_maker_of(problem->g, value), from;
+        uint32_t maker = part_maker_of(problem->graph, value), from;
 
         for (uint32_t i = problem->links.reader_at[value];
              maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++) {
@@ -327,7 +328,7 @@ static bool asks_for_connected(const struct problem *problem, const uint32_t *ch
     for (uint32_t i = begin; i < end; i++) {
         uint32_t offer = choice[schedule->head[schedule->order[i]]];
 
-        if (part_merges(problem, offer) && (problem->p->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0)
+        if (part_merges(problem, offer) && (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0)
             return true;
     }
     return false;
@@ -355,7 +356,8 @@ static void split_regions(struct problem *problem, const uint32_t *choice)
                 continue; /* with the part that it belongs to */
             if (split && i > begin)
                 schedule->launch_ns +=
-                    problem->prices.launch[problem->p->offers[choice[schedule->head[schedule->order[i]]]].provider];
+                    problem->prices
+                        .launch[problem->partition->offers[choice[schedule->head[schedule->order[i]]]].provider];
             regions += split || i == begin;
             for (uint32_t k = i; k < (split ? end : i + 1); k++) {
                 if (split && root_of(schedule, schedule->order[k]) != root)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 struct branch {
-    struct problem *x;
+    struct problem *problem;
     uint32_t *choice, *best; /* [nodes] */
     double *least;           /* [nodes] what the node costs at least, a share of a group's price */
     double *travel;          /* [values] what its copies cost, as far as makers and readers are chosen */
@@ -19,7 +19,7 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
 {
     uint32_t *at;
 
-    *branch = (struct branch){ .x = problem, .best = best };
+    *branch = (struct branch){ .problem = problem, .best = best };
     branch->choice = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *branch->choice);
     branch->least = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *branch->least);
     branch->travel = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *branch->travel);
@@ -35,7 +35,7 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
         for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++)
             branch->least[n] = fmin(branch->least[n], problem->prices.offer[problem->picks.singles[i]]);
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
         for (uint32_t k = 0; k < offer->node_count; k++)
             branch->least[offer->nodes[k]] = fmin(branch->least[offer->nodes[k]],
                                                   problem->prices.offer[problem->picks.groups[i]] / offer->node_count);
@@ -44,7 +44,8 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
     for (uint32_t n = 0; n < problem->nodes; n++)
         at[n + 1] += at[n];
     for (uint32_t i = problem->picks.group_count; i-- > 0;)
-        branch->by_head[--at[problem->p->offers[problem->picks.groups[i]].nodes[0] + 1]] = problem->picks.groups[i];
+        branch->by_head[--at[problem->partition->offers[problem->picks.groups[i]].nodes[0] + 1]] =
+            problem->picks.groups[i];
     memmove(at, at + 1, problem->nodes * sizeof *at);
     at[problem->nodes] = problem->picks.group_count;
     return true;
@@ -55,11 +56,11 @@ static double recount(struct branch *branch, uint32_t value)
 {
     double before = branch->travel[value], ns = 0;
 
-    if (value == INLAY_NONE || branch->x->domains.count == 1)
+    if (value == INLAY_NONE || branch->problem->domains.count == 1)
         return 0;
-    for (uint32_t count = part_hops(branch->x, branch->choice, value); count > 0; count--)
-        ns += part_hop_ns(branch->x, value, branch->x->domains.hops[count - 1]) *
-              part_share(branch->x, branch->x->domains.hops[count - 1].once);
+    for (uint32_t count = part_hops(branch->problem, branch->choice, value); count > 0; count--)
+        ns += part_hop_ns(branch->problem, value, branch->problem->domains.hops[count - 1]) *
+              part_share(branch->problem, branch->problem->domains.hops[count - 1].once);
     branch->travel[value] = ns;
     return ns - before;
 }
@@ -67,11 +68,11 @@ static double recount(struct branch *branch, uint32_t value)
 /* Counts value anew, which a node makes, and what it is in the next iteration. */
 static double recount_made(struct branch *branch, uint32_t value)
 {
-    const struct graph *graph = branch->x->g;
+    const struct graph *graph = branch->problem->graph;
     double ns = recount(branch, value);
 
-    for (uint32_t i = 0; branch->x->p->homes != NULL && i < graph->input_count; i++)
-        if (branch->x->p->homes[graph->inputs[i]].next == value)
+    for (uint32_t i = 0; branch->problem->partition->homes != NULL && i < graph->input_count; i++)
+        if (branch->problem->partition->homes[graph->inputs[i]].next == value)
             ns += recount(branch, graph->inputs[i]);
     return ns;
 }
@@ -79,13 +80,13 @@ static double recount_made(struct branch *branch, uint32_t value)
 /* Sets the nodes of the offer; the difference in copies. */
 static double put(struct branch *branch, uint32_t offer, bool there)
 {
-    const part_offer *o = &branch->x->p->offers[offer];
+    const part_offer *o = &branch->problem->partition->offers[offer];
     double ns = 0;
 
     for (uint32_t k = 0; k < o->node_count; k++)
         branch->choice[o->nodes[k]] = there ? offer : INLAY_NONE;
-    for (uint32_t k = 0; branch->x->domains.count > 1 && k < o->node_count; k++) {
-        const graph_node *node = branch->x->g->nodes[o->nodes[k]];
+    for (uint32_t k = 0; branch->problem->domains.count > 1 && k < o->node_count; k++) {
+        const graph_node *node = branch->problem->graph->nodes[o->nodes[k]];
         for (uint32_t i = 0; i < part_reads(node); i++)
             ns += part_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, part_read_at(node, i));
         for (uint32_t i = 0; i < node->info.output_count; i++)
@@ -96,7 +97,7 @@ static double put(struct branch *branch, uint32_t offer, bool there)
 
 static bool is_open(const struct branch *branch, uint32_t offer)
 {
-    const part_offer *o = &branch->x->p->offers[offer];
+    const part_offer *o = &branch->problem->partition->offers[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
         if (branch->choice[o->nodes[k]] != INLAY_NONE)
@@ -106,7 +107,7 @@ static bool is_open(const struct branch *branch, uint32_t offer)
 
 static void judge_leaf(struct branch *branch)
 {
-    part_verdict verdict = part_judge(branch->x, branch->choice);
+    part_verdict verdict = part_judge(branch->problem, branch->choice);
 
     if (!verdict.runs || (branch->verdict.feasible && !verdict.feasible))
         return;
@@ -114,13 +115,13 @@ static void judge_leaf(struct branch *branch)
         verdict.price >= branch->verdict.price * (1 - 1e-12) - 1e-9)
         return;
     branch->verdict = verdict;
-    memcpy(branch->best, branch->choice, branch->x->nodes * sizeof *branch->best);
+    memcpy(branch->best, branch->choice, branch->problem->nodes * sizeof *branch->best);
 }
 
 /* Chooses for node n and all after it. spent: offers and copies so far; rest: the least for nodes not yet chosen. */
 static void search_from(struct branch *branch, uint32_t n, double spent, double rest, uint32_t budget)
 {
-    struct problem *problem = branch->x;
+    struct problem *problem = branch->problem;
     uint32_t singles, all;
 
     while (n < problem->nodes && (branch->choice[n] != INLAY_NONE || !problem->candidates[n]))
@@ -140,7 +141,7 @@ static void search_from(struct branch *branch, uint32_t n, double spent, double 
     for (uint32_t i = 0; i < all && !branch->cut_short; i++) {
         uint32_t offer = i < singles ? problem->picks.singles[problem->picks.first_single[n] + i]
                                      : branch->by_head[branch->first_group[n] + i - singles];
-        const part_offer *o = &problem->p->offers[offer];
+        const part_offer *o = &problem->partition->offers[offer];
         double saved = 0, ns;
 
         if (i >= singles && !is_open(branch, offer))

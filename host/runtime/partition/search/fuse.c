@@ -29,7 +29,7 @@ bool part_fuse_init(struct problem *problem)
     problem->fusion = fusion;
     if (fusion == NULL)
         return false;
-    *fusion = (struct fusion){ .flow = { .a = problem->scratch } };
+    *fusion = (struct fusion){ .flow = { .arena = problem->scratch } };
     fusion->var = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *fusion->var);
     fusion->take = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *fusion->take);
     return fusion->var != NULL && fusion->take != NULL;
@@ -42,12 +42,13 @@ void part_side_of(const struct problem *problem, const uint32_t *choice, part_si
 
         out->single[n] = offer;
         out->group[n] = INLAY_NONE;
-        if (offer == INLAY_NONE || problem->p->offers[offer].node_count == 1)
+        if (offer == INLAY_NONE || problem->partition->offers[offer].node_count == 1)
             continue;
         out->group[n] = offer;
-        out->single[n] = problem->odd[offer]
-                             ? INLAY_NONE
-                             : problem->picks.cheapest[(size_t)problem->p->offers[offer].provider * problem->nodes + n];
+        out->single[n] =
+            problem->odd[offer]
+                ? INLAY_NONE
+                : problem->picks.cheapest[(size_t)problem->partition->offers[offer].provider * problem->nodes + n];
     }
 }
 
@@ -92,7 +93,7 @@ static void ask_nodes(struct problem *problem)
  * must then. */
 static void ask_group(struct problem *problem, uint32_t offer, const part_side *side, bool answer)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     struct fusion *fusion = problem->fusion;
     double gain = -problem->prices.offer[offer];
     bool bare = false, asked = false, stays = false;
@@ -134,9 +135,9 @@ static void ask_groups(struct problem *problem)
     for (uint32_t n = 0; problem->picks.group_count > 0 && n < problem->nodes; n++) {
         uint32_t now = fusion->now->group[n], then = fusion->then->group[n];
 
-        if (now != INLAY_NONE && problem->p->offers[now].nodes[0] == n)
+        if (now != INLAY_NONE && problem->partition->offers[now].nodes[0] == n)
             ask_group(problem, now, fusion->now, false);
-        if (then != INLAY_NONE && then != now && problem->p->offers[then].nodes[0] == n)
+        if (then != INLAY_NONE && then != now && problem->partition->offers[then].nodes[0] == n)
             ask_group(problem, then, fusion->then, true);
     }
 }
@@ -298,7 +299,7 @@ static double seam(const struct problem *problem, uint32_t parent, uint32_t n)
     uint32_t p = part_provider_of(problem, n), q = part_provider_of(problem, parent);
     double ns = 0;
 
-    if (p == INLAY_NONE || (n == parent && problem->p->offers[n].node_count > 1))
+    if (p == INLAY_NONE || (n == parent && problem->partition->offers[n].node_count > 1))
         return 0;
     if (part_merges(problem, n) && (p != q || !part_merges(problem, parent)))
         ns += problem->prices.launch[p];
@@ -338,7 +339,7 @@ static void ask_seam(struct problem *problem, uint32_t n)
 /* The group counts when every node of it gave the same answer. */
 static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     const struct fusion *fusion = problem->fusion;
 
     if (!fusion->take[offer])
@@ -364,7 +365,7 @@ bool part_fuse(struct problem *problem, const part_side *now, const part_side *t
     ask_nodes(problem);
     ask_groups(problem);
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        if (!part_is_constant(problem->g, value))
+        if (!part_is_constant(problem->graph, value))
             ask_value(problem, value);
     for (uint32_t p = 0; p < problem->providers; p++)
         seams |= problem->prices.launch[p] > 0;

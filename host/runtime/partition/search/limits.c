@@ -11,7 +11,7 @@
 enum { MOST_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, GIVE_BACK = 48 };
 
 struct bounds {
-    struct problem *x;
+    struct problem *problem;
     uint32_t *best, *trial; /* [nodes] */
     part_verdict verdict;   /* of best, at true prices */
     double *per_byte;       /* [providers] multipliers in use */
@@ -41,7 +41,7 @@ static uint64_t excess_of(const struct problem *problem, uint32_t p)
 /* At true prices. */
 static part_verdict judge(struct bounds *bounds, const uint32_t *choice)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     part_verdict verdict;
 
     problem->prices.boundary_ns = 0;
@@ -64,7 +64,7 @@ static part_verdict offer_trial(struct bounds *bounds)
 
     if (is_better(verdict, bounds->verdict)) {
         bounds->verdict = verdict;
-        memcpy(bounds->best, bounds->trial, bounds->x->nodes * sizeof *bounds->best);
+        memcpy(bounds->best, bounds->trial, bounds->problem->nodes * sizeof *bounds->best);
     }
     return verdict;
 }
@@ -77,7 +77,7 @@ static double copies_around(struct problem *problem, const uint32_t *choice, con
     double ns = 0;
 
     for (uint32_t k = 0; problem->domains.count > 1 && k < offer->node_count; k++) {
-        const graph_node *node = problem->g->nodes[offer->nodes[k]];
+        const graph_node *node = problem->graph->nodes[offer->nodes[k]];
         for (uint32_t i = 0; i < part_reads(node) + node->info.output_count; i++) {
             uint32_t value = i < part_reads(node) ? part_read_at(node, i) : node->info.outputs[i - part_reads(node)];
             for (uint32_t c = value == INLAY_NONE ? 0 : part_hops(problem, choice, value); c > 0; c--)
@@ -113,7 +113,7 @@ static void put(uint32_t *choice, const part_offer *o, uint32_t offer)
 /* Moves the offer's nodes off its provider; false if some have nowhere to go. *loss is what that costs. */
 static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, double *loss)
 {
-    const part_offer *o = &problem->p->offers[offer];
+    const part_offer *o = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
@@ -133,10 +133,11 @@ static double weight_of(const struct problem *problem, const part_offer *offer)
     double bytes = (double)offer->resident_bytes + (double)offer->workspace_bytes;
 
     for (uint32_t k = 0; k < offer->node_count; k++) {
-        const inlay_node_info *node = &problem->g->nodes[offer->nodes[k]]->info;
+        const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
         for (uint32_t i = 0; i < node->output_count; i++)
-            bytes +=
-                node->outputs[i] == INLAY_NONE ? 0 : (double)cost_value_bytes(&problem->p->profile[node->outputs[i]]);
+            bytes += node->outputs[i] == INLAY_NONE
+                         ? 0
+                         : (double)cost_value_bytes(&problem->partition->profile[node->outputs[i]]);
     }
     return bytes;
 }
@@ -160,13 +161,13 @@ static int by_price(const void *a, const void *b)
 /* Sends offers off provider p until about `excess` bytes are free; false: none can go. */
 static bool relieve(struct bounds *bounds, uint32_t p, uint64_t excess, struct leaver *list)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     uint32_t count = 0;
     double freed = 0;
 
     for (uint32_t n = 0; n < problem->nodes; n++) {
         uint32_t offer = bounds->trial[n];
-        const part_offer *o = offer == INLAY_NONE ? NULL : &problem->p->offers[offer];
+        const part_offer *o = offer == INLAY_NONE ? NULL : &problem->partition->offers[offer];
         double loss;
 
         if (o == NULL || o->provider != p || o->nodes[0] != n || !move_off(problem, bounds->trial, offer, &loss))
@@ -187,7 +188,7 @@ static bool relieve(struct bounds *bounds, uint32_t p, uint64_t excess, struct l
 
 static bool repair(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     struct leaver *list = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *list);
 
     if (list == NULL) {
@@ -213,7 +214,7 @@ static bool repair(struct bounds *bounds)
 /* Gives the required provider the offer that costs least to give. */
 static void force_required(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     uint32_t *from = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *from), best = INLAY_NONE;
     double least = 0;
 
@@ -224,14 +225,14 @@ static void force_required(struct bounds *bounds)
     memcpy(from, bounds->trial, problem->nodes * sizeof *from);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t offer = 0; offer < problem->offers; offer++) {
-            const part_offer *o = &problem->p->offers[offer];
+            const part_offer *o = &problem->partition->offers[offer];
             bool fits =
                 problem->usable[offer] && o->provider == problem->bounds.required && (round == 0 || offer == best);
             double ns;
 
             /* Groups that the offer cuts into fall back to single offers. */
             for (uint32_t k = 0; fits && k < o->node_count; k++) {
-                const part_offer *g = &problem->p->offers[from[o->nodes[k]]];
+                const part_offer *g = &problem->partition->offers[from[o->nodes[k]]];
                 for (uint32_t m = 0; fits && g->node_count > 1 && m < g->node_count; m++) {
                     uint32_t single = elsewhere(problem, g->nodes[m], INLAY_NONE);
                     fits = single != INLAY_NONE;
@@ -262,7 +263,7 @@ static void force_required(struct bounds *bounds)
 /* Searches at the multipliers in use, and judges what comes out at true prices. */
 static part_verdict search_again(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     uint32_t uncovered, steps = problem->exact_steps;
     bool ok;
 
@@ -281,7 +282,7 @@ static part_verdict search_again(struct bounds *bounds)
 /* Raises the multipliers of the bounds that the choice judged last breaks. */
 static bool raise_multipliers(struct bounds *bounds, double total_ns)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     bool raised = false;
 
     for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++) {
@@ -301,7 +302,7 @@ static bool raise_multipliers(struct bounds *bounds, double total_ns)
 
 static void search_with_multipliers(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     double total_ns = bounds->verdict.price;
     part_verdict verdict = judge(bounds, bounds->best);
 
@@ -326,7 +327,7 @@ static void search_with_multipliers(struct bounds *bounds)
 /* Everything on one provider as far as it can: the fewest partitions there are, or nearly. */
 static void try_one_provider(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
 
     for (uint32_t p = 0; p < problem->providers && !problem->failed; p++) {
         uint32_t missing = part_first_choice(problem, true, bounds->trial);
@@ -335,7 +336,7 @@ static void try_one_provider(struct bounds *bounds)
         for (uint32_t n = 0; n < problem->nodes; n++) {
             uint32_t o = problem->picks.cheapest[(size_t)p * problem->nodes + n];
             if (o != INLAY_NONE && bounds->trial[n] != INLAY_NONE &&
-                problem->p->offers[bounds->trial[n]].node_count == 1)
+                problem->partition->offers[bounds->trial[n]].node_count == 1)
                 bounds->trial[n] = o;
         }
         if (!part_has_required(problem, bounds->trial))
@@ -347,7 +348,7 @@ static void try_one_provider(struct bounds *bounds)
 /* Single steps that keep the bounds. */
 static void polish(struct bounds *bounds)
 {
-    struct problem *problem = bounds->x;
+    struct problem *problem = bounds->problem;
     uint32_t tries = 0;
 
     for (uint32_t n = 0; n < problem->nodes && bounds->verdict.feasible && !problem->failed; n++) {
@@ -356,7 +357,7 @@ static void polish(struct bounds *bounds)
         for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
             uint32_t o = problem->picks.singles[i];
 
-            if (bounds->best[n] == INLAY_NONE || problem->p->offers[bounds->best[n]].node_count > 1 ||
+            if (bounds->best[n] == INLAY_NONE || problem->partition->offers[bounds->best[n]].node_count > 1 ||
                 o == bounds->best[n] ||
                 (problem->nodes > POLISH_NODES && problem->prices.offer[o] >= problem->prices.offer[bounds->best[n]]))
                 continue;
@@ -370,7 +371,7 @@ static void polish(struct bounds *bounds)
 
 static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
 {
-    const struct problem *problem = bounds->x;
+    const struct problem *problem = bounds->problem;
     const part_request *request = problem->request;
 
     for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
@@ -398,7 +399,7 @@ static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
 
 inlay_status part_keep_limits(struct problem *problem, uint32_t *choice, inlay_diag *diag)
 {
-    struct bounds bounds = { .x = problem, .best = choice, .fewest = UINT32_MAX };
+    struct bounds bounds = { .problem = problem, .best = choice, .fewest = UINT32_MAX };
 
     if (!problem->bounds.limited && problem->bounds.max_partitions == 0 && problem->bounds.required == INLAY_NONE)
         return INLAY_OK;
@@ -432,5 +433,5 @@ inlay_status part_keep_limits(struct problem *problem, uint32_t *choice, inlay_d
         goto no_memory;
     return bounds.verdict.feasible ? INLAY_OK : out_of_bounds(&bounds, diag);
 no_memory:
-    return no_memory(diag, "to partition graph '%s'", problem->g->name);
+    return no_memory(diag, "to partition graph '%s'", problem->graph->name);
 }

@@ -14,7 +14,7 @@ enum {
 };
 
 struct search {
-    struct problem *x;
+    struct problem *problem;
     uint32_t *choice, *trial; /* [nodes] */
     part_side now, then;
     uint32_t *family;     /* [groups] */
@@ -27,7 +27,7 @@ static bool search_init(struct search *search, struct problem *problem, uint32_t
 {
     size_t nodes = (size_t)problem->nodes + 1;
 
-    *search = (struct search){ .x = problem, .choice = choice };
+    *search = (struct search){ .problem = problem, .choice = choice };
     search->trial = arena_array(problem->scratch, nodes, sizeof *search->trial);
     search->now.single = arena_array(problem->scratch, nodes, sizeof *search->now.single);
     search->now.group = arena_array(problem->scratch, nodes, sizeof *search->now.group);
@@ -48,7 +48,7 @@ static bool improves(part_verdict a, part_verdict b)
 /* Takes the trial if it is better. Most are not, which is mostly seen without putting them into an order. */
 static bool accept(struct search *search)
 {
-    struct problem *problem = search->x;
+    struct problem *problem = search->problem;
     part_verdict verdict;
 
     if (problem->failed || memcmp(search->choice, search->trial, problem->nodes * sizeof *search->choice) == 0)
@@ -68,7 +68,7 @@ static bool accept(struct search *search)
 /* What the label offers each node: its own single offer, and the groups of one family. */
 static void propose(struct search *search, part_label label, uint32_t family)
 {
-    struct problem *problem = search->x;
+    struct problem *problem = search->problem;
 
     for (uint32_t n = 0; n < problem->nodes; n++) {
         uint32_t seen = 0;
@@ -78,13 +78,13 @@ static void propose(struct search *search, part_label label, uint32_t family)
         for (uint32_t i = problem->picks.first_single[n]; label.variant > 0 && i < problem->picks.first_single[n + 1];
              i++) {
             uint32_t offer_index = problem->picks.singles[i];
-            if (problem->p->offers[offer_index].provider == label.provider && problem->odd[offer_index] &&
+            if (problem->partition->offers[offer_index].provider == label.provider && problem->odd[offer_index] &&
                 ++seen == label.variant)
                 search->then.single[n] = offer_index;
         }
     }
     for (uint32_t i = 0; family != INLAY_NONE && i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         if (search->family[i] != family)
             continue;
@@ -99,7 +99,7 @@ static void propose(struct search *search, part_label label, uint32_t family)
 /* What is cheapest by itself, whoever offers it. */
 static void propose_cheapest(struct search *search)
 {
-    struct problem *problem = search->x;
+    struct problem *problem = search->problem;
 
     part_best_family(problem, search->family);
     for (uint32_t n = 0; n < problem->nodes; n++) {
@@ -107,7 +107,7 @@ static void propose_cheapest(struct search *search)
         search->then.single[n] = part_cheapest_single(problem, n);
     }
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->p->offers[problem->picks.groups[i]];
+        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         for (uint32_t k = 0; search->family[i] == 0 && k < offer->node_count; k++) {
             search->then.group[offer->nodes[k]] = problem->picks.groups[i];
@@ -121,8 +121,8 @@ static void propose_cheapest(struct search *search)
 
 static bool fuse(struct search *search)
 {
-    part_side_of(search->x, search->choice, &search->now);
-    return part_fuse(search->x, &search->now, &search->then, search->trial) && accept(search);
+    part_side_of(search->problem, search->choice, &search->now);
+    return part_fuse(search->problem, &search->now, &search->then, search->trial) && accept(search);
 }
 
 /* One proposal. False: as many as a round has, the last ones, improved nothing. */
@@ -130,13 +130,13 @@ static bool try_proposal(struct search *search, part_label label, uint32_t famil
 {
     propose(search, label, family);
     search->in_vain = fuse(search) ? 0 : search->in_vain + 1;
-    return !search->x->failed && (search->round == 0 || search->in_vain < search->round);
+    return !search->problem->failed && (search->round == 0 || search->in_vain < search->round);
 }
 
 /* One round of proposals. Did any of them help? */
 static bool sweep(struct search *search)
 {
-    struct problem *problem = search->x;
+    struct problem *problem = search->problem;
     uint32_t round = 0;
 
     if (problem->picks.group_count > 0 && search->round == 0) {
@@ -160,7 +160,7 @@ static bool sweep(struct search *search)
  * regions first, since those have the least to lose. */
 static bool move_islands(struct search *search)
 {
-    struct problem *problem = search->x;
+    struct problem *problem = search->problem;
     part_schedule *schedule = &problem->schedule;
     uint32_t *region_of, *size, *near, tries = 0;
     bool better = false;
@@ -195,7 +195,7 @@ static bool move_islands(struct search *search)
             for (uint32_t m = 0; m < problem->nodes; m++) {
                 uint32_t other = problem->picks.cheapest[(size_t)provider * problem->nodes + m];
                 if (region_of[m] == region_of[n] && other != INLAY_NONE && search->trial[m] != INLAY_NONE &&
-                    problem->p->offers[search->trial[m]].node_count == 1)
+                    problem->partition->offers[search->trial[m]].node_count == 1)
                     search->trial[m] = other;
             }
             tries++;
@@ -207,9 +207,9 @@ static bool move_islands(struct search *search)
 
 static void descend(struct search *search)
 {
-    search->verdict = part_judge(search->x, search->choice);
+    search->verdict = part_judge(search->problem, search->choice);
     search->in_vain = search->round = 0;
-    for (uint32_t round = 0; round < MOST_SWEEPS && !search->x->failed; round++) {
+    for (uint32_t round = 0; round < MOST_SWEEPS && !search->problem->failed; round++) {
         if (sweep(search))
             continue;
         if (!move_islands(search))

@@ -18,7 +18,7 @@ struct change {
 };
 
 struct steady {
-    struct problem *x;
+    struct problem *problem;
     uint32_t *choice, *home, *trial; /* [nodes] offers: what is, what the order of providers asks for, a mix */
     uint32_t *root;                  /* [nodes] union-find; only nodes of changes count */
     uint32_t *listed;                /* [nodes] of a root, where its change is in the list */
@@ -42,7 +42,7 @@ static void join(struct steady *steady, uint32_t a, uint32_t b)
 /* Nodes that an offer of several has in common with a change are all of it. Did it bring new ones? */
 static bool take_all(struct steady *steady, uint32_t offer, uint32_t n)
 {
-    const part_offer *o = offer != INLAY_NONE ? &steady->x->p->offers[offer] : NULL;
+    const part_offer *o = offer != INLAY_NONE ? &steady->problem->partition->offers[offer] : NULL;
     bool more = false;
 
     for (uint32_t k = 0; o != NULL && o->node_count > 1 && k < o->node_count; k++) {
@@ -56,7 +56,7 @@ static bool take_all(struct steady *steady, uint32_t offer, uint32_t n)
 /* Which nodes are run by another provider than at home, and what hangs together. */
 static void find_parts(struct steady *steady)
 {
-    const struct problem *problem = steady->x;
+    const struct problem *problem = steady->problem;
 
     for (uint32_t n = 0; n < problem->nodes; n++) {
         steady->root[n] = n;
@@ -71,10 +71,10 @@ static void find_parts(struct steady *steady)
             }
     }
     for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
-        const graph_node *node = problem->g->nodes[node_index];
+        const graph_node *node = problem->graph->nodes[node_index];
 
         for (uint32_t i = 0; steady->part[node_index] && i < part_reads(node); i++) {
-            uint32_t value = part_read_at(node, i), maker = part_maker_of(problem->g, value);
+            uint32_t value = part_read_at(node, i), maker = part_maker_of(problem->graph, value);
 
             if (maker != INLAY_NONE && steady->part[maker])
                 join(steady, node_index, maker);
@@ -96,12 +96,14 @@ static double price_at(const struct steady *steady, const uint32_t *choice, uint
 {
     uint32_t offer = choice[n];
 
-    return offer != INLAY_NONE && steady->x->p->offers[offer].nodes[0] == n ? steady->x->prices.offer[offer] : 0;
+    return offer != INLAY_NONE && steady->problem->partition->offers[offer].nodes[0] == n
+               ? steady->problem->prices.offer[offer]
+               : 0;
 }
 
 static void list_changes(struct steady *steady)
 {
-    const struct problem *problem = steady->x;
+    const struct problem *problem = steady->problem;
 
     for (uint32_t n = 0; n < problem->nodes; n++)
         if (steady->part[n] && root_of(steady, n) == n) {
@@ -122,7 +124,7 @@ static bool steady_init(struct steady *steady, struct problem *problem, uint32_t
 {
     size_t nodes = (size_t)problem->nodes + 1;
 
-    *steady = (struct steady){ .x = problem, .choice = choice };
+    *steady = (struct steady){ .problem = problem, .choice = choice };
     steady->home = arena_array(problem->scratch, nodes, sizeof *steady->home);
     steady->trial = arena_array(problem->scratch, nodes, sizeof *steady->trial);
     steady->root = arena_array(problem->scratch, nodes, sizeof *steady->root);
@@ -138,16 +140,17 @@ static double slack_of(const struct steady *steady)
 {
     double off = 0;
 
-    for (uint32_t n = 0; n < steady->x->nodes; n++)
+    for (uint32_t n = 0; n < steady->problem->nodes; n++)
         if (steady->choice[n] != INLAY_NONE)
-            off += price_at(steady, steady->choice, n) * steady->x->p->offers[steady->choice[n]].cost_error;
+            off +=
+                price_at(steady, steady->choice, n) * steady->problem->partition->offers[steady->choice[n]].cost_error;
     return off * share_of_error;
 }
 
 /* Undoes changes first .. end - 1 if what all of it costs then is bearable. */
 static bool undo(struct steady *steady, uint32_t first, uint32_t end, double bearable)
 {
-    struct problem *problem = steady->x;
+    struct problem *problem = steady->problem;
     part_verdict verdict;
 
     memcpy(steady->trial, steady->choice, problem->nodes * sizeof *steady->trial);

@@ -6,15 +6,15 @@
 static bool take_back(const program_declined *declined)
 {
     struct program *program = declined->program;
-    const char *sentence = arena_format(&program->a, "declined by %s: %.300s", declined->call, declined->text);
+    const char *sentence = arena_format(&program->arena, "declined by %s: %.300s", declined->call, declined->text);
     part_offer *offers =
-        arena_copy(&program->a, program->parts.offers, (size_t)program->parts.offer_count * sizeof *offers);
+        arena_copy(&program->arena, program->parts.offers, (size_t)program->parts.offer_count * sizeof *offers);
     part_refusal *refusals;
     size_t nodes = 0;
 
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         nodes += declined->offers[offer] != 0 ? program->parts.offers[offer].node_count : 0;
-    refusals = arena_grown(&program->a, program->parts.refusals, program->parts.refusal_count,
+    refusals = arena_grown(&program->arena, program->parts.refusals, program->parts.refusal_count,
                            program->parts.refusal_count + nodes + 1, sizeof *refusals);
     if (sentence == NULL || offers == NULL || refusals == NULL)
         return false;
@@ -59,7 +59,7 @@ static bool is_plain(const program_step *step)
 /* Steps for the regions of parts; those that program has compiled already are taken over. NULL: no memory. */
 static program_step *take_over(struct program *program, const struct partition *parts)
 {
-    program_step *steps = arena_array(&program->a, (size_t)parts->region_count + 1, sizeof *steps);
+    program_step *steps = arena_array(&program->arena, (size_t)parts->region_count + 1, sizeof *steps);
 
     for (uint32_t i = 0; steps != NULL && i < parts->region_count; i++)
         for (uint32_t k = 0; k < program->step_count; k++) {
@@ -98,7 +98,7 @@ inlay_status program_assign_without(const program_declined *declined, inlay_diag
         return declined_no_memory(program, diag);
     rules.saved_plan = NULL; /* it would insist on what is declined */
     request.rules = &rules;
-    status = partition_again(&request, &program->parts, &program->a, &next, diag);
+    status = partition_again(&request, &program->parts, &program->arena, &next, diag);
     if (status != INLAY_OK)
         return status;
     steps = take_over(program, &next);

@@ -11,7 +11,7 @@ static inlay_status show_bodies(struct program *program, uint32_t node_index, in
 {
     inlay_node_info *info = (inlay_node_info *)(uintptr_t)&program->snapshot.nodes[node_index];
     const graph_node *node = program->graph->nodes[node_index];
-    inlay_body *list = arena_array(&program->a, node->body_count, sizeof *list);
+    inlay_body *list = arena_array(&program->arena, node->body_count, sizeof *list);
 
     if (list == NULL)
         return program_no_memory(program->graph, diag);
@@ -46,14 +46,14 @@ static inlay_status start(struct graph *graph, const program_env *env, const cha
     program->env = env;
     (void)pthread_mutex_init(&program->constants.lock, NULL);
     (void)pthread_mutex_init(&program->kept.lock, NULL);
-    program->path = arena_string(&program->a, path);
-    INLAY_TRY(graph_snapshot(graph, &program->a, &program->snapshot, diag));
-    program->bodies_of = arena_array(&program->a, (size_t)graph->node_count + 1, sizeof *program->bodies_of);
+    program->path = arena_string(&program->arena, path);
+    INLAY_TRY(graph_snapshot(graph, &program->arena, &program->snapshot, diag));
+    program->bodies_of = arena_array(&program->arena, (size_t)graph->node_count + 1, sizeof *program->bodies_of);
     if (program->bodies_of == NULL || program->path == NULL)
         return program_no_memory(graph, diag);
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)
         bodies += graph->nodes[node_index]->body_count;
-    program->bodies = arena_array(&program->a, (size_t)bodies + 1, sizeof *program->bodies);
+    program->bodies = arena_array(&program->arena, (size_t)bodies + 1, sizeof *program->bodies);
     if (program->bodies == NULL)
         return program_no_memory(graph, diag);
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
@@ -62,11 +62,11 @@ static inlay_status start(struct graph *graph, const program_env *env, const cha
         if (node->body_count == 0)
             continue;
         program->bodies_of[node_index] =
-            arena_array(&program->a, node->body_count, sizeof *program->bodies_of[node_index]);
+            arena_array(&program->arena, node->body_count, sizeof *program->bodies_of[node_index]);
         if (program->bodies_of[node_index] == NULL)
             return no_memory(diag, "for the bodies of node '%s'", node->info.name.data);
         for (uint32_t i = 0; i < node->body_count; i++) {
-            const char *below = arena_format(&program->a, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "",
+            const char *below = arena_format(&program->arena, "%s%s%s.%s", path, path[0] != '\0' ? "/" : "",
                                              node->info.name.data, node->bodies[i].attr);
             if (below == NULL)
                 return program_no_memory(graph, diag);

@@ -17,7 +17,7 @@ static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
 
     if (assignment->program != NULL)
         return program_assign_bodies(assignment->program, diag);
-    status = program_assign(assignment->g, env, assignment->undone, &assignment->program, diag);
+    status = program_assign(assignment->graph, env, assignment->undone, &assignment->program, diag);
     if (status == INLAY_OK)
         status = program_weigh_rewrites(&assignment->program, diag);
     if (status == INLAY_OK)
@@ -69,7 +69,7 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
 
 inlay_status program_create(struct graph *graph, const program_env *env, struct program **out_program, inlay_diag *diag)
 {
-    struct assignment assignment = { .g = graph, .env = env };
+    struct assignment assignment = { .graph = graph, .env = env };
     inlay_diag why = INLAY_DIAG_INIT;
     const inlay_status status = assign_until_stable(&assignment, &why);
 

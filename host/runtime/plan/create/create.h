@@ -20,7 +20,7 @@
 #include "plan/program/compile.h"
 
 struct assignment {
-    struct graph *g;
+    struct graph *graph;
     const program_env *env;
     struct program *program;   /* NULL: all graphs are to be assigned from the start */
     program_declined declined; /* what the last round has learned of a region */

@@ -22,8 +22,8 @@ static struct program *copy_of(struct program *program, const uint8_t *without)
     other->parts = program->parts;
     (void)pthread_mutex_init(&other->constants.lock, NULL);
     (void)pthread_mutex_init(&other->kept.lock, NULL);
-    other->fallback.without = arena_copy(&other->a, without, program->parts.offer_count);
-    other->steps = arena_copy(&other->a, program->steps, program->step_count * sizeof *program->steps);
+    other->fallback.without = arena_copy(&other->arena, without, program->parts.offer_count);
+    other->steps = arena_copy(&other->arena, program->steps, program->step_count * sizeof *program->steps);
     other->step_count = other->steps != NULL ? program->step_count : 0;
     for (uint32_t i = 0; i < other->step_count; i++)
         other->steps[i].borrowed = true;
@@ -37,7 +37,7 @@ static inlay_status make_fallback(struct program *program, const declined_shapes
                                   inlay_diag *diag)
 {
     struct assignment assignment = {
-        .g = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
+        .graph = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
     };
     const program_declined learned = { assignment.program, shapes->offers, "specialize at these shapes", shapes->text };
     inlay_status status;

@@ -19,13 +19,13 @@ bool programs_open(struct programs *all, struct program *program)
     bool saved = true;
 
     *all = (struct programs){ 0 };
-    all->list = arena_array(&all->a, count, sizeof(struct program *));
-    all->saved = arena_array(&all->a, count, sizeof *all->saved);
+    all->list = arena_array(&all->arena, count, sizeof(struct program *));
+    all->saved = arena_array(&all->arena, count, sizeof *all->saved);
     if (all->list == NULL || all->saved == NULL)
         return false;
     list_programs(all, program);
     for (uint32_t i = 0; saved && i < count; i++)
-        saved = history_save(all->list[i]->graph, &all->a, &all->saved[i]);
+        saved = history_save(all->list[i]->graph, &all->arena, &all->saved[i]);
     return saved;
 }
 
@@ -101,9 +101,9 @@ bool undo_uncovered(struct program *program)
 
     if (programs_open(&all, program))
         for (uint32_t i = 0; i < all.count; i++)
-            any |= undo_uncovered_in(all.list[i], &all.a);
+            any |= undo_uncovered_in(all.list[i], &all.arena);
     any = any && programs_complete(&all);
-    arena_deinit(&all.a);
+    arena_deinit(&all.arena);
     return any;
 }
 
@@ -145,11 +145,11 @@ bool undo_for_plan(struct program *program)
             names_table planned = { 0 };
 
             if (saved_plan_names(plan, all.list[i]->path, &planned))
-                any |= undo_unplanned(all.list[i], &planned, &all.a);
+                any |= undo_unplanned(all.list[i], &planned, &all.arena);
             names_deinit(&planned);
         }
     any = any && programs_complete(&all);
-    arena_deinit(&all.a);
+    arena_deinit(&all.arena);
     saved_plan_close(plan);
     return any;
 }

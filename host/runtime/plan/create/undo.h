@@ -13,7 +13,7 @@ struct programs {
     struct program **list; /* [count] */
     graph_saved *saved;    /* [count] */
     uint32_t count;
-    struct arena a;
+    struct arena arena;
 };
 
 /* Lists them and saves their graphs; false: no memory. End it with arena_deinit(&all->a) in any case. */

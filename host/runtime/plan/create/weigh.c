@@ -32,7 +32,7 @@ static inlay_status try_undone(const struct programs *now, accept_fn accept, con
     } else {
         programs_restore(now);
     }
-    arena_deinit(&undone.a);
+    arena_deinit(&undone.arena);
     program_destroy(other);
     return status == INLAY_OUT_OF_MEMORY || status == INLAY_CANCELLED ? inlay_fail(diag, status, "%s", quiet.text)
                                                                       : INLAY_OK;
@@ -111,17 +111,17 @@ static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *dia
         goto done;
     for (uint32_t i = 0; i < all.count; i++)
         regions += all.list[i]->parts.region_count;
-    left.nodes = arena_array(&all.a, (size_t)regions + 1, sizeof *left.nodes);
+    left.nodes = arena_array(&all.arena, (size_t)regions + 1, sizeof *left.nodes);
     for (uint32_t i = 0; left.nodes != NULL && i < all.count; i++)
         for (uint32_t region = 0; region < all.list[i]->parts.region_count; region++)
             if (is_left_out(all.list[i], &all.list[i]->parts.regions[region]))
                 left.nodes[left.count++] = all.list[i]->graph->nodes[all.list[i]->parts.regions[region].nodes[0]];
     for (uint32_t k = 0; k < left.count; k++)
-        any |= undo_bodies(program, left.nodes[k], &all.a);
+        any |= undo_bodies(program, left.nodes[k], &all.arena);
     if (any)
         status = try_undone(&all, takes_any, &left, inout_program, diag);
 done:
-    arena_deinit(&all.a);
+    arena_deinit(&all.arena);
     return status;
 }
 
@@ -135,7 +135,7 @@ struct asked {
 
 /* A rewrite that some provider would rather not have. */
 struct contested {
-    struct program *p;
+    struct program *program;
     const graph_node *made; /* one of its nodes */
     double margin_ns;       /* what the prices of its nodes may be off by */
 };
@@ -192,7 +192,7 @@ static bool loses(struct weighing *weighing, const struct program *program, int6
 static bool is_listed(const struct weighing *weighing, const struct program *program, int64_t rewrite)
 {
     for (uint32_t i = weighing->count; i-- > 0;)
-        if (weighing->list[i].p == program && weighing->list[i].made->rewrite == rewrite)
+        if (weighing->list[i].program == program && weighing->list[i].made->rewrite == rewrite)
             return true;
     return false;
 }
@@ -229,7 +229,8 @@ static void note_contested(struct weighing *weighing, struct program *program, c
 static bool find_contested(struct weighing *weighing, struct program *program)
 {
     uint32_t providers = program->env->provider_count;
-    uint8_t *covers = arena_array(&weighing->all.a, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
+    uint8_t *covers =
+        arena_array(&weighing->all.arena, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
     const part_request request = program_request(program);
 
     if (covers == NULL)
@@ -305,7 +306,7 @@ static double threshold(const struct weighing *weighing, double margin_ns)
 
 /* What one pass made of the contested nodes. */
 struct trial {
-    const struct weighing *w;
+    const struct weighing *weighing;
     const char *pass;
     double margin_ns; /* what the prices of its nodes may be off by */
 };
@@ -316,13 +317,14 @@ static bool is_cheaper(const void *ctx, const struct programs *now, const struct
     const struct trial *trial = ctx;
     char why[120];
 
-    if (cost_of(undone) + threshold(trial->w, trial->margin_ns) >= cost_of(now) || !is_used(trial->w, undone))
+    if (cost_of(undone) + threshold(trial->weighing, trial->margin_ns) >= cost_of(now) ||
+        !is_used(trial->weighing, undone))
         return false;
     (void)snprintf(why, sizeof why, "%.3g ms are expected without it, %.3g ms with it", cost_of(undone) / 1e6,
                    cost_of(now) / 1e6);
-    for (uint32_t i = 0; i < trial->w->count; i++)
-        if (strcmp(trial->w->list[i].made->made_by, trial->pass) == 0)
-            undo_report(trial->w->list[i].p, trial->w->list[i].made, why);
+    for (uint32_t i = 0; i < trial->weighing->count; i++)
+        if (strcmp(trial->weighing->list[i].made->made_by, trial->pass) == 0)
+            undo_report(trial->weighing->list[i].program, trial->weighing->list[i].made, why);
     return true;
 }
 
@@ -330,12 +332,12 @@ static bool is_cheaper(const void *ctx, const struct programs *now, const struct
 static inlay_status try_without(const struct weighing *weighing, const char *pass, struct program **inout_program,
                                 inlay_diag *diag)
 {
-    struct trial trial = { .w = weighing, .pass = pass };
+    struct trial trial = { .weighing = weighing, .pass = pass };
     bool any = false;
 
     for (uint32_t i = 0; i < weighing->count; i++) {
         if (strcmp(weighing->list[i].made->made_by, pass) != 0 ||
-            !history_undo(weighing->list[i].p->graph, weighing->list[i].made->rewrite))
+            !history_undo(weighing->list[i].program->graph, weighing->list[i].made->rewrite))
             continue;
         trial.margin_ns += weighing->list[i].margin_ns;
         any = true;
@@ -353,8 +355,8 @@ static bool open_weighing(struct weighing *weighing, struct program *program)
         return false;
     for (uint32_t i = 0; i < weighing->all.count; i++)
         nodes += weighing->all.list[i]->graph->node_count;
-    weighing->list = arena_array(&weighing->all.a, (size_t)nodes + 1, sizeof *weighing->list);
-    weighing->idle = arena_alloc(&weighing->all.a, (size_t)program->env->provider_count + 1);
+    weighing->list = arena_array(&weighing->all.arena, (size_t)nodes + 1, sizeof *weighing->list);
+    weighing->idle = arena_alloc(&weighing->all.arena, (size_t)program->env->provider_count + 1);
     if (weighing->list == NULL || weighing->idle == NULL)
         return false;
     for (uint32_t i = 0; i < weighing->all.count; i++)
@@ -387,7 +389,7 @@ static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag
                 status = try_without(&weighing, weighing.passes[i], inout_program, diag);
                 again = true;
             }
-        arena_deinit(&weighing.all.a);
+        arena_deinit(&weighing.all.arena);
     }
     return status;
 }

@@ -12,7 +12,7 @@ enum { ROOM_BYTES = 1 << 20, SHORT = 16 };
 
 /* Positions are numbers among the steps that stay: a copy at position p is made before the p-th of them. */
 struct mover {
-    struct planner *b;
+    struct planner *planner;
     uint32_t *at;   /* [step_count + 1] the position of a step; of a copy that moves, where it goes */
     uint32_t *made; /* [place_count] the first position at which the place is filled */
     uint64_t *live; /* [domain_count][positions] bytes of the slab in use */
@@ -26,7 +26,7 @@ static bool moves(const struct planner *planner, const plan_step *step)
 {
     return step->kind == PLAN_COPY &&
            (planner->prog->env->providers[step->copy_provider].table->flags & INLAY_PROVIDER_ASYNC) != 0 &&
-           !(planner->prog->env->state_count > 0 && planner->p->places[step->out[0]].source == PLACE_OUTPUT);
+           !(planner->prog->env->state_count > 0 && planner->plan->places[step->out[0]].source == PLACE_OUTPUT);
 }
 
 /* Are there, as far as is known, less than SHORT times that many bytes in the domain? */
@@ -43,13 +43,13 @@ static bool is_short(const program_env *env, uint32_t domain, uint64_t most)
 
 static void fills(struct mover *mover, uint32_t place, uint32_t position)
 {
-    mover->made[plan_bytes_of(mover->b->p, place)] = position;
+    mover->made[plan_bytes_of(mover->planner->plan, place)] = position;
 }
 
 /* What lives where as the plan is, and how much may. */
 static void count_bytes(struct mover *mover)
 {
-    const struct plan *plan = mover->b->p;
+    const struct plan *plan = mover->planner->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
         const plan_place *pl = &plan->places[i];
@@ -69,7 +69,7 @@ static void count_bytes(struct mover *mover)
             most = live[i] > most ? live[i] : most;
         }
         mover->most[d] = most;
-        if (!is_short(mover->b->prog->env, d, most))
+        if (!is_short(mover->planner->prog->env, d, most))
             mover->most[d] += most / 8 + ROOM_BYTES;
     }
 }
@@ -77,9 +77,9 @@ static void count_bytes(struct mover *mover)
 /* The position that the copy goes to: as far up as its source is there, and its target has room. */
 static uint32_t move_up(const struct mover *mover, const plan_step *step, uint32_t from)
 {
-    const plan_place *to = &mover->b->p->places[step->out[0]];
+    const plan_place *to = &mover->planner->plan->places[step->out[0]];
     uint64_t *live = &mover->live[(size_t)to->lies_in * mover->positions];
-    const uint32_t first = mover->made[plan_bytes_of(mover->b->p, step->in[0])];
+    const uint32_t first = mover->made[plan_bytes_of(mover->planner->plan, step->in[0])];
 
     for (; from > first; from--) {
         if (to->source != PLACE_SLAB || to->kept)
@@ -94,7 +94,7 @@ static uint32_t move_up(const struct mover *mover, const plan_step *step, uint32
 /* Finds where each copy goes; false: all stay. */
 static bool find_positions(struct mover *mover)
 {
-    const struct plan *plan = mover->b->p;
+    const struct plan *plan = mover->planner->plan;
     uint32_t position = 0;
     bool any = false;
 
@@ -125,9 +125,9 @@ static bool find_positions(struct mover *mover)
 /* The steps in their new order. */
 static bool put_in_order(const struct mover *mover)
 {
-    struct plan *plan = mover->b->p;
-    const plan_step *steps = arena_copy(mover->b->scratch, plan->steps, plan->step_count * sizeof *steps);
-    uint32_t *next = arena_array(mover->b->scratch, (size_t)mover->positions + 1, sizeof *next);
+    struct plan *plan = mover->planner->plan;
+    const plan_step *steps = arena_copy(mover->planner->scratch, plan->steps, plan->step_count * sizeof *steps);
+    uint32_t *next = arena_array(mover->planner->scratch, (size_t)mover->positions + 1, sizeof *next);
 
     if (steps == NULL || next == NULL)
         return false;
@@ -156,7 +156,7 @@ static void use_at(struct plan *plan, uint32_t place, uint32_t step)
 /* The lives of places in the new order. What a copy was the last to read lives as long as it did. */
 static void renumber(const struct mover *mover)
 {
-    struct plan *plan = mover->b->p;
+    struct plan *plan = mover->planner->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
         plan_place *pl = &plan->places[i];
@@ -174,8 +174,8 @@ static void renumber(const struct mover *mover)
 
 inlay_status planner_begin_early(struct planner *planner)
 {
-    struct plan *plan = planner->p;
-    struct mover mover = { .b = planner, .positions = 1 };
+    struct plan *plan = planner->plan;
+    struct mover mover = { .planner = planner, .positions = 1 };
     const size_t steps = (size_t)plan->step_count + 1;
     uint32_t group = 0;
 

@@ -10,12 +10,12 @@ inlay_status planner_no_memory(struct planner *planner)
 
 uint32_t planner_place(struct planner *planner, plan_place place)
 {
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
 
     if (plan->place_count == plan->place_capacity) {
         uint32_t capacity =
             plan->place_capacity == 0 ? planner->prog->planning.place_hint + 64 : plan->place_capacity * 2;
-        plan_place *places = arena_grown(&plan->a, plan->places, plan->place_count, capacity, sizeof *places);
+        plan_place *places = arena_grown(&plan->arena, plan->places, plan->place_count, capacity, sizeof *places);
 
         if (places == NULL)
             return INLAY_NONE;
@@ -29,12 +29,12 @@ uint32_t planner_place(struct planner *planner, plan_place place)
 
 plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *s)
 {
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
     plan_step *step;
 
     if (plan->step_count == plan->step_capacity) {
         uint32_t capacity = plan->step_capacity == 0 ? planner->prog->planning.step_hint + 16 : plan->step_capacity * 2;
-        plan_step *steps = arena_grown(&plan->a, plan->steps, plan->step_count, capacity, sizeof *steps);
+        plan_step *steps = arena_grown(&plan->arena, plan->steps, plan->step_count, capacity, sizeof *steps);
 
         if (steps == NULL)
             return NULL;
@@ -48,8 +48,8 @@ plan_step *planner_step(struct planner *planner, uint32_t kind, const program_st
 
 void planner_touch(struct planner *planner, uint32_t place)
 {
-    planner->p->places[place].last = planner->p->step_count; /* the step being made */
-    planner->p->places[plan_bytes_of(planner->p, place)].last = planner->p->step_count;
+    planner->plan->places[place].last = planner->plan->step_count; /* the step being made */
+    planner->plan->places[plan_bytes_of(planner->plan, place)].last = planner->plan->step_count;
 }
 
 uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes)
@@ -95,19 +95,19 @@ static bool knows_port(const struct planner *planner, const plan_place *pl, uint
 /* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
-    plan_place *pl = &planner->p->places[from];
+    plan_place *pl = &planner->plan->places[from];
     const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
     const bool leaves =
         planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]);
 
     if (knows_port(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
-        planner->p->port_views++;
+        planner->plan->port_views++;
         return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                     .domain = domain,
                                                     .index = from,
                                                     .bytes = pl->bytes,
-                                                    .first = planner->p->step_count,
-                                                    .last = planner->p->step_count });
+                                                    .first = planner->plan->step_count,
+                                                    .last = planner->plan->step_count });
     }
     if (pl->source != PLACE_SLAB || pl->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
         (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
@@ -119,14 +119,14 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
                                                 .domain = domain,
                                                 .index = from,
                                                 .bytes = pl->bytes,
-                                                .first = planner->p->step_count,
-                                                .last = planner->p->step_count,
+                                                .first = planner->plan->step_count,
+                                                .last = planner->plan->step_count,
                                                 .last_use = pl->last_use });
 }
 
 void planner_lend(struct planner *planner, uint32_t place, uint32_t domain)
 {
-    plan_place *pl = &planner->p->places[place];
+    plan_place *pl = &planner->plan->places[place];
 
     if (pl->source != PLACE_SLAB || pl->kept || pl->domain != INLAY_DOMAIN_HOST || pl->lies_in != INLAY_DOMAIN_HOST ||
         !plan_is_unified(planner->prog->env, domain))
@@ -142,7 +142,7 @@ uint32_t planner_wanted(const struct planner *planner, uint32_t k)
 
 uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain)
 {
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
     uint32_t from = plan->values[value].place, *known = &planner->copies[(size_t)value * plan->domain_count + domain],
              to, mover;
     plan_step *step;
@@ -173,7 +173,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
         plan->places[to].source = PLACE_OUTPUT;
         plan->places[to].index = planner->output_of[value];
     }
-    ends = arena_array(&plan->a, 2, sizeof *ends);
+    ends = arena_array(&plan->arena, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
     plan->places[to].kept =
@@ -201,8 +201,8 @@ uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t 
     size_t bytes = 0;
     plan_place place = { .source = PLACE_SLAB,
                          .domain = domain,
-                         .first = planner->p->step_count,
-                         .last = planner->p->step_count,
+                         .first = planner->plan->step_count,
+                         .last = planner->plan->step_count,
                          .last_use = planner->prog->uses.last[value] };
 
     if (place.last_use == INLAY_NONE)
@@ -225,11 +225,11 @@ uint32_t planner_dynamic_place(struct planner *planner, uint32_t value)
 
 void planner_share_place(struct planner *planner, uint32_t value, uint32_t place)
 {
-    plan_place *pl = &planner->p->places[place];
+    plan_place *pl = &planner->plan->places[place];
     uint32_t last = planner->prog->uses.last[value];
     size_t bytes;
 
-    planner->p->values[value].place = place;
+    planner->plan->values[value].place = place;
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
     if (pl->source == PLACE_SLAB && !pl->viewed && planner->output_of[value] != INLAY_NONE &&
@@ -258,21 +258,22 @@ inlay_status planner_keep_outputs(struct planner *planner)
     const struct graph *graph = planner->prog->graph;
 
     for (uint32_t k = 0; k < graph->output_count; k++) {
-        uint32_t value = graph->outputs[k], place = value == INLAY_NONE ? INLAY_NONE : planner->p->values[value].place;
+        uint32_t value = graph->outputs[k],
+                 place = value == INLAY_NONE ? INLAY_NONE : planner->plan->values[value].place;
 
         if (place == INLAY_NONE)
             continue;
         /* What is sized in the run is made at home, and stays there. */
         place = planner_place_in(planner, value,
-                                 planner->p->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                   : planner_wanted(planner, k));
+                                 planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                      : planner_wanted(planner, k));
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
-        planner->p->values[value].place = place;
+        planner->plan->values[value].place = place;
     }
     for (uint32_t k = 0; k < graph->output_count; k++)
-        if (graph->outputs[k] != INLAY_NONE && planner->p->values[graph->outputs[k]].place != INLAY_NONE)
-            planner_touch(planner, planner->p->values[graph->outputs[k]].place);
+        if (graph->outputs[k] != INLAY_NONE && planner->plan->values[graph->outputs[k]].place != INLAY_NONE)
+            planner_touch(planner, planner->plan->values[graph->outputs[k]].place);
     return INLAY_OK;
 }
 
@@ -286,7 +287,7 @@ static inlay_status too_large(struct planner *planner, uint64_t bytes)
 
 inlay_status planner_lay_out(struct planner *planner)
 {
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
     memory_item *items = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *items);
     uint32_t *index = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *index);
 

@@ -23,20 +23,20 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
     if (in == NULL || out == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        const inlay_value_state *st = &planner->p->states[region->inputs[i]];
+        const inlay_value_state *st = &planner->plan->states[region->inputs[i]];
         if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
             return INLAY_OK;
         in[i] = (once_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_value_state *st = &planner->p->states[region->outputs[i]];
+        const inlay_value_state *st = &planner->plan->states[region->outputs[i]];
         if (planner->infos[region->outputs[i]].dtype == INLAY_STRING)
             return INLAY_OK;
         out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
     }
     status = program_run_once(&(once_run){ .provider = step->provider,
                                            .compiled = step->compiled,
-                                           .values = planner->p->states,
+                                           .values = planner->plan->states,
                                            .value_count = planner->prog->graph->value_count,
                                            .inputs = in,
                                            .input_count = region->input_count,
@@ -44,7 +44,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
                                            .output_count = region->output_count,
                                            .max_threads = planner->prog->env->max_threads,
                                            .max_bytes = FOLD_MAX_BYTES,
-                                           .a = &planner->p->a },
+                                           .arena = &planner->plan->arena },
                               &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
@@ -56,7 +56,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
     for (uint32_t i = 0; i < region->output_count; i++) {
         uint32_t value = region->outputs[i];
         inlay_value_info *info = &planner->infos[value];
-        inlay_dim *dims = arena_array(&planner->p->a, (size_t)out[i].rank + 1, sizeof *dims);
+        inlay_dim *dims = arena_array(&planner->plan->arena, (size_t)out[i].rank + 1, sizeof *dims);
         if (dims == NULL)
             return planner_no_memory(planner);
         for (uint32_t d = 0; d < out[i].rank; d++)
@@ -79,7 +79,7 @@ static inlay_status place_folded(struct planner *planner, const part_region *reg
         uint32_t place = planner_data_place(planner, info->data, info->data_bytes);
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
-        planner->p->values[region->outputs[i]].place = place;
+        planner->plan->values[region->outputs[i]].place = place;
     }
     return INLAY_OK;
 }
@@ -88,8 +88,8 @@ static inlay_status place_folded(struct planner *planner, const part_region *reg
  */
 static uint32_t read_at(struct planner *planner, const program_step *step, uint32_t i)
 {
-    const uint32_t value = step->region->inputs[i], now = planner->p->values[value].place;
-    const bool has_place = planner->p->places[now].source != PLACE_DYNAMIC && planner->p->values[value].known;
+    const uint32_t value = step->region->inputs[i], now = planner->plan->values[value].place;
+    const bool has_place = planner->plan->places[now].source != PLACE_DYNAMIC && planner->plan->values[value].known;
 
     if (has_place && program_hands_on(step, value)) {
         planner_lend(planner, now, planner->prog->uses.read_in[value]);
@@ -104,7 +104,7 @@ static uint32_t read_at(struct planner *planner, const program_step *step, uint3
 static inlay_status add_dynamic(struct planner *planner, const program_step *s, uint32_t kind)
 {
     const part_region *region = s->region;
-    uint32_t *in = arena_array(&planner->p->a, (size_t)region->input_count + 1, sizeof *in);
+    uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     plan_step *step;
 
     if (in == NULL)
@@ -119,23 +119,23 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *s, 
     for (uint32_t i = 0; i < region->output_count; i++) {
         uint32_t value = region->outputs[i], place;
         const bool fixed =
-            kind == PLAN_DYNAMIC && planner->p->values[value].known && planner->output_of[value] == INLAY_NONE;
+            kind == PLAN_DYNAMIC && planner->plan->values[value].known && planner->output_of[value] == INLAY_NONE;
 
         if (kind == PLAN_HOST)
-            planner->p->values[value].known = false;
+            planner->plan->values[value].known = false;
         place =
             fixed ? planner_output_place(planner, value, s->placements[region->input_count + i].domain, INLAY_UNDEFINED)
                   : planner_dynamic_place(planner, value);
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
-        planner->p->values[value].place = place;
+        planner->plan->values[value].place = place;
         if (!fixed) {
-            planner->p->values[value].known = false;
-            planner->p->states[value].data = NULL;
+            planner->plan->values[value].known = false;
+            planner->plan->states[value].data = NULL;
             planner->infos[value].data = NULL;
         }
     }
-    planner->p->dynamic_count++;
+    planner->plan->dynamic_count++;
     step = planner_step(planner, kind, s);
     if (step == NULL)
         return planner_no_memory(planner);
@@ -146,10 +146,10 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *s, 
 static bool region_known(const struct planner *planner, const part_region *region)
 {
     for (uint32_t i = 0; i < region->input_count; i++)
-        if (!planner->p->values[region->inputs[i]].known)
+        if (!planner->plan->values[region->inputs[i]].known)
             return false;
     for (uint32_t i = 0; i < region->output_count; i++)
-        if (!planner->p->values[region->outputs[i]].known)
+        if (!planner->plan->values[region->outputs[i]].known)
             return false;
     return true;
 }
@@ -159,7 +159,7 @@ static bool region_known(const struct planner *planner, const part_region *regio
 static bool can_reuse(const struct planner *planner, uint32_t step_index, const uint32_t *in, uint32_t in_count,
                       uint32_t alias, uint32_t out_value, const inlay_placement *to)
 {
-    const plan_place *pl = &planner->p->places[in[alias]];
+    const plan_place *pl = &planner->plan->places[in[alias]];
     size_t bytes;
 
     for (uint32_t i = 0; i < in_count; i++)
@@ -175,8 +175,8 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
 {
     const program_step *s = &planner->prog->steps[step_index];
     const part_region *region = s->region;
-    uint32_t *in = arena_array(&planner->p->a, (size_t)region->input_count + 1, sizeof *in);
-    uint32_t *out = arena_array(&planner->p->a, (size_t)region->output_count + 1, sizeof *out);
+    uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
+    uint32_t *out = arena_array(&planner->plan->arena, (size_t)region->output_count + 1, sizeof *out);
     uint32_t workspace = INLAY_NONE, domain = part_default_domain(s->provider);
     plan_step *step = NULL;
 
@@ -204,7 +204,7 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
             out[i] = planner_output_place(planner, value, to->domain, to->dtype);
             if (out[i] == INLAY_NONE)
                 goto fail;
-            planner->p->values[value].place = out[i];
+            planner->plan->values[value].place = out[i];
         }
     }
     if (request->workspace_bytes > 0) {
@@ -214,8 +214,8 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
         workspace = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
                                                          .domain = domain,
                                                          .bytes = request->workspace_bytes + extra,
-                                                         .first = planner->p->step_count,
-                                                         .last = planner->p->step_count });
+                                                         .first = planner->plan->step_count,
+                                                         .last = planner->plan->step_count });
         if (workspace == INLAY_NONE)
             goto fail;
     }
@@ -240,7 +240,7 @@ static inlay_status decline(struct planner *planner, uint32_t step_index, const 
 
     if (planner->declined == NULL) {
         planner->declined =
-            arena_array(&planner->p->a, (size_t)planner->prog->parts.offer_count + 1, sizeof *planner->declined);
+            arena_array(&planner->plan->arena, (size_t)planner->prog->parts.offer_count + 1, sizeof *planner->declined);
         if (planner->declined == NULL)
             return planner_no_memory(planner);
         planner->declined_why = (inlay_diag)INLAY_DIAG_INIT;
@@ -275,10 +275,10 @@ static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uin
         if (!region_known(planner, region))
             return inlay_fail(planner->diag, INLAY_BUSY, "state '%s' can't be in place: its size depends on data",
                               planner->infos[past].name.data);
-        if (planner->p->states[present].dims[state->axis] > (int64_t)room)
+        if (planner->plan->states[present].dims[state->axis] > (int64_t)room)
             return inlay_fail(planner->diag, INLAY_NOT_FOUND, "state '%s' has room for %llu rows, and needs %lld",
                               planner->infos[past].name.data, (unsigned long long)room,
-                              (long long)planner->p->states[present].dims[state->axis]);
+                              (long long)planner->plan->states[present].dims[state->axis]);
         if (*out_rooms == NULL)
             *out_rooms = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof **out_rooms);
         if (*out_rooms == NULL)
@@ -311,9 +311,9 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     const part_region *region = step->region;
     inlay_output_plan *outputs = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *outputs);
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = planner->p->states,
+                                         .values = planner->plan->states,
                                          .value_count = planner->prog->graph->value_count,
-                                         .value_stride = sizeof *planner->p->states,
+                                         .value_stride = sizeof *planner->plan->states,
                                          .max_threads = planner->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .outputs = outputs,
@@ -359,7 +359,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
 static bool has_all_data(const struct planner *planner, const part_region *region)
 {
     for (uint32_t i = 0; i < region->output_count; i++)
-        if (planner->p->states[region->outputs[i]].data == NULL)
+        if (planner->plan->states[region->outputs[i]].data == NULL)
             return false;
     return region->output_count > 0;
 }
@@ -372,7 +372,7 @@ static bool is_viewable(const struct planner *planner, const part_region *region
 
     if (region->input_count == 0 || region->inputs[0] != node->info.inputs[0])
         return false; /* of a constant */
-    pl = &planner->p->places[planner->p->values[region->inputs[0]].place];
+    pl = &planner->plan->places[planner->plan->values[region->inputs[0]].place];
     return pl->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
            bytes == pl->bytes;
 }
@@ -408,7 +408,7 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
         return add_dynamic(planner, step, PLAN_DYNAMIC);
     }
     if (step->view && is_viewable(planner, region, step->node)) {
-        planner_share_place(planner, region->outputs[0], planner->p->values[region->inputs[0]].place);
+        planner_share_place(planner, region->outputs[0], planner->plan->values[region->inputs[0]].place);
         return INLAY_OK;
     }
     status = plan_region(planner, i, rooms);
@@ -422,7 +422,7 @@ done:
 static inlay_status start_inputs(struct planner *planner, const plan_input *inputs, uint32_t count)
 {
     const struct graph *graph = planner->prog->graph;
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
@@ -439,7 +439,7 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
                               inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
                               inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(planner->infos[value].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
-            inlay_dim *dims = arena_array(&plan->a, (size_t)inputs[i].rank + 1, sizeof *dims);
+            inlay_dim *dims = arena_array(&plan->arena, (size_t)inputs[i].rank + 1, sizeof *dims);
             if (dims == NULL)
                 return planner_no_memory(planner);
             for (uint32_t d = 0; d < inputs[i].rank; d++)
@@ -494,11 +494,12 @@ static bool start_program(struct planner *planner)
             domains = pr->first_domain + pr->table->domain_count;
     }
     prog->planning.domain_count = domains;
-    prog->planning.handed_on = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->planning.handed_on);
-    prog->output_of = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->output_of);
-    prog->planning.infos = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
+    prog->planning.handed_on =
+        arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.handed_on);
+    prog->output_of = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->output_of);
+    prog->planning.infos = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
     prog->planning.copies =
-        arena_array(&prog->a, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
+        arena_array(&prog->arena, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
     if (prog->planning.handed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
         prog->planning.copies == NULL)
         return false;
@@ -514,7 +515,7 @@ static bool start_program(struct planner *planner)
 static inlay_status start_values(struct planner *planner)
 {
     const struct graph *graph = planner->prog->graph;
-    struct plan *plan = planner->p;
+    struct plan *plan = planner->plan;
 
     if (!start_program(planner))
         return planner_no_memory(planner);
@@ -522,10 +523,10 @@ static inlay_status start_values(struct planner *planner)
     planner->output_of = planner->prog->output_of;
     planner->copies = planner->prog->planning.copies;
     plan->domain_count = planner->prog->planning.domain_count;
-    plan->states = arena_copy(&plan->a, planner->prog->planning.first_states,
+    plan->states = arena_copy(&plan->arena, planner->prog->planning.first_states,
                               ((size_t)graph->value_count + 1) * sizeof *plan->states);
-    plan->values = arena_array(&plan->a, (size_t)graph->value_count + 1, sizeof *plan->values);
-    plan->slab_bytes = arena_array(&plan->a, plan->domain_count, sizeof *plan->slab_bytes);
+    plan->values = arena_array(&plan->arena, (size_t)graph->value_count + 1, sizeof *plan->values);
+    plan->slab_bytes = arena_array(&plan->arena, plan->domain_count, sizeof *plan->slab_bytes);
     if (plan->states == NULL || plan->values == NULL || plan->slab_bytes == NULL)
         return planner_no_memory(planner);
     memset(planner->copies, 0xff, (size_t)graph->value_count * plan->domain_count * sizeof *planner->copies);
@@ -559,14 +560,14 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
     inlay_status status = INLAY_OK;
 
     *out_plan = NULL;
-    planner.p = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
-    if (planner.p == NULL)
-        planner.p = calloc(1, sizeof *planner.p);
-    if (planner.p == NULL)
+    planner.plan = __atomic_exchange_n(&prog->kept.spare, NULL, __ATOMIC_ACQUIRE);
+    if (planner.plan == NULL)
+        planner.plan = calloc(1, sizeof *planner.plan);
+    if (planner.plan == NULL)
         return planner_no_memory(&planner);
-    planner.p->references = 1;
-    planner.p->program = prog;
-    if (!plan_set_key(planner.p, inputs, count)) {
+    planner.plan->references = 1;
+    planner.plan->program = prog;
+    if (!plan_set_key(planner.plan, inputs, count)) {
         status = planner_no_memory(&planner);
         goto done;
     }
@@ -585,20 +586,20 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
     INLAY_TRY(planner_begin_early(&planner));
     INLAY_TRY(planner_find_waves(&planner));
     INLAY_TRY(planner_lay_out(&planner));
-    if (planner.p->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
-        planner.p->infos =
-            arena_copy(&planner.p->a, planner.infos, ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);
-        if (planner.p->infos == NULL) {
+    if (planner.plan->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
+        planner.plan->infos = arena_copy(&planner.plan->arena, planner.infos,
+                                         ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);
+        if (planner.plan->infos == NULL) {
             status = planner_no_memory(&planner);
             goto done;
         }
     }
-    prog->planning.place_hint = planner.p->place_count;
-    prog->planning.step_hint = planner.p->step_count;
-    *out_plan = planner.p;
-    planner.p = NULL;
+    prog->planning.place_hint = planner.plan->place_count;
+    prog->planning.step_hint = planner.plan->step_count;
+    *out_plan = planner.plan;
+    planner.plan = NULL;
 done:
     arena_reset(planner.scratch);
-    plan_unref(planner.p);
+    plan_unref(planner.plan);
     return status;
 }

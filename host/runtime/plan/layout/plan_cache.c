@@ -42,7 +42,7 @@ void plan_drop_idle(struct program *prog)
         }
         *link = plan->next;
         prog->kept.plan_count--;
-        prog->kept.bytes -= plan->a.total_bytes;
+        prog->kept.bytes -= plan->arena.total_bytes;
         plan->next = gone;
         gone = plan;
     }
@@ -67,7 +67,7 @@ static void drop_oldest(struct program *prog)
     oldest = *link;
     *link = NULL;
     prog->kept.plan_count--;
-    prog->kept.bytes -= oldest->a.total_bytes;
+    prog->kept.bytes -= oldest->arena.total_bytes;
     prog->kept.hash[prog->kept.gone++ % PLANS_REMEMBERED] = oldest->hash;
     plan_unref(oldest);
 }
@@ -96,7 +96,7 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
             found->hash = hash;
             prog->kept.sizes_return = prog->kept.sizes_return || has_gone(prog, hash);
             prog->kept.plan_count++;
-            prog->kept.bytes += found->a.total_bytes;
+            prog->kept.bytes += found->arena.total_bytes;
             prog->kept.made++;
         }
     }

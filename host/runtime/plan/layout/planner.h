@@ -6,7 +6,7 @@
 #include "plan/plan.h"
 
 struct planner {
-    struct plan *p;
+    struct plan *plan;
     struct program *prog;
     inlay_value_info *infos;   /* [value_count] */
     struct arena *scratch;     /* the program's */

@@ -146,9 +146,9 @@ static bool settle(inlay_value_info *info, struct arena *arena, inlay_value_stat
 
 bool planner_settle(struct planner *planner, uint32_t value)
 {
-    if (!settle(&planner->infos[value], &planner->p->a, &planner->p->states[value]))
+    if (!settle(&planner->infos[value], &planner->plan->arena, &planner->plan->states[value]))
         return false;
-    planner->p->values[value].known = plan_all_fixed(&planner->infos[value]);
+    planner->plan->values[value].known = plan_all_fixed(&planner->infos[value]);
     return true;
 }
 
@@ -159,14 +159,14 @@ bool planner_settle_constants(struct planner *planner)
     inlay_value_info *infos;
     inlay_value_state *states;
 
-    infos = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *infos);
-    states = arena_array(&prog->a, (size_t)graph->value_count + 1, sizeof *states);
+    infos = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *infos);
+    states = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *states);
     if (infos == NULL || states == NULL)
         return false;
     for (uint32_t value = 0; value < graph->value_count; value++) {
         infos[value] = graph->values[value].info;
         if ((infos[value].flags & INLAY_VALUE_CONSTANT) != 0) {
-            if (!settle(&infos[value], &prog->a, &states[value]))
+            if (!settle(&infos[value], &prog->arena, &states[value]))
                 return false;
             continue;
         }

@@ -16,7 +16,7 @@ enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
 
 /* What a row of steps is taken apart with. */
 typedef struct wave_search {
-    struct planner *b;
+    struct planner *planner;
     uint32_t *writers; /* [place_count] steps that write there; of several every user counts as one */
     uint32_t *user;    /* [place_count] the last such user, or the one that writes; INLAY_NONE */
     uint32_t *parent;  /* [step_count] union-find */
@@ -83,8 +83,8 @@ static bool may_branch(const struct planner *planner, const plan_step *ps)
     branches = table->extension == NULL || (table->flags & INLAY_PROVIDER_ASYNC) != 0
                    ? NULL
                    : table->extension(ps->step->provider->state, INLAY_EXT_BRANCHES);
-    return branches != NULL && at_home(planner->p, ps->in, ps->step->region->input_count) &&
-           at_home(planner->p, ps->out, ps->step->region->output_count) &&
+    return branches != NULL && at_home(planner->plan, ps->in, ps->step->region->input_count) &&
+           at_home(planner->plan, ps->out, ps->step->region->output_count) &&
            branches->may(ps->step->provider->state, ps->step->compiled, ps->instance) != 0;
 }
 
@@ -113,7 +113,7 @@ static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t 
 /* Takes step j into the row that begins with first. */
 static void take(wave_search *search, uint32_t first, uint32_t j)
 {
-    const plan_step *ps = &search->b->p->steps[j];
+    const plan_step *ps = &search->planner->plan->steps[j];
 
     search->parent[j] = j;
     search->branch_ns[j] = search->alone[j];
@@ -141,7 +141,7 @@ static int longer_first(const void *a, const void *b)
  * Fewer than two branches: a negative number. */
 static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 {
-    const uint32_t threads = side_threads(search->b->prog);
+    const uint32_t threads = side_threads(search->planner->prog);
     double branches[WINDOW] = { 0 }, load[BRANCHES_MOST] = { 0 }, longest = 0;
     uint32_t count = 0;
 
@@ -165,14 +165,14 @@ static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 /* Marks the rows of the cheapest way through the steps in prog->waves: number k > 0 for the k-th. */
 static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
 {
-    const struct plan *plan = search->b->p;
+    const struct plan *plan = search->planner->plan;
     const uint32_t n = plan->step_count;
-    double *best = arena_array(search->b->scratch, (size_t)n + 1, sizeof *best);
-    uint32_t *from = arena_array(search->b->scratch, (size_t)n + 1, sizeof *from);
+    double *best = arena_array(search->planner->scratch, (size_t)n + 1, sizeof *best);
+    uint32_t *from = arena_array(search->planner->scratch, (size_t)n + 1, sizeof *from);
 
     *out_count = 0;
     if (best == NULL || from == NULL)
-        return planner_no_memory(search->b);
+        return planner_no_memory(search->planner);
     for (uint32_t j = 0; j <= n; j++)
         best[j] = j == 0 ? 0 : -1;
     for (uint32_t i = 0; i < n; i++) {
@@ -202,7 +202,7 @@ static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
-                search->b->prog->planning.waves[plan->steps[i].step - search->b->prog->steps] = *out_count;
+                search->planner->prog->planning.waves[plan->steps[i].step - search->planner->prog->steps] = *out_count;
         }
     return INLAY_OK;
 }
@@ -211,12 +211,12 @@ static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
  * out (exec/loop/side.c). Forced: all of them, so that every row with branches is worth it. */
 static void price_steps(wave_search *search)
 {
-    const struct plan *plan = search->b->p;
-    struct program *prog = search->b->prog;
+    const struct plan *plan = search->planner->plan;
+    struct program *prog = search->planner->prog;
     uint32_t able = 0;
 
     for (uint32_t j = 0; j < plan->step_count; j++) {
-        search->alone[j] = may_branch(search->b, &plan->steps[j]) ? 1 : -1;
+        search->alone[j] = may_branch(search->planner, &plan->steps[j]) ? 1 : -1;
         search->team[j] = search->alone[j];
         able += search->alone[j] > 0;
     }
@@ -239,20 +239,20 @@ static void price_steps(wave_search *search)
 /* The rows of the program, found with its first plan. */
 static inlay_status find_rows(wave_search *search)
 {
-    struct program *prog = search->b->prog;
+    struct program *prog = search->planner->prog;
     uint32_t rows = 0;
     inlay_status status;
 
-    prog->planning.waves = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->planning.waves);
-    prog->planning.alone_ns = arena_array(&prog->a, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
+    prog->planning.waves = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.waves);
+    prog->planning.alone_ns = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
     if (prog->planning.waves == NULL || prog->planning.alone_ns == NULL) {
         prog->planning.waves = NULL;
-        return planner_no_memory(search->b);
+        return planner_no_memory(search->planner);
     }
     price_steps(search);
     status = choose_rows(search, &rows);
     prog->planning.no_waves = status == INLAY_OK && rows == 0;
-    memset(search->user, 0xff, ((size_t)search->b->p->place_count + 1) * sizeof *search->user);
+    memset(search->user, 0xff, ((size_t)search->planner->plan->place_count + 1) * sizeof *search->user);
     return status;
 }
 
@@ -267,15 +267,15 @@ static bool reads(const plan_step *ps, uint32_t place)
 
 static bool start_search(wave_search *search)
 {
-    const struct plan *plan = search->b->p;
+    const struct plan *plan = search->planner->plan;
     const size_t places = (size_t)plan->place_count + 1, steps = (size_t)plan->step_count + 1;
 
-    search->writers = arena_array(search->b->scratch, places, sizeof *search->writers);
-    search->user = arena_array(search->b->scratch, places, sizeof *search->user);
-    search->parent = arena_array(search->b->scratch, steps, sizeof *search->parent);
-    search->alone = arena_array(search->b->scratch, steps, sizeof *search->alone);
-    search->team = arena_array(search->b->scratch, steps, sizeof *search->team);
-    search->branch_ns = arena_array(search->b->scratch, steps, sizeof *search->branch_ns);
+    search->writers = arena_array(search->planner->scratch, places, sizeof *search->writers);
+    search->user = arena_array(search->planner->scratch, places, sizeof *search->user);
+    search->parent = arena_array(search->planner->scratch, steps, sizeof *search->parent);
+    search->alone = arena_array(search->planner->scratch, steps, sizeof *search->alone);
+    search->team = arena_array(search->planner->scratch, steps, sizeof *search->team);
+    search->branch_ns = arena_array(search->planner->scratch, steps, sizeof *search->branch_ns);
     if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->alone == NULL ||
         search->team == NULL || search->branch_ns == NULL)
         return false;
@@ -290,17 +290,17 @@ static bool start_search(wave_search *search)
  */
 static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
-    struct plan *plan = search->b->p;
-    const uint32_t threads = side_threads(search->b->prog), count = end - first;
+    struct plan *plan = search->planner->plan;
+    const uint32_t threads = side_threads(search->planner->prog), count = end - first;
     plan_wave *wave = &plan->waves[plan->wave_count];
-    uint32_t *thread = arena_array(search->b->scratch, count, sizeof *thread);
+    uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
     double load[BRANCHES_MOST] = { 0 };
     uint32_t branches = 0;
 
-    wave->steps = arena_array(&plan->a, count, sizeof *wave->steps);
-    wave->begins = arena_array(&plan->a, (size_t)threads + 1, sizeof *wave->begins);
+    wave->steps = arena_array(&plan->arena, count, sizeof *wave->steps);
+    wave->begins = arena_array(&plan->arena, (size_t)threads + 1, sizeof *wave->begins);
     if (thread == NULL || wave->steps == NULL || wave->begins == NULL)
-        return planner_no_memory(search->b);
+        return planner_no_memory(search->planner);
     for (uint32_t j = first; j < end; j++)
         take(search, first, j);
     for (uint32_t j = first; j < end; j++)
@@ -357,7 +357,7 @@ static void stretch(const struct plan *plan, const plan_place *pl, uint32_t *fir
 /* The most bytes of the slab at host that are in use at once, with and without waves. */
 static bool fits(const struct planner *planner)
 {
-    const struct plan *plan = planner->p;
+    const struct plan *plan = planner->plan;
     int64_t *delta = arena_array(planner->scratch, 2 * ((size_t)plan->step_count + 3), sizeof *delta);
     int64_t now[2] = { 0 }, most[2] = { 0 };
 
@@ -385,14 +385,14 @@ static bool fits(const struct planner *planner)
 
 static uint32_t row_of(const struct planner *planner, uint32_t step)
 {
-    return planner->prog->planning.waves[planner->p->steps[step].step - planner->prog->steps];
+    return planner->prog->planning.waves[planner->plan->steps[step].step - planner->prog->steps];
 }
 
 inlay_status planner_find_waves(struct planner *planner)
 {
     struct program *prog = planner->prog;
-    struct plan *plan = planner->p;
-    wave_search search = { .b = planner, .forced = prog->env->inter_threads > 1 };
+    struct plan *plan = planner->plan;
+    wave_search search = { .planner = planner, .forced = prog->env->inter_threads > 1 };
     inlay_status status = INLAY_OK;
 
     plan->wave_count = 0;
@@ -404,7 +404,7 @@ inlay_status planner_find_waves(struct planner *planner)
         status = find_rows(&search);
     if (status != INLAY_OK || prog->planning.no_waves)
         return status;
-    plan->waves = arena_array(&plan->a, (size_t)prog->step_count + 1, sizeof *plan->waves);
+    plan->waves = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->waves);
     if (plan->waves == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < plan->step_count; i++) {

@@ -24,7 +24,7 @@ static bool is_view(const graph_node *node)
 typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
     run_compile_hooks hooks;
-    struct program *p;
+    struct program *program;
     const part_provider *provider;
     uint64_t coming; /* program_coming() */
     inlay_diag over; /* why there is no room */
@@ -33,22 +33,22 @@ typedef struct compile_call {
 /* May the session take so many bytes? */
 static inlay_status within_limit(compile_call *call, uint64_t more)
 {
-    const program_env *env = call->p->env;
+    const program_env *env = call->program->env;
 
-    if (env->room == NULL ||
-        env->room(env->room_ctx, more + packs_counted(call->p->packs).mapped_bytes, call->coming, &call->over) > 0)
+    if (env->room == NULL || env->room(env->room_ctx, more + packs_counted(call->program->packs).mapped_bytes,
+                                       call->coming, &call->over) > 0)
         return INLAY_OK;
     return INLAY_LIMIT_EXCEEDED;
 }
 
 static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
 {
-    return program_align_constant(((compile_call *)ctx)->p, value, alignment);
+    return program_align_constant(((compile_call *)ctx)->program, value, alignment);
 }
 
 static void release_constant(void *ctx, uint32_t value)
 {
-    const struct program *program = ((compile_call *)ctx)->p;
+    const struct program *program = ((compile_call *)ctx)->program;
 
     if (value < program->graph->value_count && program->graph->values[value].info.data != NULL)
         graph_blob_forget(program->model, program->graph->values[value].info.data,
@@ -61,18 +61,19 @@ static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, ui
     compile_call *call = ctx;
     const inlay_status status = within_limit(call, bytes);
 
-    return status != INLAY_OK ? status
-                              : packs_take(call->p->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
+    return status != INLAY_OK
+               ? status
+               : packs_take(call->program->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
 }
 
 static void keep_pack(void *ctx, const void *data)
 {
-    packs_keep(((compile_call *)ctx)->p->packs, data);
+    packs_keep(((compile_call *)ctx)->program->packs, data);
 }
 
 static void tell_progress(void *ctx, double fraction, const char *what)
 {
-    const struct program *program = ((compile_call *)ctx)->p;
+    const struct program *program = ((compile_call *)ctx)->program;
 
     (void)fraction; /* a region is one step of the session's bar */
     if (program->env->progress != NULL)
@@ -81,7 +82,7 @@ static void tell_progress(void *ctx, double fraction, const char *what)
 
 static inlay_status poll_user(void *ctx)
 {
-    const struct program *program = ((compile_call *)ctx)->p;
+    const struct program *program = ((compile_call *)ctx)->program;
     const inlay_status status = within_limit(ctx, 0);
 
     return status != INLAY_OK || program->env->progress == NULL
@@ -108,8 +109,8 @@ static void forget_constants(const struct program *program, const part_region *r
 static void note_declined(struct program *program, const program_step *step, const inlay_diag *why,
                           program_declined *out)
 {
-    uint8_t *offers = arena_array(&program->a, (size_t)program->parts.offer_count + 1, sizeof *offers);
-    const char *text = arena_string(&program->a, why->text);
+    uint8_t *offers = arena_array(&program->arena, (size_t)program->parts.offer_count + 1, sizeof *offers);
+    const char *text = arena_string(&program->arena, why->text);
 
     if (offers == NULL || text == NULL)
         return;
@@ -126,14 +127,14 @@ static inlay_status compile_region(struct program *program, program_step *step, 
                                      .release_constant = release_constant,
                                      .take_pack = take_pack,
                                      .keep_pack = keep_pack },
-                          .p = program,
+                          .program = program,
                           .provider = step->provider,
                           .coming = program->env->room != NULL
                                         ? program_coming(program, (uint32_t)(step - program->steps))
                                         : 0,
                           .over = INLAY_DIAG_INIT };
     uint64_t *cookies = arena_array(scratch, (size_t)region->offer_count + 1, sizeof *cookies);
-    inlay_placement *placements = borders_negotiate(program, region, &program->a);
+    inlay_placement *placements = borders_negotiate(program, region, &program->arena);
     inlay_compile_request request = { .struct_size = sizeof request };
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
@@ -228,7 +229,8 @@ static inlay_status make_step(struct program *program, uint32_t i, uint8_t *fate
 
 static bool find_last_uses(struct program *program)
 {
-    program->uses.last = arena_array(&program->a, (size_t)program->graph->value_count + 1, sizeof *program->uses.last);
+    program->uses.last =
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.last);
     if (program->uses.last == NULL)
         return false;
     memset(program->uses.last, 0xff, program->graph->value_count * sizeof *program->uses.last);
@@ -263,11 +265,11 @@ static uint32_t read_in_bodies(const program_step *step, uint32_t value)
 static bool find_readers(struct program *program)
 {
     program->uses.read_in =
-        arena_array(&program->a, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_in);
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_in);
     program->uses.taken_in =
-        arena_array(&program->a, (size_t)program->graph->value_count + 1, sizeof *program->uses.taken_in);
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.taken_in);
     program->uses.read_here =
-        arena_array(&program->a, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_here);
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_here);
     if (program->uses.read_in == NULL || program->uses.taken_in == NULL || program->uses.read_here == NULL)
         return false;
     for (uint32_t i = 0; i < program->step_count; i++) {
@@ -322,11 +324,12 @@ inlay_status program_compile(struct program *program, program_declined *out_decl
 
     if (program->compiled)
         return INLAY_OK;
-    fates = arena_alloc(&program->a, (size_t)program->graph->value_count + 1);
+    fates = arena_alloc(&program->arena, (size_t)program->graph->value_count + 1);
     if (program->constants.aligned == NULL)
-        program->constants.aligned = arena_array(&program->a, (size_t)program->graph->value_count + 1, sizeof(void *));
+        program->constants.aligned =
+            arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof(void *));
     if (program->steps == NULL)
-        program->steps = arena_array(&program->a, (size_t)program->parts.region_count + 1, sizeof *program->steps);
+        program->steps = arena_array(&program->arena, (size_t)program->parts.region_count + 1, sizeof *program->steps);
     if (program->steps == NULL || program->constants.aligned == NULL || fates == NULL)
         return program_no_memory(program->graph, diag);
     program->step_count = program->parts.region_count; /* destroy releases what was compiled */

@@ -19,7 +19,7 @@ static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 
 const run_timings *program_timings(struct program *program, const part_provider *provider)
 {
-    book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->a, sizeof *timings) : NULL;
+    book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->arena, sizeof *timings) : NULL;
 
     if (timings == NULL)
         return NULL; /* without memory, too: the compile itself will say so */

@@ -37,8 +37,8 @@ inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 
 static void free_shapes(declined_shapes *shapes)
 {
-    arena_deinit(&shapes->key.a);
-    arena_deinit(&shapes->a);
+    arena_deinit(&shapes->key.arena);
+    arena_deinit(&shapes->arena);
     free(shapes);
 }
 
@@ -50,8 +50,8 @@ inlay_status declined_remember(struct program *program, const plan_input *inputs
 
     if (shapes == NULL)
         return declined_no_memory(program, diag);
-    shapes->offers = arena_copy(&shapes->a, offers, (size_t)program->parts.offer_count);
-    shapes->text = arena_string(&shapes->a, text);
+    shapes->offers = arena_copy(&shapes->arena, offers, (size_t)program->parts.offer_count);
+    shapes->text = arena_string(&shapes->arena, text);
     if (shapes->offers == NULL || shapes->text == NULL || !plan_set_key(&shapes->key, inputs, count)) {
         free_shapes(shapes);
         return declined_no_memory(program, diag);

@@ -15,7 +15,7 @@ struct declined_shapes {
     char *text;
     struct program *fallback; /* runs these shapes; NULL: not made yet, or no other provider can */
     bool impossible;
-    struct arena a;
+    struct arena arena;
 };
 
 /* The offers of region `step` that *why is about: of the region's node that it names, otherwise all of the region's.

@@ -37,9 +37,9 @@ static inlay_status give_output(struct once *once, uint32_t i, uint32_t rank, co
     once->bytes_left -= bytes;
     tensor->rank = rank;
     tensor->bytes = bytes;
-    tensor->dims = arena_copy(run->a, dims, rank * sizeof *dims);
+    tensor->dims = arena_copy(run->arena, dims, rank * sizeof *dims);
     tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(run->owner, bytes)
-                                                                       : aligned_room(run->a, bytes, ONCE_ALIGN);
+                                                                       : aligned_room(run->arena, bytes, ONCE_ALIGN);
     return tensor->dims == NULL || tensor->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
@@ -60,7 +60,7 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
 static char *hook_string(void *ctx, uint64_t bytes)
 {
     struct once *once = ctx;
-    return bytes > once->bytes_left ? NULL : arena_alloc(once->run->a, (size_t)bytes);
+    return bytes > once->bytes_left ? NULL : arena_alloc(once->run->arena, (size_t)bytes);
 }
 
 static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
@@ -82,8 +82,8 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
                       .ctx = &once,
                       .output_alloc = hook_output,
                       .string_alloc = hook_string };
-    inlay_output_plan *plans = arena_array(r->a, (size_t)r->output_count + 1, sizeof *plans);
-    inlay_tensor_arg *args = arena_array(r->a, (size_t)r->input_count + r->output_count + 1, sizeof *args);
+    inlay_output_plan *plans = arena_array(r->arena, (size_t)r->output_count + 1, sizeof *plans);
+    inlay_tensor_arg *args = arena_array(r->arena, (size_t)r->input_count + r->output_count + 1, sizeof *args);
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = r->values,
                                          .value_count = r->value_count,
@@ -135,7 +135,7 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
         uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
         void *room = NULL;
         if (request.workspace_bytes <= r->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
-            room = aligned_room(r->a, request.workspace_bytes, alignment);
+            room = aligned_room(r->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;
@@ -222,7 +222,7 @@ typedef struct fold_constants {
     const inlay_value_info *values;
     const void **aligned; /* [count] what was shown of them, as long as this node is folded */
     uint32_t count;
-    struct arena *a;
+    struct arena *arena;
 } fold_constants;
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
@@ -240,7 +240,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
         return constants->aligned[value];
     if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, v)) != NULL)
         return constants->aligned[value];
-    copy = arena_alloc(constants->a, v->data_bytes + alignment);
+    copy = arena_alloc(constants->arena, v->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
@@ -461,7 +461,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
                                            .max_threads = env->max_threads,
                                            .max_bytes = max_bytes,
                                            .owner = graph->model,
-                                           .a = arena },
+                                           .arena = arena },
                               diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data,

@@ -24,7 +24,7 @@ bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count)
     int64_t *k;
 
     plan->key_count = key_length(inputs, count);
-    k = plan->key = arena_array(&plan->a, (size_t)plan->key_count + 1, sizeof *plan->key);
+    k = plan->key = arena_array(&plan->arena, (size_t)plan->key_count + 1, sizeof *plan->key);
     if (k == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -72,16 +72,16 @@ static void keep_memory(struct plan *plan)
 {
     enum { KEPT_BYTES = 4 << 20 };
     struct program *prog = plan->program;
-    struct arena memory = plan->a;
+    struct arena memory = plan->arena;
     struct plan *other = plan;
 
     if (memory.total_bytes <= KEPT_BYTES) {
         arena_reset(&memory);
-        *plan = (struct plan){ .a = memory };
+        *plan = (struct plan){ .arena = memory };
         other = __atomic_exchange_n(&prog->kept.spare, plan, __ATOMIC_ACQ_REL);
     }
     if (other != NULL)
-        arena_deinit(&other->a);
+        arena_deinit(&other->arena);
     free(other);
 }
 

@@ -55,7 +55,7 @@ part_request program_request(const struct program *program)
 part_job *program_jobs(struct program *program, part_job *next)
 {
     *next++ = (part_job){
-        .path = program->path, .a = &program->a, .out = &program->parts, .request = program_request(program)
+        .path = program->path, .arena = &program->arena, .out = &program->parts, .request = program_request(program)
     };
     for (uint32_t i = 0; i < program->body_count; i++)
         next = program_jobs(program->bodies[i], next);
@@ -140,10 +140,10 @@ void program_destroy(struct program *program)
     if (program->graph->parent == NULL && program->fallback.base == NULL)
         packs_close(program->packs);
     if (program->kept.spare != NULL)
-        arena_deinit(&program->kept.spare->a);
+        arena_deinit(&program->kept.spare->arena);
     free(program->kept.spare);
     arena_deinit(&program->planning.scratch);
-    arena_deinit(&program->a);
+    arena_deinit(&program->arena);
     (void)pthread_mutex_destroy(&program->constants.lock);
     (void)pthread_mutex_destroy(&program->kept.lock);
     free(program);

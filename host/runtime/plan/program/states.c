@@ -86,7 +86,7 @@ bool program_find_states(struct program *program)
 
     if (env->state_count == 0 || program->graph->parent != NULL)
         return true;
-    program->state_steps = arena_array(&program->a, env->state_count, sizeof *program->state_steps);
+    program->state_steps = arena_array(&program->arena, env->state_count, sizeof *program->state_steps);
     for (uint32_t i = 0; program->state_steps != NULL && i < env->state_count; i++)
         program->state_steps[i] = env->states[i].axis == INLAY_NONE ? INLAY_NONE : find_step(program, &env->states[i]);
     return program->state_steps != NULL;
