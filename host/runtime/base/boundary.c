@@ -42,7 +42,7 @@ inlay_status boundary_settle(inlay_status status, inlay_diag *own)
     return known;
 }
 
-inlay_status boundary_tell(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag)
+inlay_status forward_plugin_error(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag)
 {
     const char *who = call->provider != NULL ? call->provider : call->plugin;
     bool named = call->plugin != NULL && who != NULL && strcmp(who, call->plugin) != 0;

@@ -22,5 +22,5 @@ inlay_status boundary_settle(inlay_status status, inlay_diag *own);
 
 /* Copies what a failing call left in own into diag (may be NULL), with the names of provider and plugin in front where
  * the sentence does not begin with them. A status of INLAY_OK leaves diag alone. Returns boundary_status(status). */
-inlay_status boundary_tell(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag);
+inlay_status forward_plugin_error(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag);
 #endif

@@ -1,5 +1,5 @@
 #include "base/spawn.h"
-#include "base/check.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <fcntl.h>

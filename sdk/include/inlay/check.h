@@ -1,10 +1,11 @@
-/* base/check.h - INLAY_CHECK(condition): an invariant, stated where code relies on it.
+/* inlay/check.h - INLAY_CHECK(condition): states an invariant where code relies on it.
  *
- * Compiled in where the option INLAY_CHECKS is on (presets dev, asan and tsan, programs of libFuzzer): a condition that
- * does not hold is printed with its place, and the process aborts. Elsewhere nothing is compiled, so the condition must
- * have no effect. Never for bad input, which is a status and a sentence. */
-#ifndef BASE_CHECK_H
-#define BASE_CHECK_H
+ * With INLAY_CHECKS defined (option INLAY_CHECKS; presets dev, asan and tsan, and programs of libFuzzer), a condition
+ * that is false is printed with its file and line, and the process aborts. Otherwise nothing is compiled, so the
+ * condition must not have side effects. Use it for mistakes of the program only. Bad input is an inlay_status with a
+ * message. */
+#ifndef INLAY_CHECK_H
+#define INLAY_CHECK_H
 
 #ifdef INLAY_CHECKS
 #include <stdio.h>
