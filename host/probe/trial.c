@@ -55,7 +55,7 @@ static const struct row rows[] = {
 struct trial {
     const plugin_module *module;
     program_env env;
-    part_provider provider;
+    partition_provider provider;
     struct arena arena;
 };
 
@@ -148,7 +148,7 @@ static void run_model(struct trial *trial, graph_model *model, graph_node *node)
 
     if (results != NULL && graph_finish(model->main, &diag) == INLAY_OK &&
         graph_bind(model, &operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK) {
-        if (part_default_domain(&trial->provider) != INLAY_DOMAIN_HOST ||
+        if (partition_default_domain(&trial->provider) != INLAY_DOMAIN_HOST ||
             (trial->provider.table->flags & INLAY_PROVIDER_ASYNC) != 0)
             assess_only(trial, model->main);
         else
@@ -235,7 +235,7 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
     }
     if (status == INLAY_OK) { /* or its device is not here, which is no fault */
         guard_init(&wrapped, &provider->table, provider->table.name, state, module);
-        trial.provider = (part_provider){
+        trial.provider = (partition_provider){
             .table = &wrapped.table, .state = &wrapped, .name = provider->table.name, .first_domain = 1
         };
         trial.env = (program_env){ .providers = &trial.provider, .provider_count = 1, .max_threads = 1 };

@@ -13,7 +13,7 @@
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    rg_state *state = calloc(1, sizeof *state);
+    cpu_state *state = calloc(1, sizeof *state);
     bool reduced = false;
 
     (void)ctx;
@@ -25,7 +25,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->scratch = calloc(1, sizeof *state->scratch);
-    state->packed_for = kn_packs_create();
+    state->packed_for = kernel_packs_create();
     if (state->scratch == NULL || state->packed_for == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->host = host;
@@ -34,9 +34,9 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
     state->bytes = byte_set_of_cpu();
-    state->sgemm = state->attend = sg_kernel_best();
-    state->nbits = state->sgemm != NULL ? nb_kernel_best() : NULL;
-    rg_read_options(state, args, &reduced);
+    state->sgemm = state->attend = sgemm_kernel_best();
+    state->nbits = state->sgemm != NULL ? nbits_kernel_best() : NULL;
+    cpu_read_options(state, args, &reduced);
     state->pairs = false; /* whether they pay is measured, which no program does */
     state->alone = true;
     if (reduced)
@@ -50,11 +50,11 @@ const inlay_provider *bundled_cpu(const inlay_host *host)
         .struct_size = sizeof provider,
         .name = "cpu",
         .create = create,
-        .compile = rg_compile,
-        .release_compiled = rg_release_compiled,
-        .specialize = rg_specialize,
-        .release_instance = rg_release_instance,
-        .execute = rg_execute,
+        .compile = cpu_compile,
+        .release_compiled = cpu_release_compiled,
+        .specialize = cpu_specialize,
+        .release_instance = cpu_release_instance,
+        .execute = cpu_execute,
     };
 
     (void)host;

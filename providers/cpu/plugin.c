@@ -6,13 +6,13 @@ INLAY_PLUGIN_NOTE("cpu", "cpu", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const rg_front front = {
+    static const cpu_front front = {
         "cpu", "regions of float and integer operators on kernels of inlay: packed weights, fused functions", NULL
     };
     static inlay_provider regions; /* written once: plugins are opened once, by one thread */
     inlay_provider combined;
 
-    regions = rg_provider(&front);
+    regions = cpu_provider(&front);
     combined = cpu_combine(&regions);
-    return rg_open_plugin(&combined, host, out_plugin, diag);
+    return cpu_open_plugin(&combined, host, out_plugin, diag);
 }

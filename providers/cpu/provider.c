@@ -97,7 +97,7 @@ static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
 
 /* A provider of a library has its kernels alone, unless an option says otherwise. Plain C is slower than the library's
  * oldest kernels. */
-static bool takes_own_loops(const rg_front *front, const inlay_create_args *args)
+static bool takes_own_loops(const cpu_front *front, const inlay_create_args *args)
 {
     bool own = front->library == NULL;
 
@@ -114,7 +114,7 @@ static bool takes_own_loops(const rg_front *front, const inlay_create_args *args
 }
 
 /* Options of kernels that the provider cpu has: whoever set them here is told where. */
-static void tell_of_cpu(const rg_front *front, const inlay_host *host, const inlay_create_args *args)
+static void tell_of_cpu(const cpu_front *front, const inlay_host *host, const inlay_create_args *args)
 {
     static const char *const ours[] = { "winograd", "pairs", "activations" };
 
@@ -134,9 +134,9 @@ static void tell_of_cpu(const rg_front *front, const inlay_host *host, const inl
 }
 
 /* All but the engine. */
-static void release(rg_state *state)
+static void release(cpu_state *state)
 {
-    kn_packs_destroy(state->packed_for);
+    kernel_packs_destroy(state->packed_for);
     free(state->scratch);
     free(state);
 }
@@ -144,14 +144,14 @@ static void release(rg_state *state)
 static inlay_status create(void *front_, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    const rg_front *front = front_;
-    rg_state *state = calloc(1, sizeof *state);
+    const cpu_front *front = front_;
+    cpu_state *state = calloc(1, sizeof *state);
     bool reduced = false;
     kit_refusal why = { 0, "", "" };
     inlay_status status = cap_cpu(args, diag);
 
     *out_state = NULL;
-    dn_in_use = front->library != NULL ? front->library : &dn_none;
+    library_in_use = front->library != NULL ? front->library : &library_none;
     if (status != INLAY_OK) {
         free(state);
         return status;
@@ -159,7 +159,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
     state->scratch = calloc(1, sizeof *state->scratch);
-    state->packed_for = kn_packs_create();
+    state->packed_for = kernel_packs_create();
     if (state->scratch == NULL || state->packed_for == NULL) {
         release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
@@ -186,23 +186,23 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
         state->tiles = tiles_of_cpu();
         state->moves = moves_of_cpu();
         state->bytes = byte_set_of_cpu();
-        state->sgemm = state->attend = sg_kernel_best();
-        state->nbits = nb_kernel_best();
+        state->sgemm = state->attend = sgemm_kernel_best();
+        state->nbits = nbits_kernel_best();
     } else {
         state->library_alone = true;
         tell_of_cpu(front, host, args);
         state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* which has no others */
     }
-    rg_read_options(state, args, &reduced);
+    cpu_read_options(state, args, &reduced);
     state->pairs = state->pairs && pairs_of_cpu() != NULL;
     state->fast_pairs = state->pairs && pairs_are_fast();
-    state->bf16 = reduced && rg_has_bf16();
+    state->bf16 = reduced && cpu_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* floats alone */
     if (front->library != NULL) {
-        dn_status code = dn_engine_create(&state->engine);
+        library_status code = library_engine_create(&state->engine);
 
-        if (code != DN_SUCCESS) {
+        if (code != LIBRARY_SUCCESS) {
             release(state);
             return inlay_fail(diag, INLAY_UNSUPPORTED,
                               "no oneDNN: libdnnl is not installed, or knows nothing of this CPU (status %d)",
@@ -215,24 +215,26 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
 
 static void destroy(void *state_)
 {
-    rg_state *state = state_;
+    cpu_state *state = state_;
 
     if (state == NULL)
         return;
     if (state->engine != NULL)
-        dn_engine_destroy(state->engine);
-    rg_scratch_drop(state->scratch);
+        library_engine_destroy(state->engine);
+    cpu_scratch_drop(state->scratch);
     release(state);
 }
 
 static const void *extension(void *state_, const char *name)
 {
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
-    static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels, .list = kn_list, .time = kn_time };
-    static const inlay_ext_states states = { .struct_size = sizeof states, .appends = rg_appends, .reads = rg_reads };
-    static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = rg_may_branch };
+    static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
+                                               .list = kernel_list,
+                                               .time = kernel_time };
+    static const inlay_ext_states states = { .struct_size = sizeof states, .appends = cpu_appends, .reads = cpu_reads };
+    static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 | 4 };
-    const rg_state *state = state_;
+    const cpu_state *state = state_;
     kit_refusal why = { 0, "", "" };
 
     if (strcmp(name, INLAY_EXT_WEIGHTS) == 0)
@@ -250,7 +252,7 @@ static const void *extension(void *state_, const char *name)
     return NULL;
 }
 
-inlay_provider rg_provider(const rg_front *front)
+inlay_provider cpu_provider(const cpu_front *front)
 {
     const uint32_t of_library = 2, count = KIT_COUNT(options) - (front->library != NULL ? 1 : of_library);
 
@@ -267,19 +269,19 @@ inlay_provider rg_provider(const rg_front *front)
         .ctx = (void *)(uintptr_t)front,
         .create = create,
         .destroy = destroy,
-        .assess = rg_assess,
-        .cost = rg_cost,
-        .compile = rg_compile,
-        .release_compiled = rg_release_compiled,
-        .specialize = rg_specialize,
-        .release_instance = rg_release_instance,
-        .execute = rg_execute,
+        .assess = cpu_assess,
+        .cost = cpu_cost,
+        .compile = cpu_compile,
+        .release_compiled = cpu_release_compiled,
+        .specialize = cpu_specialize,
+        .release_instance = cpu_release_instance,
+        .execute = cpu_execute,
         .extension = extension,
     };
 }
 
-inlay_status rg_open_plugin(const inlay_provider *provider, const inlay_host *host, const inlay_plugin **out_plugin,
-                            inlay_diag *diag)
+inlay_status cpu_open_plugin(const inlay_provider *provider, const inlay_host *host, const inlay_plugin **out_plugin,
+                             inlay_diag *diag)
 {
     static kit_exports exports;
     static kit_plugin plugin = { .version = "0.1.0" };

@@ -1,17 +1,17 @@
 #include "prepost.h"
 
-inlay_status pp_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
-                          inlay_diag *diag)
+inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
+                               inlay_diag *diag)
 {
     const inlay_value_info *value = i < in->input_count ? in->inputs[i] : NULL;
 
-    if (!pp_knows_rank(value) || value->rank == one || value->rank == other)
+    if (!prepost_knows_rank(value) || value->rank == one || value->rank == other)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%.*s: input %u has rank %u; it is %s", (int)in->node->op_type.bytes,
                       in->node->op_type.data, i, value->rank, shape);
 }
 
-int pp_word(const char *text, const char *const *list, uint32_t count)
+int prepost_word(const char *text, const char *const *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(text, list[i]) == 0)
@@ -19,14 +19,14 @@ int pp_word(const char *text, const char *const *list, uint32_t count)
     return -1;
 }
 
-bool pp_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list, uint32_t count,
-               kit_refusal *why)
+bool prepost_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list,
+                    uint32_t count, kit_refusal *why)
 {
     const char *text = kit_attr_string(node->info, attr, otherwise);
     char words[128] = "use ";
     size_t at = 4;
 
-    if (pp_word(text, list, count) >= 0)
+    if (prepost_word(text, list, count) >= 0)
         return true;
     for (uint32_t i = 0; i < count; i++) {
         const size_t n = strlen(list[i]);
@@ -44,7 +44,7 @@ bool pp_one_of(const kit_node *node, const char *attr, const char *otherwise, co
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, words, "%s is '%.60s'", attr, text);
 }
 
-inlay_status pp_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes)
+inlay_status prepost_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes)
 {
     char *copy = kit_alloc_string(call, bytes > 0 ? bytes : 1);
 

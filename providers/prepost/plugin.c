@@ -2,8 +2,8 @@
 #include "prepost.h"
 #include <stdlib.h>
 
-#define OPERATOR(name) &pp_##name,
-static const pp_operator *const all[] = {
+#define OPERATOR(name) &prepost_##name,
+static const prepost_operator *const all[] = {
 #include "operators.def"
 };
 #undef OPERATOR
@@ -24,7 +24,7 @@ static const inlay_option options[] = { { .name = "max_pixels",
 
 static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    pp_settings *settings = malloc(sizeof *settings);
+    prepost_settings *settings = malloc(sizeof *settings);
 
     (void)host;
     if (settings == NULL)
@@ -51,7 +51,7 @@ static const kit_provider provider = { .name = "prepost",
 
 static kit_plugin prepost = { .name = "prepost", .version = "1.0.0", .provider = &provider, .operators = operators };
 
-static void add(const pp_operator *operator, const char * domain)
+static void add(const prepost_operator *operator, const char * domain)
 {
     const uint32_t i = table.count++;
 
@@ -71,16 +71,16 @@ static void add(const pp_operator *operator, const char * domain)
     kernels[i].since_max = 1;
 }
 
-INLAY_PLUGIN_NOTE("prepost", "prepost", PP_DOMAIN " " PP_CONTRIB " " PP_EXTENSIONS)
+INLAY_PLUGIN_NOTE("prepost", "prepost", PREPOST_DOMAIN " " PREPOST_CONTRIB " " PREPOST_EXTENSIONS)
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
     static kit_exports exports;
 
     table.count = 0;
     for (int i = 0; i < ALL; i++) {
-        add(all[i], all[i]->extensions ? PP_CONTRIB : PP_DOMAIN);
+        add(all[i], all[i]->extensions ? PREPOST_CONTRIB : PREPOST_DOMAIN);
         if (all[i]->extensions)
-            add(all[i], PP_EXTENSIONS);
+            add(all[i], PREPOST_EXTENSIONS);
     }
     prepost.operator_count = table.count;
     return kit_open(&prepost, &exports, host, out_plugin, diag);

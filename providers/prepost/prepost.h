@@ -7,109 +7,109 @@
 #define PREPOST_H
 #include "inlay/kit.h"
 
-#define PP_DOMAIN "inlay.prepost"
-#define PP_CONTRIB "ai.onnx.contrib"
-#define PP_EXTENSIONS "com.microsoft.extensions"
+#define PREPOST_DOMAIN "inlay.prepost"
+#define PREPOST_CONTRIB "ai.onnx.contrib"
+#define PREPOST_EXTENSIONS "com.microsoft.extensions"
 
-typedef struct pp_operator {
+typedef struct prepost_operator {
     const char *op_type, *signature, *doc;
     bool extensions; /* of onnxruntime-extensions */
     inlay_status (*infer)(void *ctx, inlay_infer *in, inlay_diag *diag);
     const inlay_op_example *examples;
     uint32_t example_count;
     kit_kernel kernel; /* domain and op_type are filled in */
-} pp_operator;
+} prepost_operator;
 
-#define OPERATOR(name) extern const pp_operator pp_##name;
+#define OPERATOR(name) extern const prepost_operator prepost_##name;
 #include "operators.def"
 #undef OPERATOR
 
 /* What the provider's open makes; kit_node.provider. */
-typedef struct pp_settings {
+typedef struct prepost_settings {
     int64_t max_pixels;
-} pp_settings;
+} prepost_settings;
 
 /* ------------------------------------------------------------------ inference */
 
-static inline inlay_dim pp_fixed(int64_t n)
+static inline inlay_dim prepost_fixed(int64_t n)
 {
     return (inlay_dim){ .value = n, .kind = INLAY_DIM_FIXED };
 }
-static inline inlay_dim pp_open(void)
+static inline inlay_dim prepost_open(void)
 {
     return (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
 }
-static inline bool pp_knows_rank(const inlay_value_info *value)
+static inline bool prepost_knows_rank(const inlay_value_info *value)
 {
     return value != NULL && value->rank != INLAY_RANK_UNKNOWN;
 }
 /* Output `i` of the type that the schema gives. */
-static inline inlay_status pp_set(inlay_infer *in, uint32_t i, uint32_t rank, const inlay_dim *dims)
+static inline inlay_status prepost_set(inlay_infer *in, uint32_t i, uint32_t rank, const inlay_dim *dims)
 {
     return i < in->output_count ? in->set_output(in->ctx, i, INLAY_UNDEFINED, rank, dims) : INLAY_OK;
 }
 /* Fails unless input i is of one of two ranks, where it is known. */
-inlay_status pp_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
-                          inlay_diag *diag);
+inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
+                               inlay_diag *diag);
 
 /* ------------------------------------------------------------------ examples */
 
-#define PP_VIEW(array, sizes, type)                                                                                    \
+#define PREPOST_VIEW(array, sizes, type)                                                                               \
     {                                                                                                                  \
         .data = (array), .bytes = sizeof(array), .dims = (sizes), .rank = KIT_COUNT(sizes), .dtype = (type)            \
     }
-#define PP_STR(text)                                                                                                   \
+#define PREPOST_STR(text)                                                                                              \
     {                                                                                                                  \
         (text), sizeof(text) - 1                                                                                       \
     }
-#define PP_ATTR_INT(title, value)                                                                                      \
+#define PREPOST_ATTR_INT(title, value)                                                                                 \
     {                                                                                                                  \
-        .name = PP_STR(title), .kind = INLAY_ATTR_INT, .i = (value)                                                    \
+        .name = PREPOST_STR(title), .kind = INLAY_ATTR_INT, .i = (value)                                               \
     }
-#define PP_ATTR_FLOAT(title, value)                                                                                    \
+#define PREPOST_ATTR_FLOAT(title, value)                                                                               \
     {                                                                                                                  \
-        .name = PP_STR(title), .kind = INLAY_ATTR_FLOAT, .f = (value)                                                  \
+        .name = PREPOST_STR(title), .kind = INLAY_ATTR_FLOAT, .f = (value)                                             \
     }
-#define PP_ATTR_STRING(title, text)                                                                                    \
+#define PREPOST_ATTR_STRING(title, text)                                                                               \
     {                                                                                                                  \
-        .name = PP_STR(title), .kind = INLAY_ATTR_STRING, .s = PP_STR(text)                                            \
+        .name = PREPOST_STR(title), .kind = INLAY_ATTR_STRING, .s = PREPOST_STR(text)                                  \
     }
-#define PP_EXAMPLE(title, attributes, ins, outs, tolerance)                                                            \
+#define PREPOST_EXAMPLE(title, attributes, ins, outs, tolerance)                                                       \
     {                                                                                                                  \
         .name = (title), .attrs = (attributes), .attr_count = KIT_COUNT(attributes),                                   \
         .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins), .outputs = (outs),     \
         .output_count = KIT_COUNT(outs), .atol = (tolerance)                                                           \
     }
 /* The same without attributes. */
-#define PP_PLAIN_EXAMPLE(title, ins, outs, tolerance)                                                                  \
+#define PREPOST_PLAIN_EXAMPLE(title, ins, outs, tolerance)                                                             \
     {                                                                                                                  \
         .name = (title), .attr_stride = sizeof(inlay_attr_info), .inputs = (ins), .input_count = KIT_COUNT(ins),       \
         .outputs = (outs), .output_count = KIT_COUNT(outs), .atol = (tolerance)                                        \
     }
-#define PP_EXAMPLES(list) .examples = (list), .example_count = KIT_COUNT(list)
+#define PREPOST_EXAMPLES(list) .examples = (list), .example_count = KIT_COUNT(list)
 
-/* pp_##name: an operator of onnxruntime-extensions with outputs whose sizes are known when it has run. What follows the
- * list of examples are members of its kernel. */
-#define PP_EXTENSION(name, type, sign, text, shapes, list, ...)                                                        \
-    const pp_operator pp_##name = { .op_type = (type),                                                                 \
-                                    .signature = (sign),                                                               \
-                                    .doc = (text),                                                                     \
-                                    .extensions = true,                                                                \
-                                    .infer = (shapes),                                                                 \
-                                    PP_EXAMPLES(list),                                                                 \
-                                    .kernel = { .flags = KIT_SHAPES_AT_RUN, __VA_ARGS__ } };
+/* prepost_##name: an operator of onnxruntime-extensions with outputs whose sizes are known when it has run. What
+ * follows the list of examples are members of its kernel. */
+#define PREPOST_EXTENSION(name, type, sign, text, shapes, list, ...)                                                   \
+    const prepost_operator prepost_##name = { .op_type = (type),                                                       \
+                                              .signature = (sign),                                                     \
+                                              .doc = (text),                                                           \
+                                              .extensions = true,                                                      \
+                                              .infer = (shapes),                                                       \
+                                              PREPOST_EXAMPLES(list),                                                  \
+                                              .kernel = { .flags = KIT_SHAPES_AT_RUN, __VA_ARGS__ } };
 
 /* ------------------------------------------------------------------ kernels */
 
 /* The index of text in the list, or -1. */
-int pp_word(const char *text, const char *const *list, uint32_t count);
+int prepost_word(const char *text, const char *const *list, uint32_t count);
 /* Refuses the node unless its string attribute is one of the words; NULL: fine. */
-bool pp_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list, uint32_t count,
-               kit_refusal *why);
+bool prepost_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list,
+                    uint32_t count, kit_refusal *why);
 /* Gives output `out` a string element of that text. */
-inlay_status pp_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes);
+inlay_status prepost_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes);
 /* Sets cost->ns, and how sure it is: known says whether the shapes were. */
-static inline void pp_cost(inlay_cost *cost, bool known, double ns)
+static inline void prepost_cost(inlay_cost *cost, bool known, double ns)
 {
     cost->ns = ns;
     cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;

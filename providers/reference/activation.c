@@ -126,39 +126,39 @@ static void relu_i64(void *out, const void *in, int64_t n, const double *args)
 
 typedef struct activation_row {
     const char *op_type;
-    ew_unary_fn f32, f64;
-    int64_t grain;        /* EW_GRAIN ... of floats */
+    elementwise_unary_fn f32, f64;
+    int64_t grain;        /* ELEMENTWISE_GRAIN ... of floats */
     const char *attrs[2]; /* that become A and B */
 } activation_row;
 
 static const activation_row rows[] = {
-    { "Relu", relu_f32, relu_f64, EW_GRAIN, { NULL, NULL } },
-    { "LeakyRelu", leaky_relu_f32, leaky_relu_f64, EW_GRAIN, { "alpha", NULL } },
-    { "ThresholdedRelu", thresholded_relu_f32, thresholded_relu_f64, EW_GRAIN, { "alpha", NULL } },
-    { "Sigmoid", sigmoid_f32, sigmoid_f64, EW_GRAIN_MATH, { NULL, NULL } },
-    { "HardSigmoid", hard_sigmoid_f32, hard_sigmoid_f64, EW_GRAIN, { "alpha", "beta" } },
-    { "HardSwish", hard_swish_f32, hard_swish_f64, EW_GRAIN, { NULL, NULL } },
-    { "Swish", swish_f32, swish_f64, EW_GRAIN_MATH, { "alpha", NULL } },
-    { "Elu", elu_f32, elu_f64, EW_GRAIN_MATH, { "alpha", NULL } },
-    { "Selu", selu_f32, selu_f64, EW_GRAIN_MATH, { "alpha", "gamma" } },
-    { "Celu", celu_f32, celu_f64, EW_GRAIN_MATH, { "alpha", NULL } },
-    { "Softplus", softplus_f32, softplus_f64, EW_GRAIN_MATH, { NULL, NULL } },
-    { "Softsign", softsign_f32, softsign_f64, EW_GRAIN, { NULL, NULL } },
-    { "Mish", mish_f32, mish_f64, EW_GRAIN_MATH, { NULL, NULL } },
-    { "Gelu", gelu_f32, gelu_f64, EW_GRAIN_MATH, { NULL, NULL } },
-    { "Shrink", shrink_f32, shrink_f64, EW_GRAIN, { "lambd", "bias" } },
+    { "Relu", relu_f32, relu_f64, ELEMENTWISE_GRAIN, { NULL, NULL } },
+    { "LeakyRelu", leaky_relu_f32, leaky_relu_f64, ELEMENTWISE_GRAIN, { "alpha", NULL } },
+    { "ThresholdedRelu", thresholded_relu_f32, thresholded_relu_f64, ELEMENTWISE_GRAIN, { "alpha", NULL } },
+    { "Sigmoid", sigmoid_f32, sigmoid_f64, ELEMENTWISE_GRAIN_MATH, { NULL, NULL } },
+    { "HardSigmoid", hard_sigmoid_f32, hard_sigmoid_f64, ELEMENTWISE_GRAIN, { "alpha", "beta" } },
+    { "HardSwish", hard_swish_f32, hard_swish_f64, ELEMENTWISE_GRAIN, { NULL, NULL } },
+    { "Swish", swish_f32, swish_f64, ELEMENTWISE_GRAIN_MATH, { "alpha", NULL } },
+    { "Elu", elu_f32, elu_f64, ELEMENTWISE_GRAIN_MATH, { "alpha", NULL } },
+    { "Selu", selu_f32, selu_f64, ELEMENTWISE_GRAIN_MATH, { "alpha", "gamma" } },
+    { "Celu", celu_f32, celu_f64, ELEMENTWISE_GRAIN_MATH, { "alpha", NULL } },
+    { "Softplus", softplus_f32, softplus_f64, ELEMENTWISE_GRAIN_MATH, { NULL, NULL } },
+    { "Softsign", softsign_f32, softsign_f64, ELEMENTWISE_GRAIN, { NULL, NULL } },
+    { "Mish", mish_f32, mish_f64, ELEMENTWISE_GRAIN_MATH, { NULL, NULL } },
+    { "Gelu", gelu_f32, gelu_f64, ELEMENTWISE_GRAIN_MATH, { NULL, NULL } },
+    { "Shrink", shrink_f32, shrink_f64, ELEMENTWISE_GRAIN, { "lambd", "bias" } },
 };
 
 static inlay_status prepare_activation(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const activation_row *row = rows;
-    ew_unary *unary = calloc(1, sizeof *unary);
+    elementwise_unary *unary = calloc(1, sizeof *unary);
 
     if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     *out_state = unary;
-    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
     unary->fn = row->f32;
     unary->compute = INLAY_FLOAT;
@@ -166,13 +166,14 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
     if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
         unary->fn = row->f64;
         unary->compute = INLAY_DOUBLE;
-        unary->grain = row->grain == EW_GRAIN ? EW_GRAIN : EW_GRAIN_CALLS;
+        unary->grain = row->grain == ELEMENTWISE_GRAIN ? ELEMENTWISE_GRAIN : ELEMENTWISE_GRAIN_CALLS;
     }
-    if ((KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0 && ew_is(node->info, "Relu")) {
+    if ((KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0 && elementwise_is(node->info, "Relu")) {
         unary->fn = relu_i64;
         unary->compute = INLAY_INT64;
     }
-    if (ew_is(node->info, "Gelu")) { /* by name: the address of a function in several versions is not one address */
+    if (elementwise_is(node->info,
+                       "Gelu")) { /* by name: the address of a function in several versions is not one address */
         const char *approximate = kit_attr_string(node->info, "approximate", "none");
         bool is_tanh = strcmp(approximate, "tanh") == 0;
 
@@ -191,7 +192,7 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
 #define ACTIVATION(name, types)                                                                                        \
     {                                                                                                                  \
         .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation,                  \
-        .run = ew_unary_run, .row = ew_unary_row, .row_inputs = 1                                                      \
+        .run = elementwise_unary_run, .row = elementwise_unary_row, .row_inputs = 1                                    \
     }
 static const kit_kernel kernels[] = {
     ACTIVATION("Relu", KIT_FLOATS | KIT_SIGNED),

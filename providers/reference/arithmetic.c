@@ -189,7 +189,7 @@ static int64_t pow_int(int64_t a, int64_t b)
 
 typedef struct arithmetic_row {
     const char *op_type;
-    ew_binary_fn by_dtype[INLAY_DTYPE_COUNT];
+    elementwise_binary_fn by_dtype[INLAY_DTYPE_COUNT];
 } arithmetic_row;
 
 #define BY_DTYPE(f, u, s)                                                                                              \
@@ -207,15 +207,15 @@ static const arithmetic_row rows[] = {
     { "Fmod", BY_DTYPE(fmod, fmod_loop, fmod_loop_i) }, /* Mod with fmod = 1 */
 };
 
-static ew_binary *new_state(const kit_node *node, void **out_state, inlay_diag *diag)
+static elementwise_binary *new_state(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    ew_binary *binary = calloc(1, sizeof *binary);
+    elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;
     if (binary == NULL)
         (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     else
-        ew_binary_legacy(node, binary);
+        elementwise_binary_legacy(node, binary);
     return binary;
 }
 
@@ -223,19 +223,20 @@ static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, i
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const arithmetic_row *row = rows;
-    ew_binary *binary = new_state(node, out_state, diag);
+    elementwise_binary *binary = new_state(node, out_state, diag);
 
     if (binary == NULL)
         return INLAY_OUT_OF_MEMORY;
-    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
-    if (ew_is(node->info, "Mod") && kit_attr_int(node->info, "fmod", 0) != 0)
+    if (elementwise_is(node->info, "Mod") && kit_attr_int(node->info, "fmod", 0) != 0)
         row = &rows[KIT_COUNT(rows) - 1];
     binary->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     binary->result = binary->compute;
     binary->fn = row->by_dtype[binary->compute];
-    if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 && (ew_is(node->info, "Div") || ew_is(node->info, "Mod")))
-        binary->grain = EW_GRAIN_CALLS; /* a division of integers takes as long as a call */
+    if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 &&
+        (elementwise_is(node->info, "Div") || elementwise_is(node->info, "Mod")))
+        binary->grain = ELEMENTWISE_GRAIN_CALLS; /* a division of integers takes as long as a call */
     return INLAY_OK;
 }
 
@@ -256,7 +257,7 @@ static inlay_status run_division(const kit_call *call)
     if (at < tensor->count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "element %lld of the divisor is 0; an integer cannot be divided by it", (long long)at);
-    return ew_binary_run(call);
+    return elementwise_binary_run(call);
 }
 
 /* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer
@@ -264,12 +265,12 @@ static inlay_status run_division(const kit_call *call)
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
-    ew_binary *binary = new_state(node, out_state, diag);
+    elementwise_binary *binary = new_state(node, out_state, diag);
 
     if (binary == NULL)
         return INLAY_OUT_OF_MEMORY;
     binary->fn = pow_f32;
-    binary->grain = EW_GRAIN_CALLS;
+    binary->grain = ELEMENTWISE_GRAIN_CALLS;
     binary->compute = INLAY_FLOAT;
     if ((base & KIT_INTEGERS) != 0 && (exponent & KIT_INTEGERS) != 0) {
         binary->fn = pow_i64;
@@ -285,23 +286,23 @@ static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_di
 #define BINARY(name, runs)                                                                                             \
     {                                                                                                                  \
         .op_type = name, .in_types = { KIT_NUMBERS, KIT_NUMBERS }, .flags = KIT_IN_PLACE,                              \
-        .prepare = prepare_arithmetic, .shape = ew_binary_shape, .run = runs, .row = ew_binary_row, .row_inputs = 2,   \
-        .row_fits = ew_binary_row_fits                                                                                 \
+        .prepare = prepare_arithmetic, .shape = elementwise_binary_shape, .run = runs, .row = elementwise_binary_row,  \
+        .row_inputs = 2, .row_fits = elementwise_binary_row_fits                                                       \
     }
 static const kit_kernel kernels[] = {
-    BINARY("Add", ew_binary_run),
-    BINARY("Sub", ew_binary_run),
-    BINARY("Mul", ew_binary_run),
+    BINARY("Add", elementwise_binary_run),
+    BINARY("Sub", elementwise_binary_run),
+    BINARY("Mul", elementwise_binary_run),
     BINARY("Div", run_division),
     BINARY("Mod", run_division),
     { .op_type = "Pow",
       .in_types = { KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), KIT_NUMBERS },
       .flags = KIT_IN_PLACE,
       .prepare = prepare_pow,
-      .shape = ew_binary_shape,
-      .run = ew_binary_run,
-      .row = ew_binary_row,
+      .shape = elementwise_binary_shape,
+      .run = elementwise_binary_run,
+      .row = elementwise_binary_row,
       .row_inputs = 2,
-      .row_fits = ew_binary_row_fits },
+      .row_fits = elementwise_binary_row_fits },
 };
 const kit_table OPERATOR(reference_arithmetic) = { kernels, KIT_COUNT(kernels) };

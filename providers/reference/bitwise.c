@@ -27,7 +27,7 @@
 
 typedef struct bitwise_row {
     const char *name;
-    ew_binary_fn by_width[4]; /* 1, 2, 4, 8 bytes */
+    elementwise_binary_fn by_width[4]; /* 1, 2, 4, 8 bytes */
 } bitwise_row;
 
 #define BY_WIDTH(name)                                                                                                 \
@@ -44,26 +44,26 @@ static inlay_status prepare_bitwise(const kit_node *node, void **out_state, inla
     const char *direction = kit_attr_string(node->info, "direction", "LEFT");
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const bitwise_row *row = rows;
-    ew_binary *binary = calloc(1, sizeof *binary);
+    elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;
     if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->name))
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->name))
         row++;
-    if (ew_is(node->info, "BitShift") && strcmp(direction, "RIGHT") == 0)
+    if (elementwise_is(node->info, "BitShift") && strcmp(direction, "RIGHT") == 0)
         row = &rows[KIT_COUNT(rows) - 1];
     else if (strcmp(direction, "LEFT") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "BitShift: direction is '%s'; it can be LEFT or RIGHT", direction);
     binary->compute = binary->result = dtype;
-    binary->fn = row->by_width[__builtin_ctz((unsigned)ew_bytes(dtype) | 8u)];
+    binary->fn = row->by_width[__builtin_ctz((unsigned)elementwise_bytes(dtype) | 8u)];
     return INLAY_OK;
 }
 
 #define BITWISE(name, types)                                                                                           \
     {                                                                                                                  \
         .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_bitwise,              \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
+        .shape = elementwise_binary_shape, .run = elementwise_binary_run                                               \
     }
 static const kit_kernel kernels[] = {
     BITWISE("BitwiseAnd", KIT_INTEGERS),

@@ -22,7 +22,7 @@
 #include <strings.h>
 
 enum {
-    CAST_GRAIN = 128 /* blocks of EW_BLOCK that a thread takes at least */
+    CAST_GRAIN = 128 /* blocks of ELEMENTWISE_BLOCK that a thread takes at least */
 };
 
 typedef struct cast_state {
@@ -87,19 +87,20 @@ static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_
     const cast_state *state = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     inlay_dtype middle = middle_type(input->dtype, output->dtype);
-    int64_t first = begin * EW_BLOCK, last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
+    int64_t first = begin * ELEMENTWISE_BLOCK,
+            last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
 
     (void)worker;
     /* Straight into the output when that has the middle type. */
     if (output->dtype == middle) {
-        void *to = (char *)output->data + first * ew_bytes(middle);
-        (void)ew_load(middle, input->dtype, input->data, first, last - first, to);
+        void *to = (char *)output->data + first * elementwise_bytes(middle);
+        (void)elementwise_load(middle, input->dtype, input->data, first, last - first, to);
         return INLAY_OK;
     }
-    int64_t buffer[EW_BLOCK], step = input->dtype == middle ? last - first : EW_BLOCK;
+    int64_t buffer[ELEMENTWISE_BLOCK], step = input->dtype == middle ? last - first : ELEMENTWISE_BLOCK;
     for (int64_t i = first; i < last; i += step) {
         int64_t n = last - i < step ? last - i : step;
-        const void *from = ew_load(middle, input->dtype, input->data, i, n, buffer);
+        const void *from = elementwise_load(middle, input->dtype, input->data, i, n, buffer);
         if (middle == INLAY_FLOAT)
             convert_from_f32(output->dtype, output->data, i, n, from, state->how);
         else if (middle == INLAY_DOUBLE)
@@ -268,7 +269,7 @@ static inlay_status run_copy(const kit_call *call)
 static inlay_status run_cast(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    int64_t blocks = input->count / EW_BLOCK + (input->count % EW_BLOCK != 0);
+    int64_t blocks = input->count / ELEMENTWISE_BLOCK + (input->count % ELEMENTWISE_BLOCK != 0);
 
     if (input->dtype == output->dtype)
         return run_copy(call);

@@ -94,7 +94,7 @@ static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t 
     const clip_job *job = user;
     const clip_state *state = job->call->state;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
-    int64_t bytes = ew_bytes(input->dtype);
+    int64_t bytes = elementwise_bytes(input->dtype);
 
     (void)worker;
     if (input->dtype == state->compute) {
@@ -102,9 +102,9 @@ static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t 
                   job->bound[0], job->bound[1]);
         return INLAY_OK;
     }
-    for (int64_t i = begin; i < end; i += EW_BLOCK) {
-        float buffer[EW_BLOCK];
-        int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+    for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
+        float buffer[ELEMENTWISE_BLOCK];
+        int64_t n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
         convert_to_f32(buffer, input->dtype, input->data, i, n);
         state->fn(buffer, buffer, n, job->bound[0], job->bound[1]);
         convert_from_f32(output->dtype, output->data, i, n, buffer, CONVERT_SATURATE);
@@ -128,12 +128,12 @@ static inlay_status run_clip(const kit_call *call)
                               k == 0 ? "min" : "max", (long long)call->in[k + 1].count);
         from_input[k].any = 0;
         if (call->in[k + 1].dtype == state->compute)
-            memcpy(&from_input[k], call->in[k + 1].data, (size_t)ew_bytes(state->compute));
+            memcpy(&from_input[k], call->in[k + 1].data, (size_t)elementwise_bytes(state->compute));
         else
             convert_to_f32(&from_input[k].f32, call->in[k + 1].dtype, call->in[k + 1].data, 0, 1);
         job.bound[k] = &from_input[k];
     }
-    return kit_parallel(call, call->in[0].count, EW_GRAIN, clip_range, &job);
+    return kit_parallel(call, call->in[0].count, ELEMENTWISE_GRAIN, clip_range, &job);
 }
 
 static const kit_kernel kernels[] = {

@@ -50,7 +50,7 @@
 
 typedef struct compare_row {
     const char *op_type;
-    ew_binary_fn by_dtype[INLAY_DTYPE_COUNT];
+    elementwise_binary_fn by_dtype[INLAY_DTYPE_COUNT];
 } compare_row;
 
 #define NUMBERS(name)                                                                                                  \
@@ -69,13 +69,13 @@ static inlay_status prepare_compare(const kit_node *node, void **out_state, inla
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     const compare_row *row = rows;
-    ew_binary *binary = calloc(1, sizeof *binary);
+    elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;
     if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    ew_binary_legacy(node, binary);
-    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+    elementwise_binary_legacy(node, binary);
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
     binary->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     binary->result = INLAY_BOOL;
@@ -86,7 +86,7 @@ static inlay_status prepare_compare(const kit_node *node, void **out_state, inla
 #define COMPARE(name, types)                                                                                           \
     {                                                                                                                  \
         .op_type = name, .in_types = { types, types }, .flags = KIT_IN_PLACE, .prepare = prepare_compare,              \
-        .shape = ew_binary_shape, .run = ew_binary_run                                                                 \
+        .shape = elementwise_binary_shape, .run = elementwise_binary_run                                               \
     }
 static const kit_kernel kernels[] = {
     COMPARE("Equal", KIT_NUMBERS | KIT_BIT(BOOL) | KIT_BIT(STRING)),

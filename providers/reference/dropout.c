@@ -30,9 +30,9 @@ static void drop(const kit_call *call, struct twister *twister, double ratio)
     bool masked = kit_has_output(call, 1);
     double scale = 1 / (1 - ratio);
 
-    for (int64_t i = 0; i < input->count; i += EW_BLOCK) {
-        double block[EW_BLOCK], mask[EW_BLOCK];
-        int64_t n = input->count - i < EW_BLOCK ? input->count - i : EW_BLOCK;
+    for (int64_t i = 0; i < input->count; i += ELEMENTWISE_BLOCK) {
+        double block[ELEMENTWISE_BLOCK], mask[ELEMENTWISE_BLOCK];
+        int64_t n = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
 
         convert_to_f64(block, input->dtype, input->data, i, n);
         for (int64_t k = 0; k < n; k++) {
@@ -67,8 +67,9 @@ static inlay_status run_dropout(const kit_call *call)
     }
     if (output->data != input->data)
         memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
-    for (int64_t i = 0; kit_has_output(call, 1) && i < input->count; i += EW_BLOCK) {
-        int64_t ones[EW_BLOCK], n = input->count - i < EW_BLOCK ? input->count - i : EW_BLOCK;
+    for (int64_t i = 0; kit_has_output(call, 1) && i < input->count; i += ELEMENTWISE_BLOCK) {
+        int64_t ones[ELEMENTWISE_BLOCK],
+            n = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
 
         for (int64_t k = 0; k < n; k++)
             ones[k] = 1;

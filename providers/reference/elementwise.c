@@ -3,11 +3,11 @@
 #include "elementwise.h"
 #include <stdlib.h>
 
-const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
-                    void *buffer)
+const void *elementwise_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
+                             void *buffer)
 {
     if (dtype == compute)
-        return (const char *)data + first * ew_bytes(dtype);
+        return (const char *)data + first * elementwise_bytes(dtype);
     if (compute == INLAY_FLOAT)
         convert_to_f32(buffer, dtype, data, first, count);
     else if (compute == INLAY_DOUBLE)
@@ -17,7 +17,8 @@ const void *ew_load(inlay_dtype compute, inlay_dtype dtype, const void *data, in
     return buffer;
 }
 
-void ew_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first, int64_t count, const void *buffer)
+void elementwise_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first, int64_t count,
+                       const void *buffer)
 {
     if (compute == INLAY_FLOAT)
         convert_from_f32(dtype, data, first, count, buffer, CONVERT_SATURATE);
@@ -32,31 +33,31 @@ void ew_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64_t first,
 static inlay_status unary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const ew_unary *unary = call->state;
+    const elementwise_unary *unary = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     bool direct_in = input->dtype == unary->compute, direct_out = output->dtype == unary->result;
 
     (void)worker;
     if (direct_in && direct_out) {
-        unary->fn((char *)output->data + begin * ew_bytes(output->dtype),
-                  (const char *)input->data + begin * ew_bytes(input->dtype), end - begin, unary->args);
+        unary->fn((char *)output->data + begin * elementwise_bytes(output->dtype),
+                  (const char *)input->data + begin * elementwise_bytes(input->dtype), end - begin, unary->args);
         return INLAY_OK;
     }
-    for (int64_t i = begin; i < end; i += EW_BLOCK) {
-        int64_t buffer[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
-        const void *from = ew_load(unary->compute, input->dtype, input->data, i, n, buffer);
-        void *to = direct_out ? (char *)output->data + i * ew_bytes(output->dtype) : (char *)buffer;
+    for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
+        int64_t buffer[ELEMENTWISE_BLOCK], n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
+        const void *from = elementwise_load(unary->compute, input->dtype, input->data, i, n, buffer);
+        void *to = direct_out ? (char *)output->data + i * elementwise_bytes(output->dtype) : (char *)buffer;
 
         unary->fn(to, from, n, unary->args);
         if (!direct_out)
-            ew_store(unary->result, output->dtype, output->data, i, n, buffer);
+            elementwise_store(unary->result, output->dtype, output->data, i, n, buffer);
     }
     return INLAY_OK;
 }
 
-inlay_status ew_unary_run(const kit_call *call)
+inlay_status elementwise_unary_run(const kit_call *call)
 {
-    const ew_unary *unary = call->state;
+    const elementwise_unary *unary = call->state;
     const kit_tensor *input = &call->in[0];
 
     if (unary->fn == NULL) {
@@ -67,9 +68,9 @@ inlay_status ew_unary_run(const kit_call *call)
     return kit_parallel(call, input->count, unary->grain, unary_range, (void *)(uintptr_t)call);
 }
 
-void ew_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+void elementwise_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const ew_unary *unary = state;
+    const elementwise_unary *unary = state;
 
     if (step[0] != 0 && unary->fn != NULL) {
         unary->fn(out, in[0], n, unary->args);
@@ -97,12 +98,12 @@ typedef struct binary_plan {
     bool periodic[2]; /* input k is the same for every row */
 } binary_plan;
 
-void ew_binary_legacy(const kit_node *node, ew_binary *b)
+void elementwise_binary_legacy(const kit_node *node, elementwise_binary *b)
 {
-    b->broadcast = EW_NUMPY;
+    b->broadcast = ELEMENTWISE_NUMPY;
     b->axis = -1;
     if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0) {
-        b->broadcast = EW_LEGACY;
+        b->broadcast = ELEMENTWISE_LEGACY;
         b->axis = kit_attr_int(node->info, "axis", -1);
     }
 }
@@ -122,9 +123,9 @@ static bool align_left(const kit_tensor *input, const kit_tensor *output, int64_
     return true;
 }
 
-inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag)
+inlay_status elementwise_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const ew_binary *binary = state;
+    const elementwise_binary *binary = state;
     const kit_tensor *input = &plan->in[0], *output = &plan->in[1], *tensor = &plan->out[0];
     bcast_shape shapes[2] = { { input->dims, input->rank }, { output->dims, output->rank } };
     int64_t dims[INLAY_MAX_RANK];
@@ -133,9 +134,9 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
 
     if (p == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    if (binary->broadcast == EW_LEGACY && binary->axis != -1)
+    if (binary->broadcast == ELEMENTWISE_LEGACY && binary->axis != -1)
         aligned = align_left(input, output, binary->axis, dims, &shapes[1]);
-    else if (binary->broadcast == EW_CHANNEL && output->rank == 1 && input->rank > 1 &&
+    else if (binary->broadcast == ELEMENTWISE_CHANNEL && output->rank == 1 && input->rank > 1 &&
              output->dims[0] == input->dims[1])
         aligned = align_left(input, output, 1, dims, &shapes[1]);
     if (!aligned || !bcast_init(&p->bcast, 2, shapes, (bcast_shape){ tensor->dims, tensor->rank }))
@@ -152,35 +153,37 @@ inlay_status ew_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag
     }
     p->converts |= tensor->dtype != binary->result;
     p->direct = p->bcast.rank == 1 && !p->converts;
-    p->gathers = p->bcast.rank > 1 && p->bcast.row < EW_SMALL_ROW;
+    p->gathers = p->bcast.rank > 1 && p->bcast.row < ELEMENTWISE_SMALL_ROW;
     return INLAY_OK;
 }
 
 /* What a range works with. */
 typedef struct binary_job {
-    const ew_binary *binary;
+    const elementwise_binary *binary;
     const binary_plan *plan;
     const kit_tensor *in;
     const kit_tensor *out;
 } binary_job;
 
-/* One run of at most EW_BLOCK elements through the stack. step 0 inputs are converted once. */
+/* One run of at most ELEMENTWISE_BLOCK elements through the stack. step 0 inputs are converted once. */
 static void binary_block(const binary_job *job, int64_t out, const int64_t *at, const int64_t *step, int64_t n)
 {
-    const ew_binary *binary = job->binary;
-    int64_t buffer[2][EW_BLOCK];
+    const elementwise_binary *binary = job->binary;
+    int64_t buffer[2][ELEMENTWISE_BLOCK];
     const void *from[2];
     bool direct = job->out->dtype == binary->result;
 
     for (int k = 0; k < 2; k++)
-        from[k] = ew_load(binary->compute, job->in[k].dtype, job->in[k].data, at[k], step[k] != 0 ? n : 1, buffer[k]);
+        from[k] = elementwise_load(binary->compute, job->in[k].dtype, job->in[k].data, at[k], step[k] != 0 ? n : 1,
+                                   buffer[k]);
     if (direct) {
-        binary->fn((char *)job->out->data + out * ew_bytes(job->out->dtype), from[0], step[0], from[1], step[1], n);
+        binary->fn((char *)job->out->data + out * elementwise_bytes(job->out->dtype), from[0], step[0], from[1],
+                   step[1], n);
         return;
     }
-    int64_t result[EW_BLOCK];
+    int64_t result[ELEMENTWISE_BLOCK];
     binary->fn(result, from[0], step[0], from[1], step[1], n);
-    ew_store(binary->result, job->out->dtype, job->out->data, out, n, result);
+    elementwise_store(binary->result, job->out->dtype, job->out->data, out, n, result);
 }
 
 /* Where the rows of a block lie in an input: rows of `row` elements, `stride` apart, in planes of all rows of the last
@@ -242,7 +245,8 @@ SPREAD(uint64_t)
 SPREAD(inlay_str)
 #undef SPREAD
 
-void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b, int k, int64_t first, int64_t n)
+void elementwise_spread(void *to, const void *from, int64_t bytes, const struct bcast *b, int k, int64_t first,
+                        int64_t n)
 {
     if (bytes == 4)
         spread_uint32_t(to, from, b, k, first, n);
@@ -261,10 +265,10 @@ void ew_spread(void *to, const void *from, int64_t bytes, const struct bcast *b,
 static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 {
     const binary_plan *p = job->plan;
-    int64_t piece[2][2 * EW_BLOCK]; /* 16 bytes an element: strings */
+    int64_t piece[2][2 * ELEMENTWISE_BLOCK]; /* 16 bytes an element: strings */
     kit_tensor in[2] = { job->in[0], job->in[1] };
     binary_job block = { job->binary, p, in, job->out };
-    int64_t whole_rows = EW_BLOCK / p->bcast.row * p->bcast.row, n;
+    int64_t whole_rows = ELEMENTWISE_BLOCK / p->bcast.row * p->bcast.row, n;
     bool laid[2] = { false, false };
 
     for (int64_t first = begin; first < end; first += n) {
@@ -281,8 +285,8 @@ static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
                 continue;
             if (!laid[k]) {
                 laid[k] = p->periodic[k] && first % p->bcast.row == 0;
-                ew_spread(piece[k], job->in[k].data, ew_bytes(job->in[k].dtype), &p->bcast, k, first,
-                          laid[k] ? whole_rows : n);
+                elementwise_spread(piece[k], job->in[k].data, elementwise_bytes(job->in[k].dtype), &p->bcast, k, first,
+                                   laid[k] ? whole_rows : n);
             }
             in[k].data = piece[k];
         }
@@ -293,7 +297,7 @@ static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const binary_job *job = user;
-    const ew_binary *binary = job->binary;
+    const elementwise_binary *binary = job->binary;
     const struct bcast *b = &job->plan->bcast;
     bcast_cursor cursor;
 
@@ -304,38 +308,39 @@ static inlay_status binary_range(void *user, int64_t begin, int64_t end, uint32_
     }
     for (bcast_start(b, begin, &cursor); bcast_row(b, &cursor, end);) {
         if (!job->plan->converts) {
-            binary->fn((char *)job->out->data + cursor.out * ew_bytes(job->out->dtype),
-                       (const char *)job->in[0].data + cursor.at[0] * ew_bytes(job->in[0].dtype), b->step[0],
-                       (const char *)job->in[1].data + cursor.at[1] * ew_bytes(job->in[1].dtype), b->step[1],
+            binary->fn((char *)job->out->data + cursor.out * elementwise_bytes(job->out->dtype),
+                       (const char *)job->in[0].data + cursor.at[0] * elementwise_bytes(job->in[0].dtype), b->step[0],
+                       (const char *)job->in[1].data + cursor.at[1] * elementwise_bytes(job->in[1].dtype), b->step[1],
                        cursor.count);
             continue;
         }
-        for (int64_t i = 0; i < cursor.count; i += EW_BLOCK) {
+        for (int64_t i = 0; i < cursor.count; i += ELEMENTWISE_BLOCK) {
             int64_t at[2] = { cursor.at[0] + i * b->step[0], cursor.at[1] + i * b->step[1] };
-            binary_block(job, cursor.out + i, at, b->step, cursor.count - i < EW_BLOCK ? cursor.count - i : EW_BLOCK);
+            binary_block(job, cursor.out + i, at, b->step,
+                         cursor.count - i < ELEMENTWISE_BLOCK ? cursor.count - i : ELEMENTWISE_BLOCK);
         }
     }
     return INLAY_OK;
 }
 
-void ew_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+void elementwise_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
-    const ew_binary *binary = state;
+    const elementwise_binary *binary = state;
 
     binary->fn(out, in[0], step[0], in[1], step[1], n);
 }
 
-bool ew_binary_row_fits(const kit_node *node)
+bool elementwise_binary_row_fits(const kit_node *node)
 {
     return node->info->since_version >= 7;
 }
 
-inlay_status ew_binary_run(const kit_call *call)
+inlay_status elementwise_binary_run(const kit_call *call)
 {
-    const ew_binary *binary = call->state;
+    const elementwise_binary *binary = call->state;
     const binary_plan *p = call->plan;
 
-    int64_t grain = binary->grain > 0 ? binary->grain : EW_GRAIN;
+    int64_t grain = binary->grain > 0 ? binary->grain : ELEMENTWISE_GRAIN;
 
     if (p->direct && p->bcast.count <= grain) {
         if (p->bcast.count > 0)

@@ -20,21 +20,21 @@
 
 static inlay_status prepare_logic(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    ew_binary *binary = calloc(1, sizeof *binary);
+    elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;
     if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    ew_binary_legacy(node, binary);
+    elementwise_binary_legacy(node, binary);
     binary->compute = binary->result = INLAY_BOOL;
-    binary->fn = ew_is(node->info, "And") ? and_bool : ew_is(node->info, "Or") ? or_bool : xor_bool;
+    binary->fn = elementwise_is(node->info, "And") ? and_bool : elementwise_is(node->info, "Or") ? or_bool : xor_bool;
     return INLAY_OK;
 }
 
 #define LOGIC(name)                                                                                                    \
     {                                                                                                                  \
         .op_type = name, .in_types = { KIT_BIT(BOOL), KIT_BIT(BOOL) }, .flags = KIT_IN_PLACE,                          \
-        .prepare = prepare_logic, .shape = ew_binary_shape, .run = ew_binary_run                                       \
+        .prepare = prepare_logic, .shape = elementwise_binary_shape, .run = elementwise_binary_run                     \
     }
 static const kit_kernel kernels[] = {
     LOGIC("And"),

@@ -8,7 +8,7 @@
 #include "simd/vecmath.h"
 
 /* Columns of the table that are computed at once, rows, and features whose sum is a float. */
-enum { WIDE = SG_LANES, ROWS = 6, STRETCH = 64 };
+enum { WIDE = SGEMM_LANES, ROWS = 6, STRETCH = 64 };
 typedef double wide_double __attribute__((vector_size(WIDE * sizeof(double))));
 typedef float wide_float __attribute__((vector_size(WIDE * sizeof(float))));
 typedef float loose_float __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
@@ -16,7 +16,7 @@ typedef double loose_double __attribute__((vector_size(WIDE * sizeof(double)), a
 
 ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features)
 {
-    const int64_t columns = (outputs + WIDE - 1) / WIDE * WIDE, width = columns < SG_WIDTH ? columns : SG_WIDTH;
+    const int64_t columns = (outputs + WIDE - 1) / WIDE * WIDE, width = columns < SGEMM_WIDTH ? columns : SGEMM_WIDTH;
     const int64_t panels = (columns + width - 1) / width;
     ml_table table = { NULL, columns, width, features };
 
@@ -41,21 +41,21 @@ int64_t ml_table_room(const ml_table *table, int64_t rows)
 void ml_table_products(const ml_table *table, const float *input, int64_t rows, const float *bias, float *out,
                        int64_t outputs)
 {
-    const sg_job job = { .kernel = KERNEL_BEST(products),
-                         .m = rows,
-                         .n = outputs,
-                         .k = table->features,
-                         .a = input,
-                         .a_row = table->features,
-                         .b = table->values,
-                         .width = table->width,
-                         .b_panel = table->width * table->features,
-                         .b_step = table->width,
-                         .bias = bias,
-                         .c = out,
-                         .c_row = outputs };
+    const sgemm_job job = { .kernel = KERNEL_BEST(products),
+                            .m = rows,
+                            .n = outputs,
+                            .k = table->features,
+                            .a = input,
+                            .a_row = table->features,
+                            .b = table->values,
+                            .width = table->width,
+                            .b_panel = table->width * table->features,
+                            .b_step = table->width,
+                            .bias = bias,
+                            .c = out,
+                            .c_row = outputs };
 
-    sg_run(&job, 0, sg_units(&job));
+    sgemm_run(&job, 0, sgemm_units(&job));
 }
 
 /* WIDE columns of `rows` rows: squares of differences added up. rows is a constant where this is inlined, and the sums

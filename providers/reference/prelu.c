@@ -38,12 +38,12 @@
 static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t type = INLAY_DTYPE_BIT(kit_input_dtype(node, 0));
-    ew_binary *binary = calloc(1, sizeof *binary);
+    elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;
     if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    binary->broadcast = node->info->since_version < 7 ? EW_CHANNEL : EW_NUMPY;
+    binary->broadcast = node->info->since_version < 7 ? ELEMENTWISE_CHANNEL : ELEMENTWISE_NUMPY;
     binary->fn = prelu_f32;
     binary->compute = INLAY_FLOAT;
     if (type == KIT_BIT(DOUBLE)) {
@@ -62,10 +62,10 @@ static const kit_kernel kernels[] = {
       .in_types = { KIT_FLOATS | KIT_BIT(UINT32) | KIT_BIT(UINT64) | KIT_BIT(INT32) | KIT_BIT(INT64) },
       .flags = KIT_IN_PLACE,
       .prepare = prepare_prelu,
-      .shape = ew_binary_shape,
-      .run = ew_binary_run,
-      .row = ew_binary_row,
+      .shape = elementwise_binary_shape,
+      .run = elementwise_binary_run,
+      .row = elementwise_binary_row,
       .row_inputs = 2,
-      .row_fits = ew_binary_row_fits },
+      .row_fits = elementwise_binary_row_fits },
 };
 const kit_table OPERATOR(reference_prelu) = { kernels, KIT_COUNT(kernels) };

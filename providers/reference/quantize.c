@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum {
-    QUANT_GRAIN = 32 /* blocks of EW_BLOCK that a thread takes at least */
+    QUANT_GRAIN = 32 /* blocks of ELEMENTWISE_BLOCK that a thread takes at least */
 };
 
 typedef struct quant_state {
@@ -210,15 +210,15 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
     const quant_state *state = job->call->state;
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
-    int64_t last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
+    int64_t last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
     float low, high;
     bool is_integer = integer_range(output->dtype, &low, &high);
 
     (void)worker;
-    for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
-        float in[EW_BLOCK], out[EW_BLOCK];
-        int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
-        const float *from = ew_load(INLAY_FLOAT, input->dtype, input->data, i, n, in);
+    for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
+        float in[ELEMENTWISE_BLOCK], out[ELEMENTWISE_BLOCK];
+        int64_t n = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
+        const float *from = elementwise_load(INLAY_FLOAT, input->dtype, input->data, i, n, in);
 
         for (int64_t e = 0, run, at, step; e < n; e += run) {
             run = find_run(plan, i + e, n - e, &at, &step);
@@ -241,7 +241,7 @@ static void dequantize_wide(const quant_job *job, int64_t first, int64_t n)
 {
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
-    double wide[EW_BLOCK];
+    double wide[ELEMENTWISE_BLOCK];
 
     convert_to_f64(wide, input->dtype, input->data, first, n);
     for (int64_t e = 0, run, at, step; e < n; e += run) {
@@ -260,12 +260,12 @@ static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uin
     const quant_job *job = user;
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
-    int64_t last = end * EW_BLOCK < input->count ? end * EW_BLOCK : input->count;
+    int64_t last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
 
     (void)worker;
-    for (int64_t i = begin * EW_BLOCK; i < last; i += EW_BLOCK) {
-        float buffer[EW_BLOCK];
-        int64_t n = last - i < EW_BLOCK ? last - i : EW_BLOCK;
+    for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
+        float buffer[ELEMENTWISE_BLOCK];
+        int64_t n = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
         float *out = output->dtype == INLAY_FLOAT ? (float *)output->data + i : buffer;
 
         if (input->dtype == INLAY_INT32) {
@@ -286,7 +286,7 @@ static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uin
 static inlay_status run_quant(const kit_call *call, inlay_parallel_fn fn)
 {
     const quant_plan *plan = call->plan;
-    int64_t blocks = call->in[0].count / EW_BLOCK + (call->in[0].count % EW_BLOCK != 0);
+    int64_t blocks = call->in[0].count / ELEMENTWISE_BLOCK + (call->in[0].count % ELEMENTWISE_BLOCK != 0);
     float *scale = call->workspace, *zero = scale + plan->scales;
     quant_job job = { call, scale, zero };
 
@@ -359,9 +359,9 @@ static inlay_status dynamic_quantize(void *user, int64_t begin, int64_t end, uin
     const float *input = job->call->in[0].data;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i += EW_BLOCK) {
-        float out[EW_BLOCK];
-        int64_t n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+    for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
+        float out[ELEMENTWISE_BLOCK];
+        int64_t n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
         divide(out, input + i, n, &job->scale, 0);
         finish_integer(out, n, &job->zero, 0, 0.0f, 255.0f);
         convert_from_f32(INLAY_UINT8, job->call->out[0].data, i, n, out, 0);
@@ -386,7 +386,7 @@ static inlay_status run_dynamic(const kit_call *call)
     inlay_status status;
 
     memset(job.ranges, 0, 16 * sizeof(float) * threads);
-    status = kit_parallel(call, count, EW_GRAIN, dynamic_find, &job);
+    status = kit_parallel(call, count, ELEMENTWISE_GRAIN, dynamic_find, &job);
     if (status != INLAY_OK)
         return status;
     for (uint32_t t = 0; t < threads; t++) {
@@ -400,7 +400,7 @@ static inlay_status run_dynamic(const kit_call *call)
         *(float *)call->out[1].data = job.scale;
     if (kit_has_output(call, 2))
         *(uint8_t *)call->out[2].data = (uint8_t)job.zero;
-    return kit_has_output(call, 0) ? kit_parallel(call, count, EW_GRAIN, dynamic_quantize, &job) : INLAY_OK;
+    return kit_has_output(call, 0) ? kit_parallel(call, count, ELEMENTWISE_GRAIN, dynamic_quantize, &job) : INLAY_OK;
 }
 
 #define HALVES (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))

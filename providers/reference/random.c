@@ -46,7 +46,7 @@ static inlay_status prepare_random(const kit_node *node, void **out_state, inlay
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     twister_source_init(&state->source, node);
-    state->normal = ew_is(node->info, "RandomNormal") || ew_is(node->info, "RandomNormalLike");
+    state->normal = elementwise_is(node->info, "RandomNormal") || elementwise_is(node->info, "RandomNormalLike");
     if (state->normal) {
         state->from = kit_attr_float(node->info, "mean", 0);
         state->scale = kit_attr_float(node->info, "scale", 1);
@@ -64,9 +64,9 @@ static inlay_status run_random(const kit_call *call)
     struct twister twister;
 
     twister_start(&twister, &state->source);
-    for (int64_t i = 0; i < output->count; i += EW_BLOCK) {
-        double block[EW_BLOCK];
-        int64_t n = output->count - i < EW_BLOCK ? output->count - i : EW_BLOCK;
+    for (int64_t i = 0; i < output->count; i += ELEMENTWISE_BLOCK) {
+        double block[ELEMENTWISE_BLOCK];
+        int64_t n = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
         for (int64_t k = 0; k < n; k++)
             block[k] =
@@ -84,9 +84,9 @@ static inlay_status run_bernoulli(const kit_call *call)
     struct twister twister;
 
     twister_start(&twister, &state->source);
-    for (int64_t i = 0; i < output->count; i += EW_BLOCK) {
-        double p[EW_BLOCK];
-        int64_t n = output->count - i < EW_BLOCK ? output->count - i : EW_BLOCK;
+    for (int64_t i = 0; i < output->count; i += ELEMENTWISE_BLOCK) {
+        double p[ELEMENTWISE_BLOCK];
+        int64_t n = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
         convert_to_f64(p, input->dtype, input->data, i, n);
         for (int64_t k = 0; k < n; k++)

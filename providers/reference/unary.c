@@ -127,11 +127,11 @@ static bool all_near(const float *x, int64_t n)
     return far == 0;
 }
 
-static void angle_f32(float *y, const float *x, int64_t n, ew_unary_fn near, float (*any)(float))
+static void angle_f32(float *y, const float *x, int64_t n, elementwise_unary_fn near, float (*any)(float))
 {
-    for (int64_t i = 0; i < n; i += EW_BLOCK) {
-        int64_t m = n - i < EW_BLOCK ? n - i : EW_BLOCK;
-        static const double none[EW_ARGS];
+    for (int64_t i = 0; i < n; i += ELEMENTWISE_BLOCK) {
+        int64_t m = n - i < ELEMENTWISE_BLOCK ? n - i : ELEMENTWISE_BLOCK;
+        static const double none[ELEMENTWISE_ARGS];
 
         if (all_near(x + i, m))
             near(y + i, x + i, m, none);
@@ -185,40 +185,40 @@ static void not_bool(void *out, const void *in, int64_t n, const double *args)
 
 typedef struct unary_row {
     const char *op_type;
-    ew_unary_fn f32, f64;
-    ew_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
-    int64_t grain;        /* EW_GRAIN ... of floats */
+    elementwise_unary_fn f32, f64;
+    elementwise_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
+    int64_t grain;                 /* ELEMENTWISE_GRAIN ... of floats */
 } unary_row;
 
 #define FLOATS(name) name##_f32, name##_f64, NULL, NULL
 static const unary_row rows[] = {
-    { "Abs", abs_f32, abs_f64, abs_i64, NULL, EW_GRAIN },
-    { "Neg", neg_f32, neg_f64, neg_i64, NULL, EW_GRAIN },
-    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64, EW_GRAIN },
-    { "Floor", FLOATS(floor), EW_GRAIN },
-    { "Ceil", FLOATS(ceil), EW_GRAIN },
-    { "Round", FLOATS(round), EW_GRAIN },
-    { "Sqrt", FLOATS(sqrt), EW_GRAIN },
-    { "Exp", FLOATS(exp), EW_GRAIN_MATH },
-    { "Log", FLOATS(log), EW_GRAIN_MATH },
-    { "Reciprocal", FLOATS(reciprocal), EW_GRAIN },
-    { "Erf", FLOATS(erf), EW_GRAIN_MATH },
-    { "Sin", sin_f32, sin_near_f64, NULL, NULL, EW_GRAIN_MATH },
-    { "Cos", cos_f32, cos_near_f64, NULL, NULL, EW_GRAIN_MATH },
-    { "Tan", tan_f32, tan_near_f64, NULL, NULL, EW_GRAIN_MATH },
-    { "Asin", FLOATS(asin), EW_GRAIN_CALLS },
-    { "Acos", FLOATS(acos), EW_GRAIN_CALLS },
-    { "Atan", FLOATS(atan), EW_GRAIN_CALLS },
-    { "Sinh", FLOATS(sinh), EW_GRAIN_MATH },
-    { "Cosh", FLOATS(cosh), EW_GRAIN_MATH },
-    { "Tanh", FLOATS(tanh), EW_GRAIN_MATH },
-    { "Asinh", FLOATS(asinh), EW_GRAIN_CALLS },
-    { "Acosh", FLOATS(acosh), EW_GRAIN_CALLS },
-    { "Atanh", FLOATS(atanh), EW_GRAIN_CALLS },
-    { "IsNaN", FLOATS(is_nan), EW_GRAIN },
-    { "IsInf", FLOATS(is_inf), EW_GRAIN },
-    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64, EW_GRAIN },
-    { "Not", NULL, NULL, NULL, NULL, EW_GRAIN },
+    { "Abs", abs_f32, abs_f64, abs_i64, NULL, ELEMENTWISE_GRAIN },
+    { "Neg", neg_f32, neg_f64, neg_i64, NULL, ELEMENTWISE_GRAIN },
+    { "Sign", sign_f32, sign_f64, sign_i64, sign_unsigned_i64, ELEMENTWISE_GRAIN },
+    { "Floor", FLOATS(floor), ELEMENTWISE_GRAIN },
+    { "Ceil", FLOATS(ceil), ELEMENTWISE_GRAIN },
+    { "Round", FLOATS(round), ELEMENTWISE_GRAIN },
+    { "Sqrt", FLOATS(sqrt), ELEMENTWISE_GRAIN },
+    { "Exp", FLOATS(exp), ELEMENTWISE_GRAIN_MATH },
+    { "Log", FLOATS(log), ELEMENTWISE_GRAIN_MATH },
+    { "Reciprocal", FLOATS(reciprocal), ELEMENTWISE_GRAIN },
+    { "Erf", FLOATS(erf), ELEMENTWISE_GRAIN_MATH },
+    { "Sin", sin_f32, sin_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Cos", cos_f32, cos_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Tan", tan_f32, tan_near_f64, NULL, NULL, ELEMENTWISE_GRAIN_MATH },
+    { "Asin", FLOATS(asin), ELEMENTWISE_GRAIN_CALLS },
+    { "Acos", FLOATS(acos), ELEMENTWISE_GRAIN_CALLS },
+    { "Atan", FLOATS(atan), ELEMENTWISE_GRAIN_CALLS },
+    { "Sinh", FLOATS(sinh), ELEMENTWISE_GRAIN_MATH },
+    { "Cosh", FLOATS(cosh), ELEMENTWISE_GRAIN_MATH },
+    { "Tanh", FLOATS(tanh), ELEMENTWISE_GRAIN_MATH },
+    { "Asinh", FLOATS(asinh), ELEMENTWISE_GRAIN_CALLS },
+    { "Acosh", FLOATS(acosh), ELEMENTWISE_GRAIN_CALLS },
+    { "Atanh", FLOATS(atanh), ELEMENTWISE_GRAIN_CALLS },
+    { "IsNaN", FLOATS(is_nan), ELEMENTWISE_GRAIN },
+    { "IsInf", FLOATS(is_inf), ELEMENTWISE_GRAIN },
+    { "BitwiseNot", NULL, NULL, bitwise_not_i64, bitwise_not_i64, ELEMENTWISE_GRAIN },
+    { "Not", NULL, NULL, NULL, NULL, ELEMENTWISE_GRAIN },
 };
 
 static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -226,12 +226,12 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
     inlay_dtype dtype = kit_input_dtype(node, 0);
     bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0;
     const unary_row *row = rows;
-    ew_unary *unary = calloc(1, sizeof *unary);
+    elementwise_unary *unary = calloc(1, sizeof *unary);
 
     if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     *out_state = unary;
-    while (row < rows + KIT_COUNT(rows) - 1 && !ew_is(node->info, row->op_type))
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
     if (dtype == INLAY_BOOL) {
         unary->fn = not_bool;
@@ -246,7 +246,8 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
         unary->fn = row->f32;
         unary->compute = INLAY_FLOAT;
     }
-    unary->grain = unary->compute == INLAY_DOUBLE && row->grain != EW_GRAIN ? EW_GRAIN_CALLS : row->grain;
+    unary->grain =
+        unary->compute == INLAY_DOUBLE && row->grain != ELEMENTWISE_GRAIN ? ELEMENTWISE_GRAIN_CALLS : row->grain;
     unary->result = kit_output_dtype(node, 0) == INLAY_BOOL ? INLAY_BOOL : unary->compute;
     unary->args[0] = (double)kit_attr_int(node->info, "detect_negative", 1);
     unary->args[1] = (double)kit_attr_int(node->info, "detect_positive", 1);
@@ -255,8 +256,8 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
 
 #define UNARY(name, types)                                                                                             \
     {                                                                                                                  \
-        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary, .run = ew_unary_run,  \
-        .row = ew_unary_row, .row_inputs = 1                                                                           \
+        .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary,                       \
+        .run = elementwise_unary_run, .row = elementwise_unary_row, .row_inputs = 1                                    \
     }
 static const kit_kernel kernels[] = {
     UNARY("Abs", KIT_NUMBERS),

@@ -61,13 +61,13 @@
     [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16,   \
     [INLAY_UINT32] = name##_u32, [INLAY_UINT64] = name##_u64, [INLAY_INT8] = name##_i8, [INLAY_INT16] = name##_i16,    \
     [INLAY_INT32] = name##_i32, [INLAY_INT64] = name##_i64
-static const ew_binary_fn max_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(max) };
-static const ew_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
+static const elementwise_binary_fn max_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(max) };
+static const elementwise_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
 
 typedef struct variadic_state {
-    ew_binary pair; /* first: with two inputs this is the state of a binary kernel */
+    elementwise_binary pair; /* first: with two inputs this is the state of a binary kernel */
     uint32_t inputs;
-    ew_binary_fn divide; /* Mean: what the sum is divided by, in the type of the loop */
+    elementwise_binary_fn divide; /* Mean: what the sum is divided by, in the type of the loop */
     union {
         float f32;
         double f64;
@@ -85,16 +85,16 @@ static inlay_status prepare_variadic(const kit_node *node, void **out_state, inl
     state->pair.compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     state->pair.result = state->pair.compute;
     state->inputs = node->info->input_count;
-    if (ew_is(node->info, "Mean") && state->pair.compute == INLAY_DOUBLE) {
+    if (elementwise_is(node->info, "Mean") && state->pair.compute == INLAY_DOUBLE) {
         state->divide = div_f64;
         state->divisor.f64 = (double)state->inputs;
-    } else if (ew_is(node->info, "Mean")) {
+    } else if (elementwise_is(node->info, "Mean")) {
         state->divide = div_f32;
         state->divisor.f32 = (float)state->inputs;
     }
-    if (ew_is(node->info, "Max"))
+    if (elementwise_is(node->info, "Max"))
         state->pair.fn = max_by_dtype[state->pair.compute];
-    else if (ew_is(node->info, "Min"))
+    else if (elementwise_is(node->info, "Min"))
         state->pair.fn = min_by_dtype[state->pair.compute];
     else
         state->pair.fn = state->pair.compute == INLAY_DOUBLE ? sum_f64 : sum_f32;
@@ -115,7 +115,7 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
             return inlay_fail(diag, INLAY_INVALID_MODEL, "input %u is omitted; every input of the operator counts",
                               (unsigned)k);
     if (is_pair(s))
-        return ew_binary_shape(state, plan, diag);
+        return elementwise_binary_shape(state, plan, diag);
     struct bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);
     if (each == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
@@ -134,13 +134,13 @@ static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag
 static void accumulate(const variadic_state *state, const struct bcast *bcast, const kit_tensor *input, int64_t first,
                        int64_t n, bool start, char *acc)
 {
-    int64_t buffer[EW_BLOCK], bytes = ew_bytes(state->pair.compute);
+    int64_t buffer[ELEMENTWISE_BLOCK], bytes = elementwise_bytes(state->pair.compute);
     bcast_cursor cursor;
 
     for (bcast_start(bcast, first, &cursor); bcast_row(bcast, &cursor, first + n);) {
         char *to = acc + (cursor.out - first) * bytes;
-        const char *from = ew_load(state->pair.compute, input->dtype, input->data, cursor.at[0],
-                                   bcast->step[0] != 0 ? cursor.count : 1, buffer);
+        const char *from = elementwise_load(state->pair.compute, input->dtype, input->data, cursor.at[0],
+                                            bcast->step[0] != 0 ? cursor.count : 1, buffer);
         if (!start)
             state->pair.fn(to, to, 1, from, bcast->step[0], cursor.count);
         else if (bcast->step[0] != 0)
@@ -159,17 +159,18 @@ static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint3
     const kit_tensor *output = &call->out[0];
 
     (void)worker;
-    for (int64_t i = begin; i < end; i += EW_BLOCK) {
-        int64_t acc[EW_BLOCK], n = end - i < EW_BLOCK ? end - i : EW_BLOCK;
+    for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
+        int64_t acc[ELEMENTWISE_BLOCK], n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
 
         for (uint32_t k = 0; k < call->in_count; k++)
             accumulate(state, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
         if (state->divide != NULL)
             state->divide(acc, acc, 1, &state->divisor, 0, n);
         if (output->dtype == state->pair.compute)
-            memcpy((char *)output->data + i * ew_bytes(output->dtype), acc, (size_t)(n * ew_bytes(output->dtype)));
+            memcpy((char *)output->data + i * elementwise_bytes(output->dtype), acc,
+                   (size_t)(n * elementwise_bytes(output->dtype)));
         else
-            ew_store(state->pair.compute, output->dtype, output->data, i, n, acc);
+            elementwise_store(state->pair.compute, output->dtype, output->data, i, n, acc);
     }
     return INLAY_OK;
 }
@@ -179,8 +180,8 @@ static inlay_status run_variadic(const kit_call *call)
     const variadic_state *state = call->state;
 
     if (is_pair(state))
-        return ew_binary_run(call);
-    return kit_parallel(call, call->out[0].count, EW_GRAIN, variadic_range, (void *)(uintptr_t)call);
+        return elementwise_binary_run(call);
+    return kit_parallel(call, call->out[0].count, ELEMENTWISE_GRAIN, variadic_range, (void *)(uintptr_t)call);
 }
 
 #define VARIADIC(name, types)                                                                                          \

@@ -39,7 +39,7 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "Where: condition, X and Y do not broadcast; make their dimensions "
                           "equal or 1, counted from the last");
-    p->bytes = ew_bytes(plan->in[1].dtype);
+    p->bytes = elementwise_bytes(plan->in[1].dtype);
     p->fn = p->bytes == 4   ? where_4
             : p->bytes == 8 ? where_8
             : p->bytes == 1 ? where_1
@@ -52,13 +52,13 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
 static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
 {
     const where_plan *plan = call->plan;
-    int64_t room[3][2 * EW_BLOCK]; /* 16 bytes an element: strings */
+    int64_t room[3][2 * ELEMENTWISE_BLOCK]; /* 16 bytes an element: strings */
 
     for (int64_t first = begin, n; first < end; first += n) {
         const char *from[3];
         int64_t step[3];
 
-        n = end - first < EW_BLOCK ? end - first : EW_BLOCK;
+        n = end - first < ELEMENTWISE_BLOCK ? end - first : ELEMENTWISE_BLOCK;
         for (int k = 0; k < 3; k++) {
             int64_t bytes = k == 0 ? 1 : plan->bytes, count = call->in[k].count;
 
@@ -66,7 +66,7 @@ static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
             from[k] = (const char *)call->in[k].data + (count == plan->bcast.count ? first * bytes : 0);
             if (count == 1 || count == plan->bcast.count)
                 continue;
-            ew_spread(room[k], from[k], bytes, &plan->bcast, k, first, n);
+            elementwise_spread(room[k], from[k], bytes, &plan->bcast, k, first, n);
             from[k] = (const char *)room[k];
         }
         plan->fn((char *)call->out[0].data + first * plan->bytes, (const uint8_t *)from[0], step[0], from[1], step[1],
@@ -82,7 +82,7 @@ static inlay_status where_range(void *user, int64_t begin, int64_t end, uint32_t
     bcast_cursor cursor;
 
     (void)worker;
-    if (bcast->rank > 1 && bcast->row < EW_SMALL_ROW) {
+    if (bcast->rank > 1 && bcast->row < ELEMENTWISE_SMALL_ROW) {
         where_blocks(call, begin, end);
         return INLAY_OK;
     }
@@ -97,7 +97,7 @@ static inlay_status run_where(const kit_call *call)
 {
     const where_plan *plan = call->plan;
 
-    return kit_parallel(call, plan->bcast.count, EW_GRAIN, where_range, (void *)(uintptr_t)call);
+    return kit_parallel(call, plan->bcast.count, ELEMENTWISE_GRAIN, where_range, (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {

@@ -1,29 +1,29 @@
 /* In which type an elementwise op is computed. */
 #include "region.h"
 
-bool vr_is_float(inlay_dtype dtype)
+bool vulkan_is_float(inlay_dtype dtype)
 {
-    return dtype < 32 && (VR_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
+    return dtype < 32 && (VULKAN_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-vr_arithmetic vr_arithmetic_of(inlay_dtype dtype)
+vulkan_arithmetic vulkan_arithmetic_of(inlay_dtype dtype)
 {
-    return vr_is_float(dtype) ? VR_SINGLE : VR_INTEGER;
+    return vulkan_is_float(dtype) ? VULKAN_SINGLE : VULKAN_INTEGER;
 }
 
-bool vr_computes_in(const vr_build *build, const vr_op *op, vr_arithmetic in)
+bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic in)
 {
-    const vr_family *family = op->row->family;
-    const bool is_function = family == &vr_pointwise;
-    const inlay_dtype dtype = vr_in(build, op, is_function && op->row->number == OP_WHERE)->dtype,
-                      y = vr_out(build, op, 0)->dtype;
+    const vulkan_family *family = op->row->family;
+    const bool is_function = family == &vulkan_pointwise;
+    const inlay_dtype dtype = vulkan_in(build, op, is_function && op->row->number == OP_WHERE)->dtype,
+                      y = vulkan_out(build, op, 0)->dtype;
 
-    if (family == &vr_quantize || family == &vr_dequantize)
-        return in == VR_SINGLE;
+    if (family == &vulkan_quantize || family == &vulkan_dequantize)
+        return in == VULKAN_SINGLE;
     if (dtype == INLAY_DOUBLE || y == INLAY_DOUBLE)
-        return in == VR_DOUBLE;
-    if (vr_is_float(dtype) || vr_is_float(y) ||
-        (is_function && op->row->number == OP_POW && vr_is_float(vr_in(build, op, 1)->dtype)))
-        return in == VR_SINGLE;
-    return in == VR_INTEGER || (in == VR_SINGLE && dtype == INLAY_BOOL);
+        return in == VULKAN_DOUBLE;
+    if (vulkan_is_float(dtype) || vulkan_is_float(y) ||
+        (is_function && op->row->number == OP_POW && vulkan_is_float(vulkan_in(build, op, 1)->dtype)))
+        return in == VULKAN_SINGLE;
+    return in == VULKAN_INTEGER || (in == VULKAN_SINGLE && dtype == INLAY_BOOL);
 }

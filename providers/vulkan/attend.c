@@ -22,61 +22,61 @@ static uint32_t lanes_of(const gpu_facts *facts)
     return !facts->is_cpu ? MOST_LANES : facts->subgroup > 0 ? facts->subgroup : 8;
 }
 
-static bool can_attend(const vr_build *build, const vr_attend *attend)
+static bool can_attend(const vulkan_build *build, const vulkan_attend *attend)
 {
     const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
 
     return depth > 0 && rows_each(&build->device->facts, attend->scores.line, keys) > 0 &&
-           vr_goes_round(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
-                                    (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
+           vulkan_goes_round(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
+                                        (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
 /* program makes the scores. */
-static inlay_status emit_attend(vr_build *build, const vr_attend *attend, vr_program *program)
+static inlay_status emit_attend(vulkan_build *build, const vulkan_attend *attend, vulkan_program *program)
 {
-    const vr_product *product = &attend->scores;
+    const vulkan_product *product = &attend->scores;
     const gpu_facts *facts = &build->device->facts;
     const uint32_t rows = rows_each(facts, product->line, product->n);
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
     const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
                                      product->out_batch };
-    vr_dispatch *dispatch = vr_emit(build, SHADER_attend, 32);
+    vulkan_dispatch *dispatch = vulkan_emit(build, SHADER_attend, 32);
 
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
-    VR_OWN(dispatch, rows, rows * (uint32_t)product->n, attend->blank, product->k >= 8, product->k % 8 != 0);
-    vr_expect_flops(build, dispatch,
-                    2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
-                        (double)batches);
-    VR_PUT(build, dispatch, 0, product->line, product->n, product->k, attend->width, product->a_row, product->a_step,
-           product->b_step, product->b_column, attend->v_row, attend->v_column, product->out_row, product->out_column,
-           vr_bits(product->alpha), items);
+    VULKAN_OWN(dispatch, rows, rows * (uint32_t)product->n, attend->blank, product->k >= 8, product->k % 8 != 0);
+    vulkan_expect_flops(build, dispatch,
+                        2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
+                            (double)batches);
+    VULKAN_PUT(build, dispatch, 0, product->line, product->n, product->k, attend->width, product->a_row,
+               product->a_step, product->b_step, product->b_column, attend->v_row, attend->v_column, product->out_row,
+               product->out_column, vulkan_bits(product->alpha), items);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vr_put(build, dispatch, 14 + 3 * i, 3, lists[i]);
-    vr_read_at(build, dispatch, 0, &product->a);
-    vr_read_at(build, dispatch, 1, &product->b);
-    vr_read_at(build, dispatch, 2, &attend->source);
+        vulkan_put(build, dispatch, 14 + 3 * i, 3, lists[i]);
+    vulkan_read_at(build, dispatch, 0, &product->a);
+    vulkan_read_at(build, dispatch, 1, &product->b);
+    vulkan_read_at(build, dispatch, 2, &attend->source);
     program->result = attend->result;
-    vr_finish(build, dispatch, program);
-    return vr_grid_groups(build, dispatch, (uint64_t)items);
+    vulkan_finish(build, dispatch, program);
+    return vulkan_grid_groups(build, dispatch, (uint64_t)items);
 }
 
 /* What lies where, turned or not: queries, keys, values (by values[]) and the result of end, whose last two dimensions
  * are rows and steps along them. keys_turned: [K, N] and not [N, K]. strides[] gets those of all dimensions. */
-static void place_all(vr_build *build, vr_attend *attend, const uint32_t values[3], const vr_op *end, bool keys_turned,
-                      int64_t strides[4][VR_RANK])
+static void place_all(vulkan_build *build, vulkan_attend *attend, const uint32_t values[3], const vulkan_op *end,
+                      bool keys_turned, int64_t strides[4][VULKAN_RANK])
 {
-    vr_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->source };
-    vr_product *product = &attend->scores;
-    const uint32_t row = vr_out(build, end, 0)->rank - 2, column = row + 1;
-    vr_program last;
+    vulkan_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->source };
+    vulkan_product *product = &attend->scores;
+    const uint32_t row = vulkan_out(build, end, 0)->rank - 2, column = row + 1;
+    vulkan_program last;
 
     for (uint32_t i = 0; i < 3; i++) {
-        vr_strides(build, values[i], strides[i]);
-        *sources[i] = vr_source_of(build, values[i]);
+        vulkan_strides(build, values[i], strides[i]);
+        *sources[i] = vulkan_source_of(build, values[i]);
     }
-    vr_program_start(build, &last, end->info.outputs[0], VR_SINGLE);
-    vr_follow_transpose(build, &last, strides[3]);
+    vulkan_program_start(build, &last, end->info.outputs[0], VULKAN_SINGLE);
+    vulkan_follow_transpose(build, &last, strides[3]);
     attend->result = last.result;
     product->a_row = strides[0][row], product->a_step = strides[0][column];
     product->b_column = strides[1][keys_turned ? column : row],
@@ -88,7 +88,7 @@ static void place_all(vr_build *build, vr_attend *attend, const uint32_t values[
 /* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
 
 /* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
-static bool goes_together(const vr_build *build, const uint32_t values[3], const vr_tensor *output)
+static bool goes_together(const vulkan_build *build, const uint32_t values[3], const vulkan_tensor *output)
 {
     for (uint32_t i = 0; i < 3; i++)
         if (build->tensors[values[i]].rank != output->rank ||
@@ -97,34 +97,34 @@ static bool goes_together(const vr_build *build, const uint32_t values[3], const
     return true;
 }
 
-bool vr_try_attend(vr_build *build, const vr_op *op, const vr_product *product, vr_program *program)
+bool vulkan_try_attend(vulkan_build *build, const vulkan_op *op, const vulkan_product *product, vulkan_program *program)
 {
-    const vr_op *soft = vr_reader(build, program->result);
-    const vr_op *next = soft != NULL && soft->row->family == &vr_softmax && soft->row->number == ROW_SOFTMAX
-                            ? vr_reader(build, soft->info.outputs[0])
-                            : NULL;
-    vr_attend attend = { .scores = *product };
-    const vr_tensor *output;
-    int64_t s[4][VR_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
+    const vulkan_op *soft = vulkan_reader(build, program->result);
+    const vulkan_op *next = soft != NULL && soft->row->family == &vulkan_softmax && soft->row->number == ROW_SOFTMAX
+                                ? vulkan_reader(build, soft->info.outputs[0])
+                                : NULL;
+    vulkan_attend attend = { .scores = *product };
+    const vulkan_tensor *output;
+    int64_t s[4][VULKAN_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
     uint32_t values[3], axis;
 
-    if (next == NULL || next->row->family != &vr_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
+    if (next == NULL || next->row->family != &vulkan_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
         return false;
-    output = vr_out(build, next, 0);
+    output = vulkan_out(build, next, 0);
     attend.width = output->rank > 0 ? output->dims[output->rank - 1] : 0;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
     if (program->rank != output->rank || output->rank < 2 || build->tensors[values[2]].place.buffer == INLAY_NONE ||
         !goes_together(build, values, output) ||
-        !vr_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), output->rank, &axis) ||
+        !vulkan_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), output->rank, &axis) ||
         axis + 1 != output->rank || !can_attend(build, &attend))
         return false;
-    build->done[vr_number_of(build, soft)] = true;
-    build->done[vr_number_of(build, next)] = true;
+    build->done[vulkan_number_of(build, soft)] = true;
+    build->done[vulkan_number_of(build, next)] = true;
     place_all(build, &attend, values, next, true, s);
-    if (!vr_merge_batches(output->rank - 2, output->dims, 4, lists, attend.scores.batch,
-                          (int64_t *const[]){ attend.scores.a_batch, attend.scores.b_batch, attend.v_batch,
-                                              attend.scores.out_batch }))
-        (void)vr_decline(build, op, "its batches do not lie behind each other");
+    if (!vulkan_merge_batches(output->rank - 2, output->dims, 4, lists, attend.scores.batch,
+                              (int64_t *const[]){ attend.scores.a_batch, attend.scores.b_batch, attend.v_batch,
+                                                  attend.scores.out_batch }))
+        (void)vulkan_decline(build, op, "its batches do not lie behind each other");
     else
         (void)emit_attend(build, &attend, program);
     return true;
@@ -133,66 +133,69 @@ bool vr_try_attend(vr_build *build, const vr_op *op, const vr_product *product, 
 /* ------------------------------------------------------------------ Attention */
 
 /* Of ai.inlay (ops/inlay/attention.c), not of ONNX? */
-static bool is_own(const vr_operator *row)
+static bool is_own(const vulkan_operator *row)
 {
     return row->number == ATTENTION_OWN;
 }
 
 /* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
-static void set_strides(const vr_attend *attend, int64_t *out, const int64_t *strides, bool shared)
+static void set_strides(const vulkan_attend *attend, int64_t *out, const int64_t *strides, bool shared)
 {
     out[0] = strides[0];
     out[1] = (shared ? 1 : attend->scores.batch[2]) * strides[1];
     out[2] = shared ? 0 : strides[1];
 }
 
-static inlay_status lower_attention(vr_build *build, const vr_op *op)
+static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *tensor = vr_in(build, op, 0), *k = vr_in(build, op, 1), *v = vr_in(build, op, 2);
+    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *k = vulkan_in(build, op, 1), *v = vulkan_in(build, op, 2);
     const int64_t heads = tensor->dims[1], shared = k->dims[1], queries = tensor->dims[2], keys = k->dims[2],
                   depth = tensor->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
     const bool own = is_own(op->row);
-    vr_attend attend = { .blank = !own                                         ? BLANK_ZERO
-                                  : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
-                                                                               : BLANK_NAN,
-                         .scores = vr_product_of(queries, depth, keys),
-                         .width = v->dims[3] };
-    int64_t s[4][VR_RANK];
+    vulkan_attend attend = { .blank = !own                                         ? BLANK_ZERO
+                                      : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
+                                                                                   : BLANK_NAN,
+                             .scores = vulkan_product_of(queries, depth, keys),
+                             .width = v->dims[3] };
+    int64_t s[4][VULKAN_RANK];
     uint32_t score = REG_ACC;
-    vr_program program;
+    vulkan_program program;
 
     if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
-        return vr_decline(build, op, "the heads of queries are no multiple of those of keys");
+        return vulkan_decline(build, op, "the heads of queries are no multiple of those of keys");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
     if (!can_attend(build, &attend))
-        return vr_decline(build, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
+        return vulkan_decline(build, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
     place_all(build, &attend, op->info.inputs, op, false, s);
-    vr_product_batches(&attend.scores, (const int64_t[]){ tensor->dims[0], shared, heads / shared });
+    vulkan_product_batches(&attend.scores, (const int64_t[]){ tensor->dims[0], shared, heads / shared });
     set_strides(&attend, attend.scores.a_batch, s[0], false);
     set_strides(&attend, attend.scores.b_batch, s[1], true);
     set_strides(&attend, attend.v_batch, s[2], true);
     set_strides(&attend, attend.scores.out_batch, s[3], false);
-    vr_program_start(build, &program,
-                     vr_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ tensor->dims[0], heads, queries, keys }),
-                     VR_SINGLE);
-    if (own && vr_in(build, op, 4) != NULL)
-        score = vr_slot(&program, OP_WHERE, vr_load_value(build, &program, op->info.inputs[4]), vr_number(&program, 0),
-                        REG_ACC);
-    if (vr_in(build, op, 3) != NULL)
-        score = vr_slot(&program, OP_ADD, score, vr_load_value(build, &program, op->info.inputs[3]), 0);
+    vulkan_program_start(
+        build, &program,
+        vulkan_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ tensor->dims[0], heads, queries, keys }),
+        VULKAN_SINGLE);
+    if (own && vulkan_in(build, op, 4) != NULL)
+        score = vulkan_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
+                            vulkan_number(&program, 0), REG_ACC);
+    if (vulkan_in(build, op, 3) != NULL)
+        score = vulkan_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
-        const uint32_t ahead = vr_load_at(build, &program, INLAY_NONE, (const int64_t[VR_RANK]){ 0, 0, -1, 1 }, 0);
+        const uint32_t ahead =
+            vulkan_load_at(build, &program, INLAY_NONE, (const int64_t[VULKAN_RANK]){ 0, 0, -1, 1 }, 0);
 
-        (void)vr_slot(&program, OP_WHERE, vr_slot(&program, OP_LESS_EQUAL, ahead, vr_number(&program, 0), 0), score,
-                      vr_number(&program, -(double)INFINITY));
+        (void)vulkan_slot(&program, OP_WHERE,
+                          vulkan_slot(&program, OP_LESS_EQUAL, ahead, vulkan_number(&program, 0), 0), score,
+                          vulkan_number(&program, -(double)INFINITY));
     }
     if (program.full)
-        return vr_decline(build, op, "its mask is not that of the scores");
+        return vulkan_decline(build, op, "its mask is not that of the scores");
     return emit_attend(build, &attend, &program);
 }
 
-static bool attention_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool attention_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     for (uint32_t i = 0; i < 3; i++)
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
@@ -213,51 +216,52 @@ static bool attention_supports(const kit_node *node, const vr_operator *row, kit
 /* ------------------------------------------------------------------ normalisation of a sum */
 
 /* sum = x + bias + skip */
-static void add_up(vr_build *build, const vr_op *op, uint32_t bias, uint32_t sum)
+static void add_up(vulkan_build *build, const vulkan_op *op, uint32_t bias, uint32_t sum)
 {
-    vr_program program;
+    vulkan_program program;
     uint32_t x;
 
-    vr_program_start(build, &program, sum, VR_SINGLE);
-    x = vr_load_value(build, &program, op->info.inputs[0]);
+    vulkan_program_start(build, &program, sum, VULKAN_SINGLE);
+    x = vulkan_load_value(build, &program, op->info.inputs[0]);
     if (bias != INLAY_NONE)
-        x = vr_slot(&program, OP_ADD, x, vr_load_value(build, &program, bias), 0);
-    (void)vr_slot(&program, OP_ADD, x, vr_load_value(build, &program, op->info.inputs[1]), 0);
-    (void)(program.full ? vr_decline(build, op, "what it adds has other sizes") : vr_emit_elements(build, &program));
+        x = vulkan_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, bias), 0);
+    (void)vulkan_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, op->info.inputs[1]), 0);
+    (void)(program.full ? vulkan_decline(build, op, "what it adds has other sizes")
+                        : vulkan_emit_elements(build, &program));
 }
 
 /* Is a value of floats, as many as that? */
-static bool has_floats(const vr_build *build, uint32_t value, int64_t count)
+static bool has_floats(const vulkan_build *build, uint32_t value, int64_t count)
 {
     return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
 }
 
 /* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
-static inlay_status lower_skip_norm(vr_build *build, const vr_op *op)
+static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_in(build, op, 0);
     const uint32_t skip = op->info.inputs[1];
     const bool simple = op->row->number == ROW_RMS;
-    const uint32_t bias = vr_in_value(op, simple ? 3 : 4);
-    vr_rows rows = vr_rows_of(build, op, op->row->number, input->rank - 1);
-    uint32_t sum = vr_out_value(op, 3);
+    const uint32_t bias = vulkan_in_value(op, simple ? 3 : 4);
+    vulkan_rows rows = vulkan_rows_of(build, op, op->row->number, input->rank - 1);
+    uint32_t sum = vulkan_out_value(op, 3);
 
     rows.scale = op->info.inputs[2];
-    rows.bias = simple ? INLAY_NONE : vr_in_value(op, 3);
+    rows.bias = simple ? INLAY_NONE : vulkan_in_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
     if (sum == INLAY_NONE && has_floats(build, skip, input->count) &&
         (bias == INLAY_NONE || has_floats(build, bias, rows.length))) {
         rows.skip = skip;
         rows.skip_bias = bias;
-        return vr_emit_rows(build, op, &rows, op->info.inputs[0]);
+        return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)
-        sum = vr_temporary(build, input->dtype, input->rank, input->dims);
+        sum = vulkan_temporary(build, input->dtype, input->rank, input->dims);
     add_up(build, op, bias, sum);
-    return vr_emit_rows(build, op, &rows, sum);
+    return vulkan_emit_rows(build, op, &rows, sum);
 }
 
-static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL)
@@ -265,7 +269,7 @@ static bool skip_norm_supports(const kit_node *node, const vr_operator *row, kit
     return true;
 }
 
-const vr_family vr_attention = { .supports = attention_supports, .lower = lower_attention };
-const vr_family vr_skip_norm = {
+const vulkan_family vulkan_attention = { .supports = attention_supports, .lower = lower_attention };
+const vulkan_family vulkan_skip_norm = {
     .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true, .least_rank = 1
 };

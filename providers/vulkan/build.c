@@ -5,7 +5,7 @@
 
 /* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
  * pointer. */
-static bool grow(vr_build *build, void *array, uint32_t count, uint32_t *capacity, size_t element)
+static bool grow(vulkan_build *build, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     const uint32_t twice = *capacity < 32 ? 64 : *capacity * 2, more = twice > count ? twice : count;
     void *old, *fresh;
@@ -25,7 +25,7 @@ static bool grow(vr_build *build, void *array, uint32_t count, uint32_t *capacit
     return true;
 }
 
-inlay_status vr_decline(vr_build *build, const vr_op *op, const char *format, ...)
+inlay_status vulkan_decline(vulkan_build *build, const vulkan_op *op, const char *format, ...)
 {
     char text[256];
     va_list args;
@@ -42,7 +42,7 @@ inlay_status vr_decline(vr_build *build, const vr_op *op, const char *format, ..
 
 /* ------------------------------------------------------------------ what an op says */
 
-uint32_t vr_element(inlay_dtype dtype)
+uint32_t vulkan_element(inlay_dtype dtype)
 {
     static const uint8_t elements[32] = {
         [INLAY_FLOAT] = EL_F32,  [INLAY_FLOAT16] = EL_F16, [INLAY_BFLOAT16] = EL_BF16, [INLAY_INT8] = EL_I8,
@@ -54,47 +54,47 @@ uint32_t vr_element(inlay_dtype dtype)
     return dtype < 32 ? elements[dtype] : EL_BOOL;
 }
 
-bool vr_axis(int64_t axis, uint32_t rank, uint32_t *out)
+bool vulkan_axis(int64_t axis, uint32_t rank, uint32_t *out)
 {
     *out = (uint32_t)(axis < 0 ? axis + rank : axis);
     return axis >= -(int64_t)rank && axis < (int64_t)rank;
 }
 
-bool vr_axis_named(vr_build *build, const vr_op *op, int64_t axis, uint32_t rank, uint32_t *out)
+bool vulkan_axis_named(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out)
 {
-    if (!vr_axis(axis, rank, out))
-        (void)vr_decline(build, op, "axis %lld is none of rank %u", (long long)axis, rank);
+    if (!vulkan_axis(axis, rank, out))
+        (void)vulkan_decline(build, op, "axis %lld is none of rank %u", (long long)axis, rank);
     return build->status == INLAY_OK;
 }
 
-bool vr_axis_of(vr_build *build, const vr_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
+bool vulkan_axis_of(vulkan_build *build, const vulkan_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
 {
-    return vr_axis_named(build, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
+    return vulkan_axis_named(build, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
 }
 
-uint32_t vr_in_value(const vr_op *op, uint32_t input)
+uint32_t vulkan_in_value(const vulkan_op *op, uint32_t input)
 {
     return input < op->info.input_count ? op->info.inputs[input] : INLAY_NONE;
 }
 
-uint32_t vr_out_value(const vr_op *op, uint32_t output)
+uint32_t vulkan_out_value(const vulkan_op *op, uint32_t output)
 {
     return output < op->info.output_count ? op->info.outputs[output] : INLAY_NONE;
 }
 
-const vr_tensor *vr_in(const vr_build *build, const vr_op *op, uint32_t input)
+const vulkan_tensor *vulkan_in(const vulkan_build *build, const vulkan_op *op, uint32_t input)
 {
-    return vr_in_value(op, input) != INLAY_NONE ? &build->tensors[vr_in_value(op, input)] : NULL;
+    return vulkan_in_value(op, input) != INLAY_NONE ? &build->tensors[vulkan_in_value(op, input)] : NULL;
 }
 
-const vr_tensor *vr_out(const vr_build *build, const vr_op *op, uint32_t output)
+const vulkan_tensor *vulkan_out(const vulkan_build *build, const vulkan_op *op, uint32_t output)
 {
-    return vr_out_value(op, output) != INLAY_NONE ? &build->tensors[vr_out_value(op, output)] : NULL;
+    return vulkan_out_value(op, output) != INLAY_NONE ? &build->tensors[vulkan_out_value(op, output)] : NULL;
 }
 
-int64_t vr_ints(const vr_build *build, const vr_op *op, uint32_t input, int64_t *out, uint32_t most)
+int64_t vulkan_ints(const vulkan_build *build, const vulkan_op *op, uint32_t input, int64_t *out, uint32_t most)
 {
-    const vr_tensor *tensor = vr_in(build, op, input);
+    const vulkan_tensor *tensor = vulkan_in(build, op, input);
 
     if (tensor == NULL || tensor->data == NULL || tensor->count > most ||
         (tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32))
@@ -110,19 +110,19 @@ int64_t vr_ints(const vr_build *build, const vr_op *op, uint32_t input, int64_t 
     return tensor->count;
 }
 
-int64_t vr_attr_or_ints(const vr_build *build, const vr_op *op, const char *name, uint32_t input, int64_t *out,
-                        uint32_t most)
+int64_t vulkan_attr_or_ints(const vulkan_build *build, const vulkan_op *op, const char *name, uint32_t input,
+                            int64_t *out, uint32_t most)
 {
     uint32_t count = 0;
     const int64_t *attr = kit_attr_ints(&op->info, name, &count);
 
     if (attr == NULL || count > most)
-        return vr_ints(build, op, input, out, most);
+        return vulkan_ints(build, op, input, out, most);
     memcpy(out, attr, count * sizeof *out);
     return count;
 }
 
-bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
+bool vulkan_permutation(const vulkan_op *op, uint32_t rank, uint32_t *out)
 {
     uint32_t count = 0;
     const int64_t *perm = kit_attr_ints(&op->info, "perm", &count);
@@ -139,52 +139,52 @@ bool vr_permutation(const vr_op *op, uint32_t rank, uint32_t *out)
 
 /* ------------------------------------------------------------------ places */
 
-vr_place vr_buffer_place(vr_build *build, vr_buffer buffer)
+vulkan_place vulkan_buffer_place(vulkan_build *build, vulkan_buffer buffer)
 {
     inlay_instance *in = build->in;
 
     if (!grow(build, &in->buffers, in->buffer_count + 1, &in->buffer_capacity, sizeof *in->buffers))
-        return (vr_place){ .buffer = INLAY_NONE };
+        return (vulkan_place){ .buffer = INLAY_NONE };
     buffer.first = INLAY_NONE;
     in->buffers[in->buffer_count] = buffer;
-    return (vr_place){ .buffer = in->buffer_count++ };
+    return (vulkan_place){ .buffer = in->buffer_count++ };
 }
 
-vr_place vr_constant_place(vr_build *build, const vr_constant *constant)
+vulkan_place vulkan_constant_place(vulkan_build *build, const vulkan_constant *constant)
 {
-    return vr_buffer_place(build,
-                           (vr_buffer){ .kind = VR_CONSTANT, .bytes = constant->bytes, .offset = constant->offset });
+    return vulkan_buffer_place(
+        build, (vulkan_buffer){ .kind = VULKAN_CONSTANT, .bytes = constant->bytes, .offset = constant->offset });
 }
 
-bool vr_is_output(const vr_build *build, uint32_t value)
+bool vulkan_is_output(const vulkan_build *build, uint32_t value)
 {
     return build->compiled->values[value].output != INLAY_NONE;
 }
 
-void vr_make(vr_build *build, uint32_t value)
+void vulkan_make(vulkan_build *build, uint32_t value)
 {
     const uint32_t output = build->compiled->values[value].output;
 
     if (build->tensors[value].place.buffer == INLAY_NONE)
         build->tensors[value].place =
-            vr_buffer_place(build, (vr_buffer){ .kind = output != INLAY_NONE ? VR_OUTPUT : VR_WORK,
-                                                .index = output,
-                                                .bytes = vr_source_of(build, value).bytes });
+            vulkan_buffer_place(build, (vulkan_buffer){ .kind = output != INLAY_NONE ? VULKAN_OUTPUT : VULKAN_WORK,
+                                                        .index = output,
+                                                        .bytes = vulkan_source_of(build, value).bytes });
 }
 
-uint32_t vr_temporary(vr_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+uint32_t vulkan_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     const uint32_t value = build->compiled->value_count + build->temporaries++;
-    vr_tensor *tensor = &build->tensors[value];
+    vulkan_tensor *tensor = &build->tensors[value];
 
-    *tensor = (vr_tensor){ .rank = rank, .dtype = dtype, .known = true };
+    *tensor = (vulkan_tensor){ .rank = rank, .dtype = dtype, .known = true };
     memcpy(tensor->dims, dims, rank * sizeof *dims);
-    tensor->count = vr_extent(tensor, 0, rank);
+    tensor->count = vulkan_extent(tensor, 0, rank);
     build->tensors[value].place.buffer = INLAY_NONE;
     return value;
 }
 
-void vr_alias(vr_build *build, uint32_t value, uint32_t of, uint64_t offset)
+void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t offset)
 {
     build->tensors[value].place.buffer = build->tensors[of].place.buffer;
     build->tensors[value].place.offset = build->tensors[of].place.offset + offset;
@@ -198,27 +198,29 @@ static bool is_bare(gpu_shader shader)
     return shader == SHADER_move;
 }
 
-vr_dispatch *vr_emit(vr_build *build, gpu_shader shader, uint32_t own_words)
+vulkan_dispatch *vulkan_emit(vulkan_build *build, gpu_shader shader, uint32_t own_words)
 {
     inlay_instance *in = build->in;
     const uint32_t words = (is_bare(shader) ? 0 : WORD_OWN) + own_words;
-    vr_dispatch *dispatch = &build->spare;
+    vulkan_dispatch *dispatch = &build->spare;
 
     if (grow(build, &in->dispatches, in->dispatch_count + 1, &in->dispatch_capacity, sizeof *in->dispatches) &&
         grow(build, &in->words, in->word_count + words + 16, &in->word_capacity, sizeof *in->words))
         dispatch = &in->dispatches[in->dispatch_count++];
-    *dispatch = (vr_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
-    dispatch->constants[ID_LOCAL] = VR_LOCAL;
+    *dispatch =
+        (vulkan_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
+    dispatch->constants[ID_LOCAL] = VULKAN_LOCAL;
     in->word_count += dispatch != &build->spare ? (words + 15) / 16 * 16 : 0;
     return dispatch;
 }
 
-void vr_own(vr_dispatch *dispatch, size_t count, const uint32_t *list)
+void vulkan_own(vulkan_dispatch *dispatch, size_t count, const uint32_t *list)
 {
     memcpy(&dispatch->constants[ID_OWN], list, count * sizeof *list);
 }
 
-void vr_put(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, size_t count, const int64_t *list)
+void vulkan_put(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
+                const int64_t *list)
 {
     uint32_t *words = build->in->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
 
@@ -226,82 +228,84 @@ void vr_put(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, 
         words[i] = (uint32_t)list[i];
 }
 
-vr_source vr_source_of(const vr_build *build, uint32_t value)
+vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
 {
-    const vr_tensor *tensor = &build->tensors[value];
+    const vulkan_tensor *tensor = &build->tensors[value];
 
-    return (vr_source){ build->tensors[value].place, (uint64_t)tensor->count * vr_size_of(tensor->dtype),
-                        tensor->dtype };
+    return (vulkan_source){ build->tensors[value].place, (uint64_t)tensor->count * vulkan_size_of(tensor->dtype),
+                            tensor->dtype };
 }
 
-void vr_touch(vr_build *build, vr_dispatch *dispatch, uint32_t push, vr_place place, uint64_t bytes, bool write)
+void vulkan_touch(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place, uint64_t bytes,
+                  bool write)
 {
     const uint32_t me = (uint32_t)(dispatch - build->in->dispatches);
-    vr_buffer *buffer;
+    vulkan_buffer *buffer;
 
     if (build->status != INLAY_OK)
         return;
-    if (dispatch->operand_count == VR_MOST_OPERANDS) {
+    if (dispatch->operand_count == VULKAN_MOST_OPERANDS) {
         build->status =
-            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VR_MOST_OPERANDS);
+            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VULKAN_MOST_OPERANDS);
         return;
     }
     buffer = &build->in->buffers[place.buffer];
-    dispatch->operands[dispatch->operand_count++] =
-        (vr_operand){ .push = push, .buffer = place.buffer, .offset = place.offset, .bytes = bytes, .write = write };
+    dispatch->operands[dispatch->operand_count++] = (vulkan_operand){
+        .push = push, .buffer = place.buffer, .offset = place.offset, .bytes = bytes, .write = write
+    };
     if (buffer->first == INLAY_NONE)
         buffer->first = me;
     buffer->last = me;
 }
 
-void vr_touch_value(vr_build *build, vr_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
+void vulkan_touch_value(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
 {
-    const vr_source source = vr_source_of(build, value);
+    const vulkan_source source = vulkan_source_of(build, value);
 
-    vr_touch(build, dispatch, push, source.place, source.bytes, write);
+    vulkan_touch(build, dispatch, push, source.place, source.bytes, write);
 }
 
-void vr_read_at(vr_build *build, vr_dispatch *dispatch, uint32_t k, const vr_source *source)
+void vulkan_read_at(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source)
 {
-    dispatch->constants[ID_LOAD + k] = vr_element(source->dtype);
-    vr_touch(build, dispatch, PUSH_OWN + k, source->place, source->bytes, false);
+    dispatch->constants[ID_LOAD + k] = vulkan_element(source->dtype);
+    vulkan_touch(build, dispatch, PUSH_OWN + k, source->place, source->bytes, false);
 }
 
-void vr_read(vr_build *build, vr_dispatch *dispatch, uint32_t k, uint32_t value)
+void vulkan_read(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value)
 {
-    const vr_source source = value != INLAY_NONE ? vr_source_of(build, value) : (vr_source){ .bytes = 0 };
+    const vulkan_source source = value != INLAY_NONE ? vulkan_source_of(build, value) : (vulkan_source){ .bytes = 0 };
 
     if (value != INLAY_NONE)
-        vr_read_at(build, dispatch, k, &source);
+        vulkan_read_at(build, dispatch, k, &source);
 }
 
-bool vr_scalar_loads(const vr_build *build)
+bool vulkan_scalar_loads(const vulkan_build *build)
 {
     return build->fixed && build->device->facts.scalar_loads;
 }
 
-bool vr_goes_round(const vr_build *build, int64_t rounds)
+bool vulkan_goes_round(const vulkan_build *build, int64_t rounds)
 {
-    return !build->device->facts.is_cpu || rounds <= VR_MOST_ROUNDS;
+    return !build->device->facts.is_cpu || rounds <= VULKAN_MOST_ROUNDS;
 }
 
-void vr_expect_rounds(vr_build *build, const vr_op *op, int64_t rounds)
+void vulkan_expect_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds)
 {
-    if (!vr_goes_round(build, rounds))
-        (void)vr_decline(build, op, "its sums are longer than a CPU's driver goes round a loop");
+    if (!vulkan_goes_round(build, rounds))
+        (void)vulkan_decline(build, op, "its sums are longer than a CPU's driver goes round a loop");
 }
 
-void vr_expect_bytes(const vr_build *build, vr_dispatch *dispatch, double count, double bytes)
+void vulkan_expect_bytes(const vulkan_build *build, vulkan_dispatch *dispatch, double count, double bytes)
 {
     dispatch->ns = count * bytes / build->compiled->state->bytes_per_ns;
 }
 
-void vr_expect_flops(const vr_build *build, vr_dispatch *dispatch, double flops)
+void vulkan_expect_flops(const vulkan_build *build, vulkan_dispatch *dispatch, double flops)
 {
     dispatch->ns = flops / build->compiled->state->flops_per_ns;
 }
 
-inlay_status vr_grid_groups(vr_build *build, vr_dispatch *dispatch, uint64_t groups)
+inlay_status vulkan_grid_groups(vulkan_build *build, vulkan_dispatch *dispatch, uint64_t groups)
 {
     const uint32_t *most = build->device->facts.most_groups;
 
@@ -313,16 +317,16 @@ inlay_status vr_grid_groups(vr_build *build, vr_dispatch *dispatch, uint64_t gro
     return build->status;
 }
 
-inlay_status vr_grid(vr_build *build, vr_dispatch *dispatch, int64_t items)
+inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t items)
 {
     const uint32_t local = dispatch->constants[ID_LOCAL];
 
-    return vr_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
+    return vulkan_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
 
 /* ------------------------------------------------------------------ strides */
 
-void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
+void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 {
     int64_t step = 1;
 
@@ -330,15 +334,15 @@ void vr_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
         strides[d] = step;
 }
 
-void vr_strides(const vr_build *build, uint32_t value, int64_t *strides)
+void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides)
 {
     if (build->tensors[value].turned)
         memcpy(strides, build->tensors[value].strides, sizeof build->tensors[value].strides);
     else
-        vr_row_major(build->tensors[value].dims, build->tensors[value].rank, strides);
+        vulkan_row_major(build->tensors[value].dims, build->tensors[value].rank, strides);
 }
 
-int64_t vr_extent(const vr_tensor *tensor, uint32_t from, uint32_t to)
+int64_t vulkan_extent(const vulkan_tensor *tensor, uint32_t from, uint32_t to)
 {
     int64_t n = 1;
 
@@ -347,7 +351,7 @@ int64_t vr_extent(const vr_tensor *tensor, uint32_t from, uint32_t to)
     return n;
 }
 
-uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides)
+uint32_t vulkan_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides)
 {
     uint32_t n = 0;
 
@@ -368,9 +372,10 @@ uint32_t vr_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const
     return n;
 }
 
-const vr_op *vr_reader(const vr_build *build, uint32_t value)
+const vulkan_op *vulkan_reader(const vulkan_build *build, uint32_t value)
 {
-    if (value >= build->compiled->value_count || build->compiled->values[value].uses != 1 || vr_is_output(build, value))
+    if (value >= build->compiled->value_count || build->compiled->values[value].uses != 1 ||
+        vulkan_is_output(build, value))
         return NULL;
     for (uint32_t o = 0; o < build->compiled->op_count; o++)
         for (uint32_t i = 0; i < build->compiled->ops[o].info.input_count; i++)

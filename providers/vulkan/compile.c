@@ -4,8 +4,8 @@
 
 static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    inlay_status status =
-        kit_region_keep(request, VR_SMALL_BYTES, 1 + VR_TEMPORARIES * request->node_count, &compiled->region, diag);
+    inlay_status status = kit_region_keep(request, VULKAN_SMALL_BYTES, 1 + VULKAN_TEMPORARIES * request->node_count,
+                                          &compiled->region, diag);
     uint32_t most = 0;
 
     if (status != INLAY_OK)
@@ -24,7 +24,7 @@ static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_req
                                 .info = inlay_graph_node(request->graph, request->nodes[node_index]) };
         kit_refusal why = { 0, "", "" };
 
-        compiled->ops[node_index] = (vr_op){ vr_find(&node, &why), compiled->region.nodes[node_index] };
+        compiled->ops[node_index] = (vulkan_op){ vulkan_find(&node, &why), compiled->region.nodes[node_index] };
         if (compiled->ops[node_index].row == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", node.info->name.data, why.text);
         compiled->op_count++;
@@ -32,8 +32,8 @@ static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_req
     return INLAY_OK;
 }
 
-inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_compile_request *request,
-                           inlay_compiled **out, inlay_diag *diag)
+inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const inlay_compile_request *request,
+                               inlay_compiled **out, inlay_diag *diag)
 {
     inlay_compiled *compiled = calloc(1, sizeof *compiled);
     uint64_t bytes = 0;
@@ -44,7 +44,7 @@ inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_comp
     compiled->state = state;
     compiled->gpu = device;
     INLAY_TRY(read_nodes(compiled, request, diag));
-    vr_list_constants(compiled, request->graph, &bytes);
+    vulkan_list_constants(compiled, request->graph, &bytes);
     if (request->resident_bytes != NULL)
         *request->resident_bytes = bytes;
     if (bytes > 0)
@@ -52,7 +52,7 @@ inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_comp
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         if (request->poll != NULL)
             INLAY_TRY(request->poll(request->ctx));
-        INLAY_TRY(vr_upload(compiled, request, &compiled->constants[i], diag));
+        INLAY_TRY(vulkan_upload(compiled, request, &compiled->constants[i], diag));
     }
     /* What only this side reads was copied, if it is small; the rest was refused. */
     for (uint32_t value = 0; value < compiled->value_count; value++)
@@ -61,11 +61,11 @@ inlay_status vr_compile_on(vr_state *state, gpu_device *device, const inlay_comp
     *out = compiled;
     compiled = NULL;
 done:
-    vr_release_compiled(state, compiled);
+    vulkan_release_compiled(state, compiled);
     return status;
 }
 
-void vr_release_compiled(void *state, inlay_compiled *compiled)
+void vulkan_release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
     if (compiled == NULL)

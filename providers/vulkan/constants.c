@@ -2,44 +2,44 @@
 #include "region.h"
 #include <stdlib.h>
 
-uint32_t vr_panel_columns(const gpu_facts *facts)
+uint32_t vulkan_panel_columns(const gpu_facts *facts)
 {
     return facts->is_cpu ? 2 : 4;
 }
 
-uint32_t vr_panel_lanes(const gpu_facts *facts)
+uint32_t vulkan_panel_lanes(const gpu_facts *facts)
 {
     return facts->shuffles ? facts->subgroup : facts->is_cpu ? 8 : 32;
 }
 
-uint32_t vr_panel(const gpu_facts *facts)
+uint32_t vulkan_panel(const gpu_facts *facts)
 {
-    return vr_panel_columns(facts) * vr_panel_lanes(facts);
+    return vulkan_panel_columns(facts) * vulkan_panel_lanes(facts);
 }
 
-bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vr_panels *out)
+bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out)
 {
     const bool turned = kit_attr_int(&op->info, "transB", 0) != 0;
-    vr_panels panels = { .groups = 1, .taps = 1 };
+    vulkan_panels panels = { .groups = 1, .taps = 1 };
 
     if (input != 1)
         return false;
-    if (rank > 2 && (op->row->family == &vr_conv || op->row->family == &vr_conv_transpose)) {
+    if (rank > 2 && (op->row->family == &vulkan_conv || op->row->family == &vulkan_conv_transpose)) {
         panels.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             panels.taps *= dims[d];
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
         const bool back = op->row->number != 0; /* transposed: [C, M / groups, window] */
 
-        panels = (vr_panels){ panels.groups,
-                              back ? second : first,
-                              panels.taps,
-                              back ? first : second,
-                              first * second * panels.taps,
-                              back ? panels.taps : second * panels.taps,
-                              1,
-                              back ? second * panels.taps : panels.taps };
-    } else if (rank == 2 && (op->row->family == &vr_mat_mul || op->row->family == &vr_gemm)) {
+        panels = (vulkan_panels){ panels.groups,
+                                  back ? second : first,
+                                  panels.taps,
+                                  back ? first : second,
+                                  first * second * panels.taps,
+                                  back ? panels.taps : second * panels.taps,
+                                  1,
+                                  back ? second * panels.taps : panels.taps };
+    } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm)) {
         panels.k = dims[turned];
         panels.columns = dims[!turned];
         panels.k_step = turned ? 1 : panels.columns;
@@ -49,10 +49,10 @@ bool vr_wants_panels(const vr_op *op, uint32_t input, uint32_t rank, const int64
     return panels.columns >= 4 && panels.k > 0;
 }
 
-const vr_constant *vr_find_constant(const inlay_compiled *compiled, uint32_t value, const vr_panels *panels)
+const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint32_t value, const vulkan_panels *panels)
 {
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
-        const vr_constant *constant = &compiled->constants[i];
+        const vulkan_constant *constant = &compiled->constants[i];
 
         if (constant->value == value && constant->packed == (panels != NULL) &&
             (panels == NULL || memcmp(panels, &constant->panels, sizeof *panels) == 0))
@@ -61,37 +61,38 @@ const vr_constant *vr_find_constant(const inlay_compiled *compiled, uint32_t val
     return NULL;
 }
 
-static uint64_t packed_bytes(const inlay_compiled *compiled, const vr_panels *panels, uint32_t size)
+static uint64_t packed_bytes(const inlay_compiled *compiled, const vulkan_panels *panels, uint32_t size)
 {
-    const int64_t width = vr_panel(&compiled->gpu->facts);
+    const int64_t width = vulkan_panel(&compiled->gpu->facts);
 
     return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps * panels->k) *
            size;
 }
 
-void vr_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes)
+void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes)
 {
     uint64_t at = 0;
 
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const vr_op *op = &compiled->ops[o];
+        const vulkan_op *op = &compiled->ops[o];
 
         for (uint32_t i = 0; i < op->info.input_count; i++) {
             const uint32_t value = op->info.inputs[i];
-            vr_constant constant = { .value = value, .offset = at };
+            vulkan_constant constant = { .value = value, .offset = at };
             const inlay_value_info *info;
-            int64_t dims[VR_RANK];
+            int64_t dims[VULKAN_RANK];
 
-            if (value == INLAY_NONE || !compiled->values[value].constant || vr_is_hosts(op->row, i))
+            if (value == INLAY_NONE || !compiled->values[value].constant || vulkan_is_hosts(op->row, i))
                 continue;
             info = inlay_graph_value(graph, compiled->values[value].snapshot);
-            for (uint32_t d = 0; d < info->rank && d < VR_RANK; d++)
+            for (uint32_t d = 0; d < info->rank && d < VULKAN_RANK; d++)
                 dims[d] = info->dims[d].value;
-            constant.packed = info->rank <= VR_RANK && vr_wants_panels(op, i, info->rank, dims, &constant.panels);
-            if (vr_find_constant(compiled, value, constant.packed ? &constant.panels : NULL) != NULL)
+            constant.packed =
+                info->rank <= VULKAN_RANK && vulkan_wants_panels(op, i, info->rank, dims, &constant.panels);
+            if (vulkan_find_constant(compiled, value, constant.packed ? &constant.panels : NULL) != NULL)
                 continue;
-            constant.bytes =
-                constant.packed ? packed_bytes(compiled, &constant.panels, vr_size_of(info->dtype)) : info->data_bytes;
+            constant.bytes = constant.packed ? packed_bytes(compiled, &constant.panels, vulkan_size_of(info->dtype))
+                                             : info->data_bytes;
             compiled->constants[compiled->constant_count++] = constant;
             at += (constant.bytes + GPU_ALIGNMENT - 1) / GPU_ALIGNMENT * GPU_ALIGNMENT;
         }
@@ -100,7 +101,7 @@ void vr_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint6
 }
 
 /* What is behind the last column stays 0. */
-static void pack(uint8_t *to, const uint8_t *from, const vr_panels *panels, int64_t width, size_t size)
+static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
     for (int64_t g = 0; g < panels->groups; g++)
         for (int64_t first = 0; first < panels->columns; first += width)
@@ -116,8 +117,8 @@ static void pack(uint8_t *to, const uint8_t *from, const vr_panels *panels, int6
                 }
 }
 
-inlay_status vr_upload(inlay_compiled *compiled, const inlay_compile_request *request, const vr_constant *constant,
-                       inlay_diag *diag)
+inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request *request,
+                           const vulkan_constant *constant, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, compiled->values[constant->value].snapshot);
     uint8_t *packed;
@@ -130,7 +131,7 @@ inlay_status vr_upload(inlay_compiled *compiled, const inlay_compile_request *re
     packed = calloc(1, constant->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
-    pack(packed, info->data, &constant->panels, vr_panel(&compiled->gpu->facts), vr_size_of(info->dtype));
+    pack(packed, info->data, &constant->panels, vulkan_panel(&compiled->gpu->facts), vulkan_size_of(info->dtype));
     status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
     free(packed);
     return status;

@@ -1,7 +1,7 @@
 /* Convolutions: products over windows, sums over a window alone, and transposed ones. */
 #include "region.h"
 
-static bool reaches_outside(const vr_window *window)
+static bool reaches_outside(const vulkan_window *window)
 {
     bool outside = false;
 
@@ -14,19 +14,19 @@ static bool reaches_outside(const vr_window *window)
     return outside;
 }
 
-/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps. vr_wants_panels()
- * says where B lies. */
-static inlay_status emit_conv(vr_build *build, const vr_op *op, uint32_t image, const vr_window *window,
-                              vr_program *program)
+/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps.
+ * vulkan_wants_panels() says where B lies. */
+static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t image, const vulkan_window *window,
+                              vulkan_program *program)
 {
-    const vr_tensor *weights = vr_in(build, op, 1);
+    const vulkan_tensor *weights = vulkan_in(build, op, 1);
     const int64_t plane = window->in[0] * window->in[1] * window->in[2];
-    vr_panels at;
-    vr_product product;
+    vulkan_panels at;
+    vulkan_product product;
 
-    (void)vr_wants_panels(op, 1, weights->rank, weights->dims, &at);
-    product = vr_product_of(window->pixels, at.k, at.columns);
-    vr_product_batches(&product, (const int64_t[]){ 1, build->tensors[image].dims[0], at.groups });
+    (void)vulkan_wants_panels(op, 1, weights->rank, weights->dims, &at);
+    product = vulkan_product_of(window->pixels, at.k, at.columns);
+    vulkan_product_batches(&product, (const int64_t[]){ 1, build->tensors[image].dims[0], at.groups });
     product.windows = !window->plain;
     product.padded = reaches_outside(window);
     if (product.windows) {
@@ -46,71 +46,71 @@ static inlay_status emit_conv(vr_build *build, const vr_op *op, uint32_t image, 
     product.out_column = window->pixels;
     product.group = at.columns;
     product.window = *window;
-    vr_grow(build, op, program);
-    return vr_finish_product(build, op, image, &product, program);
+    vulkan_grow(build, op, program);
+    return vulkan_finish_product(build, op, image, &product, program);
 }
 
 /* What both kinds do to a sum: the bias of its channel. */
-static void start_program(vr_build *build, const vr_op *op, vr_program *program)
+static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
-    vr_program_start(build, program, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(build, op, 2) != NULL)
-        (void)vr_slot(program, OP_ADD, REG_ACC, vr_load_axis(build, program, op->info.inputs[2], 1), 0);
+    vulkan_program_start(build, program, op->info.outputs[0], VULKAN_SINGLE);
+    if (vulkan_in(build, op, 2) != NULL)
+        (void)vulkan_slot(program, OP_ADD, REG_ACC, vulkan_load_axis(build, program, op->info.inputs[2], 1), 0);
     program->has_columns = true;
     program->columns = 1;
 }
 
-static inlay_status lower_conv(vr_build *build, const vr_op *op)
+static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0), *weights = vr_in(build, op, 1);
+    const vulkan_tensor *input = vulkan_in(build, op, 0), *weights = vulkan_in(build, op, 1);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
-    vr_window window;
-    vr_program program;
+    vulkan_window window;
+    vulkan_program program;
 
-    if (!vr_window_read(build, op, weights, false, &window))
+    if (!vulkan_window_read(build, op, weights, false, &window))
         return build->status;
     if (groups < 1 || weights->dims[1] * groups != input->dims[1])
-        return vr_decline(build, op, "its weights have %lld channels in %lld groups, the input %lld",
-                          (long long)weights->dims[1], (long long)groups, (long long)input->dims[1]);
+        return vulkan_decline(build, op, "its weights have %lld channels in %lld groups, the input %lld",
+                              (long long)weights->dims[1], (long long)groups, (long long)input->dims[1]);
     start_program(build, op, &program);
     if (weights->dims[1] == 1 && weights->dims[0] == groups)
-        return vr_emit_windows(build, op, &program, POOL_WEIGHTED, &window);
+        return vulkan_emit_windows(build, op, &program, POOL_WEIGHTED, &window);
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
 /* The input with stride - 1 zeros between neighbours. */
-static uint32_t spread(vr_build *build, const vr_op *op, const int64_t *stride)
+static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
 {
-    const vr_tensor *input = vr_in(build, op, 0);
-    int64_t dims[VR_RANK];
+    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    int64_t dims[VULKAN_RANK];
     uint32_t wide;
-    vr_box box = vr_whole_box(input);
+    vulkan_box box = vulkan_whole_box(input);
 
     memcpy(dims, input->dims, sizeof dims);
     for (uint32_t d = 2; d < input->rank; d++)
         dims[d] = (input->dims[d] - 1) * stride[d + 3 - input->rank] + 1;
-    wide = vr_temporary(build, input->dtype, input->rank, dims);
-    vr_fill(build, wide, 0);
-    vr_row_major(dims, input->rank, box.to);
+    wide = vulkan_temporary(build, input->dtype, input->rank, dims);
+    vulkan_fill(build, wide, 0);
+    vulkan_row_major(dims, input->rank, box.to);
     for (uint32_t d = 2; d < input->rank; d++)
         box.to[d] *= stride[d + 3 - input->rank];
-    (void)vr_move(build, &box, op->info.inputs[0], wide);
+    (void)vulkan_move(build, &box, op->info.inputs[0], wide);
     return wide;
 }
 
 /* A convolution of the input, spread out, by a window that is walked through backwards. */
-static inlay_status lower_conv_transpose(vr_build *build, const vr_op *op)
+static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0), *weights = vr_in(build, op, 1);
+    const vulkan_tensor *input = vulkan_in(build, op, 0), *weights = vulkan_in(build, op, 1);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     uint32_t image = op->info.inputs[0];
-    vr_window window;
-    vr_program program;
+    vulkan_window window;
+    vulkan_program program;
 
-    if (!vr_window_read(build, op, weights, true, &window))
+    if (!vulkan_window_read(build, op, weights, true, &window))
         return build->status;
     if (groups < 1 || weights->dims[0] != input->dims[1] || weights->dims[0] % groups != 0)
-        return vr_decline(build, op, "%lld groups of %lld channels", (long long)groups, (long long)input->dims[1]);
+        return vulkan_decline(build, op, "%lld groups of %lld channels", (long long)groups, (long long)input->dims[1]);
     if (window.stride[0] * window.stride[1] * window.stride[2] > 1)
         image = spread(build, op, window.stride);
     for (uint32_t d = 0; d < 3; d++) {
@@ -123,5 +123,5 @@ static inlay_status lower_conv_transpose(vr_build *build, const vr_op *op)
     return emit_conv(build, op, image, &window, &program);
 }
 
-const vr_family vr_conv = { .lower = lower_conv, .least_rank = 3, .most_rank = 5 };
-const vr_family vr_conv_transpose = { .lower = lower_conv_transpose, .least_rank = 3, .most_rank = 5 };
+const vulkan_family vulkan_conv = { .lower = lower_conv, .least_rank = 3, .most_rank = 5 };
+const vulkan_family vulkan_conv_transpose = { .lower = lower_conv_transpose, .least_rank = 3, .most_rank = 5 };

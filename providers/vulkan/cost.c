@@ -29,7 +29,7 @@ static double bytes_of(const inlay_cost_request *request, const uint32_t *values
 
     for (uint32_t i = 0; i < count; i++)
         if (values[i] != INLAY_NONE)
-            bytes += count_of(state_of(request, values[i])) * vr_size_of(state_of(request, values[i])->dtype);
+            bytes += count_of(state_of(request, values[i])) * vulkan_size_of(state_of(request, values[i])->dtype);
     return bytes;
 }
 
@@ -49,9 +49,9 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
     return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * y * size_at(state, state->rank - 1) : y;
 }
 
-inlay_status vr_cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    const vr_state *s = state;
+    const vulkan_state *s = state;
     const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
     const double read = bytes_of(request, node->inputs, node->input_count);
     const double written = bytes_of(request, node->outputs, node->output_count);

@@ -1,7 +1,7 @@
 /* Dispatches of programs, with what group.c adds to them. */
 #include "region.h"
 
-static uint32_t how_it_lies(const vr_program *program, const vr_load *load)
+static uint32_t how_it_lies(const vulkan_program *program, const vulkan_load *load)
 {
     bool scalar = true, linear = true, column = program->has_columns;
     int64_t step = 1;
@@ -18,16 +18,18 @@ static uint32_t how_it_lies(const vr_program *program, const vr_load *load)
     return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
-vr_dispatch *vr_skeleton(vr_build *build, const vr_op *op, vr_program *program, gpu_shader shader, uint32_t own_words)
+vulkan_dispatch *vulkan_skeleton(vulkan_build *build, const vulkan_op *op, vulkan_program *program, gpu_shader shader,
+                                 uint32_t own_words)
 {
-    vr_grow(build, op, program);
-    return vr_emit(build, shader, own_words);
+    vulkan_grow(build, op, program);
+    return vulkan_emit(build, shader, own_words);
 }
 
 /* Of inputs that lie by strides: the fewest dimensions that all of them walk through. */
-static void put_strides(const vr_build *build, vr_dispatch *dispatch, const vr_program *program, uint32_t strided)
+static void put_strides(const vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
+                        uint32_t strided)
 {
-    int64_t dims[VR_RANK], strides[MOST_INPUTS][VR_RANK], *lists[MOST_INPUTS];
+    int64_t dims[VULKAN_RANK], strides[MOST_INPUTS][VULKAN_RANK], *lists[MOST_INPUTS];
     uint32_t count = 0, *w = build->in->words + dispatch->words;
 
     if (strided == 0 || build->status != INLAY_OK)
@@ -38,7 +40,7 @@ static void put_strides(const vr_build *build, vr_dispatch *dispatch, const vr_p
         if ((strided >> k & 1u) != 0)
             lists[count++] = strides[k];
     }
-    dispatch->constants[ID_RANK] = vr_merge(program->rank, dims, count, lists);
+    dispatch->constants[ID_RANK] = vulkan_merge(program->rank, dims, count, lists);
     for (uint32_t i = 0; i < dispatch->constants[ID_RANK]; i++) {
         w[WORD_DIM + i] = (uint32_t)dims[i];
         for (uint32_t k = 0; k < program->load_count; k++)
@@ -46,64 +48,65 @@ static void put_strides(const vr_build *build, vr_dispatch *dispatch, const vr_p
     }
 }
 
-void vr_finish(vr_build *build, vr_dispatch *dispatch, const vr_program *program)
+void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program)
 {
     uint32_t strided = 0;
 
-    vr_make(build, program->result);
+    vulkan_make(build, program->result);
     for (uint32_t k = 0; k < program->load_count; k++) {
-        const vr_load *load = &program->loads[k];
+        const vulkan_load *load = &program->loads[k];
         const uint32_t how = how_it_lies(program, load);
 
         strided |= how == AT_STRIDED || how == AT_POSITION ? 1u << k : 0;
         dispatch->constants[ID_INPUT + k] = how << 8;
         if (load->value == INLAY_NONE)
             continue;
-        vr_source source = vr_source_of(build, load->value);
-        const uint64_t skipped = (uint64_t)load->first * vr_size_of(source.dtype);
+        vulkan_source source = vulkan_source_of(build, load->value);
+        const uint64_t skipped = (uint64_t)load->first * vulkan_size_of(source.dtype);
 
-        dispatch->constants[ID_INPUT + k] |= vr_element(source.dtype);
+        dispatch->constants[ID_INPUT + k] |= vulkan_element(source.dtype);
         source.place.offset += skipped;
-        vr_touch(build, dispatch, PUSH_INPUT + k, source.place, source.bytes - skipped, false);
+        vulkan_touch(build, dispatch, PUSH_INPUT + k, source.place, source.bytes - skipped, false);
     }
     put_strides(build, dispatch, program, strided);
     dispatch->constants[ID_SLOTS] = program->slot_count;
     memcpy(&dispatch->constants[ID_SLOT], program->slots, program->slot_count * sizeof program->slots[0]);
-    dispatch->constants[ID_OUT] = vr_element(build->tensors[program->result].dtype);
+    dispatch->constants[ID_OUT] = vulkan_element(build->tensors[program->result].dtype);
     if (build->status == INLAY_OK)
         memcpy(build->in->words + dispatch->words + WORD_NUMBER, program->numbers,
                program->number_count * sizeof program->numbers[0]);
-    vr_touch_value(build, dispatch, PUSH_OUT, program->result, true);
+    vulkan_touch_value(build, dispatch, PUSH_OUT, program->result, true);
 }
 
-inlay_status vr_finish_each(vr_build *build, vr_dispatch *dispatch, const vr_program *program, int64_t items)
+inlay_status vulkan_finish_each(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
+                                int64_t items)
 {
-    vr_finish(build, dispatch, program);
-    return vr_grid(build, dispatch, items);
+    vulkan_finish(build, dispatch, program);
+    return vulkan_grid(build, dispatch, items);
 }
 
-inlay_status vr_emit_elements(vr_build *build, const vr_program *program)
+inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *program)
 {
     static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
     const int64_t count = build->tensors[program->result].count;
-    vr_dispatch *dispatch = vr_emit(build, shaders[program->in], 1);
+    vulkan_dispatch *dispatch = vulkan_emit(build, shaders[program->in], 1);
 
-    VR_PUT(build, dispatch, 0, count);
-    vr_expect_bytes(build, dispatch, (double)count, 4 * (1 + program->load_count));
-    return vr_finish_each(build, dispatch, program, count);
+    VULKAN_PUT(build, dispatch, 0, count);
+    vulkan_expect_bytes(build, dispatch, (double)count, 4 * (1 + program->load_count));
+    return vulkan_finish_each(build, dispatch, program, count);
 }
 
-inlay_status vr_emit_program(vr_build *build, const vr_op *op, vr_program *program)
+inlay_status vulkan_emit_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
-    vr_grow(build, op, program);
-    return vr_emit_elements(build, program);
+    vulkan_grow(build, op, program);
+    return vulkan_emit_elements(build, program);
 }
 
-void vr_fill(vr_build *build, uint32_t value, double x)
+void vulkan_fill(vulkan_build *build, uint32_t value, double x)
 {
-    vr_program program;
+    vulkan_program program;
 
-    vr_program_start(build, &program, value, VR_SINGLE);
-    (void)vr_slot(&program, OP_MOVE, vr_number(&program, x), 0, 0);
-    (void)vr_emit_elements(build, &program);
+    vulkan_program_start(build, &program, value, VULKAN_SINGLE);
+    (void)vulkan_slot(&program, OP_MOVE, vulkan_number(&program, x), 0, 0);
+    (void)vulkan_emit_elements(build, &program);
 }

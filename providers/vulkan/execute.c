@@ -20,7 +20,8 @@ static VkDeviceAddress run_address(const inlay_compiled *compiled, const inlay_e
                : address_of(&args->workspace);
 }
 
-static bool has_addresses(const inlay_compiled *compiled, const inlay_exec_args *args, const vr_recording *recording)
+static bool has_addresses(const inlay_compiled *compiled, const inlay_exec_args *args,
+                          const vulkan_recording *recording)
 {
     bool same = recording->recorded;
 
@@ -32,21 +33,21 @@ static bool has_addresses(const inlay_compiled *compiled, const inlay_exec_args 
 /* ------------------------------------------------------------------ recording */
 
 static VkDeviceAddress operand_address(const inlay_compiled *compiled, const inlay_instance *in,
-                                       const vr_recording *recording, const vr_operand *operand)
+                                       const vulkan_recording *recording, const vulkan_operand *operand)
 {
-    const vr_buffer *buffer = &in->buffers[operand->buffer];
+    const vulkan_buffer *buffer = &in->buffers[operand->buffer];
     const uint32_t inputs = compiled->region.input_count;
-    const VkDeviceAddress base = buffer->kind == VR_INPUT    ? recording->addresses[buffer->index]
-                                 : buffer->kind == VR_OUTPUT ? recording->addresses[inputs + buffer->index]
-                                 : buffer->kind == VR_CONSTANT
+    const VkDeviceAddress base = buffer->kind == VULKAN_INPUT    ? recording->addresses[buffer->index]
+                                 : buffer->kind == VULKAN_OUTPUT ? recording->addresses[inputs + buffer->index]
+                                 : buffer->kind == VULKAN_CONSTANT
                                      ? compiled->memory.address + buffer->offset
                                      : recording->addresses[inputs + compiled->region.output_count] + buffer->offset;
 
     return base + operand->offset;
 }
 
-static void record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vr_recording *recording,
-                            const vr_dispatch *dispatch, VkCommandBuffer commands)
+static void record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vulkan_recording *recording,
+                            const vulkan_dispatch *dispatch, VkCommandBuffer commands)
 {
     const gpu_functions *vk = &compiled->gpu->vk;
     VkDeviceAddress push[PUSH_COUNT] = { 0 };
@@ -61,7 +62,7 @@ static void record_dispatch(const inlay_compiled *compiled, const inlay_instance
     vk->CmdDispatch(commands, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
 }
 
-static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vr_recording *recording,
+static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_recording *recording,
                            const inlay_exec_args *args)
 {
     inlay_status status = INLAY_OK;
@@ -90,13 +91,13 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vr_reco
  * Two recordings, for those who give their inputs and outputs two addresses in turns. */
 
 struct inlay_binding {
-    vr_recording recordings[2];
+    vulkan_recording recordings[2];
     uint32_t latest;
     VkDeviceAddress memory[]; /* of both: addresses, then command buffers */
 };
 
-inlay_status vr_bind(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_bind_args *args,
-                     inlay_binding **out, inlay_diag *diag)
+inlay_status vulkan_bind(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_bind_args *args,
+                         inlay_binding **out, inlay_diag *diag)
 {
     const size_t addresses = compiled->region.input_count + compiled->region.output_count + 1;
     inlay_binding *binding = calloc(1, sizeof *binding + 2 * addresses * sizeof(VkDeviceAddress) +
@@ -114,7 +115,7 @@ inlay_status vr_bind(void *state, inlay_compiled *compiled, inlay_instance *in, 
     return INLAY_OK;
 }
 
-void vr_release_binding(void *state, inlay_compiled *compiled, inlay_instance *in, inlay_binding *binding)
+void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instance *in, inlay_binding *binding)
 {
     (void)state;
     for (uint32_t i = 0; binding != NULL && i < 2; i++)
@@ -124,7 +125,8 @@ void vr_release_binding(void *state, inlay_compiled *compiled, inlay_instance *i
 }
 
 /* The recording for a run's addresses, or the one that was not used last, to be made anew. */
-static vr_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding, const inlay_exec_args *args)
+static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding,
+                                        const inlay_exec_args *args)
 {
     if (!has_addresses(compiled, args, &binding->recordings[binding->latest])) {
         binding->latest ^= binding->recordings[binding->latest].recorded;
@@ -150,7 +152,7 @@ static inlay_status ask(void *user)
 
 /* A segment is submitted while the one before it is at work, so that the device never waits for the host, and a run
  * that is cancelled ends within two. */
-static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vr_recording *recording,
+static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vulkan_recording *recording,
                                const inlay_exec_args *args)
 {
     struct asker asker = { .host = compiled->state->host, .run = args->run };
@@ -172,12 +174,12 @@ static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vr_
     return status != INLAY_OK ? status : ended;
 }
 
-inlay_status vr_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args)
+inlay_status vulkan_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args)
 {
     inlay_status status = gpu_alive(compiled->gpu, args->diag);
     inlay_binding *b = INLAY_HAS(args, binding) ? args->binding : NULL;
     const bool bound = b != NULL;
-    vr_recording *recording;
+    vulkan_recording *recording;
 
     (void)state;
     if (status != INLAY_OK || in->dispatch_count == 0)

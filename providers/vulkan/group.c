@@ -1,41 +1,41 @@
 /* Which ops become a part of the dispatch before them: elementwise ones, and a Transpose of the result. */
 #include "region.h"
 
-enum { MOST_MEMBERS = VR_MOST_MADE - 1, LOOK_AHEAD = 64 };
+enum { MOST_MEMBERS = VULKAN_MOST_MADE - 1, LOOK_AHEAD = 64 };
 
-static void keep_in_register(vr_program *program, uint32_t value, uint32_t reg)
+static void keep_in_register(vulkan_program *program, uint32_t value, uint32_t reg)
 {
     program->made[program->made_count] = value;
     program->made_in[program->made_count++] = reg;
 }
 
 /* In registers a value is exact only in the type that the program computes with. */
-static bool stays_exact(const vr_program *program, inlay_dtype dtype)
+static bool stays_exact(const vulkan_program *program, inlay_dtype dtype)
 {
     static const inlay_dtype exact[] = {
-        [VR_SINGLE] = INLAY_FLOAT, [VR_INTEGER] = INLAY_INT64, [VR_DOUBLE] = INLAY_DOUBLE
+        [VULKAN_SINGLE] = INLAY_FLOAT, [VULKAN_INTEGER] = INLAY_INT64, [VULKAN_DOUBLE] = INLAY_DOUBLE
     };
 
     return dtype == INLAY_BOOL || dtype == exact[program->in];
 }
 
 /* Does op read something that the program has made, and is all else there? */
-static bool can_join(const vr_build *build, const vr_program *program, const vr_op *op)
+static bool can_join(const vulkan_build *build, const vulkan_program *program, const vulkan_op *op)
 {
-    const vr_tensor *output = vr_out(build, op, 0);
+    const vulkan_tensor *output = vulkan_out(build, op, 0);
     bool reads = false;
     uint32_t reg;
 
-    if (op->row->family->slots == NULL || !vr_computes_in(build, op, program->in) || output == NULL ||
+    if (op->row->family->slots == NULL || !vulkan_computes_in(build, op, program->in) || output == NULL ||
         output->rank != program->rank ||
         memcmp(output->dims, program->dims, output->rank * sizeof output->dims[0]) != 0)
         return false;
     for (uint32_t i = 0; i < op->info.input_count; i++) {
         const uint32_t v = op->info.inputs[i];
 
-        if (v == INLAY_NONE || vr_is_hosts(op->row, i))
+        if (v == INLAY_NONE || vulkan_is_hosts(op->row, i))
             continue;
-        if (vr_in_register(program, v, &reg)) {
+        if (vulkan_in_register(program, v, &reg)) {
             reads = true;
             if (!stays_exact(program, build->tensors[v].dtype))
                 return false;
@@ -47,7 +47,8 @@ static bool can_join(const vr_build *build, const vr_program *program, const vr_
 }
 
 /* May the program end here: is everything but the last value read by its members alone? */
-static bool is_closed(const vr_build *build, const vr_program *program, const uint32_t *members, uint32_t member_count)
+static bool is_closed(const vulkan_build *build, const vulkan_program *program, const uint32_t *members,
+                      uint32_t member_count)
 {
     for (uint32_t v = 0; v + 1 < program->made_count; v++) {
         uint32_t reads = 0;
@@ -61,21 +62,21 @@ static bool is_closed(const vr_build *build, const vr_program *program, const ui
     return true;
 }
 
-void vr_grow(vr_build *build, const vr_op *op, vr_program *program)
+void vulkan_grow(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
-    const uint32_t first = vr_number_of(build, op) + 1;
+    const uint32_t first = vulkan_number_of(build, op) + 1;
     uint32_t members[MOST_MEMBERS], member_count = 0, best = 0;
-    vr_program now = *program;
+    vulkan_program now = *program;
 
     if (program->full) {
-        (void)vr_decline(build, op, "it has more operands, or of other sizes, than a program holds");
+        (void)vulkan_decline(build, op, "it has more operands, or of other sizes, than a program holds");
         return;
     }
     keep_in_register(&now, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
     for (uint32_t o = first; o < build->compiled->op_count && o < first + LOOK_AHEAD && member_count < MOST_MEMBERS;
          o++) {
-        const vr_op *next = &build->compiled->ops[o];
-        const vr_program before = now;
+        const vulkan_op *next = &build->compiled->ops[o];
+        const vulkan_program before = now;
         uint32_t reg;
 
         if (build->done[o] || !can_join(build, &now, next))
@@ -97,26 +98,26 @@ void vr_grow(vr_build *build, const vr_op *op, vr_program *program)
         build->done[members[m]] = true;
 }
 
-void vr_follow_transpose(vr_build *build, vr_program *program, int64_t *strides)
+void vulkan_follow_transpose(vulkan_build *build, vulkan_program *program, int64_t *strides)
 {
-    const vr_program before = *program;
-    uint32_t from[VR_RANK];
-    const vr_op *op = vr_reader(build, program->result);
-    int64_t turned[VR_RANK];
+    const vulkan_program before = *program;
+    uint32_t from[VULKAN_RANK];
+    const vulkan_op *op = vulkan_reader(build, program->result);
+    int64_t turned[VULKAN_RANK];
 
-    vr_row_major(program->dims, program->rank, strides);
-    if (op == NULL || op->row->family != &vr_transpose || !vr_permutation(op, program->rank, from) ||
+    vulkan_row_major(program->dims, program->rank, strides);
+    if (op == NULL || op->row->family != &vulkan_transpose || !vulkan_permutation(op, program->rank, from) ||
         build->tensors[program->result].dtype != build->tensors[op->info.outputs[0]].dtype)
         return;
     program->result = op->info.outputs[0];
-    build->done[vr_number_of(build, op)] = true;
+    build->done[vulkan_number_of(build, op)] = true;
     for (uint32_t d = 0; d < program->rank; d++) {
         program->columns = before.columns == from[d] ? d : program->columns;
         program->dims[d] = before.dims[from[d]];
         for (uint32_t k = 0; k < program->load_count; k++)
             program->loads[k].strides[d] = before.loads[k].strides[from[d]];
     }
-    vr_row_major(program->dims, program->rank, turned);
+    vulkan_row_major(program->dims, program->rank, turned);
     for (uint32_t d = 0; d < program->rank; d++)
         strides[from[d]] = turned[d];
 }

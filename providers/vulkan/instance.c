@@ -4,12 +4,13 @@
 
 enum { MOST_FIXED_WORDS = 256 }; /* more are tables, which no compiler needs to know */
 
-static bool read_tensor(const inlay_specialize_request *request, const vr_value *value, vr_tensor *tensor)
+static bool read_tensor(const inlay_specialize_request *request, const vulkan_value *value, vulkan_tensor *tensor)
 {
     const inlay_value_state *state =
         INLAY_AT(inlay_value_state, request->values, request->value_stride, value->snapshot);
 
-    *tensor = (vr_tensor){ .rank = state->rank, .dtype = value->dtype, .count = 1, .known = state->rank <= VR_RANK };
+    *tensor =
+        (vulkan_tensor){ .rank = state->rank, .dtype = value->dtype, .count = 1, .known = state->rank <= VULKAN_RANK };
     for (uint32_t d = 0; tensor->known && d < tensor->rank; d++) {
         tensor->dims[d] = state->dims[d];
         tensor->known = state->dims[d] >= 0 && !__builtin_mul_overflow(tensor->count, state->dims[d], &tensor->count);
@@ -19,10 +20,10 @@ static bool read_tensor(const inlay_specialize_request *request, const vr_value 
     return tensor->known && tensor->count <= INT32_MAX;
 }
 
-static inlay_status read_tensors(vr_build *build, const inlay_specialize_request *request)
+static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_request *request)
 {
     for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const vr_op *op = &build->compiled->ops[o];
+        const vulkan_op *op = &build->compiled->ops[o];
 
         for (uint32_t i = 0; i < op->info.input_count + op->info.output_count; i++) {
             const uint32_t value =
@@ -31,57 +32,59 @@ static inlay_status read_tensors(vr_build *build, const inlay_specialize_request
             if (value == INLAY_NONE || build->tensors[value].known)
                 continue;
             if (!read_tensor(request, &build->compiled->values[value], &build->tensors[value]))
-                return vr_decline(build, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
+                return vulkan_decline(build, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
         }
     }
     return INLAY_OK;
 }
 
 /* Values that are there before the first dispatch. */
-static void place_given(vr_build *build)
+static void place_given(vulkan_build *build)
 {
     for (uint32_t value_index = 0; value_index < build->compiled->value_count; value_index++) {
-        const vr_value *value = &build->compiled->values[value_index];
-        const vr_constant *constant = value->constant ? vr_find_constant(build->compiled, value_index, NULL) : NULL;
+        const vulkan_value *value = &build->compiled->values[value_index];
+        const vulkan_constant *constant =
+            value->constant ? vulkan_find_constant(build->compiled, value_index, NULL) : NULL;
 
         build->tensors[value_index].place.buffer = INLAY_NONE;
         if (constant != NULL)
-            build->tensors[value_index].place = vr_constant_place(build, constant);
+            build->tensors[value_index].place = vulkan_constant_place(build, constant);
         else if (value->input != INLAY_NONE)
-            build->tensors[value_index].place = vr_buffer_place(
-                build, (vr_buffer){
-                           .kind = VR_INPUT, .index = value->input, .bytes = vr_source_of(build, value_index).bytes });
+            build->tensors[value_index].place =
+                vulkan_buffer_place(build, (vulkan_buffer){ .kind = VULKAN_INPUT,
+                                                            .index = value->input,
+                                                            .bytes = vulkan_source_of(build, value_index).bytes });
     }
 }
 
-static inlay_status lower_all(vr_build *build)
+static inlay_status lower_all(vulkan_build *build)
 {
     for (uint32_t o = 0; o < build->compiled->op_count && build->status == INLAY_OK; o++) {
-        const vr_op *op = &build->compiled->ops[o];
-        const vr_tensor *output = vr_out(build, op, 0);
+        const vulkan_op *op = &build->compiled->ops[o];
+        const vulkan_tensor *output = vulkan_out(build, op, 0);
 
         if (build->done[o])
             continue;
         build->done[o] = true;
-        if (output == NULL || output->count > 0 || op->row->family == &vr_split)
+        if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
             (void)op->row->family->lower(build, op);
         else /* nothing to compute, but a place */
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
-                    vr_make(build, op->info.outputs[i]);
+                    vulkan_make(build, op->info.outputs[i]);
         if (build->status != INLAY_OK)
             (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", op->info.name.data);
     }
     return build->status;
 }
 
-static inlay_status prepare_device(vr_build *build)
+static inlay_status prepare_device(vulkan_build *build)
 {
     inlay_instance *in = build->in;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++) {
-        vr_dispatch *dispatch = &in->dispatches[i];
+        vulkan_dispatch *dispatch = &in->dispatches[i];
         gpu_recipe recipe = { .shader = dispatch->shader };
 
         memcpy(recipe.constants, dispatch->constants, sizeof recipe.constants);
@@ -114,10 +117,10 @@ static void tell(const inlay_compiled *compiled, const inlay_instance *in)
     compiled->state->host->log(compiled->state->host->ctx, INLAY_LOG_DEBUG, text);
 }
 
-inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
-                           inlay_instance **out, inlay_diag *diag)
+inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out, inlay_diag *diag)
 {
-    vr_build build = { .compiled = compiled, .device = compiled->gpu, .diag = diag };
+    vulkan_build build = { .compiled = compiled, .device = compiled->gpu, .diag = diag };
     inlay_instance *in = calloc(1, sizeof *in);
     inlay_status status = INLAY_OK;
 
@@ -125,8 +128,8 @@ inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_speciali
         (void)pthread_mutex_init(&in->lock, NULL);
     build.in = in;
     build.fixed =
-        compiled->gpu->facts.is_cpu && __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VR_FIXED;
-    build.tensors = calloc(compiled->value_count + VR_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
+        compiled->gpu->facts.is_cpu && __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VULKAN_FIXED;
+    build.tensors = calloc(compiled->value_count + VULKAN_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
     build.done = calloc(2 * (size_t)compiled->op_count + 1, sizeof *build.done);
     build.done_before = build.done != NULL ? build.done + compiled->op_count : NULL;
     if (in == NULL || build.tensors == NULL || build.done == NULL) {
@@ -136,9 +139,9 @@ inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_speciali
     INLAY_TRY(read_tensors(&build, request));
     place_given(&build);
     INLAY_TRY(lower_all(&build));
-    INLAY_TRY(vr_plan(&build));
+    INLAY_TRY(vulkan_plan(&build));
     INLAY_TRY(prepare_device(&build));
-    INLAY_TRY(vr_bind(state, compiled, in, NULL, &in->own, diag));
+    INLAY_TRY(vulkan_bind(state, compiled, in, NULL, &in->own, diag));
     tell(compiled, in);
     request->workspace_bytes = in->workspace_bytes;
     request->workspace_alignment = GPU_ALIGNMENT;
@@ -147,15 +150,15 @@ inlay_status vr_specialize(void *state, inlay_compiled *compiled, inlay_speciali
 done:
     free(build.tensors);
     free(build.done);
-    vr_release_instance(state, compiled, in);
+    vulkan_release_instance(state, compiled, in);
     return status;
 }
 
-void vr_release_instance(void *state, inlay_compiled *compiled, inlay_instance *in)
+void vulkan_release_instance(void *state, inlay_compiled *compiled, inlay_instance *in)
 {
     if (in == NULL)
         return;
-    vr_release_binding(state, compiled, in, in->own);
+    vulkan_release_binding(state, compiled, in, in->own);
     gpu_buffer_drop(compiled->gpu, &in->parameters);
     (void)pthread_mutex_destroy(&in->lock);
     free(in->dispatches);

@@ -4,13 +4,13 @@
 /* ------------------------------------------------------------------ MatMul */
 
 /* Strides of an operand over the result's batch dimensions; 0 where it is broadcast. */
-static void batch_strides(const vr_build *build, uint32_t value, uint32_t rank, int64_t *out)
+static void batch_strides(const vulkan_build *build, uint32_t value, uint32_t rank, int64_t *out)
 {
-    const vr_tensor *tensor = &build->tensors[value];
+    const vulkan_tensor *tensor = &build->tensors[value];
     const uint32_t own = tensor->rank > 2 ? tensor->rank - 2 : 0;
-    int64_t strides[VR_RANK];
+    int64_t strides[VULKAN_RANK];
 
-    vr_strides(build, value, strides);
+    vulkan_strides(build, value, strides);
     for (uint32_t d = 0; d < rank; d++)
         out[d] = 0;
     for (uint32_t d = 0; d < own && d < rank; d++)
@@ -19,15 +19,17 @@ static void batch_strides(const vr_build *build, uint32_t value, uint32_t rank, 
 }
 
 /* The product of two values, whose result lies by out_strides. false: more than three batches. */
-static bool set_mat_mul(const vr_build *build, const vr_op *op, const int64_t *out_strides, vr_product *product)
+static bool set_mat_mul(const vulkan_build *build, const vulkan_op *op, const int64_t *out_strides,
+                        vulkan_product *product)
 {
     const uint32_t a_value = op->info.inputs[0], b_value = op->info.inputs[1];
-    const vr_tensor *tensor = vr_in(build, op, 0), *other = vr_in(build, op, 1), *output = vr_out(build, op, 0);
+    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1),
+                        *output = vulkan_out(build, op, 0);
     const uint32_t rank = output->rank + (tensor->rank == 1) + (other->rank == 1) - 2;
-    int64_t sa[VR_RANK], sb[VR_RANK], so[VR_RANK];
+    int64_t sa[VULKAN_RANK], sb[VULKAN_RANK], so[VULKAN_RANK];
 
-    vr_strides(build, a_value, sa);
-    vr_strides(build, b_value, sb);
+    vulkan_strides(build, a_value, sa);
+    vulkan_strides(build, b_value, sb);
     product->a_step = sa[tensor->rank - 1];
     product->a_row = tensor->rank > 1 ? sa[tensor->rank - 2] : 0;
     product->b_step = sb[other->rank > 1 ? other->rank - 2 : 0];
@@ -37,8 +39,8 @@ static bool set_mat_mul(const vr_build *build, const vr_op *op, const int64_t *o
     memcpy(so, out_strides, sizeof so);
     batch_strides(build, a_value, rank, sa);
     batch_strides(build, b_value, rank, sb);
-    if (!vr_merge_batches(rank, output->dims, 3, (int64_t *const[]){ sa, sb, so }, product->batch,
-                          (int64_t *const[]){ product->a_batch, product->b_batch, product->out_batch }))
+    if (!vulkan_merge_batches(rank, output->dims, 3, (int64_t *const[]){ sa, sb, so }, product->batch,
+                              (int64_t *const[]){ product->a_batch, product->b_batch, product->out_batch }))
         return false;
     if (product->batch[1] == 1 && product->b_batch[2] == 0 && product->a_batch[2] == product->line * product->a_row &&
         product->out_batch[2] == product->line * product->out_row) { /* the same matrix for all: more rows */
@@ -49,7 +51,7 @@ static bool set_mat_mul(const vr_build *build, const vr_op *op, const int64_t *o
 }
 
 /* The same operations on tensors of the same form? */
-static bool is_like(const vr_build *build, const vr_program *program, const vr_program *q)
+static bool is_like(const vulkan_build *build, const vulkan_program *program, const vulkan_program *q)
 {
     bool like = program->slot_count == q->slot_count && program->load_count == q->load_count &&
                 program->number_count == q->number_count && program->rank == q->rank &&
@@ -66,94 +68,94 @@ static bool is_like(const vr_build *build, const vr_program *program, const vr_p
 
 /* Products that read the same A, as those of queries, keys and values do: with what is fused behind them they become
  * batches of one dispatch. programs: room for what is behind each. */
-static void find_siblings(vr_build *build, const vr_op *op, vr_product *product, const vr_program *program,
-                          vr_program *programs)
+static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_product *product,
+                          const vulkan_program *program, vulkan_program *programs)
 {
-    const vr_tensor *weights = vr_in(build, op, 1);
+    const vulkan_tensor *weights = vulkan_in(build, op, 1);
 
-    if (vr_panels_of(build, op) == NULL || (program->load_count + 1) * (VR_SIBLINGS + 1) > MOST_INPUTS + 1 ||
+    if (vulkan_panels_of(build, op) == NULL || (program->load_count + 1) * (VULKAN_SIBLINGS + 1) > MOST_INPUTS + 1 ||
         product->batch[0] * product->batch[1] * product->batch[2] != 1)
         return;
-    for (uint32_t i = vr_number_of(build, op) + 1;
-         i < build->compiled->op_count && product->sibling_count < VR_SIBLINGS; i++) {
-        const vr_op *other = &build->compiled->ops[i];
-        vr_program *q = &programs[product->sibling_count];
+    for (uint32_t i = vulkan_number_of(build, op) + 1;
+         i < build->compiled->op_count && product->sibling_count < VULKAN_SIBLINGS; i++) {
+        const vulkan_op *other = &build->compiled->ops[i];
+        vulkan_program *q = &programs[product->sibling_count];
 
-        if (build->done[i] || other->row->family != &vr_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
-            vr_panels_of(build, other) == NULL ||
-            memcmp(vr_in(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
-            vr_in(build, other, 1)->dtype != weights->dtype)
+        if (build->done[i] || other->row->family != &vulkan_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
+            vulkan_panels_of(build, other) == NULL ||
+            memcmp(vulkan_in(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
+            vulkan_in(build, other, 1)->dtype != weights->dtype)
             continue;
         memcpy(build->done_before, build->done, build->compiled->op_count * sizeof *build->done);
-        vr_program_start(build, q, other->info.outputs[0], VR_SINGLE);
+        vulkan_program_start(build, q, other->info.outputs[0], VULKAN_SINGLE);
         build->done[i] = true;
-        vr_grow(build, other, q);
+        vulkan_grow(build, other, q);
         if (!is_like(build, program, q)) {
             memcpy(build->done, build->done_before, build->compiled->op_count * sizeof *build->done);
             continue;
         }
-        product->siblings[product->sibling_count].place = vr_constant_place(build, vr_panels_of(build, other));
+        product->siblings[product->sibling_count].place = vulkan_constant_place(build, vulkan_panels_of(build, other));
         product->siblings[product->sibling_count++].program = q;
     }
     product->batch[0] += product->sibling_count;
 }
 
-static inlay_status lower_mat_mul(vr_build *build, const vr_op *op)
+static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *tensor = vr_in(build, op, 0), *other = vr_in(build, op, 1);
-    vr_product product =
-        vr_product_of(tensor->rank == 1 ? 1 : tensor->dims[tensor->rank - 2], tensor->dims[tensor->rank - 1],
-                      other->rank == 1 ? 1 : other->dims[other->rank - 1]);
-    int64_t strides[VR_RANK];
-    vr_program program, others[VR_SIBLINGS];
+    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1);
+    vulkan_product product =
+        vulkan_product_of(tensor->rank == 1 ? 1 : tensor->dims[tensor->rank - 2], tensor->dims[tensor->rank - 1],
+                          other->rank == 1 ? 1 : other->dims[other->rank - 1]);
+    int64_t strides[VULKAN_RANK];
+    vulkan_program program, others[VULKAN_SIBLINGS];
 
-    vr_program_start(build, &program, op->info.outputs[0], VR_SINGLE);
-    vr_grow(build, op, &program);
-    if (vr_try_attend(build, op, &product, &program))
+    vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
+    vulkan_grow(build, op, &program);
+    if (vulkan_try_attend(build, op, &product, &program))
         return build->status;
     program.has_columns = other->rank > 1;
     program.columns = program.rank - 1;
-    vr_follow_transpose(build, &program, strides);
+    vulkan_follow_transpose(build, &program, strides);
     if (!set_mat_mul(build, op, strides, &product))
-        return vr_decline(build, op, "its batches do not lie behind each other");
+        return vulkan_decline(build, op, "its batches do not lie behind each other");
     find_siblings(build, op, &product, &program, others);
-    return vr_finish_product(build, op, op->info.inputs[0], &product, &program);
+    return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
 
 /* ------------------------------------------------------------------ Gemm */
 
-static inlay_status lower_gemm(vr_build *build, const vr_op *op)
+static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *tensor = vr_in(build, op, 0), *other = vr_in(build, op, 1);
+    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1);
     const bool trans_a = kit_attr_int(&op->info, "transA", 0) != 0, trans_b = kit_attr_int(&op->info, "transB", 0) != 0;
     const double beta = kit_attr_float(&op->info, "beta", 1);
-    vr_product product = vr_product_of(tensor->dims[trans_a], tensor->dims[!trans_a], other->dims[!trans_b]);
-    vr_program program;
+    vulkan_product product = vulkan_product_of(tensor->dims[trans_a], tensor->dims[!trans_a], other->dims[!trans_b]);
+    vulkan_program program;
 
     product.alpha = (float)kit_attr_float(&op->info, "alpha", 1);
     product.a_row = trans_a ? 1 : product.k;
     product.a_step = trans_a ? product.line : 1;
     product.b_step = trans_b ? 1 : product.n;
     product.b_column = trans_b ? product.k : 1;
-    vr_program_start(build, &program, op->info.outputs[0], VR_SINGLE);
-    if (vr_in(build, op, 2) != NULL && beta != 0) {
-        uint32_t c = vr_load_value(build, &program, op->info.inputs[2]);
+    vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
+    if (vulkan_in(build, op, 2) != NULL && beta != 0) {
+        uint32_t c = vulkan_load_value(build, &program, op->info.inputs[2]);
 
         if (beta != 1)
-            c = vr_slot(&program, OP_MUL, c, vr_number(&program, beta), 0);
-        (void)vr_slot(&program, OP_ADD, REG_ACC, c, 0);
+            c = vulkan_slot(&program, OP_MUL, c, vulkan_number(&program, beta), 0);
+        (void)vulkan_slot(&program, OP_ADD, REG_ACC, c, 0);
     }
-    vr_grow(build, op, &program);
+    vulkan_grow(build, op, &program);
     program.has_columns = true;
     program.columns = 1;
-    return vr_finish_product(build, op, op->info.inputs[0], &product, &program);
+    return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
 
-static bool mat_mul_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool mat_mul_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     return kit_input(node, 1)->rank > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
 }
 
-const vr_family vr_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .least_rank = 1 };
-const vr_family vr_gemm = { .lower = lower_gemm };
+const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .least_rank = 1 };
+const vulkan_family vulkan_gemm = { .lower = lower_gemm };

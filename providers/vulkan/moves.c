@@ -1,130 +1,131 @@
 /* What only moves elements. A reshape is the same memory under another shape. */
 #include "region.h"
 
-vr_box vr_whole_box(const vr_tensor *tensor)
+vulkan_box vulkan_whole_box(const vulkan_tensor *tensor)
 {
-    vr_box box = { .rank = tensor->rank, .pad = PAD_NONE, .fill = INLAY_NONE, .indexes = INLAY_NONE };
+    vulkan_box box = { .rank = tensor->rank, .pad = PAD_NONE, .fill = INLAY_NONE, .indexes = INLAY_NONE };
 
     memcpy(box.dims, tensor->dims, tensor->rank * sizeof tensor->dims[0]);
-    vr_row_major(tensor->dims, tensor->rank, box.to);
+    vulkan_row_major(tensor->dims, tensor->rank, box.to);
     memcpy(box.from, box.to, sizeof box.from);
     return box;
 }
 
-inlay_status vr_move(vr_build *build, vr_box *box, uint32_t from, uint32_t to)
+inlay_status vulkan_move(vulkan_build *build, vulkan_box *box, uint32_t from, uint32_t to)
 {
-    const uint32_t size = vr_size_of(build->tensors[to].dtype);
+    const uint32_t size = vulkan_size_of(build->tensors[to].dtype);
     const int64_t *const lists[] = { box->dims, box->from, box->to, box->begin, box->extent, box->index };
     int64_t count = 1;
-    vr_dispatch *dispatch;
+    vulkan_dispatch *dispatch;
 
-    vr_make(build, to);
+    vulkan_make(build, to);
     for (uint32_t i = 0; i < box->rank; i++)
         count *= box->dims[i];
     if (count == 0)
         return build->status;
     if (box->pad == PAD_NONE)
-        box->rank = vr_merge(box->rank, box->dims, 3, (int64_t *const[]){ box->from, box->to, box->index });
-    if (box->rank > VR_RANK)
+        box->rank = vulkan_merge(box->rank, box->dims, 3, (int64_t *const[]){ box->from, box->to, box->index });
+    if (box->rank > VULKAN_RANK)
         return build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d",
-                                          box->rank, VR_RANK);
-    dispatch = vr_emit(build, SHADER_move, 72);
+                                          box->rank, VULKAN_RANK);
+    dispatch = vulkan_emit(build, SHADER_move, 72);
     dispatch->constants[ID_RANK] = box->rank;
-    VR_OWN(dispatch, size, box->pad, box->indexes != INLAY_NONE ? vr_size_of(build->tensors[box->indexes].dtype) : 0,
-           box->scatters);
-    vr_expect_bytes(build, dispatch, (double)count, 2 * size);
-    VR_PUT(build, dispatch, 0, count, box->from_base, box->to_base, 0, box->index_count);
+    VULKAN_OWN(dispatch, size, box->pad,
+               box->indexes != INLAY_NONE ? vulkan_size_of(build->tensors[box->indexes].dtype) : 0, box->scatters);
+    vulkan_expect_bytes(build, dispatch, (double)count, 2 * size);
+    VULKAN_PUT(build, dispatch, 0, count, box->from_base, box->to_base, 0, box->index_count);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vr_put(build, dispatch, 8 + 8 * i, box->rank, lists[i]);
-    vr_touch_value(build, dispatch, PUSH_OUT, to, true);
-    vr_touch_value(build, dispatch, PUSH_INPUT, from, false);
+        vulkan_put(build, dispatch, 8 + 8 * i, box->rank, lists[i]);
+    vulkan_touch_value(build, dispatch, PUSH_OUT, to, true);
+    vulkan_touch_value(build, dispatch, PUSH_INPUT, from, false);
     if (box->pad == PAD_CONSTANT)
-        vr_touch_value(build, dispatch, PUSH_INPUT + 1, box->fill, false);
+        vulkan_touch_value(build, dispatch, PUSH_INPUT + 1, box->fill, false);
     if (box->indexes != INLAY_NONE) {
-        vr_touch_value(build, dispatch, PUSH_INPUT + 2, box->indexes, false);
-        vr_put(build, dispatch, 56, box->index_count, box->axis_size);
-        vr_put(build, dispatch, 64, box->index_count, box->axis_stride);
+        vulkan_touch_value(build, dispatch, PUSH_INPUT + 2, box->indexes, false);
+        vulkan_put(build, dispatch, 56, box->index_count, box->axis_size);
+        vulkan_put(build, dispatch, 64, box->index_count, box->axis_stride);
     }
-    return vr_grid(build, dispatch, count);
+    return vulkan_grid(build, dispatch, count);
 }
 
-inlay_status vr_copy_flat(vr_build *build, uint32_t from, uint32_t to)
+inlay_status vulkan_copy_flat(vulkan_build *build, uint32_t from, uint32_t to)
 {
-    vr_box box = vr_whole_box(&build->tensors[from]);
+    vulkan_box box = vulkan_whole_box(&build->tensors[from]);
 
-    return vr_move(build, &box, from, to);
+    return vulkan_move(build, &box, from, to);
 }
 
 /* ------------------------------------------------------------------ views */
 
-static bool view_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool view_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
-    return row->number != 1 || vr_is_known(node, 2, why);
+    return row->number != 1 || vulkan_is_known(node, 2, why);
 }
 
-static inlay_status lower_view(vr_build *build, const vr_op *op)
+static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    const vr_tensor *training = op->row->number == 1 ? vr_in(build, op, 2) : NULL;
+    const vulkan_tensor *training = op->row->number == 1 ? vulkan_in(build, op, 2) : NULL;
 
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
-        return vr_decline(build, op, "it may be told to train, and drops elements by chance then");
-    if (vr_out(build, op, 1) != NULL)
-        vr_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
-    if (vr_is_output(build, y))
-        return vr_copy_flat(build, x, y);
-    vr_alias(build, y, x, 0);
+        return vulkan_decline(build, op, "it may be told to train, and drops elements by chance then");
+    if (vulkan_out(build, op, 1) != NULL)
+        vulkan_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
+    if (vulkan_is_output(build, y))
+        return vulkan_copy_flat(build, x, y);
+    vulkan_alias(build, y, x, 0);
     return build->status;
 }
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
 /* Does nobody read a value but those that go by strides? */
-static bool is_read_by_strides(const vr_build *build, uint32_t value)
+static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
 {
     for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const vr_op *op = &build->compiled->ops[o];
-        const vr_family *family = op->row->family;
+        const vulkan_op *op = &build->compiled->ops[o];
+        const vulkan_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)
-            if (op->info.inputs[i] == value && family->slots == NULL && family != &vr_transpose &&
-                (family != &vr_attention || i > 2) &&
-                (family != &vr_mat_mul || build->tensors[op->info.outputs[0]].rank > 5))
+            if (op->info.inputs[i] == value && family->slots == NULL && family != &vulkan_transpose &&
+                (family != &vulkan_attention || i > 2) &&
+                (family != &vulkan_mat_mul || build->tensors[op->info.outputs[0]].rank > 5))
                 return false;
     }
-    return !vr_is_output(build, value);
+    return !vulkan_is_output(build, value);
 }
 
-static inlay_status lower_transpose(vr_build *build, const vr_op *op)
+static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    vr_box box = vr_whole_box(vr_out(build, op, 0));
-    int64_t strides[VR_RANK];
-    uint32_t from[VR_RANK];
+    vulkan_box box = vulkan_whole_box(vulkan_out(build, op, 0));
+    int64_t strides[VULKAN_RANK];
+    uint32_t from[VULKAN_RANK];
 
-    if (!vr_permutation(op, build->tensors[x].rank, from))
-        return vr_decline(build, op, "perm is no permutation");
-    vr_strides(build, x, strides);
+    if (!vulkan_permutation(op, build->tensors[x].rank, from))
+        return vulkan_decline(build, op, "perm is no permutation");
+    vulkan_strides(build, x, strides);
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
     if (!is_read_by_strides(build, y))
-        return vr_move(build, &box, x, y);
-    vr_alias(build, y, x, 0);
+        return vulkan_move(build, &box, x, y);
+    vulkan_alias(build, y, x, 0);
     build->tensors[y].turned = true;
     memcpy(build->tensors[y].strides, box.from, sizeof build->tensors[y].strides);
     return build->status;
 }
 
 /* number 1: SpaceToDepth. Both are a transpose of [N, a, build, C, H, W] in some order. */
-static inlay_status lower_space_depth(vr_build *build, const vr_op *op)
+static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
 {
     const bool to_depth = op->row->number != 0;
-    const vr_tensor *small = to_depth ? vr_out(build, op, 0) : vr_in(build, op, 0); /* the one of many channels */
+    const vulkan_tensor *small =
+        to_depth ? vulkan_out(build, op, 0) : vulkan_in(build, op, 0); /* the one of many channels */
     const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
     const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
     const int64_t plane = h * w;
-    vr_box box = { .rank = 6, .dims = { n, c, h, s, w, s }, .pad = PAD_NONE, .indexes = INLAY_NONE };
+    vulkan_box box = { .rank = 6, .dims = { n, c, h, s, w, s }, .pad = PAD_NONE, .indexes = INLAY_NONE };
     const int64_t deep[6] = {
         c * s * s * plane, crd ? s * s * plane : plane, w, crd ? s * plane : s * c * plane, 1, crd ? plane : c * plane
     };
@@ -132,87 +133,87 @@ static inlay_status lower_space_depth(vr_build *build, const vr_op *op)
 
     memcpy(box.from, to_depth ? wide : deep, sizeof deep);
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);
-    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 /* ------------------------------------------------------------------ Concat, Split, Slice */
 
-static inlay_status lower_concat(vr_build *build, const vr_op *op)
+static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *output = vr_out(build, op, 0);
-    int64_t strides[VR_RANK], at = 0;
+    const vulkan_tensor *output = vulkan_out(build, op, 0);
+    int64_t strides[VULKAN_RANK], at = 0;
     uint32_t axis;
 
-    if (!vr_axis_of(build, op, 1, output->rank, &axis))
+    if (!vulkan_axis_of(build, op, 1, output->rank, &axis))
         return build->status;
-    vr_row_major(output->dims, output->rank, strides);
+    vulkan_row_major(output->dims, output->rank, strides);
     for (uint32_t i = 0; i < op->info.input_count; i++) {
-        const vr_tensor *input = vr_in(build, op, i);
-        vr_box box = vr_whole_box(input);
+        const vulkan_tensor *input = vulkan_in(build, op, i);
+        vulkan_box box = vulkan_whole_box(input);
 
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
         at += input->dims[axis];
-        (void)vr_move(build, &box, op->info.inputs[i], op->info.outputs[0]);
+        (void)vulkan_move(build, &box, op->info.inputs[i], op->info.outputs[0]);
     }
     return build->status;
 }
 
 /* A part of a tensor: where it lies within, unless its elements have gaps between them. */
-static void take_part(vr_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
+static void take_part(vulkan_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
-    const vr_tensor *input = &build->tensors[from], *output = &build->tensors[to];
-    vr_box box = vr_whole_box(output);
-    int64_t strides[VR_RANK];
+    const vulkan_tensor *input = &build->tensors[from], *output = &build->tensors[to];
+    vulkan_box box = vulkan_whole_box(output);
+    int64_t strides[VULKAN_RANK];
     bool dense = true;
 
-    vr_row_major(input->dims, input->rank, strides);
+    vulkan_row_major(input->dims, input->rank, strides);
     for (uint32_t d = 0; d < input->rank; d++) {
         box.from[d] = strides[d] * step[d];
         box.from_base += strides[d] * start[d];
         dense &= output->dims[d] == 1 || box.from[d] == box.to[d];
     }
-    if (dense && !vr_is_output(build, to))
-        vr_alias(build, to, from, (uint64_t)box.from_base * vr_size_of(output->dtype));
+    if (dense && !vulkan_is_output(build, to))
+        vulkan_alias(build, to, from, (uint64_t)box.from_base * vulkan_size_of(output->dtype));
     else
-        (void)vr_move(build, &box, from, to);
+        (void)vulkan_move(build, &box, from, to);
 }
 
-static inlay_status lower_split(vr_build *build, const vr_op *op)
+static inlay_status lower_split(vulkan_build *build, const vulkan_op *op)
 {
-    const int64_t step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    int64_t start[VR_RANK] = { 0 };
+    const int64_t step[VULKAN_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t start[VULKAN_RANK] = { 0 };
     uint32_t axis;
 
-    if (!vr_axis_of(build, op, 0, vr_in(build, op, 0)->rank, &axis))
+    if (!vulkan_axis_of(build, op, 0, vulkan_in(build, op, 0)->rank, &axis))
         return build->status;
     for (uint32_t i = 0; i < op->info.output_count; i++) {
-        if (vr_out(build, op, i) == NULL)
-            return vr_decline(build, op, "an output is omitted");
+        if (vulkan_out(build, op, i) == NULL)
+            return vulkan_decline(build, op, "an output is omitted");
         take_part(build, op->info.inputs[0], op->info.outputs[i], start, step);
-        start[axis] += vr_out(build, op, i)->dims[axis];
+        start[axis] += vulkan_out(build, op, i)->dims[axis];
     }
     return build->status;
 }
 
-static inlay_status lower_slice(vr_build *build, const vr_op *op)
+static inlay_status lower_slice(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0);
-    int64_t start[VR_RANK] = { 0 }, step[VR_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    int64_t starts[VR_RANK], axes[VR_RANK], steps[VR_RANK];
-    const int64_t count = vr_attr_or_ints(build, op, "starts", 1, starts, VR_RANK);
-    const int64_t axis_count = vr_attr_or_ints(build, op, "axes", 3, axes, VR_RANK);
-    const int64_t step_count = vr_ints(build, op, 4, steps, VR_RANK);
+    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    int64_t start[VULKAN_RANK] = { 0 }, step[VULKAN_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t starts[VULKAN_RANK], axes[VULKAN_RANK], steps[VULKAN_RANK];
+    const int64_t count = vulkan_attr_or_ints(build, op, "starts", 1, starts, VULKAN_RANK);
+    const int64_t axis_count = vulkan_attr_or_ints(build, op, "axes", 3, axes, VULKAN_RANK);
+    const int64_t step_count = vulkan_ints(build, op, 4, steps, VULKAN_RANK);
 
-    if (count < 0 || (vr_in(build, op, 3) != NULL && axis_count != count) ||
-        (vr_in(build, op, 4) != NULL && step_count != count))
-        return vr_decline(build, op, "its bounds are not known before the run");
+    if (count < 0 || (vulkan_in(build, op, 3) != NULL && axis_count != count) ||
+        (vulkan_in(build, op, 4) != NULL && step_count != count))
+        return vulkan_decline(build, op, "its bounds are not known before the run");
     for (int64_t i = 0; i < count; i++) {
         const int64_t named = i < axis_count ? axes[i] : i, stride = i < step_count ? steps[i] : 1;
         int64_t size, at = starts[i];
         uint32_t axis;
 
-        if (!vr_axis_named(build, op, named, input->rank, &axis))
+        if (!vulkan_axis_named(build, op, named, input->rank, &axis))
             return build->status;
         size = input->dims[axis];
         at += at < 0 ? size : 0;
@@ -226,39 +227,39 @@ static inlay_status lower_slice(vr_build *build, const vr_op *op)
 
 /* ------------------------------------------------------------------ Pad */
 
-static inlay_status lower_pad(vr_build *build, const vr_op *op)
+static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
 {
     static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
-    const vr_tensor *input = vr_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_in(build, op, 0);
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
-    vr_box box = vr_whole_box(vr_out(build, op, 0));
-    int64_t pads[2 * VR_RANK], axes[VR_RANK];
-    const int64_t n = vr_attr_or_ints(build, op, "pads", 1, pads, 2 * VR_RANK);
-    const int64_t given = vr_ints(build, op, 3, axes, VR_RANK),
-                  axis_count = vr_in(build, op, 3) != NULL ? given : input->rank;
+    vulkan_box box = vulkan_whole_box(vulkan_out(build, op, 0));
+    int64_t pads[2 * VULKAN_RANK], axes[VULKAN_RANK];
+    const int64_t n = vulkan_attr_or_ints(build, op, "pads", 1, pads, 2 * VULKAN_RANK);
+    const int64_t given = vulkan_ints(build, op, 3, axes, VULKAN_RANK),
+                  axis_count = vulkan_in(build, op, 3) != NULL ? given : input->rank;
 
     if (axis_count < 0 || n != 2 * axis_count)
-        return vr_decline(build, op, "its pads are not known before the run");
+        return vulkan_decline(build, op, "its pads are not known before the run");
     if (input->count == 0)
-        return vr_decline(build, op, "it pads nothing");
-    vr_row_major(input->dims, input->rank, box.from);
+        return vulkan_decline(build, op, "it pads nothing");
+    vulkan_row_major(input->dims, input->rank, box.from);
     memcpy(box.extent, input->dims, input->rank * sizeof input->dims[0]);
     for (int64_t i = 0; i < axis_count; i++) {
         const int64_t named = i < given ? axes[i] : i;
         uint32_t axis;
 
-        if (!vr_axis_named(build, op, named, input->rank, &axis))
+        if (!vulkan_axis_named(build, op, named, input->rank, &axis))
             return build->status;
         box.begin[axis] = pads[i];
     }
-    box.fill = vr_in_value(op, 2);
+    box.fill = vulkan_in_value(op, 2);
     box.pad = box.fill != INLAY_NONE ? PAD_CONSTANT : PAD_ZERO;
     for (uint32_t k = PAD_EDGE; k < KIT_COUNT(modes); k++)
         box.pad = strcmp(mode, modes[k]) == 0 ? k : box.pad;
-    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
-static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool pad_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     return kit_attr_float(node->info, "value", 0) == 0 ||
@@ -268,34 +269,34 @@ static bool pad_supports(const kit_node *node, const vr_operator *row, kit_refus
 /* ------------------------------------------------------------------ Expand, Tile */
 
 /* The result is the input again and again: along each dimension as often as it fits. */
-static inlay_status lower_tile(vr_build *build, const vr_op *op)
+static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0), *output = vr_out(build, op, 0);
+    const vulkan_tensor *input = vulkan_in(build, op, 0), *output = vulkan_out(build, op, 0);
     const uint32_t first = output->rank - input->rank;
-    int64_t from[VR_RANK], to[VR_RANK];
-    vr_box box = { .rank = 2 * output->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
+    int64_t from[VULKAN_RANK], to[VULKAN_RANK];
+    vulkan_box box = { .rank = 2 * output->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
 
-    vr_row_major(input->dims, input->rank, from);
-    vr_row_major(output->dims, output->rank, to);
+    vulkan_row_major(input->dims, input->rank, from);
+    vulkan_row_major(output->dims, output->rank, to);
     for (uint32_t d = 0; d < output->rank; d++) {
         const int64_t size = d >= first ? input->dims[d - first] : 1;
 
         if (size == 0 || output->dims[d] % size != 0)
-            return vr_decline(build, op, "its repeats do not fit");
+            return vulkan_decline(build, op, "its repeats do not fit");
         box.dims[2 * d] = output->dims[d] / size;
         box.to[2 * d] = to[d] * size;
         box.dims[2 * d + 1] = size;
         box.from[2 * d + 1] = d >= first ? from[d - first] : 0;
         box.to[2 * d + 1] = to[d];
     }
-    return vr_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
-const vr_family vr_view = { .supports = view_supports, .lower = lower_view, .several = true };
-const vr_family vr_transpose = { .lower = lower_transpose };
-const vr_family vr_space_depth = { .lower = lower_space_depth, .least_rank = 4, .most_rank = 4 };
-const vr_family vr_concat = { .lower = lower_concat };
-const vr_family vr_split = { .lower = lower_split, .several = true };
-const vr_family vr_slice = { .lower = lower_slice, .known = true };
-const vr_family vr_pad = { .supports = pad_supports, .lower = lower_pad, .known = true };
-const vr_family vr_tile = { .lower = lower_tile };
+const vulkan_family vulkan_view = { .supports = view_supports, .lower = lower_view, .several = true };
+const vulkan_family vulkan_transpose = { .lower = lower_transpose };
+const vulkan_family vulkan_space_depth = { .lower = lower_space_depth, .least_rank = 4, .most_rank = 4 };
+const vulkan_family vulkan_concat = { .lower = lower_concat };
+const vulkan_family vulkan_split = { .lower = lower_split, .several = true };
+const vulkan_family vulkan_slice = { .lower = lower_slice, .known = true };
+const vulkan_family vulkan_pad = { .supports = pad_supports, .lower = lower_pad, .known = true };
+const vulkan_family vulkan_tile = { .lower = lower_tile };

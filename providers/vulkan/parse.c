@@ -1,14 +1,14 @@
 /* Which nodes this provider takes: the table, and what all rows have in common. */
 #include "region.h"
 
-static const vr_operator operators[] = {
+static const vulkan_operator operators[] = {
 #define X(name, first, last, family, number, types, host_inputs)                                                       \
     { name, first, last, &family, number, types, host_inputs },
 #include "operators.def"
 #undef X
 };
 
-bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why)
+bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_input_dtype(node, input);
 
@@ -18,7 +18,7 @@ bool vr_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusa
                       inlay_dtype_name(dtype));
 }
 
-bool vr_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
+bool vulkan_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_output_dtype(node, 0);
 
@@ -26,7 +26,7 @@ bool vr_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
            kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(dtype));
 }
 
-bool vr_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
+bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
 {
     const inlay_value_info *value = kit_input(node, input), *output = kit_output(node, 0);
     bool later = output->rank == INLAY_RANK_UNKNOWN;
@@ -42,28 +42,29 @@ static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_
 {
     if (value->kind != INLAY_VALUE_TENSOR)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
-    if ((ranked || value->rank != INLAY_RANK_UNKNOWN) && (value->rank == INLAY_RANK_UNKNOWN || value->rank > VR_RANK))
+    if ((ranked || value->rank != INLAY_RANK_UNKNOWN) &&
+        (value->rank == INLAY_RANK_UNKNOWN || value->rank > VULKAN_RANK))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
-                          what, i, VR_RANK);
+                          what, i, VULKAN_RANK);
     return true;
 }
 
-static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
-    const vr_family *family = row->family;
+    const vulkan_family *family = row->family;
 
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = kit_input(node, i);
-        const bool skipped = vr_is_hosts(row, i);
+        const bool skipped = vulkan_is_hosts(row, i);
 
         if (value == NULL)
             continue;
         if (!tensor_fits(value, "input", i, !skipped, why))
             return false;
-        if (!skipped && !family->own_types && row->types != 0 && !vr_has_types(node, i, row->types, why))
+        if (!skipped && !family->own_types && row->types != 0 && !vulkan_has_types(node, i, row->types, why))
             return false;
-        if (skipped && family->known && !vr_is_known(node, i, why))
+        if (skipped && family->known && !vulkan_is_known(node, i, why))
             return false;
         if (i == 0 && (value->rank < family->least_rank || (family->most_rank > 0 && value->rank > family->most_rank)))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", value->rank);
@@ -80,12 +81,12 @@ static bool common_fits(const kit_node *node, const vr_operator *row, kit_refusa
         if (value->elements != NULL)
             return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
     }
-    if (family->makes && !vr_makes_types(node, row->types, why))
+    if (family->makes && !vulkan_makes_types(node, row->types, why))
         return false;
     return kit_output(node, 0) != NULL || kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "its first output is omitted");
 }
 
-const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
+const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
     static const struct {
@@ -100,7 +101,7 @@ const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
             ours = domains[i].prefix;
     prefix = ours != NULL ? strlen(ours) : 0;
     for (uint32_t i = 0; ours != NULL && i < KIT_COUNT(operators); i++) {
-        const vr_operator *row = &operators[i];
+        const vulkan_operator *row = &operators[i];
 
         if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
             continue;
@@ -121,7 +122,7 @@ const vr_operator *vr_find(const kit_node *node, kit_refusal *why)
 static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
     (void)ctx, (void)n;
-    if (vr_find(node, why) == NULL)
+    if (vulkan_find(node, why) == NULL)
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         offer->resident_bytes += kit_is_constant(node, i) ? kit_input(node, i)->data_bytes : 0;
@@ -130,10 +131,10 @@ static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *of
     return true;
 }
 
-inlay_status vr_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
-                       inlay_diag *diag)
+inlay_status vulkan_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
+                           const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    const kit_node like = { .host = ((vr_state *)state)->host };
+    const kit_node like = { .host = ((vulkan_state *)state)->host };
 
     (void)diag;
     return kit_assess_each(&like, graph, candidates, sink, has_row, NULL);

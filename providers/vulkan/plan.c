@@ -3,7 +3,7 @@
 #include "spans.h"
 #include <stdlib.h>
 
-static inlay_status place_buffers(vr_build *build)
+static inlay_status place_buffers(vulkan_build *build)
 {
     inlay_instance *in = build->in;
     struct span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
@@ -13,9 +13,9 @@ static inlay_status place_buffers(vr_build *build)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
                           build->compiled->op_count);
     for (uint32_t k = 0; k < in->buffer_count; k++) {
-        const vr_buffer *buffer = &in->buffers[k];
+        const vulkan_buffer *buffer = &in->buffers[k];
 
-        if (buffer->kind == VR_WORK && buffer->first != INLAY_NONE)
+        if (buffer->kind == VULKAN_WORK && buffer->first != INLAY_NONE)
             list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
     in->workspace_bytes = spans_place(list, count, GPU_ALIGNMENT);
@@ -27,13 +27,14 @@ static inlay_status place_buffers(vr_build *build)
 
 /* Do two operands touch a byte that one of them writes? Inputs and outputs of the region may share memory only with
  * themselves. */
-static bool collide(const inlay_instance *in, const vr_operand *input, const vr_operand *output)
+static bool collide(const inlay_instance *in, const vulkan_operand *input, const vulkan_operand *output)
 {
-    const vr_buffer *bx = &in->buffers[input->buffer], *by = &in->buffers[output->buffer];
-    const uint64_t from_x = (bx->kind == VR_WORK ? bx->offset : 0) + input->offset;
-    const uint64_t from_y = (by->kind == VR_WORK ? by->offset : 0) + output->offset;
+    const vulkan_buffer *bx = &in->buffers[input->buffer], *by = &in->buffers[output->buffer];
+    const uint64_t from_x = (bx->kind == VULKAN_WORK ? bx->offset : 0) + input->offset;
+    const uint64_t from_y = (by->kind == VULKAN_WORK ? by->offset : 0) + output->offset;
 
-    if ((!input->write && !output->write) || bx->kind != by->kind || (bx->kind != VR_WORK && bx->index != by->index))
+    if ((!input->write && !output->write) || bx->kind != by->kind ||
+        (bx->kind != VULKAN_WORK && bx->index != by->index))
         return false;
     return from_x < from_y + output->bytes && from_y < from_x + input->bytes;
 }
@@ -44,7 +45,7 @@ static void place_barriers(inlay_instance *in)
     uint32_t since = 0;
 
     for (uint32_t i = 0; i < in->dispatch_count; i++) {
-        vr_dispatch *dispatch = &in->dispatches[i];
+        vulkan_dispatch *dispatch = &in->dispatches[i];
 
         for (uint32_t j = since; j < i && !dispatch->barrier; j++)
             for (uint32_t x = 0; x < dispatch->operand_count && !dispatch->barrier; x++)
@@ -57,7 +58,7 @@ static void place_barriers(inlay_instance *in)
 
 /* No submission is expected to take longer than this, so that watchdogs of drivers stay quiet and a run can be
  * cancelled. */
-static inlay_status cut_segments(vr_build *build)
+static inlay_status cut_segments(vulkan_build *build)
 {
     const double most_ns = build->device->fault != GPU_SOUND ? 0 : 2e8;
     inlay_instance *in = build->in;
@@ -78,7 +79,7 @@ static inlay_status cut_segments(vr_build *build)
     return INLAY_OK;
 }
 
-inlay_status vr_plan(vr_build *build)
+inlay_status vulkan_plan(vulkan_build *build)
 {
     inlay_status status = place_buffers(build);
 

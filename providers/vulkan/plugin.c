@@ -29,7 +29,7 @@ static const inlay_option options[] = {
 
 /* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
  * given nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
-static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
+static void guess_speed(vulkan_state *s, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 
@@ -41,7 +41,7 @@ static void guess_speed(vr_state *s, VkPhysicalDeviceType type)
 
 /* The best of the devices that are meant and that stand their trial. diag tells of the first that does not, also where
  * another is found. */
-static inlay_status open_tried(vr_state *s, inlay_diag *diag)
+static inlay_status open_tried(vulkan_state *s, inlay_diag *diag)
 {
     gpu_options o = s->options;
 
@@ -50,7 +50,7 @@ static inlay_status open_tried(vr_state *s, inlay_diag *diag)
         gpu_device *g = NULL;
         inlay_status status = gpu_open(&o, &g, &next);
 
-        if (status == INLAY_OK && (status = vr_try(s, g, &next)) == INLAY_OK) {
+        if (status == INLAY_OK && (status = vulkan_try(s, g, &next)) == INLAY_OK) {
             s->gpu = g;
             return INLAY_OK;
         }
@@ -65,7 +65,7 @@ static inlay_status open_tried(vr_state *s, inlay_diag *diag)
     }
 }
 
-inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag)
+inlay_status vulkan_open(vulkan_state *s, gpu_device **out, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
@@ -97,7 +97,7 @@ inlay_status vr_open(vr_state *s, gpu_device **out, inlay_diag *diag)
 
 static void destroy(void *state)
 {
-    vr_state *s = state;
+    vulkan_state *s = state;
 
     gpu_close(s->gpu);
     (void)pthread_mutex_destroy(&s->lock);
@@ -127,7 +127,7 @@ static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *dia
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    vr_state *s = calloc(1, sizeof *s);
+    vulkan_state *s = calloc(1, sizeof *s);
     gpu_device *opened;
     inlay_status status = INLAY_OK;
 
@@ -156,7 +156,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     guess_speed(s, VK_PHYSICAL_DEVICE_TYPE_CPU);
     s->late = !s->named && !gpu_is_likely();
     if (status == INLAY_OK)
-        status = s->late ? gpu_present(diag) : vr_open(s, &opened, diag);
+        status = s->late ? gpu_present(diag) : vulkan_open(s, &opened, diag);
     if (status != INLAY_OK) {
         destroy(s);
         return status;
@@ -168,14 +168,14 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
 {
     gpu_device *g = NULL;
-    const inlay_status status = vr_open(state, &g, diag);
+    const inlay_status status = vulkan_open(state, &g, diag);
 
-    return status == INLAY_OK ? vr_compile_on(state, g, r, out, diag) : status;
+    return status == INLAY_OK ? vulkan_compile_on(state, g, r, out, diag) : status;
 }
 
 static void quiesce(void *state)
 {
-    vr_state *s = state;
+    vulkan_state *s = state;
 
     if (s->gpu != NULL)
         gpu_idle(s->gpu);
@@ -229,7 +229,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
  * the CPU's. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
-    vr_state *s = state;
+    vulkan_state *s = state;
 
     (void)diag;
     if (s->gpu == NULL) {
@@ -261,7 +261,7 @@ static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, i
 {
     gpu_buffer *b = calloc(1, sizeof *b);
     gpu_device *g = NULL;
-    inlay_status status = vr_open(state, &g, diag);
+    inlay_status status = vulkan_open(state, &g, diag);
 
     if (status == INLAY_OK && b == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
@@ -276,16 +276,16 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
 
     if (b == NULL)
         return;
-    gpu_buffer_drop(((vr_state *)state)->gpu, b);
+    gpu_buffer_drop(((vulkan_state *)state)->gpu, b);
     free(b);
 }
 
 static inlay_status buffer_copies(void *state, const inlay_copy_request *r, inlay_diag *diag)
 {
-    vr_state *s = state;
+    vulkan_state *s = state;
     gpu_copy list[MOST_COPIES];
     gpu_device *g = NULL;
-    inlay_status status = vr_open(s, &g, diag);
+    inlay_status status = vulkan_open(s, &g, diag);
 
     for (uint32_t i = 0; i < r->wait_count && status == INLAY_OK; i++)
         status = s->host->fence_wait(s->host->ctx, r->run, r->waits[i], diag);
@@ -332,7 +332,7 @@ static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay
     out->offset = buffer->offset;
     out->bytes = buffer->bytes;
     out->device_type = NATIVE_VULKAN;
-    out->device_id = (int32_t)((vr_state *)state)->gpu->facts.number;
+    out->device_id = (int32_t)((vulkan_state *)state)->gpu->facts.number;
     return INLAY_OK;
 }
 
@@ -342,7 +342,7 @@ static inlay_status import_native(void *state, uint32_t domain, const inlay_nati
     gpu_buffer *b = calloc(1, sizeof *b);
     gpu_device *g = NULL;
     VkBuffer buffer;
-    inlay_status status = vr_open(state, &g, diag);
+    inlay_status status = vulkan_open(state, &g, diag);
 
     if (status == INLAY_OK && b == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
@@ -393,13 +393,13 @@ static const inlay_provider provider = {
     .create = create,
     .destroy = destroy,
     .quiesce = quiesce,
-    .assess = vr_assess,
-    .cost = vr_cost,
+    .assess = vulkan_assess,
+    .cost = vulkan_cost,
     .compile = compile,
-    .release_compiled = vr_release_compiled,
-    .specialize = vr_specialize,
-    .release_instance = vr_release_instance,
-    .execute = vr_execute,
+    .release_compiled = vulkan_release_compiled,
+    .specialize = vulkan_specialize,
+    .release_instance = vulkan_release_instance,
+    .execute = vulkan_execute,
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .buffer_copy = buffer_copy,
@@ -410,8 +410,8 @@ static const inlay_provider provider = {
     .buffer_unmap = buffer_unmap,
     .enumerate = enumerate,
     .describe = describe,
-    .bind = vr_bind,
-    .release_binding = vr_release_binding,
+    .bind = vulkan_bind,
+    .release_binding = vulkan_release_binding,
 };
 
 static const kit_plugin plugin = { .name = "vulkan", .version = "0.1.0" };

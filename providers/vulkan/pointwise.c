@@ -19,12 +19,12 @@ static const struct {
     { OP_SHRINK, "bias", "lambd", 0, 0.5 },
 };
 
-static uint32_t function_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t function_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const uint32_t *in = op->info.inputs;
     const inlay_node_info *info = &op->info;
     uint32_t code = op->row->number;
-    uint32_t r[3] = { vr_get(build, program, in[0]), 0, 0 };
+    uint32_t r[3] = { vulkan_get(build, program, in[0]), 0, 0 };
 
     if (code == CLIP) {
         uint32_t x = r[0];
@@ -32,20 +32,22 @@ static uint32_t function_slots(const vr_build *build, vr_program *program, const
         const bool has_high = info->input_count > 2 && in[2] != INLAY_NONE;
 
         if (has_low || kit_attr(info, "min") != NULL)
-            x = vr_slot(program, OP_MAX, x,
-                        has_low ? vr_get(build, program, in[1]) : vr_number(program, kit_attr_float(info, "min", 0)),
-                        0);
+            x = vulkan_slot(program, OP_MAX, x,
+                            has_low ? vulkan_get(build, program, in[1])
+                                    : vulkan_number(program, kit_attr_float(info, "min", 0)),
+                            0);
         if (has_high || kit_attr(info, "max") != NULL)
-            x = vr_slot(program, OP_MIN, x,
-                        has_high ? vr_get(build, program, in[2]) : vr_number(program, kit_attr_float(info, "max", 0)),
-                        0);
-        return x == r[0] ? vr_slot(program, OP_MOVE, x, 0, 0) : x;
+            x = vulkan_slot(program, OP_MIN, x,
+                            has_high ? vulkan_get(build, program, in[2])
+                                     : vulkan_number(program, kit_attr_float(info, "max", 0)),
+                            0);
+        return x == r[0] ? vulkan_slot(program, OP_MOVE, x, 0, 0) : x;
     }
     for (uint32_t i = 1; i < info->input_count && i < 3; i++)
-        r[i] = code == OP_PRELU && info->since_version < 7 ? vr_load_axis(build, program, in[i], program->rank > 1)
-                                                           : vr_get(build, program, in[i]);
+        r[i] = code == OP_PRELU && info->since_version < 7 ? vulkan_load_axis(build, program, in[i], program->rank > 1)
+                                                           : vulkan_get(build, program, in[i]);
     if (code == GREATER || code == GREATER_EQUAL)
-        return vr_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
+        return vulkan_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
     if (code == MOD)
         code = kit_attr_int(info, "fmod", 0) != 0 ? OP_FMOD : OP_MOD;
     if (code == SHIFT)
@@ -53,22 +55,22 @@ static uint32_t function_slots(const vr_build *build, vr_program *program, const
     if (code == OP_GELU && strcmp(kit_attr_string(info, "approximate", "none"), "tanh") == 0)
         code = OP_GELU_TANH;
     if (code == OP_IS_INF) {
-        r[1] = vr_number(program, (double)kit_attr_int(info, "detect_positive", 1));
-        r[2] = vr_number(program, (double)kit_attr_int(info, "detect_negative", 1));
+        r[1] = vulkan_number(program, (double)kit_attr_int(info, "detect_positive", 1));
+        r[2] = vulkan_number(program, (double)kit_attr_int(info, "detect_negative", 1));
     }
     for (uint32_t i = 0; i < KIT_COUNT(parameters); i++)
         if (parameters[i].op == code) {
-            r[1] = vr_number(program, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
+            r[1] = vulkan_number(program, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
             if (parameters[i].c != NULL)
-                r[2] = vr_number(program, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
+                r[2] = vulkan_number(program, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
         }
-    return vr_slot(program, code, r[0], r[1], r[2]);
+    return vulkan_slot(program, code, r[0], r[1], r[2]);
 }
 
 /* Is there an element that is 0, or not known to be none? */
 static bool may_be_zero(const inlay_value_info *value)
 {
-    const uint32_t size = vr_size_of(value->dtype);
+    const uint32_t size = vulkan_size_of(value->dtype);
 
     if (value->data == NULL || size == 0)
         return true;
@@ -82,9 +84,9 @@ static bool may_be_zero(const inlay_value_info *value)
     return false;
 }
 
-static bool function_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool function_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
-    const bool is_float_in = vr_is_float(kit_input_dtype(node, 0));
+    const bool is_float_in = vulkan_is_float(kit_input_dtype(node, 0));
 
     if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7", "broadcast by an attribute");
@@ -98,19 +100,20 @@ static bool function_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ of any number, in a row */
 
-static uint32_t variadic_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t variadic_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const bool is_mean = op->row->number == OP_DIV;
-    uint32_t x = vr_get(build, program, op->info.inputs[0]);
+    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
 
     for (uint32_t i = 1; i < op->info.input_count; i++)
-        x = vr_slot(program, is_mean ? OP_ADD : op->row->number, x, vr_get(build, program, op->info.inputs[i]), 0);
+        x = vulkan_slot(program, is_mean ? OP_ADD : op->row->number, x, vulkan_get(build, program, op->info.inputs[i]),
+                        0);
     if (is_mean || op->info.input_count == 1)
-        x = vr_slot(program, OP_DIV, x, vr_number(program, (double)op->info.input_count), 0);
+        x = vulkan_slot(program, OP_DIV, x, vulkan_number(program, (double)op->info.input_count), 0);
     return x;
 }
 
-static bool variadic_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool variadic_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     if (node->info->input_count > MOST_INPUTS - 1)
@@ -121,22 +124,22 @@ static bool variadic_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ BatchNormalization */
 
-static uint32_t batch_norm_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t batch_norm_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const uint32_t *in = op->info.inputs;
-    const uint32_t x = vr_get(build, program, in[0]),
-                   epsilon = vr_number(program, kit_attr_float(&op->info, "epsilon", 1e-5));
+    const uint32_t x = vulkan_get(build, program, in[0]),
+                   epsilon = vulkan_number(program, kit_attr_float(&op->info, "epsilon", 1e-5));
     uint32_t y, deviation;
 
-    y = vr_slot(program, OP_SUB, x, vr_load_axis(build, program, in[3], 1), 0);
-    deviation = vr_slot(program, OP_ADD, vr_load_axis(build, program, in[4], 1), epsilon, 0);
-    deviation = vr_slot(program, OP_SQRT, deviation, 0, 0);
-    y = vr_slot(program, OP_DIV, y, deviation, 0);
-    y = vr_slot(program, OP_MUL, y, vr_load_axis(build, program, in[1], 1), 0);
-    return vr_slot(program, OP_ADD, y, vr_load_axis(build, program, in[2], 1), 0);
+    y = vulkan_slot(program, OP_SUB, x, vulkan_load_axis(build, program, in[3], 1), 0);
+    deviation = vulkan_slot(program, OP_ADD, vulkan_load_axis(build, program, in[4], 1), epsilon, 0);
+    deviation = vulkan_slot(program, OP_SQRT, deviation, 0, 0);
+    y = vulkan_slot(program, OP_DIV, y, deviation, 0);
+    y = vulkan_slot(program, OP_MUL, y, vulkan_load_axis(build, program, in[1], 1), 0);
+    return vulkan_slot(program, OP_ADD, y, vulkan_load_axis(build, program, in[2], 1), 0);
 }
 
-static bool batch_norm_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     if (kit_attr_int(node->info, "training_mode", 0) != 0 ||
@@ -148,64 +151,64 @@ static bool batch_norm_supports(const kit_node *node, const vr_operator *row, ki
 
 /* ------------------------------------------------------------------ types */
 
-static uint32_t cast_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t cast_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const bool to_bool = vr_out(build, op, 0)->dtype == INLAY_BOOL;
+    const bool to_bool = vulkan_out(build, op, 0)->dtype == INLAY_BOOL;
 
-    return vr_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE, vr_get(build, program, op->info.inputs[0]), 0, 0);
+    return vulkan_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE, vulkan_get(build, program, op->info.inputs[0]), 0, 0);
 }
 
-static uint32_t scale_of(const vr_build *build, vr_program *program, const vr_op *op, uint32_t input)
+static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, const vulkan_op *op, uint32_t input)
 {
-    const vr_tensor *x = vr_in(build, op, 0);
+    const vulkan_tensor *x = vulkan_in(build, op, 0);
     uint32_t axis;
 
-    if (vr_in(build, op, input)->count == 1)
-        return vr_load_axis(build, program, op->info.inputs[input], 0);
-    (void)vr_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
-    return vr_load_axis(build, program, op->info.inputs[input], axis);
+    if (vulkan_in(build, op, input)->count == 1)
+        return vulkan_load_axis(build, program, op->info.inputs[input], 0);
+    (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
+    return vulkan_load_axis(build, program, op->info.inputs[input], axis);
 }
 
-static uint32_t quantize_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t quantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const inlay_dtype to = vr_out(build, op, 0)->dtype;
+    const inlay_dtype to = vulkan_out(build, op, 0)->dtype;
     const double most = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
     const double least = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
-    uint32_t x =
-        vr_slot(program, OP_DIV, vr_get(build, program, op->info.inputs[0]), scale_of(build, program, op, 1), 0);
+    uint32_t x = vulkan_slot(program, OP_DIV, vulkan_get(build, program, op->info.inputs[0]),
+                             scale_of(build, program, op, 1), 0);
 
-    x = vr_slot(program, OP_ROUND, x, 0, 0);
-    if (vr_in(build, op, 2) != NULL)
-        x = vr_slot(program, OP_ADD, x, scale_of(build, program, op, 2), 0);
-    x = vr_slot(program, OP_MAX, x, vr_number(program, least), 0);
-    return vr_slot(program, OP_MIN, x, vr_number(program, most), 0);
+    x = vulkan_slot(program, OP_ROUND, x, 0, 0);
+    if (vulkan_in(build, op, 2) != NULL)
+        x = vulkan_slot(program, OP_ADD, x, scale_of(build, program, op, 2), 0);
+    x = vulkan_slot(program, OP_MAX, x, vulkan_number(program, least), 0);
+    return vulkan_slot(program, OP_MIN, x, vulkan_number(program, most), 0);
 }
 
-static uint32_t dequantize_slots(const vr_build *build, vr_program *program, const vr_op *op)
+static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    uint32_t x = vr_get(build, program, op->info.inputs[0]);
+    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
 
-    if (vr_in(build, op, 2) != NULL)
-        x = vr_slot(program, OP_SUB, x, scale_of(build, program, op, 2), 0);
-    return vr_slot(program, OP_MUL, x, scale_of(build, program, op, 1), 0);
+    if (vulkan_in(build, op, 2) != NULL)
+        x = vulkan_slot(program, OP_SUB, x, scale_of(build, program, op, 2), 0);
+    return vulkan_slot(program, OP_MUL, x, scale_of(build, program, op, 1), 0);
 }
 
-static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool quantize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     const uint32_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
     const bool down = row->number != 0; /* to integers */
     const inlay_value_info *scale = kit_input(node, 1), *input = kit_input(node, 0);
     uint32_t axis;
 
-    if (!vr_has_types(node, down ? 0 : 1, VR_FLOATS, why) ||
-        (down && !vr_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
-        !vr_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why) ||
-        (down && !vr_makes_types(node, bytes, why)))
+    if (!vulkan_has_types(node, down ? 0 : 1, VULKAN_FLOATS, why) ||
+        (down && !vulkan_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
+        !vulkan_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why) ||
+        (down && !vulkan_makes_types(node, bytes, why)))
         return false;
     if (kit_attr_int(node->info, "block_size", 0) != 0 || scale->rank > 1 ||
         kit_attr_int(node->info, "precision", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales of blocks");
-    if (scale->rank == 1 && !vr_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis) &&
+    if (scale->rank == 1 && !vulkan_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis) &&
         !(scale->dims[0].kind == INLAY_DIM_FIXED && scale->dims[0].value == 1))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is none of the input");
     return true;
@@ -213,26 +216,26 @@ static bool quantize_supports(const kit_node *node, const vr_operator *row, kit_
 
 /* ------------------------------------------------------------------ by themselves */
 
-static inlay_status lower(vr_build *build, const vr_op *op)
+static inlay_status lower(vulkan_build *build, const vulkan_op *op)
 {
-    static const vr_arithmetic kinds[] = { VR_DOUBLE, VR_INTEGER, VR_SINGLE };
-    vr_arithmetic in = VR_SINGLE;
-    vr_program program;
+    static const vulkan_arithmetic kinds[] = { VULKAN_DOUBLE, VULKAN_INTEGER, VULKAN_SINGLE };
+    vulkan_arithmetic in = VULKAN_SINGLE;
+    vulkan_program program;
 
     for (uint32_t k = 0; k < 3; k++)
-        in = vr_computes_in(build, op, kinds[k]) ? kinds[k] : in;
-    if (in == VR_DOUBLE && !build->device->facts.f64)
-        return vr_decline(build, op, "%s has no doubles", build->device->facts.name);
-    vr_program_start(build, &program, op->info.outputs[0], in);
+        in = vulkan_computes_in(build, op, kinds[k]) ? kinds[k] : in;
+    if (in == VULKAN_DOUBLE && !build->device->facts.f64)
+        return vulkan_decline(build, op, "%s has no doubles", build->device->facts.name);
+    vulkan_program_start(build, &program, op->info.outputs[0], in);
     (void)op->row->family->slots(build, &program, op);
-    return vr_emit_program(build, op, &program);
+    return vulkan_emit_program(build, op, &program);
 }
 
-const vr_family vr_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
-const vr_family vr_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
-const vr_family vr_batch_norm = {
+const vulkan_family vulkan_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
+const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
+const vulkan_family vulkan_batch_norm = {
     .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots, .least_rank = 2
 };
-const vr_family vr_cast = { .lower = lower, .slots = cast_slots, .makes = true };
-const vr_family vr_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
-const vr_family vr_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };
+const vulkan_family vulkan_cast = { .lower = lower, .slots = cast_slots, .makes = true };
+const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
+const vulkan_family vulkan_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };

@@ -5,14 +5,14 @@
 
 enum { MOST_TILE_ROWS = 12 };
 
-static bool shuffles(const vr_build *build)
+static bool shuffles(const vulkan_build *build)
 {
-    return build->device->facts.shuffles && !vr_scalar_loads(build);
+    return build->device->facts.shuffles && !vulkan_scalar_loads(build);
 }
 
 /* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
  */
-static uint32_t rows_each(const vr_build *build, int64_t line)
+static uint32_t rows_each(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
     const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MOST_TILE_ROWS : 8;
@@ -32,24 +32,24 @@ static uint32_t rows_each(const vr_build *build, int64_t line)
 
 /* ------------------------------------------------------------------ the dispatch */
 
-vr_product vr_product_of(int64_t rows, int64_t k, int64_t n)
+vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n)
 {
-    return (vr_product){ .line = rows,
-                         .lines = 1,
-                         .n = n,
-                         .k = k,
-                         .taps = 1,
-                         .a_row = k,
-                         .a_step = 1,
-                         .b_step = n,
-                         .b_column = 1,
-                         .out_row = n,
-                         .out_column = 1,
-                         .batch = { 1, 1, 1 },
-                         .alpha = 1 };
+    return (vulkan_product){ .line = rows,
+                             .lines = 1,
+                             .n = n,
+                             .k = k,
+                             .taps = 1,
+                             .a_row = k,
+                             .a_step = 1,
+                             .b_step = n,
+                             .b_column = 1,
+                             .out_row = n,
+                             .out_column = 1,
+                             .batch = { 1, 1, 1 },
+                             .alpha = 1 };
 }
 
-void vr_product_batches(vr_product *product, const int64_t batch[3])
+void vulkan_product_batches(vulkan_product *product, const int64_t batch[3])
 {
     int64_t step = product->line * product->lines * product->n;
 
@@ -59,14 +59,14 @@ void vr_product_batches(vr_product *product, const int64_t batch[3])
     }
 }
 
-bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of, int64_t *batch,
-                      int64_t *const *out)
+bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
+                          int64_t *batch, int64_t *const *out)
 {
-    int64_t sizes[VR_RANK];
+    int64_t sizes[VULKAN_RANK];
     uint32_t n;
 
     memcpy(sizes, dims, rank * sizeof *dims);
-    n = vr_merge(rank, sizes, tensors, strides_of);
+    n = vulkan_merge(rank, sizes, tensors, strides_of);
     if (n > 3)
         return false;
     for (uint32_t i = 0; i < 3; i++) {
@@ -80,13 +80,13 @@ bool vr_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int6
 }
 
 /* B is a constant in panels. */
-static void use_panels(vr_build *build, vr_product *product, const vr_constant *constant)
+static void use_panels(vulkan_build *build, vulkan_product *product, const vulkan_constant *constant)
 {
-    const int64_t width = vr_panel(&build->device->facts), panels = (constant->panels.columns + width - 1) / width;
+    const int64_t width = vulkan_panel(&build->device->facts), panels = (constant->panels.columns + width - 1) / width;
 
     product->packed = true;
     product->b.bytes = constant->bytes;
-    product->b.place = vr_constant_place(build, constant);
+    product->b.place = vulkan_constant_place(build, constant);
     product->b_step = width;
     product->b_column = 1;
     product->b_tap = constant->panels.k * width;
@@ -94,10 +94,11 @@ static void use_panels(vr_build *build, vr_product *product, const vr_constant *
     product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
 }
 
-static uint32_t how_to(const vr_build *build, const vr_product *product, const vr_program *program, uint32_t width)
+static uint32_t how_to(const vulkan_build *build, const vulkan_product *product, const vulkan_program *program,
+                       uint32_t width)
 {
     const gpu_facts *facts = &build->device->facts;
-    const bool by_lane = vr_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
+    const bool by_lane = vulkan_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
                          (product->packed || product->n >= width);
 
     return (product->windows ? PRODUCT_WINDOWS : 0) | (product->padded ? PRODUCT_PADDED : 0) |
@@ -109,66 +110,70 @@ static uint32_t how_to(const vr_build *build, const vr_product *product, const v
 }
 
 /* panels, items: of columns, and workgroups. */
-static void put_words(const vr_build *build, const vr_dispatch *dispatch, const vr_product *product, uint64_t panels,
-                      uint64_t items)
+static void put_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
+                      uint64_t panels, uint64_t items)
 {
     const int64_t *const batches[] = { product->batch, product->a_batch, product->b_batch, product->out_batch };
 
-    VR_PUT(build, dispatch, 0, product->line, product->lines, product->n, product->k, product->taps, product->a_row,
-           product->a_step, product->b_step, product->b_column, product->b_tap, product->b_panel, product->out_row,
-           product->out_column, vr_bits(product->alpha), (int64_t)panels, (int64_t)items);
+    VULKAN_PUT(build, dispatch, 0, product->line, product->lines, product->n, product->k, product->taps, product->a_row,
+               product->a_step, product->b_step, product->b_column, product->b_tap, product->b_panel, product->out_row,
+               product->out_column, vulkan_bits(product->alpha), (int64_t)panels, (int64_t)items);
     for (uint32_t i = 0; i < KIT_COUNT(batches); i++)
-        vr_put(build, dispatch, 16 + 3 * i, 3, batches[i]);
-    vr_put_window(build, dispatch, 28, &product->window);
-    VR_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].program->load_count : 0,
-           product->group);
+        vulkan_put(build, dispatch, 16 + 3 * i, 3, batches[i]);
+    vulkan_put_window(build, dispatch, 28, &product->window);
+    VULKAN_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].program->load_count : 0,
+               product->group);
 }
 
 /* The smaller operand is what stays in a cache. */
-static inlay_status set_grid(vr_build *build, vr_dispatch *dispatch, const vr_product *product, uint32_t width)
+static inlay_status set_grid(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product,
+                             uint32_t width)
 {
     const uint32_t rows = dispatch->constants[ID_OWN], lanes = dispatch->constants[ID_OWN + 2];
     const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
-    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VR_LOCAL / lanes;
+    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VULKAN_LOCAL / lanes;
     const uint64_t panels = (uint64_t)(product->n + width - 1) / width;
     const uint64_t items = (strips + together - 1) / together * panels *
                            (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
 
     dispatch->constants[ID_LOCAL] = lanes * together;
     put_words(build, dispatch, product, panels, items);
-    return vr_grid_groups(build, dispatch, items);
+    return vulkan_grid_groups(build, dispatch, items);
 }
 
-static inlay_status emit_product(vr_build *build, const vr_product *product, const vr_program *program)
+static inlay_status emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
 {
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t width = vr_panel(facts);
+    const uint32_t width = vulkan_panel(facts);
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vr_dispatch *dispatch = vr_emit(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
+    vulkan_dispatch *dispatch = vulkan_emit(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    VR_OWN(dispatch, rows_each(build, product->line), vr_panel_columns(facts), vr_panel_lanes(facts),
-           how_to(build, product, program, width), vr_size_of(product->a.dtype), vr_size_of(product->b.dtype));
-    vr_expect_flops(build, dispatch, 2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
-    vr_read_at(build, dispatch, 0, &product->a);
-    vr_read_at(build, dispatch, 1, &product->b);
-    vr_finish(build, dispatch, program);
+    VULKAN_OWN(dispatch, rows_each(build, product->line), vulkan_panel_columns(facts), vulkan_panel_lanes(facts),
+               how_to(build, product, program, width), vulkan_size_of(product->a.dtype),
+               vulkan_size_of(product->b.dtype));
+    vulkan_expect_flops(build, dispatch,
+                        2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
+    vulkan_read_at(build, dispatch, 0, &product->a);
+    vulkan_read_at(build, dispatch, 1, &product->b);
+    vulkan_finish(build, dispatch, program);
     for (uint32_t i = 0; i < product->sibling_count; i++) {
-        const vr_program *other = product->siblings[i].program;
+        const vulkan_program *other = product->siblings[i].program;
 
-        vr_make(build, other->result);
-        vr_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].place, product->b.bytes, false);
-        vr_touch_value(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
+        vulkan_make(build, other->result);
+        vulkan_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].place, product->b.bytes, false);
+        vulkan_touch_value(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
         for (uint32_t k = 0; k < other->load_count; k++)
-            vr_touch_value(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value, false);
+            vulkan_touch_value(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value,
+                               false);
     }
     return set_grid(build, dispatch, product, width);
 }
 
 /* One column: columns are what neighbours have, so the vector becomes the row that all read. */
-static void turn_column(vr_product *product, vr_program *program)
+static void turn_column(vulkan_product *product, vulkan_program *program)
 {
-    vr_product y = *product;
+    vulkan_product y = *product;
 
     if (product->n != 1 || product->line == 1 || product->windows || product->packed)
         return;
@@ -182,25 +187,26 @@ static void turn_column(vr_product *product, vr_program *program)
     *product = y;
 }
 
-const vr_constant *vr_panels_of(const vr_build *build, const vr_op *op)
+const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *weights = vr_in(build, op, 1);
-    vr_panels panels;
+    const vulkan_tensor *weights = vulkan_in(build, op, 1);
+    vulkan_panels panels;
 
-    return vr_wants_panels(op, 1, weights->rank, weights->dims, &panels)
-               ? vr_find_constant(build->compiled, op->info.inputs[1], &panels)
+    return vulkan_wants_panels(op, 1, weights->rank, weights->dims, &panels)
+               ? vulkan_find_constant(build->compiled, op->info.inputs[1], &panels)
                : NULL;
 }
 
-inlay_status vr_finish_product(vr_build *build, const vr_op *op, uint32_t a, vr_product *product, vr_program *program)
+inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uint32_t a, vulkan_product *product,
+                                   vulkan_program *program)
 {
-    const vr_constant *constant = vr_panels_of(build, op);
+    const vulkan_constant *constant = vulkan_panels_of(build, op);
 
-    product->a = vr_source_of(build, a);
-    product->b = vr_source_of(build, op->info.inputs[1]);
+    product->a = vulkan_source_of(build, a);
+    product->b = vulkan_source_of(build, op->info.inputs[1]);
     if (constant != NULL)
         use_panels(build, product, constant);
     turn_column(product, program);
-    vr_expect_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
+    vulkan_expect_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
     return emit_product(build, product, program);
 }

@@ -1,15 +1,15 @@
 /* Programs of elementwise operations: put together here, run by shaders/program.glsl. */
 #include "region.h"
 
-void vr_program_start(const vr_build *build, vr_program *program, uint32_t result, vr_arithmetic in)
+void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in)
 {
-    const vr_tensor *tensor = &build->tensors[result];
+    const vulkan_tensor *tensor = &build->tensors[result];
 
-    *program = (vr_program){ .in = in, .rank = tensor->rank, .result = result };
+    *program = (vulkan_program){ .in = in, .rank = tensor->rank, .result = result };
     memcpy(program->dims, tensor->dims, sizeof program->dims);
 }
 
-uint32_t vr_slot(vr_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
+uint32_t vulkan_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
 {
     if (program->slot_count == MOST_SLOTS) {
         program->full = true;
@@ -19,7 +19,7 @@ uint32_t vr_slot(vr_program *program, uint32_t op, uint32_t a, uint32_t b, uint3
     return REG_SLOT + program->slot_count++;
 }
 
-uint32_t vr_number_bits(vr_program *program, uint64_t bits)
+uint32_t vulkan_number_bits(vulkan_program *program, uint64_t bits)
 {
     for (uint32_t k = 0; k < program->number_count; k++)
         if (program->numbers[k] == bits)
@@ -32,22 +32,22 @@ uint32_t vr_number_bits(vr_program *program, uint64_t bits)
     return REG_NUMBER + program->number_count++;
 }
 
-uint32_t vr_number(vr_program *program, double x)
+uint32_t vulkan_number(vulkan_program *program, double x)
 {
     uint64_t bits = 0;
     const float f = (float)x;
     const int64_t i = x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? INT64_MIN : (int64_t)x;
 
-    if (program->in == VR_INTEGER)
+    if (program->in == VULKAN_INTEGER)
         memcpy(&bits, &i, sizeof i);
-    else if (program->in == VR_DOUBLE)
+    else if (program->in == VULKAN_DOUBLE)
         memcpy(&bits, &x, sizeof x);
     else
         memcpy(&bits, &f, sizeof f);
-    return vr_number_bits(program, bits);
+    return vulkan_number_bits(program, bits);
 }
 
-static uint32_t add_load(vr_program *program, const vr_load *load)
+static uint32_t add_load(vulkan_program *program, const vulkan_load *load)
 {
     for (uint32_t k = 0; k < program->load_count; k++)
         if (program->loads[k].value == load->value && program->loads[k].first == load->first &&
@@ -61,18 +61,18 @@ static uint32_t add_load(vr_program *program, const vr_load *load)
     return REG_INPUT + program->load_count++;
 }
 
-uint32_t vr_load_value(const vr_build *build, vr_program *program, uint32_t value)
+uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program, uint32_t value)
 {
-    const vr_tensor *tensor = &build->tensors[value];
+    const vulkan_tensor *tensor = &build->tensors[value];
     const uint32_t shift = program->rank - tensor->rank;
-    vr_load load = { .value = value };
-    int64_t strides[VR_RANK];
+    vulkan_load load = { .value = value };
+    int64_t strides[VULKAN_RANK];
 
     if (tensor->rank > program->rank) { /* leading ones */
         program->full = true;
         return 0;
     }
-    vr_strides(build, value, strides);
+    vulkan_strides(build, value, strides);
     for (uint32_t d = tensor->rank; d-- > 0;) {
         load.strides[d + shift] = tensor->dims[d] == 1 ? 0 : strides[d];
         program->full |= tensor->dims[d] != 1 && tensor->dims[d] != program->dims[d + shift];
@@ -80,7 +80,7 @@ uint32_t vr_load_value(const vr_build *build, vr_program *program, uint32_t valu
     return add_load(program, &load);
 }
 
-bool vr_in_register(const vr_program *program, uint32_t value, uint32_t *out)
+bool vulkan_in_register(const vulkan_program *program, uint32_t value, uint32_t *out)
 {
     for (uint32_t i = 0; i < program->made_count; i++)
         if (program->made[i] == value) {
@@ -90,16 +90,16 @@ bool vr_in_register(const vr_program *program, uint32_t value, uint32_t *out)
     return false;
 }
 
-uint32_t vr_get(const vr_build *build, vr_program *program, uint32_t value)
+uint32_t vulkan_get(const vulkan_build *build, vulkan_program *program, uint32_t value)
 {
     uint32_t reg;
 
-    return vr_in_register(program, value, &reg) ? reg : vr_load_value(build, program, value);
+    return vulkan_in_register(program, value, &reg) ? reg : vulkan_load_value(build, program, value);
 }
 
-uint32_t vr_load_axis(const vr_build *build, vr_program *program, uint32_t value, uint32_t axis)
+uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, uint32_t value, uint32_t axis)
 {
-    vr_load load = { .value = value };
+    vulkan_load load = { .value = value };
 
     if (build->tensors[value].count != 1 && build->tensors[value].count != program->dims[axis])
         program->full = true;
@@ -108,15 +108,16 @@ uint32_t vr_load_axis(const vr_build *build, vr_program *program, uint32_t value
     return add_load(program, &load);
 }
 
-uint32_t vr_load_at(const vr_build *build, vr_program *program, uint32_t value, const int64_t *strides, uint32_t first)
+uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint32_t value, const int64_t *strides,
+                        uint32_t first)
 {
-    vr_load load = { .value = value, .first = first };
+    vulkan_load load = { .value = value, .first = first };
 
     if (strides != NULL)
         memcpy(load.strides, strides, sizeof load.strides);
     for (uint32_t d = 0; d < program->rank; d++) /* a float counts that far */
         program->full |=
-            value == INLAY_NONE && load.strides[d] != 0 && program->in == VR_SINGLE && program->dims[d] >= 1 << 24;
+            value == INLAY_NONE && load.strides[d] != 0 && program->in == VULKAN_SINGLE && program->dims[d] >= 1 << 24;
     program->full |= value != INLAY_NONE && first >= build->tensors[value].count;
     return add_load(program, &load);
 }

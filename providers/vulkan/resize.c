@@ -6,21 +6,21 @@
 enum { MOST_AXES = 6, FIRST_TABLE = 26 };
 
 /* The floats of an input; NULL: not known, or of another number. */
-static const float *floats_of(const vr_build *build, const vr_op *op, uint32_t input, uint32_t count)
+static const float *floats_of(const vulkan_build *build, const vulkan_op *op, uint32_t input, uint32_t count)
 {
-    const vr_tensor *tensor = vr_in(build, op, input);
+    const vulkan_tensor *tensor = vulkan_in(build, op, input);
 
     return tensor != NULL && tensor->dtype == INLAY_FLOAT && tensor->count == count ? tensor->data : NULL;
 }
 
 /* Upsample-9 and Resize-10 have scales at input 1; later ones roi, scales, sizes; Upsample-7 has an attribute. false:
  * what it needs is not known. */
-static bool read_resize(const vr_build *build, const vr_op *op, const resize_rule *rule, resize_axis *axes)
+static bool read_resize(const vulkan_build *build, const vulkan_op *op, const resize_rule *rule, resize_axis *axes)
 {
-    const vr_tensor *input = vr_in(build, op, 0), *output = vr_out(build, op, 0);
+    const vulkan_tensor *input = vulkan_in(build, op, 0), *output = vulkan_out(build, op, 0);
     const uint32_t at = op->info.since_version < 11 ? 1 : 2;
     const inlay_attr_info *attr = kit_attr(&op->info, "scales");
-    const bool by_scale = attr != NULL || (vr_in(build, op, at) != NULL && vr_in(build, op, at)->count > 0);
+    const bool by_scale = attr != NULL || (vulkan_in(build, op, at) != NULL && vulkan_in(build, op, at)->count > 0);
     const bool crops = rule->coordinates == RESIZE_TF_CROP_AND_RESIZE;
     uint32_t count = 0;
     const int64_t *list = kit_attr_ints(&op->info, "axes", &count);
@@ -38,7 +38,7 @@ static bool read_resize(const vr_build *build, const vr_op *op, const resize_rul
         uint32_t axis = i;
         float part[3] = { 0, 0, 1 }; /* constants need not be aligned */
 
-        if (list != NULL && !vr_axis(list[i], input->rank, &axis))
+        if (list != NULL && !vulkan_axis(list[i], input->rank, &axis))
             return false;
         if (by_scale)
             memcpy(&part[0], scales + i, sizeof part[0]);
@@ -56,14 +56,15 @@ static bool read_resize(const vr_build *build, const vr_op *op, const resize_rul
 }
 
 /* An axis of the result as words say it: taps 0: its elements stay where they are. */
-static void put_axis(const vr_build *build, const vr_dispatch *dispatch, uint32_t i, const int64_t words[4])
+static void put_axis(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t i, const int64_t words[4])
 {
     for (uint32_t k = 0; k < 4; k++)
-        VR_PUT(build, dispatch, 2 + 6 * k + i, words[k]);
+        VULKAN_PUT(build, dispatch, 2 + 6 * k + i, words[k]);
 }
 
 /* Tables of plan: taps of each axis, then their weights. */
-static inlay_status put_tables(vr_build *build, const vr_dispatch *dispatch, const resize_rule *rule, resize_plan *plan)
+static inlay_status put_tables(vulkan_build *build, const vulkan_dispatch *dispatch, const resize_rule *rule,
+                               resize_plan *plan)
 {
     void *memory = malloc(plan->table_bytes + 1);
     int64_t at = FIRST_TABLE;
@@ -77,9 +78,9 @@ static inlay_status put_tables(vr_build *build, const vr_dispatch *dispatch, con
 
         put_axis(build, dispatch, i, (int64_t[]){ plan->axes[i].out, plan->strides[i], table->taps, WORD_OWN + at });
         for (int64_t e = 0; e < entries; e++) {
-            VR_PUT(build, dispatch, (uint32_t)(at + e), table->index[e]);
-            VR_PUT(build, dispatch, (uint32_t)(at + entries + e),
-                   vr_bits(table->weight != NULL ? (float)table->weight[e] : 1.0f));
+            VULKAN_PUT(build, dispatch, (uint32_t)(at + e), table->index[e]);
+            VULKAN_PUT(build, dispatch, (uint32_t)(at + entries + e),
+                       vulkan_bits(table->weight != NULL ? (float)table->weight[e] : 1.0f));
         }
         at += 2 * entries;
     }
@@ -87,41 +88,42 @@ static inlay_status put_tables(vr_build *build, const vr_dispatch *dispatch, con
     return build->status;
 }
 
-static inlay_status lower_resize(vr_build *build, const vr_op *op)
+static inlay_status lower_resize(vulkan_build *build, const vulkan_op *op)
 {
-    const vr_tensor *input = vr_in(build, op, 0);
-    const int64_t count = vr_out(build, op, 0)->count;
+    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    const int64_t count = vulkan_out(build, op, 0)->count;
     const float outside = (float)kit_attr_float(&op->info, "extrapolation_value", 0);
     resize_rule rule;
-    resize_axis axes[VR_RANK];
+    resize_axis axes[VULKAN_RANK];
     resize_plan plan = { .rank = 0 };
     kit_refusal why;
-    vr_program program;
-    vr_dispatch *dispatch;
+    vulkan_program program;
+    vulkan_dispatch *dispatch;
     double words = FIRST_TABLE, taps = 1;
 
     if (!resize_rule_read(&op->info, false, &rule, &why) || !read_resize(build, op, &rule, axes))
-        return vr_decline(build, op, "its scales are not known before the run");
+        return vulkan_decline(build, op, "its scales are not known before the run");
     resize_plan_axes(&plan, &rule, axes, input->rank, 1);
     for (uint32_t i = 0; i < plan.rank; i++) {
         words += 2.0 * (double)plan.axes[i].out * (double)plan.tables[i].taps;
         taps *= plan.tables[i].taps > 0 ? (double)plan.tables[i].taps : 1;
     }
     if (plan.rank >= MOST_AXES || words > 1 << 24 || !resize_plan_count(&plan, &rule))
-        return vr_decline(build, op, "it resizes more than %d axes, or its filter has too many taps", MOST_AXES - 1);
-    vr_program_start(build, &program, op->info.outputs[0], VR_SINGLE);
-    dispatch = vr_skeleton(build, op, &program, SHADER_resize, (uint32_t)words);
-    VR_OWN(dispatch, rule.mode != RESIZE_NEAREST, plan.rank + 1);
-    VR_PUT(build, dispatch, 0, count, vr_bits(outside));
+        return vulkan_decline(build, op, "it resizes more than %d axes, or its filter has too many taps",
+                              MOST_AXES - 1);
+    vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
+    dispatch = vulkan_skeleton(build, op, &program, SHADER_resize, (uint32_t)words);
+    VULKAN_OWN(dispatch, rule.mode != RESIZE_NEAREST, plan.rank + 1);
+    VULKAN_PUT(build, dispatch, 0, count, vulkan_bits(outside));
     put_axis(build, dispatch, plan.rank, (int64_t[]){ plan.rank > 0 ? plan.inner : input->count, 1, 0, 0 });
     (void)put_tables(build, dispatch, &rule, &plan);
-    vr_expect_bytes(build, dispatch, (double)count, 4.0 * taps);
-    vr_expect_rounds(build, op, (int64_t)taps);
-    vr_read(build, dispatch, 0, op->info.inputs[0]);
-    return vr_finish_each(build, dispatch, &program, count);
+    vulkan_expect_bytes(build, dispatch, (double)count, 4.0 * taps);
+    vulkan_expect_rounds(build, op, (int64_t)taps);
+    vulkan_read(build, dispatch, 0, op->info.inputs[0]);
+    return vulkan_finish_each(build, dispatch, &program, count);
 }
 
-static bool resize_supports(const kit_node *node, const vr_operator *row, kit_refusal *why)
+static bool resize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     resize_rule rule;
 
@@ -132,4 +134,6 @@ static bool resize_supports(const kit_node *node, const vr_operator *row, kit_re
                        "sizes that follow from the aspect ratio"));
 }
 
-const vr_family vr_resize = { .supports = resize_supports, .lower = lower_resize, .known = true, .least_rank = 1 };
+const vulkan_family vulkan_resize = {
+    .supports = resize_supports, .lower = lower_resize, .known = true, .least_rank = 1
+};

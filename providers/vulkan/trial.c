@@ -4,7 +4,7 @@
 #include "region.h"
 #include <stdlib.h>
 
-enum { MOST_IN = 3, LONG_ROW = VR_MOST_ROUNDS };
+enum { MOST_IN = 3, LONG_ROW = VULKAN_MOST_ROUNDS };
 
 struct sample {
     inlay_dtype dtype;
@@ -127,7 +127,7 @@ static inlay_str text_of(const char *text)
 
 static uint64_t bytes_of(const struct sample *sample)
 {
-    return (uint64_t)sample->count * vr_size_of(sample->dtype);
+    return (uint64_t)sample->count * vulkan_size_of(sample->dtype);
 }
 
 /* A value of the graph; *at becomes what lies behind it, of those whose elements are on the device. */
@@ -236,7 +236,7 @@ done:
     return status;
 }
 
-static inlay_status run(vr_state *state, struct trial *trial, inlay_diag *diag)
+static inlay_status run(vulkan_state *state, struct trial *trial, inlay_diag *diag)
 {
     const inlay_compile_request compile = { .struct_size = sizeof compile,
                                             .graph = &trial->graph,
@@ -269,23 +269,23 @@ static inlay_status run(vr_state *state, struct trial *trial, inlay_diag *diag)
     inlay_instance *in = NULL;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(vr_compile_on(state, trial->device, &compile, &compiled, diag));
-    INLAY_TRY(vr_specialize(state, compiled, &specialize, &in, diag));
+    INLAY_TRY(vulkan_compile_on(state, trial->device, &compile, &compiled, diag));
+    INLAY_TRY(vulkan_specialize(state, compiled, &specialize, &in, diag));
     INLAY_TRY(gpu_buffer_make(trial->device, specialize.workspace_bytes + 1, &trial->memory[2], diag));
     args.workspace = (inlay_buffer){ .handle = (uintptr_t)&trial->memory[2], .bytes = specialize.workspace_bytes };
-    INLAY_TRY(vr_execute(state, compiled, in, &args));
+    INLAY_TRY(vulkan_execute(state, compiled, in, &args));
     INLAY_TRY(gpu_copies(trial->device, &home, 1, diag));
 done:
     if (compiled != NULL)
-        vr_release_instance(state, compiled, in);
-    vr_release_compiled(state, compiled);
+        vulkan_release_instance(state, compiled, in);
+    vulkan_release_compiled(state, compiled);
     return status;
 }
 
 /* The first element that is wrong, or -1. */
 static int64_t find_wrong(const struct check *check, const uint8_t *got, uint8_t *want)
 {
-    const size_t size = vr_size_of(check->want.dtype);
+    const size_t size = vulkan_size_of(check->want.dtype);
 
     fill(want, &check->want, true);
     for (uint32_t i = 0; i < check->want.count; i++)
@@ -297,7 +297,7 @@ static int64_t find_wrong(const struct check *check, const uint8_t *got, uint8_t
 
 /* The number of the check that fails, CHECKS where none does; other statuses than INLAY_OK: the device does not even
  * run them. */
-static inlay_status try_device(vr_state *state, gpu_device *device, uint32_t *out_failed, inlay_diag *diag)
+static inlay_status try_device(vulkan_state *state, gpu_device *device, uint32_t *out_failed, inlay_diag *diag)
 {
     struct trial *trial = calloc(1, sizeof *trial);
     inlay_status status = INLAY_OK;
@@ -362,7 +362,7 @@ static struct verdict *find_verdict(const struct subject *of)
     return &verdicts[i];
 }
 
-static inlay_status judge(vr_state *state, gpu_device *device, struct verdict *verdict, inlay_diag *diag)
+static inlay_status judge(vulkan_state *state, gpu_device *device, struct verdict *verdict, inlay_diag *diag)
 {
     char name[64];
     size_t bytes;
@@ -384,7 +384,7 @@ static inlay_status judge(vr_state *state, gpu_device *device, struct verdict *v
     return status;
 }
 
-inlay_status vr_try(vr_state *state, gpu_device *device, inlay_diag *diag)
+inlay_status vulkan_try(vulkan_state *state, gpu_device *device, inlay_diag *diag)
 {
     const gpu_facts *facts = &device->facts;
     struct subject of = { .shaders = gpu_shaders_hash(),

@@ -10,8 +10,8 @@ static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i
 }
 
 /* Dimension d of the three, i of the image's. false: no window is like that. */
-static bool read_sizes(const inlay_node_info *node, const vr_tensor *input, const vr_tensor *output,
-                       const vr_tensor *weights, uint32_t d, uint32_t i, vr_window *window)
+static bool read_sizes(const inlay_node_info *node, const vulkan_tensor *input, const vulkan_tensor *output,
+                       const vulkan_tensor *weights, uint32_t d, uint32_t i, vulkan_window *window)
 {
     window->out[d] = output->dims[i + 2];
     window->in[d] = input->dims[i + 2];
@@ -24,17 +24,18 @@ static bool read_sizes(const inlay_node_info *node, const vr_tensor *input, cons
 }
 
 /* Padding in all, where auto_pad asks for it: half of it at the front, and what is odd too where `more` says so. */
-static void share_padding(vr_window *window, uint32_t d, int64_t total, bool more)
+static void share_padding(vulkan_window *window, uint32_t d, int64_t total, bool more)
 {
     total = total > 0 ? total : 0;
     window->begin[d] = more ? total - total / 2 : total / 2;
     window->end[d] = total - window->begin[d];
 }
 
-bool vr_window_read(vr_build *build, const vr_op *op, const vr_tensor *weights, bool transposed, vr_window *window)
+bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_tensor *weights, bool transposed,
+                        vulkan_window *window)
 {
     const inlay_node_info *node = &op->info;
-    const vr_tensor *input = vr_in(build, op, 0), *output = vr_out(build, op, 0);
+    const vulkan_tensor *input = vulkan_in(build, op, 0), *output = vulkan_out(build, op, 0);
     const char *pad = kit_attr_string(node, "auto_pad", "NOTSET");
     const bool same = strncmp(pad, "SAME", 4) == 0, valid = strcmp(pad, "VALID") == 0;
     const uint32_t first = 5 - input->rank;
@@ -42,7 +43,7 @@ bool vr_window_read(vr_build *build, const vr_op *op, const vr_tensor *weights, 
     const bool has_shape = transposed && kit_attr_ints(node, "output_shape", &count) != NULL && count > 0;
     bool fits = weights == NULL || weights->rank == input->rank;
 
-    *window = (vr_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .plain = true };
+    *window = (vulkan_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .plain = true };
     for (uint32_t d = first; d < 3 && fits; d++) {
         int64_t span, total;
 
@@ -64,15 +65,16 @@ bool vr_window_read(vr_build *build, const vr_op *op, const vr_tensor *weights, 
     window->taps = window->window[0] * window->window[1] * window->window[2];
     window->pixels = window->out[0] * window->out[1] * window->out[2];
     if (!fits)
-        (void)vr_decline(build, op, "its window does not fit the input");
+        (void)vulkan_decline(build, op, "its window does not fit the input");
     return fits;
 }
 
-void vr_put_window(const vr_build *build, const vr_dispatch *dispatch, uint32_t first, const vr_window *window)
+void vulkan_put_window(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
+                       const vulkan_window *window)
 {
     const int64_t *const lists[] = { window->out,    window->in,       window->window,
                                      window->stride, window->dilation, window->begin };
 
     for (uint32_t l = 0; l < KIT_COUNT(lists); l++)
-        vr_put(build, dispatch, first + 3 * l, 3, lists[l]);
+        vulkan_put(build, dispatch, first + 3 * l, 3, lists[l]);
 }

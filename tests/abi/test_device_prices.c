@@ -17,7 +17,7 @@ struct tally {
 static void add_up(const struct program *program, uint32_t runs, uint32_t entries, bool then, struct tally *tally)
 {
     for (uint32_t i = 0; i < program->parts.copy_count; i++) {
-        const part_copy *copy = &program->parts.copies[i];
+        const partition_copy *copy = &program->parts.copies[i];
         const uint32_t times = copy->once ? entries : runs;
 
         if (copy->ns <= 0) /* the memory is one */

@@ -7,8 +7,8 @@
 enum { ROUNDS = 7 };
 
 static double launch;
-double __wrap_cost_launch_ns(const cost_book *book, const part_provider *provider);
-double __wrap_cost_launch_ns(const cost_book *book, const part_provider *provider)
+double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider);
+double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider)
 {
     (void)book;
     (void)provider;

@@ -14,7 +14,7 @@
 
 enum { LARGE = 300000, SMALL = 100 };
 
-static const part_provider maker = { .name = "maker", .build_id = "1" };
+static const partition_provider maker = { .name = "maker", .build_id = "1" };
 static char log_text[1024];
 
 static void keep_log(void *ctx, uint32_t level, const char *text)
@@ -34,7 +34,7 @@ static struct packs *open_packs(const struct folder *folder, uint64_t model)
 }
 
 /* Takes the pack of a key, fills it with a pattern of that key or checks it. */
-static bool use(struct packs *packs, const part_provider *provider, uint32_t key, uint64_t bytes)
+static bool use(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
     void *data = NULL;
@@ -87,10 +87,10 @@ static void found_again(void **state)
 
 static void who_made_it_counts(void **state)
 {
-    static const part_provider others[] = { { .name = "other", .build_id = "1" },
-                                            { .name = "maker", .build_id = "2" },
-                                            { .name = "maker", .build_id = "1", .settings_hash = 3 } };
-    const part_provider unknown = { .name = "maker" };
+    static const partition_provider others[] = { { .name = "other", .build_id = "1" },
+                                                 { .name = "maker", .build_id = "2" },
+                                                 { .name = "maker", .build_id = "1", .settings_hash = 3 } };
+    const partition_provider unknown = { .name = "maker" };
     struct folder folder = folder_make();
     uint32_t key = 0, known;
     void *data;

@@ -537,18 +537,18 @@ static void memory_may_run_out(void **state)
 static void prices_are_told_as_times(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
-    const part_provider of_reference = { .table = &modelled }, of_its_own = { .table = &other };
+    const partition_provider of_reference = { .table = &modelled }, of_its_own = { .table = &other };
     const double pace = pace_of_cpu();
 
     (void)state;
     assert_true(pace >= 0.25 && pace <= 16);
     assert_true(pace_of_cpu() == pace); /* measured once */
-    assert_true(cost_told(&of_reference, COST_MODEL) == pace);
-    assert_true(cost_told(&of_reference, COST_GUESS) == pace);
-    assert_true(cost_told(&of_reference, COST_CLAIMED) == 1);
-    assert_true(cost_told(&of_reference, COST_PROFILE) == 1);
-    assert_true(cost_told(&of_reference, COST_MEASURED) == 1);
-    assert_true(cost_told(&of_its_own, COST_MODEL) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_MODEL) == pace);
+    assert_true(displayed_time_factor(&of_reference, COST_GUESS) == pace);
+    assert_true(displayed_time_factor(&of_reference, COST_CLAIMED) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_PROFILE) == 1);
+    assert_true(displayed_time_factor(&of_reference, COST_MEASURED) == 1);
+    assert_true(displayed_time_factor(&of_its_own, COST_MODEL) == 1);
 }
 
 int main(void)

@@ -272,8 +272,10 @@ static cost_key key_of(const struct layer *layer)
 {
     static const uint32_t node = 0;
     static const inlay_provider table = { .struct_size = sizeof table };
-    const part_provider provider = { .table = &table, .name = "p", .first_domain = 5, .identity = layer->identity };
-    const part_offer offer = { .nodes = &node, .node_count = 1 };
+    const partition_provider provider = {
+        .table = &table, .name = "p", .first_domain = 5, .identity = layer->identity
+    };
+    const partition_offer offer = { .nodes = &node, .node_count = 1 };
     cost_question question = { .provider = &provider, .offer = &offer, .max_threads = layer->threads };
     struct wire wire = { 0 };
     cost_key key;

@@ -15,7 +15,7 @@ static inlay_status serial(void *ctx, inlay_run *run, int64_t count, int64_t gra
 }
 
 static const inlay_host host = { .parallel_for = serial };
-static const rg_state provider = { .host = &host };
+static const cpu_state provider = { .host = &host };
 
 struct product {
     int64_t m, n, k, a_row, c_row;
@@ -28,17 +28,17 @@ static void pack(struct product *product, bool turned)
 {
     const int64_t dims[] = { product->n, product->k }, strides[] = { turned ? 1 : product->k, turned ? product->n : 1 };
     float *lies = malloc((size_t)(product->n * product->k) * sizeof *lies);
-    rg_md plain, md;
+    memory_desc plain, md;
 
     assert_non_null(lies);
     for (int64_t j = 0; j < product->n; j++)
         for (int64_t k = 0; k < product->k; k++)
             lies[j * strides[0] + k * strides[1]] = product->weights[j * product->k + k];
-    rg_md_strides(&plain, 2, dims, strides);
+    memory_desc_strides(&plain, 2, dims, strides);
     pairs_layout(product->k, product->n, &md);
     free(product->pack);
     product->pack = NULL;
-    assert_int_equal(posix_memalign(&product->pack, 64, rg_md_bytes(&md)), 0);
+    assert_int_equal(posix_memalign(&product->pack, 64, memory_desc_bytes(&md)), 0);
     assert_true(pairs_pack_weights(&provider, &plain, lies, &md, product->pack));
     free(lies);
 }
@@ -69,21 +69,23 @@ static void teardown(struct product *product)
 enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
 
 /* What is done behind the product; posts: [4]. */
-static void behind(const struct product *product, int mode, sg_job *job, sg_post *posts)
+static void behind(const struct product *product, int mode, sgemm_job *job, sgemm_post *posts)
 {
     job->posts = posts;
     job->bias = mode == BIAS || mode >= RESIDUAL ? product->bias : NULL;
     job->add = mode == ONTO || mode == ONTO_AND_BIAS;
     if (mode == ONTO_AND_BIAS)
-        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = product->bias, .col = 1 };
+        posts[job->post_count++] = (sgemm_post){ .fn = SGEMM_ADD, .other = product->bias, .col = 1 };
     if (mode == RESIDUAL || mode == CLAMPED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_ADD, .other = product->other, .row = product->n, .col = 1 };
+        posts[job->post_count++] =
+            (sgemm_post){ .fn = SGEMM_ADD, .other = product->other, .row = product->n, .col = 1 };
     if (mode == CLAMPED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_CLIP, .alpha = -0.5f, .beta = 0.75f };
+        posts[job->post_count++] = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -0.5f, .beta = 0.75f };
     if (mode == RESIDUAL || mode == GATED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_RELU, .alpha = mode == GATED ? 0.25f : 0 };
+        posts[job->post_count++] = (sgemm_post){ .fn = SGEMM_RELU, .alpha = mode == GATED ? 0.25f : 0 };
     if (mode == GATED)
-        posts[job->post_count++] = (sg_post){ .fn = SG_MUL, .other = product->other, .row = product->n, .col = 1 };
+        posts[job->post_count++] =
+            (sgemm_post){ .fn = SGEMM_MUL, .other = product->other, .row = product->n, .col = 1 };
 }
 
 static double expected(const struct product *product, int mode, int64_t i, int64_t j)
@@ -105,15 +107,15 @@ static double expected(const struct product *product, int mode, int64_t i, int64
 /* The product, from the last unit to the first, by two workers in turns. The caller frees it. */
 static float *run(const struct product *product, int mode)
 {
-    sg_post posts[4];
-    sg_job job = { .kernel = sg_kernel_best(),
-                   .m = product->m,
-                   .n = product->n,
-                   .k = product->k,
-                   .a = product->a,
-                   .a_row = product->a_row,
-                   .b = product->pack,
-                   .c_row = product->c_row };
+    sgemm_post posts[4];
+    sgemm_job job = { .kernel = sgemm_kernel_best(),
+                      .m = product->m,
+                      .n = product->n,
+                      .k = product->k,
+                      .a = product->a,
+                      .a_row = product->a_row,
+                      .b = product->pack,
+                      .c_row = product->c_row };
     const size_t bytes = (size_t)(product->m * product->c_row) * sizeof(float);
     float *scratch = malloc((size_t)(2 * pairs_scratch_floats(&job)) * sizeof *scratch);
     int turn = 0;
@@ -180,7 +182,7 @@ static void windows(void **state)
     static const int64_t dims[] = { OUT, IN, 2, 3 }, strides[] = { IN * PLACES, PLACES, 3, 1 };
     struct product product = { .m = 7, .n = OUT, .k = IN * PLACES };
     float *lies;
-    rg_md plain, md;
+    memory_desc plain, md;
 
     (void)state;
     if (pairs_of_cpu() == NULL)
@@ -191,7 +193,7 @@ static void windows(void **state)
         for (int64_t c = 0; c < IN; c++)
             for (int64_t t = 0; t < PLACES; t++)
                 product.weights[o * product.k + t * IN + c] = lies[(o * IN + c) * PLACES + t];
-    rg_md_strides(&plain, 4, dims, strides);
+    memory_desc_strides(&plain, 4, dims, strides);
     pairs_layout(product.k, product.n, &md);
     assert_true(pairs_pack_weights(&provider, &plain, lies, &md, product.pack));
     check(&product, BIAS);

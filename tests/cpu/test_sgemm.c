@@ -45,36 +45,36 @@ static void teardown(struct product *product)
     free(product->other);
 }
 
-static double expected(const sg_post *post, double x, double o)
+static double expected(const sgemm_post *post, double x, double o)
 {
     switch (post->fn) {
-    case SG_RELU:
+    case SGEMM_RELU:
         return x < 0 ? post->alpha * x : x;
-    case SG_GELU:
+    case SGEMM_GELU:
         return 0.5 * x * (1 + erf(x / sqrt(2)));
-    case SG_GELU_TANH:
+    case SGEMM_GELU_TANH:
         return 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
-    case SG_SIGMOID:
+    case SGEMM_SIGMOID:
         return 1 / (1 + exp(-x));
-    case SG_TANH:
+    case SGEMM_TANH:
         return tanh(x);
-    case SG_SWISH:
+    case SGEMM_SWISH:
         return x / (1 + exp(-post->alpha * x));
-    case SG_HARDSWISH:
+    case SGEMM_HARDSWISH:
         return x * fmin(fmax(x / 6 + 0.5, 0), 1);
-    case SG_LINEAR:
+    case SGEMM_LINEAR:
         return post->alpha * x + post->beta;
-    case SG_CLIP:
+    case SGEMM_CLIP:
         return fmin(fmax(x, post->alpha), post->beta);
-    case SG_ADD:
+    case SGEMM_ADD:
         return x + o;
-    case SG_SUB:
+    case SGEMM_SUB:
         return x - o;
-    case SG_MUL:
+    case SGEMM_MUL:
         return x * o;
-    case SG_DIV:
+    case SGEMM_DIV:
         return x / o;
-    case SG_PRELU:
+    case SGEMM_PRELU:
         return x < 0 ? x * o : x;
     default:
         return NAN;
@@ -82,27 +82,27 @@ static double expected(const sg_post *post, double x, double o)
 }
 
 /* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
-static void check(const sg_kernel *kernel, struct product *product, int mode, const sg_post *post, int kind)
+static void check(const sgemm_kernel *kernel, struct product *product, int mode, const sgemm_post *post, int kind)
 {
-    sg_job job = { .kernel = kernel,
-                   .m = product->m,
-                   .n = product->n,
-                   .k = product->k,
-                   .a = product->a,
-                   .a_row = product->a_row,
-                   .b = product->b,
-                   .b_panel = product->panel,
-                   .width = product->width,
-                   .b_step = product->width,
-                   .c_row = product->c_row,
-                   .add = mode == 2,
-                   .bias = mode == 1 ? product->bias : NULL,
-                   .blocks = mode,
-                   .post_count = post != NULL };
+    sgemm_job job = { .kernel = kernel,
+                      .m = product->m,
+                      .n = product->n,
+                      .k = product->k,
+                      .a = product->a,
+                      .a_row = product->a_row,
+                      .b = product->b,
+                      .b_panel = product->panel,
+                      .width = product->width,
+                      .b_step = product->width,
+                      .c_row = product->c_row,
+                      .add = mode == 2,
+                      .bias = mode == 1 ? product->bias : NULL,
+                      .blocks = mode,
+                      .post_count = post != NULL };
     size_t bytes = (size_t)(product->m * product->c_row) * sizeof(float);
-    sg_post own = post != NULL ? *post : (sg_post){ 0 };
+    sgemm_post own = post != NULL ? *post : (sgemm_post){ 0 };
 
-    if (own.fn >= SG_ADD) {
+    if (own.fn >= SGEMM_ADD) {
         own.other = product->other;
         own.row = kind == 0 ? product->n : kind == 1 ? 0 : 1;
         own.col = kind == 0 || kind == 1;
@@ -111,8 +111,8 @@ static void check(const sg_kernel *kernel, struct product *product, int mode, co
     job.c = malloc(bytes);
     assert_non_null(job.c);
     memcpy(job.c, product->c, bytes);
-    for (int64_t u = sg_units(&job); u > 0; u -= 3)
-        sg_run(&job, u > 3 ? u - 3 : 0, u);
+    for (int64_t u = sgemm_units(&job); u > 0; u -= 3)
+        sgemm_run(&job, u > 3 ? u - 3 : 0, u);
     for (int64_t i = 0; i < product->m; i++) {
         for (int64_t j = 0; j < product->c_row; j++) {
             float got = job.c[i * product->c_row + j];
@@ -127,7 +127,7 @@ static void check(const sg_kernel *kernel, struct product *product, int mode, co
             for (int64_t k = 0; k < product->k; k++)
                 sum += (double)product->a[i * product->a_row + k] * product->weights[k * product->n + j];
             if (post != NULL)
-                sum = expected(post, sum, own.fn >= SG_ADD ? own.other[i * own.row + j * own.col] : 0);
+                sum = expected(post, sum, own.fn >= SGEMM_ADD ? own.other[i * own.row + j * own.col] : 0);
             if (!(fabs(got - sum) <= 8e-7 * (sqrt((double)product->k) + fabs(sum) + 1)))
                 fail_msg("%lld x %lld x %lld, mode %d, function %d: [%lld, %lld] is %g, not %g", (long long)product->m,
                          (long long)product->n, (long long)product->k, mode, post != NULL ? (int)post->fn : -1,
@@ -141,7 +141,7 @@ static void sizes(void **state)
 {
     static const int64_t ms[] = { 1, 2, 5, 6, 7, 11, 12, 13, 25, 161 },
                          ns[] = { 1, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 113, 200 }, ks[] = { 1, 3, 64, 770 };
-    const sg_kernel *kernel = sg_kernel_best();
+    const sgemm_kernel *kernel = sgemm_kernel_best();
 
     (void)state;
     if (kernel == NULL)
@@ -160,7 +160,7 @@ static void sizes(void **state)
 
 static void functions(void **state)
 {
-    const sg_kernel *kernel = sg_kernel_best();
+    const sgemm_kernel *kernel = sgemm_kernel_best();
     struct product product = { .m = 13, .n = 75, .k = 9 };
 
     (void)state;
@@ -169,8 +169,8 @@ static void functions(void **state)
     setup(&product);
     for (int64_t i = 0; i < product.m * product.n; i++)
         product.other[i] += 2; /* a divisor */
-    for (int fn = 0; fn < SG_FN_COUNT; fn++) {
-        sg_post post = { .fn = (sg_fn)fn, .alpha = fn == SG_CLIP ? -0.5f : 0.75f, .beta = 0.5f };
+    for (int fn = 0; fn < SGEMM_FN_COUNT; fn++) {
+        sgemm_post post = { .fn = (sgemm_fn)fn, .alpha = fn == SGEMM_CLIP ? -0.5f : 0.75f, .beta = 0.5f };
 
         for (int kind = 0; kind < 3; kind++)
             check(kernel, &product, 1, &post, kind);
@@ -183,13 +183,13 @@ static void gelu(void **state)
 {
     static const float special[] = { NAN, INFINITY, -INFINITY, 0, -1e30f, 1e30f, 1e-40f };
     static const float want[] = { NAN, INFINITY, NAN, 0, 0, 1e30f, 5e-41f };
-    const sg_kernel *kernel = sg_kernel_best();
+    const sgemm_kernel *kernel = sgemm_kernel_best();
 
     (void)state;
     if (kernel == NULL)
         skip();
     for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
-        const sg_post post = { .fn = tanh_form ? SG_GELU_TANH : SG_GELU };
+        const sgemm_post post = { .fn = tanh_form ? SGEMM_GELU_TANH : SGEMM_GELU };
         float y[7];
 
         for (int i = -700001; i < 700001; i += 3) {
@@ -211,20 +211,20 @@ static void gelu(void **state)
 
 /* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN
  * that it sees. */
-static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
+static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
 {
-    const int64_t room = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+    const int64_t room = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
     float *input = fill(rows * room, 1), *was = fill(rows * room, 1);
     float *mask = fill(rows * count, 2), *factors = fill(rows, 3);
-    const sg_scores scores = { .rows = rows,
-                               .count = count,
-                               .seen = seen,
-                               .input = input,
-                               .x_row = room,
-                               .scale = 7,
-                               .mask = masked ? mask : NULL,
-                               .mask_row = count,
-                               .factors = factors };
+    const sgemm_scores scores = { .rows = rows,
+                                  .count = count,
+                                  .seen = seen,
+                                  .input = input,
+                                  .x_row = room,
+                                  .scale = 7,
+                                  .mask = masked ? mask : NULL,
+                                  .mask_row = count,
+                                  .factors = factors };
 
     for (int64_t j = 0; masked && rows > 2 && j < count; j++)
         mask[2 * count + j] = -INFINITY;
@@ -262,7 +262,7 @@ static void check_scores(const sg_kernel *kernel, int64_t rows, int64_t count, i
 static void scores(void **state)
 {
     static const int64_t rows[] = { 1, 3, 15, 16, 17, 40 }, counts[] = { 1, 15, 16, 49, 130 };
-    const sg_kernel *kernel = sg_kernel_best();
+    const sgemm_kernel *kernel = sgemm_kernel_best();
 
     (void)state;
     if (kernel == NULL)
@@ -287,7 +287,7 @@ static void expect_exact(double squares, int64_t elements, int64_t terms, const 
 static void long_sums(void **state)
 {
     static const int64_t ms[] = { 1, 6, 30 }, ns[] = { 40, 64, 100 };
-    const sg_kernel *kernel = sg_kernel_best();
+    const sgemm_kernel *kernel = sgemm_kernel_best();
 
     (void)state;
     if (kernel == NULL)
@@ -296,22 +296,22 @@ static void long_sums(void **state)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++) {
             struct product product = { .m = ms[i], .n = ns[j], .k = 12544 };
             double squares = 0;
-            sg_job job;
+            sgemm_job job;
 
             setup(&product);
-            job = (sg_job){ .kernel = kernel,
-                            .m = product.m,
-                            .n = product.n,
-                            .k = product.k,
-                            .a = product.a,
-                            .a_row = product.a_row,
-                            .b = product.b,
-                            .b_panel = product.panel,
-                            .width = product.width,
-                            .b_step = product.width,
-                            .c = product.c,
-                            .c_row = product.c_row };
-            sg_run(&job, 0, sg_units(&job));
+            job = (sgemm_job){ .kernel = kernel,
+                               .m = product.m,
+                               .n = product.n,
+                               .k = product.k,
+                               .a = product.a,
+                               .a_row = product.a_row,
+                               .b = product.b,
+                               .b_panel = product.panel,
+                               .width = product.width,
+                               .b_step = product.width,
+                               .c = product.c,
+                               .c_row = product.c_row };
+            sgemm_run(&job, 0, sgemm_units(&job));
             for (int64_t r = 0; r < product.m; r++)
                 for (int64_t c = 0; c < product.n; c++) {
                     double sum = 0;

@@ -31,11 +31,11 @@ static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
 static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
 {
     const int64_t dims[] = { out, in, 3, 3 };
-    const rg_state state = { .winograd = true };
+    const cpu_state state = { .winograd = true };
     char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* files align nothing */
     tile_trust *trust = malloc(tiles_trust_bytes(in));
-    int before = rg_threads_set(1);
-    rg_md plain;
+    int before = cpu_threads_set(1);
+    memory_desc plain;
 
     assert_non_null(odd);
     assert_non_null(trust);
@@ -44,16 +44,16 @@ static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
 
         memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
     }
-    rg_md_plain(&plain, 4, dims);
+    memory_desc_plain(&plain, 4, dims);
     assert_true(tiles_measure_trust(&state, &plain, odd + 1, points, trust));
-    rg_threads_restore(before);
+    cpu_threads_restore(before);
     free(odd);
     return trust;
 }
 
 static void expect_verdict(int kind, uint32_t verdict)
 {
-    const rg_state fast = { .fast = true }, usual = { .fast = false };
+    const cpu_state fast = { .fast = true }, usual = { .fast = false };
     tile_trust *trust = trust_with(kind, 33, 17, 6);
     char text[100] = "";
 
@@ -81,7 +81,7 @@ static void verdicts(void **unused)
 static void errors(void **unused)
 {
     static const int64_t sizes[][2] = { { 16, 16 }, { 33, 17 }, { 64, 100 }, { 20, 801 }, { 48, 384 } };
-    const rg_state state = { .winograd = true };
+    const cpu_state state = { .winograd = true };
 
     (void)unused;
     if (tiles_of_cpu() == NULL)
@@ -137,35 +137,36 @@ static void kept_trust(void **unused)
     const int64_t dims[] = { 16, 16, 3, 3 };
     const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
     const inlay_host host = { .struct_size = sizeof host };
-    const rg_state state = { .winograd = true, .packs = &packs, .host = &host };
+    const cpu_state state = { .winograd = true, .packs = &packs, .host = &host };
     inlay_compiled compiled = { .state = &state, .compiling = &store };
     float *weights = malloc(16 * 16 * 9 * sizeof *weights);
-    rg_constant first = { .data = weights, .bytes = 16 * 16 * 9 * sizeof *weights, .content_hash = 77 };
-    rg_constant later = { .bytes = first.bytes, .content_hash = 77 }, other = { .data = weights, .bytes = first.bytes };
-    int before = rg_threads_set(1);
+    cpu_constant first = { .data = weights, .bytes = 16 * 16 * 9 * sizeof *weights, .content_hash = 77 };
+    cpu_constant later = { .bytes = first.bytes, .content_hash = 77 },
+                 other = { .data = weights, .bytes = first.bytes };
+    int before = cpu_threads_set(1);
     const tile_trust *trust = NULL, *again = NULL;
-    rg_md plain;
+    memory_desc plain;
 
     (void)unused;
     assert_non_null(weights);
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
         weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
-    rg_md_plain(&plain, 4, dims);
-    assert_int_equal(rg_constant_trust(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
+    memory_desc_plain(&plain, 4, dims);
+    assert_int_equal(cpu_constant_trust(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(rg_constant_trust(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
+    assert_int_equal(cpu_constant_trust(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
     assert_ptr_equal(again, trust);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(rg_constant_trust(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
+    assert_int_equal(cpu_constant_trust(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
     assert_ptr_not_equal(again, trust);
     assert_memory_equal(again, trust, tiles_trust_bytes(16));
     assert_int_equal(store.kept, 1);
-    assert_int_equal(rg_constant_trust(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(cpu_constant_trust(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
     assert_int_equal(store.taken, 2);
-    rg_constant_deinit(&first);
-    rg_constant_deinit(&later);
-    rg_constant_deinit(&other);
-    rg_threads_restore(before);
+    cpu_constant_deinit(&first);
+    cpu_constant_deinit(&later);
+    cpu_constant_deinit(&other);
+    cpu_threads_restore(before);
     free(weights);
 }
 

@@ -15,7 +15,7 @@ struct level {
     const char *name;
     cpu_level needs;
     const tile_set *tiles;
-    const sg_kernel *products;
+    const sgemm_kernel *products;
     const move_set *moves;
     const plane_set *planes;
     const row_set *rows;
@@ -197,8 +197,8 @@ static void functions(void **state)
     (void)state;
     EACH_LEVEL(l)
         for (int fn = 0; fn < 5; fn++) {
-            static const sg_fn fns[] = { SG_SIGMOID, SG_SWISH, SG_HARDSWISH, SG_GELU, SG_GELU_TANH };
-            const sg_post post = { .fn = fns[fn], .alpha = 1 };
+            static const sgemm_fn fns[] = { SGEMM_SIGMOID, SGEMM_SWISH, SGEMM_HARDSWISH, SGEMM_GELU, SGEMM_GELU_TANH };
+            const sgemm_post post = { .fn = fns[fn], .alpha = 1 };
             float y[COUNT + 1];
 
             memcpy(y, x, sizeof x);
@@ -230,26 +230,26 @@ static void functions(void **state)
 
 static void product(const struct level *level, int64_t m, int64_t n, int64_t k)
 {
-    const int64_t panels = (n + SG_WIDTH - 1) / SG_WIDTH, c_row = n + 3;
-    float *a = filled(m * (k + 2)), *b = filled(panels * k * SG_WIDTH + 4096), *bias = filled(n),
+    const int64_t panels = (n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, c_row = n + 3;
+    float *a = filled(m * (k + 2)), *b = filled(panels * k * SGEMM_WIDTH + 4096), *bias = filled(n),
           *c = filled(m * c_row + GUARD);
-    const sg_job job = { .kernel = level->products,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .a = a,
-                         .a_row = k + 2,
-                         .b = b,
-                         .width = SG_WIDTH,
-                         .b_panel = k * SG_WIDTH,
-                         .b_step = SG_WIDTH,
-                         .bias = bias,
-                         .c = c,
-                         .c_row = c_row };
+    const sgemm_job job = { .kernel = level->products,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .a = a,
+                            .a_row = k + 2,
+                            .b = b,
+                            .width = SGEMM_WIDTH,
+                            .b_panel = k * SGEMM_WIDTH,
+                            .b_step = SGEMM_WIDTH,
+                            .bias = bias,
+                            .c = c,
+                            .c_row = c_row };
 
     for (int64_t i = 0; i < m * c_row + GUARD; i++)
         c[i] = guard;
-    sg_run(&job, 0, sg_units(&job));
+    sgemm_run(&job, 0, sgemm_units(&job));
     for (int64_t i = 0; i < m * c_row + GUARD; i++) {
         const int64_t r = i / c_row, j = i % c_row;
         double sum, size = 1;
@@ -260,8 +260,8 @@ static void product(const struct level *level, int64_t m, int64_t n, int64_t k)
         }
         sum = (double)bias[j];
         for (int64_t p = 0; p < k; p++) {
-            const double x =
-                (double)a[r * (k + 2) + p] * (double)b[j / SG_WIDTH * k * SG_WIDTH + p * SG_WIDTH + j % SG_WIDTH];
+            const double x = (double)a[r * (k + 2) + p] *
+                             (double)b[j / SGEMM_WIDTH * k * SGEMM_WIDTH + p * SGEMM_WIDTH + j % SGEMM_WIDTH];
 
             sum += x;
             size += fabs(x);
@@ -290,15 +290,15 @@ static void scores(void **state)
     EACH_LEVEL(l)
         for (int64_t count = 1; count <= 37; count += 4) {
             const int64_t rows = count % 19 + 1, row = 48;
-            float *input = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SG_WIDTH),
+            float *input = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SGEMM_WIDTH),
                   *kept, factors[GUARD], *out = filled(rows * row);
-            const sg_scores s = { .rows = rows,
-                                  .count = count,
-                                  .seen = count,
-                                  .input = input,
-                                  .x_row = row,
-                                  .scale = 0.7f,
-                                  .factors = factors };
+            const sgemm_scores s = { .rows = rows,
+                                     .count = count,
+                                     .seen = count,
+                                     .input = input,
+                                     .x_row = row,
+                                     .scale = 0.7f,
+                                     .factors = factors };
 
             l->products->dots(input, row, rows, lines, row, count, count, out, row);
             for (int64_t r = 0; r < rows; r++)
@@ -314,9 +314,9 @@ static void scores(void **state)
                 assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
             }
             l->products->panel(lines, row, count, count, panel);
-            for (int64_t i = 0; i < (count + SG_LANES - 1) / SG_LANES * SG_LANES; i++)
+            for (int64_t i = 0; i < (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES; i++)
                 for (int64_t k = 0; k < count; k++)
-                    assert_true(panel[k * SG_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
+                    assert_true(panel[k * SGEMM_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
             kept = malloc((size_t)(rows * row) * sizeof *kept);
             assert_non_null(kept);
             memcpy(kept, input, (size_t)(rows * row) * sizeof *kept);
@@ -343,19 +343,19 @@ static void one_depthwise(const struct level *level, int64_t channels, int32_t p
     const int64_t taps[] = { 0, row, 2 * row };
     float *input = filled(count * row), *weights = filled(blocks * 48), *bias = filled(channels),
           *output = filled(pixels * row), *z = filled(pixels * row), *flat = filled(3 * channels);
-    const float *table[DW_PIXELS * 2 + 3];
-    dw_block block = { .rows = 1,
-                       .width = 3,
-                       .weights = weights,
-                       .w_step = 48,
-                       .bias = bias,
-                       .output = output,
-                       .y_step = row,
-                       .channels = channels,
-                       .stride = stride,
-                       .dilation = 1,
-                       .pixels = pixels,
-                       .reused = reused };
+    const float *table[DEPTHWISE_PIXELS * 2 + 3];
+    depthwise_block block = { .rows = 1,
+                              .width = 3,
+                              .weights = weights,
+                              .w_step = 48,
+                              .bias = bias,
+                              .output = output,
+                              .y_step = row,
+                              .channels = channels,
+                              .stride = stride,
+                              .dilation = 1,
+                              .pixels = pixels,
+                              .reused = reused };
     const thin_row t = { .input = input,
                          .x_step = stride * row,
                          .taps = taps,
@@ -406,31 +406,31 @@ static void one_plane(const struct level *level, int64_t side, int64_t stride, i
     enum { ROW = 128, MOST = 60 };
     int64_t at[9];
     const int64_t y_row = n + GUARD;
-    float *input = filled(ROW * MOST), *weights = filled(side * side), *output = filled(PL_ROWS * y_row);
-    pl_rows r = { .input = input,
-                  .x_row = ROW,
-                  .at = at,
-                  .weights = weights,
-                  .height = side,
-                  .width = side,
-                  .stride = stride,
-                  .dilation = dilation,
-                  .bias = 0.5f,
-                  .output = output,
-                  .y_row = y_row,
-                  .n = n,
-                  .rows = rows,
-                  .clamp = rows % 2 == 0,
-                  .low = -0.5f,
-                  .high = 1 };
+    float *input = filled(ROW * MOST), *weights = filled(side * side), *output = filled(PLANES_ROWS * y_row);
+    planes_rows r = { .input = input,
+                      .x_row = ROW,
+                      .at = at,
+                      .weights = weights,
+                      .height = side,
+                      .width = side,
+                      .stride = stride,
+                      .dilation = dilation,
+                      .bias = 0.5f,
+                      .output = output,
+                      .y_row = y_row,
+                      .n = n,
+                      .rows = rows,
+                      .clamp = rows % 2 == 0,
+                      .low = -0.5f,
+                      .high = 1 };
 
     assert_true((rows - 1) * stride + (side - 1) * dilation < MOST);
     for (int64_t k = 0; k < side; k++)
         at[k] = (k * 5) % 7;
-    for (int64_t i = 0; i < PL_ROWS * y_row; i++)
+    for (int64_t i = 0; i < PLANES_ROWS * y_row; i++)
         output[i] = guard;
     level->planes->rows(&r);
-    for (int64_t p = 0; p < PL_ROWS; p++)
+    for (int64_t p = 0; p < PLANES_ROWS; p++)
         for (int64_t i = 0; i < y_row; i++) {
             double sum = 0.5, size = 0.5;
 
@@ -461,7 +461,7 @@ static void planes(void **state)
         for (size_t side = 0; side < sizeof sides / sizeof *sides; side++)
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
                 for (int64_t stride = 1; stride <= 3; stride++)
-                    for (int32_t rows = 1; rows <= PL_ROWS; rows++)
+                    for (int32_t rows = 1; rows <= PLANES_ROWS; rows++)
                         one_plane(l, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
@@ -497,21 +497,21 @@ static void parts_of_rows(void **state)
 
 static void panels(void **state)
 {
-    enum { STEP = 3 * PL_PANEL, MOST = 4 * STEP };
+    enum { STEP = 3 * PLANES_PANEL, MOST = 4 * STEP };
 
     (void)state;
     EACH_LEVEL(l)
-        for (int64_t at = 0; at < 2 * PL_PANEL; at += 5)
-            for (int64_t n = 1; n < 2 * PL_PANEL; n += 9) {
+        for (int64_t at = 0; at < 2 * PLANES_PANEL; at += 5)
+            for (int64_t n = 1; n < 2 * PLANES_PANEL; n += 9) {
                 float *input = filled(n), y[MOST];
 
                 for (int64_t i = 0; i < MOST; i++)
                     y[i] = guard;
                 l->planes->put(input, n, y, STEP, at);
                 for (int64_t i = 0; i < MOST; i++) {
-                    const int64_t column = i / STEP * PL_PANEL + i % STEP;
+                    const int64_t column = i / STEP * PLANES_PANEL + i % STEP;
 
-                    if (i % STEP < PL_PANEL && column >= at && column < at + n)
+                    if (i % STEP < PLANES_PANEL && column >= at && column < at + n)
                         assert_true(y[i] == input[column - at]);
                     else
                         assert_true(y[i] == guard);

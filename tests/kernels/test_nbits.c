@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct level {
-    const nb_kernel *kernel;
+    const nbits_kernel *kernel;
     cpu_level needs;
     bool vnni;
 };
@@ -33,8 +33,8 @@ static float noise(void)
 
 /* How the weights of a case lie, and what they are. */
 struct weights {
-    nb_shape shape;
-    nb_source source;
+    nbits_shape shape;
+    nbits_source source;
     uint8_t *file;   /* guarded by its size: the sanitizers see reads beyond */
     double *weights; /* [k][n] */
     uint8_t *packed;
@@ -47,13 +47,13 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
 {
     const int64_t bytes = (k * n * bits + 7) / 8;
 
-    assert_true(nb_shape_init(&weights->shape, bits, k, n, block));
+    assert_true(nbits_shape_init(&weights->shape, bits, k, n, block));
     const int64_t blocks = weights->shape.blocks;
     weights->file = malloc((size_t)bytes);
     weights->weights = malloc((size_t)(k * n) * sizeof *weights->weights);
-    weights->packed = malloc((size_t)nb_weight_bytes(&weights->shape));
-    weights->scales = malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float));
-    weights->zeros = zeros ? malloc((size_t)nb_scale_count(&weights->shape) * sizeof(float)) : NULL;
+    weights->packed = malloc((size_t)nbits_weight_bytes(&weights->shape));
+    weights->scales = malloc((size_t)nbits_scale_count(&weights->shape) * sizeof(float));
+    weights->zeros = zeros ? malloc((size_t)nbits_scale_count(&weights->shape) * sizeof(float)) : NULL;
     weights->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
     uint8_t *file_zeros = malloc((size_t)(blocks * n * bits + 7) / 8);
     assert_true(weights->file && weights->weights && weights->packed && weights->scales && weights->file_scales &&
@@ -64,21 +64,21 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
         file_zeros[i] = (uint8_t)(noise() * 128 + 128);
     for (int64_t i = 0; i < blocks * n; i++)
         weights->file_scales[i] = 0.5f + noise() * 0.25f;
-    weights->source = (nb_source){ weights->file, turned ? 1 : n, turned ? k : 1, is_signed };
+    weights->source = (nbits_source){ weights->file, turned ? 1 : n, turned ? k : 1, is_signed };
     weights->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
             const int64_t at = i / weights->shape.block * n + j;
-            const double zero = zeros ? nb_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
+            const double zero = zeros ? nbits_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
 
             weights->weights[i * n + j] =
-                (nb_element(weights->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
+                (nbits_element(weights->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
                 (double)weights->file_scales[at];
         }
-    nb_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
-    nb_pack_floats(&weights->shape, &(nb_source){ weights->file_scales, n, 1, false }, weights->scales);
+    nbits_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
+    nbits_pack_floats(&weights->shape, &(nbits_source){ weights->file_scales, n, 1, false }, weights->scales);
     if (zeros)
-        nb_pack_zeros(&weights->shape, &(nb_source){ file_zeros, n, 1, is_signed }, bits, 0, weights->zeros);
+        nbits_pack_zeros(&weights->shape, &(nbits_source){ file_zeros, n, 1, is_signed }, bits, 0, weights->zeros);
     free(file_zeros);
 }
 
@@ -93,9 +93,9 @@ static void drop_weights(struct weights *weights)
 }
 
 /* Activations with each block padded by zeros. */
-static float *spread_rows(const nb_shape *shape, const float *a, int64_t rows)
+static float *spread_rows(const nbits_shape *shape, const float *a, int64_t rows)
 {
-    const int64_t depth = nb_depth(shape);
+    const int64_t depth = nbits_depth(shape);
     float *out = calloc((size_t)(rows * depth), sizeof *out);
 
     assert_non_null(out);
@@ -108,21 +108,21 @@ static float *spread_rows(const nb_shape *shape, const float *a, int64_t rows)
 enum { GUARD = 8 };
 
 /* Panels side by side, a few parts after the other. */
-static void multiply_block(const struct level *level, const nb_tile *tile, nb_mode mode, const int32_t *starts)
+static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode, const int32_t *starts)
 {
-    const nb_shape *shape = tile->shape;
-    void *weights = malloc((size_t)nb_block_bytes(mode));
-    int32_t *w_starts = malloc(NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof *w_starts);
+    const nbits_shape *shape = tile->shape;
+    void *weights = malloc((size_t)nbits_block_bytes(mode));
+    int32_t *w_starts = malloc(NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof *w_starts);
 
     assert_true(weights && w_starts);
-    for (int64_t first = 0; first < nb_parts(shape); first += NB_PARTS) {
-        const int64_t left = nb_parts(shape) - first;
-        nb_block block = { *tile, starts, weights, w_starts, first, left < NB_PARTS ? left : NB_PARTS };
+    for (int64_t first = 0; first < nbits_parts(shape); first += NBITS_PARTS) {
+        const int64_t left = nbits_parts(shape) - first;
+        nbits_weight_block block = { *tile, starts, weights, w_starts, first, left < NBITS_PARTS ? left : NBITS_PARTS };
 
-        for (int i = 0; i < NB_BESIDE; i++) {
-            nb_tile panel = *tile;
+        for (int i = 0; i < NBITS_BESIDE; i++) {
+            nbits_tile panel = *tile;
 
-            panel.weights += i * NB_COLUMNS < tile->columns ? nb_weight_bytes(shape) / shape->panels * i : 0;
+            panel.weights += i * NBITS_COLUMNS < tile->columns ? nbits_weight_bytes(shape) / shape->panels * i : 0;
             level->kernel->spread(&panel, mode, block.first, block.parts, i, weights, w_starts);
         }
         level->kernel->block(&block, mode);
@@ -131,42 +131,44 @@ static void multiply_block(const struct level *level, const nb_tile *tile, nb_mo
     free(w_starts);
 }
 
-static void multiply(const struct level *level, const struct weights *weights, nb_mode mode, bool blocks,
+static void multiply(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks,
                      const float *a, int64_t rows, float *c)
 {
-    const nb_shape *shape = &weights->shape;
-    const int64_t beside = blocks ? NB_BESIDE : 1, limbs_row = nb_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
-    const int64_t depth = nb_depth(shape), parts = nb_parts(shape);
+    const nbits_shape *shape = &weights->shape;
+    const int64_t beside = blocks ? NBITS_BESIDE : 1,
+                  limbs_row = nbits_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
+    const int64_t depth = nbits_depth(shape), parts = nbits_parts(shape);
     float *spread = spread_rows(shape, a, rows), *factors = malloc((size_t)(rows * parts) * sizeof *factors);
     int32_t *sums = malloc((size_t)(rows * parts) * sizeof *sums),
             *starts = malloc((size_t)(rows * parts) * sizeof *starts);
     int8_t *limbs = malloc((size_t)(rows * limbs_row));
 
     assert_true(factors && sums && starts && limbs);
-    for (int64_t r = 0; mode != NB_EXACT && level->kernel->has_limbs && r < rows; r++)
+    for (int64_t r = 0; mode != NBITS_EXACT && level->kernel->has_limbs && r < rows; r++)
         assert_true(level->kernel->prepare(shape, mode, weights->zeros == NULL ? &weights->zero : NULL,
                                            spread + r * depth,
-                                           &(nb_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
-                                                      sums + r * parts, blocks ? starts + r * parts : NULL }));
+                                           &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
+                                                         sums + r * parts, blocks ? starts + r * parts : NULL }));
     for (int64_t p = 0; p < shape->panels; p += beside) {
-        const int64_t left = shape->n - p * NB_COLUMNS;
-        nb_tile tile = { .shape = shape,
-                         .weights = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
-                         .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
-                         .zeros =
-                             weights->zeros == NULL ? NULL : weights->zeros + nb_scale_count(shape) / shape->panels * p,
-                         .zero = weights->zero,
-                         .rows = rows,
-                         .a = spread,
-                         .a_row = depth,
-                         .limbs = limbs,
-                         .limbs_row = limbs_row,
-                         .limbs_part = limbs_row / parts,
-                         .factors = factors,
-                         .sums = sums,
-                         .c = c + p * NB_COLUMNS,
-                         .c_row = shape->n + GUARD,
-                         .columns = left < beside * NB_COLUMNS ? left : beside * NB_COLUMNS };
+        const int64_t left = shape->n - p * NBITS_COLUMNS;
+        nbits_tile tile = { .shape = shape,
+                            .weights = weights->packed + nbits_weight_bytes(shape) / shape->panels * p,
+                            .scales = weights->scales + nbits_scale_count(shape) / shape->panels * p,
+                            .zeros = weights->zeros == NULL
+                                         ? NULL
+                                         : weights->zeros + nbits_scale_count(shape) / shape->panels * p,
+                            .zero = weights->zero,
+                            .rows = rows,
+                            .a = spread,
+                            .a_row = depth,
+                            .limbs = limbs,
+                            .limbs_row = limbs_row,
+                            .limbs_part = limbs_row / parts,
+                            .factors = factors,
+                            .sums = sums,
+                            .c = c + p * NBITS_COLUMNS,
+                            .c_row = shape->n + GUARD,
+                            .columns = left < beside * NBITS_COLUMNS ? left : beside * NBITS_COLUMNS };
 
         if (blocks)
             multiply_block(level, &tile, mode, starts);
@@ -181,9 +183,9 @@ static void multiply(const struct level *level, const struct weights *weights, n
 }
 
 /* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
-static void check(const struct level *level, const struct weights *weights, nb_mode mode, bool blocks, int64_t rows)
+static void check(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks, int64_t rows)
 {
-    const nb_shape *shape = &weights->shape;
+    const nbits_shape *shape = &weights->shape;
     float *a = malloc((size_t)(rows * shape->k) * sizeof *a),
           *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c);
 
@@ -211,7 +213,7 @@ static void check(const struct level *level, const struct weights *weights, nb_m
                 size += fabs((double)a[r * shape->k + k] * weights->weights[k * shape->n + j]);
                 lost += top * fabs(weights->weights[k * shape->n + j]);
             }
-            const double steps = mode == NB_FINE ? 0.5001 / 32639 : mode == NB_BYTE ? 0.5001 / 127 : 0;
+            const double steps = mode == NBITS_FINE ? 0.5001 / 32639 : mode == NBITS_BYTE ? 0.5001 / 127 : 0;
             const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
 
             if (!(fabs(got - want) <= bound))
@@ -228,45 +230,46 @@ static void check(const struct level *level, const struct weights *weights, nb_m
 }
 
 /* A row has the same bits whatever tile or block it is in. */
-static void check_rows(const struct level *level, const struct weights *weights, nb_mode mode)
+static void check_rows(const struct level *level, const struct weights *weights, nbits_mode mode)
 {
     const int64_t row = weights->shape.n + GUARD;
-    float *a = malloc((size_t)(NB_ROWS * weights->shape.k) * sizeof *a),
-          *c = malloc((size_t)(3 * NB_ROWS * row) * sizeof *c);
+    float *a = malloc((size_t)(NBITS_ROWS * weights->shape.k) * sizeof *a),
+          *c = malloc((size_t)(3 * NBITS_ROWS * row) * sizeof *c);
 
     assert_true(a && c);
-    for (int64_t i = 0; i < NB_ROWS * weights->shape.k; i++)
+    for (int64_t i = 0; i < NBITS_ROWS * weights->shape.k; i++)
         a[i] = noise();
-    memset(c, 0, (size_t)(3 * NB_ROWS * row) * sizeof *c);
-    multiply(level, weights, mode, true, a, NB_ROWS, c);
-    multiply(level, weights, mode, false, a, NB_ROWS, c + NB_ROWS * row);
-    for (int64_t r = 0; r < NB_ROWS; r++)
-        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, c + (2 * NB_ROWS + r) * row);
-    assert_memory_equal(c, c + NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
-    assert_memory_equal(c, c + 2 * NB_ROWS * row, (size_t)(NB_ROWS * row) * sizeof *c);
+    memset(c, 0, (size_t)(3 * NBITS_ROWS * row) * sizeof *c);
+    multiply(level, weights, mode, true, a, NBITS_ROWS, c);
+    multiply(level, weights, mode, false, a, NBITS_ROWS, c + NBITS_ROWS * row);
+    for (int64_t r = 0; r < NBITS_ROWS; r++)
+        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, c + (2 * NBITS_ROWS + r) * row);
+    assert_memory_equal(c, c + NBITS_ROWS * row, (size_t)(NBITS_ROWS * row) * sizeof *c);
+    assert_memory_equal(c, c + 2 * NBITS_ROWS * row, (size_t)(NBITS_ROWS * row) * sizeof *c);
     free(a);
     free(c);
 }
 
 static void check_unfold(const struct level *level, const struct weights *weights)
 {
-    const nb_shape *shape = &weights->shape;
-    float *out = malloc((size_t)(shape->k * NB_COLUMNS) * sizeof *out);
+    const nbits_shape *shape = &weights->shape;
+    float *out = malloc((size_t)(shape->k * NBITS_COLUMNS) * sizeof *out);
 
     assert_non_null(out);
     for (int64_t p = 0; p < shape->panels; p++) {
-        const nb_tile tile = { .shape = shape,
-                               .weights = weights->packed + nb_weight_bytes(shape) / shape->panels * p,
-                               .scales = weights->scales + nb_scale_count(shape) / shape->panels * p,
-                               .zeros = weights->zeros == NULL
-                                            ? NULL
-                                            : weights->zeros + nb_scale_count(shape) / shape->panels * p,
-                               .zero = weights->zero };
+        const nbits_tile tile = { .shape = shape,
+                                  .weights = weights->packed + nbits_weight_bytes(shape) / shape->panels * p,
+                                  .scales = weights->scales + nbits_scale_count(shape) / shape->panels * p,
+                                  .zeros = weights->zeros == NULL
+                                               ? NULL
+                                               : weights->zeros + nbits_scale_count(shape) / shape->panels * p,
+                                  .zero = weights->zero };
 
-        level->kernel->unfold(&tile, out, NB_COLUMNS);
+        level->kernel->unfold(&tile, out, NBITS_COLUMNS);
         for (int64_t k = 0; k < shape->k; k++)
-            for (int64_t j = 0; j < NB_COLUMNS && p * NB_COLUMNS + j < shape->n; j++)
-                assert_true(out[k * NB_COLUMNS + j] == (float)weights->weights[k * shape->n + p * NB_COLUMNS + j]);
+            for (int64_t j = 0; j < NBITS_COLUMNS && p * NBITS_COLUMNS + j < shape->n; j++)
+                assert_true(out[k * NBITS_COLUMNS + j] ==
+                            (float)weights->weights[k * shape->n + p * NBITS_COLUMNS + j]);
     }
     free(out);
 }
@@ -294,14 +297,14 @@ static void products(void **state)
                     if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
                     check_unfold(level, &weights);
-                    for (int64_t rows = 1; rows <= NB_ROWS; rows += is_long ? NB_ROWS - 1 : 1)
-                        for (int mode = NB_EXACT; mode <= NB_FINE; mode++) {
-                            check(level, &weights, (nb_mode)mode, false, rows);
-                            if (level->kernel->many > 0 && mode != NB_EXACT)
-                                check(level, &weights, (nb_mode)mode, true, rows);
+                    for (int64_t rows = 1; rows <= NBITS_ROWS; rows += is_long ? NBITS_ROWS - 1 : 1)
+                        for (int mode = NBITS_EXACT; mode <= NBITS_FINE; mode++) {
+                            check(level, &weights, (nbits_mode)mode, false, rows);
+                            if (level->kernel->many > 0 && mode != NBITS_EXACT)
+                                check(level, &weights, (nbits_mode)mode, true, rows);
                         }
-                    for (int mode = NB_BYTE; level->kernel->many > 0 && mode <= NB_FINE; mode++)
-                        check_rows(level, &weights, (nb_mode)mode);
+                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
+                        check_rows(level, &weights, (nbits_mode)mode);
                 }
                 drop_weights(&weights);
             }
@@ -315,34 +318,34 @@ static void refusals(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         const struct level *level = &levels[i];
-        nb_shape shape;
+        nbits_shape shape;
         float a[64], factors[2];
         int8_t limbs[128];
         int32_t sums[2];
-        const nb_row row = { limbs, 64, factors, sums, NULL };
+        const nbits_row row = { limbs, 64, factors, sums, NULL };
 
         if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
             continue;
-        assert_true(nb_shape_init(&shape, 4, 64, 16, 32));
+        assert_true(nbits_shape_init(&shape, 4, 64, 16, 32));
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
             for (int at = 0; at < 64; at += 21) {
                 memset(a, 0, sizeof a);
-                assert_true(level->kernel->prepare(&shape, NB_FINE, NULL, a, &row));
+                assert_true(level->kernel->prepare(&shape, NBITS_FINE, NULL, a, &row));
                 a[at] = bad[b];
-                assert_false(level->kernel->prepare(&shape, NB_FINE, NULL, a, &row));
+                assert_false(level->kernel->prepare(&shape, NBITS_FINE, NULL, a, &row));
             }
     }
 }
 
 static void sizes(void **state)
 {
-    nb_shape shape;
+    nbits_shape shape;
 
     (void)state;
-    assert_false(nb_shape_init(&shape, 3, 16, 16, 0));
-    assert_false(nb_shape_init(&shape, 4, 0, 16, 0));
-    assert_false(nb_shape_init(&shape, 4, INT64_MAX, 16, 0));
-    assert_false(nb_shape_init(&shape, 8, INT32_MAX, INT32_MAX, 1));
+    assert_false(nbits_shape_init(&shape, 3, 16, 16, 0));
+    assert_false(nbits_shape_init(&shape, 4, 0, 16, 0));
+    assert_false(nbits_shape_init(&shape, 4, INT64_MAX, 16, 0));
+    assert_false(nbits_shape_init(&shape, 8, INT32_MAX, INT32_MAX, 1));
 }
 
 int main(void)

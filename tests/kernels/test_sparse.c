@@ -33,10 +33,10 @@ static float *matrix_of_fours(int64_t k, int64_t n)
 {
     float *weights = calloc((size_t)(k * n), sizeof *weights);
 
-    for (int64_t p = 0; p < k; p += FR_K)
+    for (int64_t p = 0; p < k; p += SPARSE24_K)
         for (int64_t j = 0; j < n; j++)
             for (int i = 0; i < 2; i++) {
-                const int64_t at = p + (int64_t)((dice() + 1) * FR_K / 2);
+                const int64_t at = p + (int64_t)((dice() + 1) * SPARSE24_K / 2);
 
                 if (at < k && dice() > -0.8F)
                     weights[at * n + j] = dice();
@@ -47,15 +47,15 @@ static float *matrix_of_fours(int64_t k, int64_t n)
 typedef enum form { BLOCKS, FOURS } form;
 
 /* The pack of which the job is told. */
-static float *pack_of(form f, const sp_weights *weights, sg_job *job)
+static float *pack_of(form f, const sparse_packed_weights *weights, sgemm_job *job)
 {
     const int64_t count = sparse_count(weights, 1);
     const int64_t floats = f == FOURS ? fours_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
     float *pack = aligned_alloc(64, ((size_t)floats * sizeof *pack + 63) / 64 * 64);
 
-    assert_true(count >= 0 && count <= weights->k * ((weights->n + SP_WIDTH - 1) / SP_WIDTH));
+    assert_true(count >= 0 && count <= weights->k * ((weights->n + SPARSE_WIDTH - 1) / SPARSE_WIDTH));
     assert_true(f == FOURS ? fours_are(weights) && fours_pack(weights, pack) : sparse_pack(weights, count, pack));
-    job->width = f == FOURS ? FR_WIDTH : SP_WIDTH;
+    job->width = f == FOURS ? SPARSE24_WIDTH : SPARSE_WIDTH;
     job->b = pack;
     return pack;
 }
@@ -63,25 +63,25 @@ static float *pack_of(form f, const sp_weights *weights, sg_job *job)
 /* odd: an element of the last row, and of the matrix, where the first row has 0. */
 static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool turned, float odd)
 {
-    float *lying = f == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SP_WIDTH, 7),
+    float *lying = f == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SPARSE_WIDTH, 7),
           *w = malloc((size_t)(k * n) * sizeof *w);
     float *a = malloc((size_t)(m * (k + 3)) * sizeof *a), *c = malloc((size_t)(m * (n + 5)) * sizeof *c);
     float *bias = malloc((size_t)n * sizeof *bias), *pack, *scratch;
-    const sp_weights weights = { w, k, n, turned ? 1 : n, turned ? k : 1 };
-    const sg_post posts[] = { { .fn = SG_LINEAR, .alpha = 2, .beta = 1 } };
-    sg_job job = { .kernel = sg_kernel_best() != NULL ? sg_kernel_best() : &products_c,
-                   .m = m,
-                   .n = n,
-                   .k = k,
-                   .a = a,
-                   .a_row = k + 3,
-                   .bias = bias,
-                   .c = c,
-                   .c_row = n + 5,
-                   .posts = posts,
-                   .post_count = 1 };
+    const sparse_packed_weights weights = { w, k, n, turned ? 1 : n, turned ? k : 1 };
+    const sgemm_post posts[] = { { .fn = SGEMM_LINEAR, .alpha = 2, .beta = 1 } };
+    sgemm_job job = { .kernel = sgemm_kernel_best() != NULL ? sgemm_kernel_best() : &products_c,
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .a = a,
+                      .a_row = k + 3,
+                      .bias = bias,
+                      .c = c,
+                      .c_row = n + 5,
+                      .posts = posts,
+                      .post_count = 1 };
 
-    for (int64_t p = k / 3 / FR_K * FR_K; p < k / 3 / FR_K * FR_K + FR_K && p < k; p++)
+    for (int64_t p = k / 3 / SPARSE24_K * SPARSE24_K; p < k / 3 / SPARSE24_K * SPARSE24_K + SPARSE24_K && p < k; p++)
         lying[p * n + n / 2] = p == k / 3 ? odd : 0;
     for (int64_t p = 0; p < k; p++)
         for (int64_t j = 0; j < n; j++)
@@ -124,11 +124,11 @@ static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool t
 }
 
 /* Values and their places in the rows one after the other; the caller frees both. */
-static sp_entries entries_of(const float *weights, int64_t k, int64_t n, bool upright)
+static sparse_entries entries_of(const float *weights, int64_t k, int64_t n, bool upright)
 {
     float *values = malloc((size_t)(k * n) * sizeof *values);
     int64_t *places = malloc((size_t)(k * n) * sizeof *places);
-    sp_entries entries = { values, places, 0, k, n, upright };
+    sparse_entries entries = { values, places, 0, k, n, upright };
 
     for (int64_t i = 0; i < k * n; i++)
         if (weights[i] != 0) {
@@ -138,7 +138,7 @@ static sp_entries entries_of(const float *weights, int64_t k, int64_t n, bool up
     return entries;
 }
 
-static void free_entries(const sp_entries *entries)
+static void free_entries(const sparse_entries *entries)
 {
     free((void *)(uintptr_t)entries->values);
     free((void *)(uintptr_t)entries->places);
@@ -152,11 +152,11 @@ static void packs_of_entries_are_those_of_matrices(void **state)
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
         const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1];
         const bool upright = i % 2 == 0;
-        float *lying = matrix(k, n, SP_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w), *back;
-        const sp_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        float *lying = matrix(k, n, SPARSE_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w), *back;
+        const sparse_packed_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
         float *pack, *other;
         int64_t count;
-        sp_entries entries;
+        sparse_entries entries;
 
         for (int64_t p = 0; p < k; p++)
             for (int64_t j = 0; j < n; j++)
@@ -189,11 +189,11 @@ static void packs_of_entries_are_those_of_matrices(void **state)
 static void entries_out_of_order_or_place_are_refused(void **state)
 {
     enum { K = 64, N = 256 };
-    float *weights = matrix(K, N, SP_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
+    float *weights = matrix(K, N, SPARSE_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
 
     (void)state;
     for (int i = 0; i < 6; i++) {
-        sp_entries entries = entries_of(weights, K, N, i % 2 == 0);
+        sparse_entries entries = entries_of(weights, K, N, i % 2 == 0);
         int64_t *places = (void *)(uintptr_t)entries.places;
         const int64_t count = sparse_entries_count(&entries, 1);
 
@@ -246,17 +246,17 @@ static void two_of_four_are_found(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
-        const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1], last = (k - 1) / FR_K * FR_K;
+        const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1], last = (k - 1) / SPARSE24_K * SPARSE24_K;
         const bool upright = i % 2 == 0;
         float *lying = matrix_of_fours(k, n), *w = malloc((size_t)(k * n) * sizeof *w);
-        const sp_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        const sparse_packed_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
         const size_t bytes = (size_t)fours_pack_floats(k, n) * sizeof *w;
         float *pack = malloc(bytes), *other = malloc(bytes);
 
         for (int third = 0; third < (k > 2 ? 2 : 1); third++) {
-            sp_entries entries;
+            sparse_entries entries;
 
-            for (int64_t p = last >= 0 && k - last < 3 ? last - FR_K : last; third && p < k; p++)
+            for (int64_t p = last >= 0 && k - last < 3 ? last - SPARSE24_K : last; third && p < k; p++)
                 lying[p * n + n - 1] = 1;
             for (int64_t p = 0; p < k; p++)
                 for (int64_t j = 0; j < n; j++)
@@ -289,7 +289,7 @@ static void zeros_are_found(void **state)
     for (int wide = 16; wide <= 64; wide *= 4)
         for (int zeros = 0; zeros <= 10; zeros += 5) {
             float *w = matrix(K, N, wide, zeros);
-            const sp_weights weights = { w, K, N, N, 1 };
+            const sparse_packed_weights weights = { w, K, N, N, 1 };
             const double share = sparse_share(&weights);
             const int64_t count = sparse_count(&weights, 0.8);
 
@@ -299,7 +299,7 @@ static void zeros_are_found(void **state)
         }
     {
         float *w = matrix(K, N, 1, 5); /* single zeros are none */
-        const sp_weights weights = { w, K, N, N, 1 };
+        const sparse_packed_weights weights = { w, K, N, N, 1 };
 
         assert_true(sparse_share(&weights) == 1);
         free(w);

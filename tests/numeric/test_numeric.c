@@ -55,13 +55,13 @@ static int drop_cases(void **state)
     return 0;
 }
 
-/* The kernel that a layer runs by; KN_COUNT: it has no choice. */
+/* The kernel that a layer runs by; KERNEL_COUNT: it has no choice. */
 static uint32_t kernel_of(const struct rig *rig)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     static const char before[] = "\"kernel\": {\"name\": \"";
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t kernel = KN_COUNT;
+    uint32_t kernel = KERNEL_COUNT;
     char name[32] = "";
     const char *at;
     struct told told = { 0 };
@@ -70,7 +70,7 @@ static uint32_t kernel_of(const struct rig *rig)
         fail_msg("%s", diag.text);
     for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last is the layer's */
         at += sizeof before - 1;
-        kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kn_find(name) : KN_COUNT;
+        kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kernel_find(name) : KERNEL_COUNT;
     }
     told_free(&told);
     return kernel;
@@ -95,7 +95,7 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
     error = nm_case_error(c, inlay_value_data(inlay_context_output(rig.context, 0)), bound);
     if (!(error <= 1))
         fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", c->layer->name,
-                 c->kind->name, precision, ran < KN_COUNT ? kn_kernels[ran].name : "-", thread_count, error);
+                 c->kind->name, precision, ran < KERNEL_COUNT ? kernel_kernels[ran].name : "-", thread_count, error);
     rig_close(&rig);
     return ran;
 }
@@ -103,56 +103,56 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
 /* Winograd's are refused some weights; others run a layer whatever its data. */
 static bool is_picky(uint32_t kernel)
 {
-    return kn_kernels[kernel].points > 0;
+    return kernel_kernels[kernel].points > 0;
 }
 
 /* Is it one among others for a layer? Weights of a few bits have kernels of their own (tests/cpu/test_nbits.c). */
 static bool is_choice(uint32_t kernel)
 {
-    return kn_kernels[kernel].lower != NULL && region_has_kernel(kn_kernels[kernel].name);
+    return kernel_kernels[kernel].lower != NULL && region_has_kernel(kernel_kernels[kernel].name);
 }
 
 static void every_kernel(void **state)
 {
-    uint32_t runs[KN_COUNT + 1] = { 0 };
+    uint32_t runs[KERNEL_COUNT + 1] = { 0 };
 
     (void)state;
     for (int l = 0; l < LAYERS; l++) {
-        bool refused[KN_COUNT] = { false };
+        bool refused[KERNEL_COUNT] = { false };
 
         for (uint32_t d = 0; d < nm_kind_count; d++) {
-            for (uint32_t k = 0; k < KN_COUNT; k++) {
+            for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
                 uint32_t ran;
 
                 if (refused[k] || !is_choice(k))
                     continue;
-                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kn_kernels[k].name, threads[(d + k) % 3], "f32",
-                             BOUND);
+                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kernel_kernels[k].name, threads[(d + k) % 3],
+                             "f32", BOUND);
                 refused[k] = ran != k && !is_picky(k);
                 runs[ran]++;
             }
         }
     }
     /* without precision fast none of these runs */
-    assert_int_equal(runs[KN_PAIRS] + runs[KN_PAIRED] + runs[KN_LIBRARY_WINOGRAD], 0);
-    for (uint32_t k = 0; k < KN_COUNT && tiles_of_cpu() != NULL; k++)
-        if (runs[k] == 0 && is_choice(k) && k != KN_PAIRS && k != KN_PAIRED && k != KN_LIBRARY_WINOGRAD)
-            fail_msg("no layer ran by %s", kn_kernels[k].name);
+    assert_int_equal(runs[KERNEL_PAIRS] + runs[KERNEL_PAIRED] + runs[KERNEL_LIBRARY_WINOGRAD], 0);
+    for (uint32_t k = 0; k < KERNEL_COUNT && tiles_of_cpu() != NULL; k++)
+        if (runs[k] == 0 && is_choice(k) && k != KERNEL_PAIRS && k != KERNEL_PAIRED && k != KERNEL_LIBRARY_WINOGRAD)
+            fail_msg("no layer ran by %s", kernel_kernels[k].name);
 }
 
 /* Those that promise nothing for hard data are right for noise. */
 static void fast(void **state)
 {
-    bool ran[KN_COUNT + 1] = { false };
+    bool ran[KERNEL_COUNT + 1] = { false };
 
     (void)state;
     for (int l = 0; l < LAYERS; l++)
-        for (uint32_t k = 0; k < KN_COUNT; k++)
-            if (is_choice(k) && (k == KN_PAIRS || k == KN_PAIRED || is_picky(k)))
-                ran[expect(&cases[(uint32_t)l * nm_kind_count], kn_kernels[k].name, threads[k % 3], "fast", BOUND)] =
-                    true;
-    assert_true(pairs_of_cpu() == NULL || (ran[KN_PAIRS] && ran[KN_PAIRED]));
-    assert_true(tiles_of_cpu() == NULL || (ran[KN_WINOGRAD_4] && ran[KN_WINOGRAD_2]));
+        for (uint32_t k = 0; k < KERNEL_COUNT; k++)
+            if (is_choice(k) && (k == KERNEL_PAIRS || k == KERNEL_PAIRED || is_picky(k)))
+                ran[expect(&cases[(uint32_t)l * nm_kind_count], kernel_kernels[k].name, threads[k % 3], "fast",
+                           BOUND)] = true;
+    assert_true(pairs_of_cpu() == NULL || (ran[KERNEL_PAIRS] && ran[KERNEL_PAIRED]));
+    assert_true(tiles_of_cpu() == NULL || (ran[KERNEL_WINOGRAD_4] && ran[KERNEL_WINOGRAD_2]));
 }
 
 static void strict(void **state)
@@ -161,7 +161,7 @@ static void strict(void **state)
     for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++) {
         const uint32_t ran = expect(&cases[i], "auto", threads[i % 3], "strict", STRICT_BOUND);
 
-        assert_true(ran == KN_COUNT || (!is_picky(ran) && ran != KN_PAIRS && ran != KN_PAIRED));
+        assert_true(ran == KERNEL_COUNT || (!is_picky(ran) && ran != KERNEL_PAIRS && ran != KERNEL_PAIRED));
     }
 }
 

@@ -1,5 +1,5 @@
 /* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
-#include "dn_versions.h"
+#include "library_versions.h"
 #include "region/build.h"
 #include "their_layout.h"
 #include <oneapi/dnnl/dnnl.h>
@@ -33,33 +33,33 @@ static int64_t draw(uint32_t *seed)
     return sizes[(*seed >> 16) % (sizeof sizes / sizeof sizes[0])];
 }
 
-static void check_same(const rg_md *ours, const their_layout *theirs)
+static void check_same(const memory_desc *ours, const their_layout *theirs)
 {
     const size_t n = (size_t)ours->ndims * sizeof(int64_t);
 
-    assert_int_equal(rg_md_bytes(ours), theirs->bytes);
+    assert_int_equal(memory_desc_bytes(ours), theirs->bytes);
     assert_memory_equal(ours->strides, theirs->strides, n);
     assert_memory_equal(ours->padded_dims, theirs->padded_dims, n);
     assert_int_equal(ours->inner_nblks, theirs->inner_nblks);
     assert_memory_equal(ours->inner_blks, theirs->inner_blks, (size_t)ours->inner_nblks * sizeof(int64_t));
     assert_memory_equal(ours->inner_idxs, theirs->inner_idxs, (size_t)ours->inner_nblks * sizeof(int64_t));
-    assert_true(dn_knows(ours));
+    assert_true(library_knows(ours));
 }
 
-static void check_gaps(uint32_t rank, const int64_t *dims, const their_layout *theirs, const rg_md *ours)
+static void check_gaps(uint32_t rank, const int64_t *dims, const their_layout *theirs, const memory_desc *ours)
 {
     int64_t strides[DNNL_MAX_NDIMS];
 
     memcpy(strides, theirs->strides, sizeof strides);
     for (uint32_t d = 0; d < rank; d++) { /* a step of two: gaps */
         their_layout wanted;
-        rg_md gaps;
+        memory_desc gaps;
 
         strides[d] *= 2;
-        rg_md_strides(&gaps, rank, dims, strides);
+        memory_desc_strides(&gaps, rank, dims, strides);
         if (their_strides(rank, dims, strides, &wanted)) {
             check_same(&gaps, &wanted);
-            assert_int_equal(rg_md_equal(&gaps, ours), dims[d] == 1);
+            assert_int_equal(memory_desc_equal(&gaps, ours), dims[d] == 1);
         }
         strides[d] /= 2;
     }
@@ -75,7 +75,7 @@ static void test_layouts(void **state)
             const uint32_t rank = rows[row].rank;
             dnnl_dims_t dims = { 0 };
             their_layout theirs;
-            rg_md ours, last;
+            memory_desc ours, last;
             bool empty = false;
 
             for (uint32_t d = 0; d < rank; d++) {
@@ -83,19 +83,19 @@ static void test_layouts(void **state)
                 empty |= dims[d] == 0;
             }
             assert_true(their_tag(rows[row].tag, rank, dims, &theirs));
-            assert_true(rg_md_blocks(&ours, rank, dims, rows[row].text));
+            assert_true(memory_desc_blocks(&ours, rank, dims, rows[row].text));
             if (empty) {
-                assert_true(rg_md_bytes(&ours) == 0 && theirs.bytes == 0);
+                assert_true(memory_desc_bytes(&ours) == 0 && theirs.bytes == 0);
                 continue;
             }
             check_same(&ours, &theirs);
-            rg_md_any(&last, rank, dims);
-            assert_false(rg_md_equal(&ours, &last));
+            memory_desc_any(&last, rank, dims);
+            assert_false(memory_desc_equal(&ours, &last));
             if (theirs.inner_nblks > 0)
                 continue;
-            rg_md_strides(&last, rank, dims, theirs.strides);
+            memory_desc_strides(&last, rank, dims, theirs.strides);
             check_same(&last, &theirs);
-            assert_true(rg_md_equal(&ours, &last));
+            assert_true(memory_desc_equal(&ours, &last));
             check_gaps(rank, dims, &theirs, &ours);
         }
     }
@@ -104,58 +104,58 @@ static void test_layouts(void **state)
 /* What kernels ask for comes back as it went: layouts of operands of any kind are read from descriptors. */
 static void test_descriptors(void **state)
 {
-    dn_engine engine;
+    library_engine engine;
     uint32_t seed = 3;
 
     (void)state;
-    dn_in_use = &dn_onednn;
-    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
+    library_in_use = &onednn_table;
+    assert_int_equal(library_engine_create(&engine), LIBRARY_SUCCESS);
     for (int round = 0; round < 300; round++) {
         const size_t row = (size_t)round % (sizeof rows / sizeof rows[0]);
-        dn_description pd = NULL;
+        library_description pd = NULL;
         dnnl_dims_t dims = { 0 };
-        rg_md plain, md, back;
+        memory_desc plain, md, back;
 
         for (uint32_t d = 0; d < rows[row].rank; d++)
             do
                 dims[d] = draw(&seed);
             while (dims[d] == 0);
-        rg_md_plain(&plain, rows[row].rank, dims);
-        assert_true(rg_md_blocks(&md, rows[row].rank, dims, rows[row].text));
-        assert_int_equal(dn_describe_reorder(engine, &plain, &md, &pd), DN_SUCCESS);
-        assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_SRC, &back), &plain));
-        assert_true(rg_md_equal(dn_layout(pd, DN_OPERAND_DST, &back), &md));
-        assert_int_equal(dn_layout(pd, DN_OPERAND_WEIGHTS, &back)->ndims, 0);
-        assert_string_not_equal(dn_name(pd), "");
-        dn_destroy(pd);
+        memory_desc_plain(&plain, rows[row].rank, dims);
+        assert_true(memory_desc_blocks(&md, rows[row].rank, dims, rows[row].text));
+        assert_int_equal(library_describe_reorder(engine, &plain, &md, &pd), LIBRARY_SUCCESS);
+        assert_true(memory_desc_equal(library_layout(pd, LIBRARY_OPERAND_SRC, &back), &plain));
+        assert_true(memory_desc_equal(library_layout(pd, LIBRARY_OPERAND_DST, &back), &md));
+        assert_int_equal(library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &back)->ndims, 0);
+        assert_string_not_equal(library_name(pd), "");
+        library_destroy(pd);
     }
-    dn_engine_destroy(engine);
+    library_engine_destroy(engine);
 }
 
 /* Reads every element of a layout at the place that it has in another. */
 static void test_copies(void **state)
 {
-    dn_engine engine;
+    library_engine engine;
     uint32_t seed = 11;
 
     (void)state;
-    dn_in_use = &dn_onednn;
-    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
+    library_in_use = &onednn_table;
+    assert_int_equal(library_engine_create(&engine), LIBRARY_SUCCESS);
     for (int round = 0; round < 150; round++) {
         size_t row = (size_t)round % (sizeof rows / sizeof rows[0]);
         dnnl_dims_t dims = { 0 };
         size_t plain_bytes, bytes;
         char *source, *ours, *theirs;
-        rg_md plain, md;
+        memory_desc plain, md;
 
         for (uint32_t d = 0; d < rows[row].rank; d++)
             do
                 dims[d] = draw(&seed);
             while (dims[d] == 0 || (rows[row].rank > 3 && dims[d] > 17));
-        rg_md_plain(&plain, rows[row].rank, dims);
-        assert_true(rg_md_blocks(&md, rows[row].rank, dims, rows[row].text));
-        plain_bytes = rg_md_bytes(&plain);
-        bytes = rg_md_bytes(&md);
+        memory_desc_plain(&plain, rows[row].rank, dims);
+        assert_true(memory_desc_blocks(&md, rows[row].rank, dims, rows[row].text));
+        plain_bytes = memory_desc_bytes(&plain);
+        bytes = memory_desc_bytes(&md);
         source = malloc(plain_bytes + 1);
         ours = malloc(bytes);
         theirs = calloc(1, bytes);
@@ -163,16 +163,16 @@ static void test_copies(void **state)
         memset(ours, 0x55, bytes);
         for (size_t i = 0; i < plain_bytes / sizeof(float); i++)
             memcpy(source + 1 + i * sizeof(float), &(float){ (float)i + 1 }, sizeof(float));
-        if (rg_md_copy(&plain, source + 1, &md, ours)) {
+        if (memory_desc_copy(&plain, source + 1, &md, ours)) {
             memmove(source, source + 1, plain_bytes);
-            assert_int_equal(dn_reorder(engine, &plain, source, &md, theirs, NULL, NULL), DN_SUCCESS);
+            assert_int_equal(library_reorder(engine, &plain, source, &md, theirs, NULL, NULL), LIBRARY_SUCCESS);
             assert_memory_equal(ours, theirs, bytes);
         }
         free(source);
         free(ours);
         free(theirs);
     }
-    dn_engine_destroy(engine);
+    library_engine_destroy(engine);
 }
 
 /* A matrix part by part is the whole. */
@@ -181,43 +181,43 @@ static void test_parts(void **state)
     enum { ROWS = 150, COLUMNS = 70, STEP = 64 };
     const dnnl_dims_t whole = { ROWS, COLUMNS };
     float source[ROWS * COLUMNS], *at_once, *in_parts;
-    dn_engine engine;
-    rg_md plain, md;
+    library_engine engine;
+    memory_desc plain, md;
 
     (void)state;
-    dn_in_use = &dn_onednn;
-    assert_int_equal(dn_engine_create(&engine), DN_SUCCESS);
-    rg_md_plain(&plain, 2, whole);
-    assert_true(rg_md_blocks(&md, 2, whole, "AB16b64a"));
-    at_once = calloc(1, rg_md_bytes(&md));
-    in_parts = calloc(1, rg_md_bytes(&md));
+    library_in_use = &onednn_table;
+    assert_int_equal(library_engine_create(&engine), LIBRARY_SUCCESS);
+    memory_desc_plain(&plain, 2, whole);
+    assert_true(memory_desc_blocks(&md, 2, whole, "AB16b64a"));
+    at_once = calloc(1, memory_desc_bytes(&md));
+    in_parts = calloc(1, memory_desc_bytes(&md));
     assert_true(at_once != NULL && in_parts != NULL);
     for (int i = 0; i < ROWS * COLUMNS; i++)
         source[i] = (float)i + 1;
-    assert_int_equal(dn_reorder(engine, &plain, source, &md, at_once, NULL, NULL), DN_SUCCESS);
+    assert_int_equal(library_reorder(engine, &plain, source, &md, at_once, NULL, NULL), LIBRARY_SUCCESS);
     for (int64_t at = 0; at < ROWS; at += STEP) {
         const dnnl_dims_t dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, offsets = { at, 0 };
 
-        assert_int_equal(dn_reorder(engine, &plain, source, &md, in_parts, dims, offsets), DN_SUCCESS);
+        assert_int_equal(library_reorder(engine, &plain, source, &md, in_parts, dims, offsets), LIBRARY_SUCCESS);
     }
-    assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
-    memset(in_parts, 0, rg_md_bytes(&md)); /* and as the provider cpu copies them */
+    assert_memory_equal(at_once, in_parts, memory_desc_bytes(&md));
+    memset(in_parts, 0, memory_desc_bytes(&md)); /* and as the provider cpu copies them */
     for (int64_t at = 0; at < ROWS; at += STEP) {
-        const dn_dims dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, first = { at, 0 };
+        const library_dims dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, first = { at, 0 };
 
-        assert_true(rg_md_copy_part(&plain, source, &md, in_parts, dims, first));
+        assert_true(memory_desc_copy_part(&plain, source, &md, in_parts, dims, first));
     }
-    assert_memory_equal(at_once, in_parts, rg_md_bytes(&md));
+    assert_memory_equal(at_once, in_parts, memory_desc_bytes(&md));
     free(at_once);
     free(in_parts);
-    dn_engine_destroy(engine);
+    library_engine_destroy(engine);
 }
 
 static void test_types(void **state)
 {
     (void)state;
     for (int t = 0; t <= (int)dnnl_u8; t++)
-        assert_true(rg_type_bytes((dn_type)t) ==
+        assert_true(cpu_type_bytes((library_type)t) ==
                     (t == (int)dnnl_data_type_undef ? 0 : dnnl_data_type_size((dnnl_data_type_t)t)));
 }
 

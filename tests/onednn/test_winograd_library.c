@@ -1,7 +1,7 @@
 /* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that oneDNN 2 asks for. */
-#include "dn_versions.h"
+#include "library_versions.h"
 #include "region/build.h"
-#include "dn_v2.h"
+#include "library_v2.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,49 +12,49 @@ struct row {
 };
 
 /* The layout that oneDNN wants for such a convolution; false: no Winograd for it on this CPU. */
-static bool wanted(const rg_state *state, const struct row *row, rg_md *out)
+static bool wanted(const cpu_state *state, const struct row *row, memory_desc *out)
 {
     const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
     const int64_t w_dims[] = { row->out, row->in, 3, 3 };
-    dn_op desc = { .kind = DN_CONVOLUTION,
-                   .alg = DN_CONVOLUTION_WINOGRAD,
-                   .strides = { 1, 1 },
-                   .begins = { 1, 1 },
-                   .ends = { 1, 1 } };
-    dn_description pd = NULL;
+    library_op desc = { .kind = LIBRARY_CONVOLUTION,
+                        .alg = LIBRARY_CONVOLUTION_WINOGRAD,
+                        .strides = { 1, 1 },
+                        .begins = { 1, 1 },
+                        .ends = { 1, 1 } };
+    library_description pd = NULL;
     bool there;
 
-    rg_md_any(&desc.input, 4, x_dims);
-    rg_md_any(&desc.desc, 4, w_dims);
-    rg_md_any(&desc.output, 4, y_dims);
-    there = dn_describe(state->engine, &desc, NULL, &pd) == DN_SUCCESS;
+    memory_desc_any(&desc.input, 4, x_dims);
+    memory_desc_any(&desc.desc, 4, w_dims);
+    memory_desc_any(&desc.output, 4, y_dims);
+    there = library_describe(state->engine, &desc, NULL, &pd) == LIBRARY_SUCCESS;
     if (there)
-        (void)dn_layout(pd, DN_OPERAND_WEIGHTS, out);
-    dn_destroy(pd);
-    return there && out->kind == RG_OPAQUE;
+        (void)library_layout(pd, LIBRARY_OPERAND_WEIGHTS, out);
+    library_destroy(pd);
+    return there && out->kind == CPU_OPAQUE;
 }
 
-static void compare(const rg_state *state, const struct row *row, const rg_md *md)
+static void compare(const cpu_state *state, const struct row *row, const memory_desc *md)
 {
     const int64_t dims[] = { row->out, row->in, 3, 3 };
-    size_t bytes = rg_md_bytes(md), worst_at = 0;
+    size_t bytes = memory_desc_bytes(md), worst_at = 0;
     float *theirs = NULL, *ours = NULL, *source, worst = 0;
     char *odd;
-    rg_md plain;
+    memory_desc plain;
 
-    rg_md_plain(&plain, 4, dims);
-    source = malloc(rg_md_bytes(&plain));
-    odd = malloc(rg_md_bytes(&plain) + 1); /* files align nothing */
+    memory_desc_plain(&plain, 4, dims);
+    source = malloc(memory_desc_bytes(&plain));
+    odd = malloc(memory_desc_bytes(&plain) + 1); /* files align nothing */
     assert_non_null(source);
     assert_non_null(odd);
     assert_int_equal(posix_memalign((void **)&theirs, 64, bytes), 0);
     assert_int_equal(posix_memalign((void **)&ours, 64, bytes), 0);
-    for (int64_t i = 0; i < rg_md_count(&plain); i++)
+    for (int64_t i = 0; i < memory_desc_count(&plain); i++)
         source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
-    memcpy(odd + 1, source, rg_md_bytes(&plain));
+    memcpy(odd + 1, source, memory_desc_bytes(&plain));
     memset(ours, 0xff, bytes);
-    assert_int_equal(rg_reorder_now(state, &plain, source, md, theirs, NULL), INLAY_OK);
-    assert_true(dn_onednn.pack_winograd(state, &plain, odd + 1, md, ours));
+    assert_int_equal(cpu_reorder_now(state, &plain, source, md, theirs, NULL), INLAY_OK);
+    assert_true(onednn_table.pack_winograd(state, &plain, odd + 1, md, ours));
     for (size_t i = 0; i < bytes / sizeof(float); i++) {
         if (!(fabsf(ours[i] - theirs[i]) <= worst)) {
             worst = fabsf(ours[i] - theirs[i]);
@@ -76,24 +76,24 @@ static void layouts(void **unused)
                                        { 96, 48, 40 },   { 112, 80, 100 }, { 48, 16, 20 },  { 33, 17, 24 },
                                        { 512, 512, 7 },  { 20, 100, 30 },  { 64, 3, 224 },  { 256, 256, 13 },
                                        { 128, 32, 112 }, { 40, 40, 14 } };
-    rg_state state = { .winograd = true };
+    cpu_state state = { .winograd = true };
     dnnl_memory_desc_t desc;
     uint32_t seen = 0;
-    rg_md md;
-    int before = rg_threads_set(1);
+    memory_desc md;
+    int before = cpu_threads_set(1);
 
     (void)unused;
-    dn_in_use = &dn_onednn;
-    assert_int_equal(dn_engine_create(&state.engine), DN_SUCCESS);
+    library_in_use = &onednn_table;
+    assert_int_equal(library_engine_create(&state.engine), LIBRARY_SUCCESS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!wanted(&state, &rows[i], &md))
             continue;
         compare(&state, &rows[i], &md);
-        dn_v2_describe(&md, &desc);
+        library_v2_describe(&md, &desc);
         seen |= 1u << desc.format_desc.wino_desc.wino_format;
     }
-    dn_engine_destroy(state.engine);
-    rg_threads_restore(before);
+    library_engine_destroy(state.engine);
+    cpu_threads_restore(before);
     if (seen == 0)
         skip(); /* oneDNN has no Winograd's convolutions for this CPU */
 }
@@ -103,26 +103,26 @@ static void others(void **unused)
 {
     const int64_t dims[] = { 64, 64, 3, 3 };
     float *data = calloc(64 * 64 * 9, sizeof *data);
-    rg_state state = { .winograd = true };
+    cpu_state state = { .winograd = true };
     dnnl_memory_desc_t desc;
-    rg_md plain, strange;
+    memory_desc plain, strange;
 
     (void)unused;
-    dn_in_use = &dn_onednn;
-    assert_int_equal(dn_engine_create(&state.engine), DN_SUCCESS);
-    rg_md_plain(&plain, 4, dims);
-    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &plain, data));
-    dn_v2_describe(&plain, &desc);
+    library_in_use = &onednn_table;
+    assert_int_equal(library_engine_create(&state.engine), LIBRARY_SUCCESS);
+    memory_desc_plain(&plain, 4, dims);
+    assert_false(onednn_table.pack_winograd(&state, &plain, data, &plain, data));
+    library_v2_describe(&plain, &desc);
     desc.format_kind = dnnl_format_kind_wino;
     desc.format_desc.wino_desc = (dnnl_wino_desc_t){
         .wino_format = dnnl_wino_wei_aaOIoi, .r = 3, .alpha = 4, .oc = 64, .ic = 64, .oc_block = 16, .ic_block = 16
     };
-    assert_true(dn_v2_read(&desc, &strange));
-    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &strange, data));
+    assert_true(library_v2_read(&desc, &strange));
+    assert_false(onednn_table.pack_winograd(&state, &plain, data, &strange, data));
     desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* but the size is not what follows */
-    assert_true(dn_v2_read(&desc, &strange));
-    assert_false(dn_onednn.pack_winograd(&state, &plain, data, &strange, data));
-    dn_engine_destroy(state.engine);
+    assert_true(library_v2_read(&desc, &strange));
+    assert_false(onednn_table.pack_winograd(&state, &plain, data, &strange, data));
+    library_engine_destroy(state.engine);
     free(data);
 }
 

@@ -19,21 +19,21 @@ static void every_allocation(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 4; round++) {
-        part_limit limit;
-        part_job job;
+        partition_limit limit;
+        partition_job job;
         double best;
         struct world world;
 
         world_random(&world, &mixes[round % 2]);
         world_partition(&world);
-        limit =
-            (part_limit){ "p1", (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) * 2 / 3 + 4096 };
+        limit = (partition_limit){ "p1", (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) * 2 / 3 +
+                                             4096 };
         if (round >= 2) {
             world.rules.limits = &limit;
             world.rules.limit_count = 1;
             world.rules.max_partitions = world.out.stretch_count;
         }
-        job = (part_job){ .request = world.request, .path = "", .arena = &world.arena, .out = &world.out };
+        job = (partition_job){ .request = world.request, .path = "", .arena = &world.arena, .out = &world.out };
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         best = world.out.cost_ns;
         for (uint64_t n = 0;; n++) {

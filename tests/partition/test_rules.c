@@ -36,9 +36,9 @@ static const char *assignment(const struct world *world)
 }
 
 struct row {
-    part_wish pins[2], forbids[2];
+    partition_wish pins[2], forbids[2];
     const char *requires;
-    part_limit limit;
+    partition_limit limit;
     uint32_t max_partitions;
     bool no_cpu, priority, linked;
     bool unnamed;      /* p1: a CPU stands in for its device, and no option names it */
@@ -118,11 +118,11 @@ static const struct row rows[] = {
 
 static void set_rules(struct world *world, const struct row *row)
 {
-    world->rules = (part_rules){ .by_priority = row->priority,
-                                 .pins = row->pins,
-                                 .forbids = row->forbids,
-                                 .max_partitions = row->max_partitions,
-                                 .no_cpu = row->no_cpu };
+    world->rules = (partition_rules){ .by_priority = row->priority,
+                                      .pins = row->pins,
+                                      .forbids = row->forbids,
+                                      .max_partitions = row->max_partitions,
+                                      .no_cpu = row->no_cpu };
     while (world->rules.pin_count < 2 && row->pins[world->rules.pin_count].pattern != NULL)
         world->rules.pin_count++;
     while (world->rules.forbid_count < 2 && row->forbids[world->rules.forbid_count].pattern != NULL)
@@ -135,7 +135,7 @@ static void set_rules(struct world *world, const struct row *row)
 
 static inlay_status partition_whole(struct world *world, inlay_diag *diag)
 {
-    part_job job = { .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
+    partition_job job = { .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 
     return partition_all(&job, 1, diag);
 }
@@ -170,15 +170,15 @@ static void rules_over_two_graphs(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const char *required = "p1";
-    part_limit limit = { "p1", 4500 };
-    part_job jobs[2];
+    partition_limit limit = { "p1", 4500 };
+    partition_job jobs[2];
     struct world world[2];
 
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         chain(&world[i], true);
         world[i].request.rules = &world[0].rules;
-        jobs[i] = (part_job){
+        jobs[i] = (partition_job){
             .request = world[i].request, .path = i == 0 ? "" : "n.body", .arena = &world[i].arena, .out = &world[i].out
         };
     }
@@ -355,7 +355,7 @@ static void copies_are_counted_once(void **state)
     /* The input down to 1; its result up, and down to 2 for both readers; both results up. */
     assert_int_equal(world.out.copy_count, 5);
     for (uint32_t i = 0; i < world.out.copy_count; i++) {
-        const part_copy *copy = &world.out.copies[i];
+        const partition_copy *copy = &world.out.copies[i];
         assert_true(copy->from_domain == INLAY_DOMAIN_HOST || copy->to_domain == INLAY_DOMAIN_HOST);
         assert_int_equal(copy->bytes, 64);
         if (copy->value == world.made[0])

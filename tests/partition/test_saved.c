@@ -25,9 +25,9 @@ static uint32_t cost_calls(const struct world *world)
     return calls;
 }
 
-static part_job job_of(struct world *world)
+static partition_job job_of(struct world *world)
 {
-    return (part_job){ .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
+    return (partition_job){ .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 }
 
 static void there_and_back(void **state)
@@ -44,7 +44,7 @@ static void there_and_back(void **state)
                           .odd = true };
         struct partition chosen, again;
         uint32_t calls;
-        part_job job;
+        partition_job job;
         struct told told = { 0 };
         struct world world;
 
@@ -52,7 +52,7 @@ static void there_and_back(void **state)
         job = job_of(&world);
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         chosen = world.out;
-        assert_int_equal(part_plan_save(&job, 1, told_keep, &told, NULL), INLAY_OK);
+        assert_int_equal(partition_plan_save(&job, 1, told_keep, &told, NULL), INLAY_OK);
         write_file(told.data);
         told_free(&told);
         calls = cost_calls(&world);
@@ -117,12 +117,12 @@ static void plans_that_do_not_fit(void **state)
     };
     static const uint32_t reads[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE,
                                       0,          INLAY_NONE, INLAY_NONE, INLAY_NONE };
-    static const part_wish keep_out = { "n0", "p1" };
+    static const partition_wish keep_out = { "n0", "p1" };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        part_job job;
+        partition_job job;
         inlay_status status;
         struct world world;
 

@@ -4,8 +4,8 @@
 
 /* Launches as the test wants them, in place of the machine profile's. */
 static double launch_ns[WORLD_PROVIDERS];
-double __wrap_cost_launch_ns(const cost_book *book, const part_provider *provider);
-double __wrap_cost_launch_ns(const cost_book *book, const part_provider *provider)
+double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider);
+double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider)
 {
     (void)book;
     return launch_ns[provider->name[1] - '0'];
@@ -38,7 +38,7 @@ static void trial_init(struct trial *trial, const struct world *world)
     trial->candidates = arena_alloc(&trial->arena, world->node_count + 1);
     trial->choice = arena_array(&trial->arena, world->node_count + 1, sizeof *trial->choice);
     memset(trial->candidates, 1, world->node_count);
-    assert_int_equal(part_apply_rules(&world->request, partition, &trial->arena, trial->usable, &diag), INLAY_OK);
+    assert_int_equal(partition_apply_rules(&world->request, partition, &trial->arena, trial->usable, &diag), INLAY_OK);
     assert_true(
         problem_init(&trial->problem, &world->request, partition, trial->candidates, trial->usable, &trial->arena));
     memset(trial->choice, 0xff, world->node_count * sizeof *trial->choice);
@@ -66,13 +66,13 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
     if (spent + rest >= trial->best)
         return;
     if (n == problem->nodes) {
-        part_verdict verdict = part_judge(problem, trial->choice);
+        partition_verdict verdict = partition_judge(problem, trial->choice);
         if (verdict.runs && verdict.feasible && verdict.price < trial->best)
             trial->best = verdict.price;
         return;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         bool open = problem->usable[offer_index] && offer->nodes[0] == n;
 
         for (uint32_t k = 0; open && k < offer->node_count; k++)
@@ -90,12 +90,12 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
 /* The price of what was chosen, by the objective. */
 static double price_of(struct trial *trial, const struct partition *partition)
 {
-    part_verdict verdict;
+    partition_verdict verdict;
 
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
         for (uint32_t k = 0; partition->offers[offer].chosen && k < partition->offers[offer].node_count; k++)
             trial->choice[partition->offers[offer].nodes[k]] = offer;
-    verdict = part_judge(&trial->problem, trial->choice);
+    verdict = partition_judge(&trial->problem, trial->choice);
     memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
@@ -118,11 +118,11 @@ static void count_round(struct tally *tally, double got, double best)
 static double solve(struct trial *trial)
 {
     uint32_t uncovered;
-    part_verdict verdict;
+    partition_verdict verdict;
 
-    assert_true(part_solve(&trial->problem, trial->choice, &uncovered));
+    assert_true(partition_solve(&trial->problem, trial->choice, &uncovered));
     assert_int_equal(uncovered, INLAY_NONE);
-    verdict = part_judge(&trial->problem, trial->choice);
+    verdict = partition_judge(&trial->problem, trial->choice);
     memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
@@ -240,7 +240,7 @@ static void borders_hold_regions_together(void **state)
 /* ------------------------------------------------------------------ bounds */
 
 /* A bound that bites: some share of what the cheapest choice takes. */
-static void bound(struct world *world, uint32_t round, part_limit *limit)
+static void bound(struct world *world, uint32_t round, partition_limit *limit)
 {
     uint32_t provider = 1 + dice(world->request.provider_count - 1);
 
@@ -276,7 +276,7 @@ static void bounds_are_kept(void **state)
                           .borders = round % 4 == 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        part_limit limit;
+        partition_limit limit;
         struct partition again;
         struct trial trial;
         struct world world;
@@ -322,7 +322,7 @@ static void large_graphs_hold_together(void **state)
                           .odd = round % 8 == 3,
                           .borders = round % 5 > 2 };
         inlay_diag diag = INLAY_DIAG_INIT;
-        part_limit limit;
+        partition_limit limit;
         struct partition again;
         double cheapest;
         struct world world;
@@ -338,8 +338,8 @@ static void large_graphs_hold_together(void **state)
         assert_true(cheapest <= again.cost_ns * 1.1); /* margins may hold it back a little */
         world.rules.by_priority = false;
         /* The host can run everything, so that half of the memory always suffices. */
-        limit = (part_limit){ world.providers[1].name,
-                              (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) / 2 + 4096 };
+        limit = (partition_limit){ world.providers[1].name,
+                                   (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) / 2 + 4096 };
         world.rules.limits = &limit;
         world.rules.limit_count = 1;
         if (partition_again(&world.request, &world.out, &world.arena, &again, &diag) != INLAY_OK)

@@ -162,16 +162,17 @@ void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, cons
                                         .assess = assess,
                                         .cost = cost,
                                         .device_kind = INLAY_DEVICE_CPU };
-        world->providers[provider] = (part_provider){ .table = &fake->table, .state = fake, .name = names[provider] };
+        world->providers[provider] =
+            (partition_provider){ .table = &fake->table, .state = fake, .name = names[provider] };
     }
-    world->request = (part_request){ .graph = world->graph,
-                                     .snapshot = &world->snapshot,
-                                     .providers = world->providers,
-                                     .provider_count = providers,
-                                     .max_threads = 1,
-                                     .rules = &world->rules,
-                                     .log = keep_log,
-                                     .log_ctx = world };
+    world->request = (partition_request){ .graph = world->graph,
+                                          .snapshot = &world->snapshot,
+                                          .providers = world->providers,
+                                          .provider_count = providers,
+                                          .max_threads = 1,
+                                          .rules = &world->rules,
+                                          .log = keep_log,
+                                          .log_ctx = world };
 }
 
 void world_device(struct world *world, uint32_t provider)
@@ -217,7 +218,7 @@ static void check_regions(const struct world *world, const struct partition *par
 {
     memset(region_of, 0xff, world->node_count * sizeof *region_of);
     for (uint32_t i = 0; i < partition->region_count; i++) {
-        const part_region *region = &partition->regions[i];
+        const partition_region *region = &partition->regions[i];
         uint32_t covered = 0;
 
         for (uint32_t k = 0; k < region->node_count; k++) {
@@ -226,7 +227,7 @@ static void check_regions(const struct world *world, const struct partition *par
             region_of[region->nodes[k]] = i;
         }
         for (uint32_t k = 0; k < region->offer_count; k++) {
-            const part_offer *offer = &partition->offers[region->offers[k]];
+            const partition_offer *offer = &partition->offers[region->offers[k]];
             assert_true(offer->chosen && offer->provider == region->provider);
             assert_true(region->offer_count == 1 || (offer->flags & INLAY_OFFER_MERGE) != 0);
             covered += offer->node_count;
@@ -241,7 +242,7 @@ static void check_borders(const struct world *world, const struct partition *par
 {
     for (uint32_t node = 0; node < world->node_count; node++) {
         const inlay_node_info *info = &world->graph->nodes[node]->info;
-        const part_region *region = &partition->regions[region_of[node]];
+        const partition_region *region = &partition->regions[region_of[node]];
 
         assert_int_not_equal(region_of[node], INLAY_NONE);
         for (uint32_t i = 0; i < info->input_count; i++) {
@@ -257,23 +258,23 @@ static void check_borders(const struct world *world, const struct partition *par
         }
     }
     for (uint32_t k = 0; k < world->graph->output_count; k++) {
-        const part_region *region =
+        const partition_region *region =
             &partition->regions[region_of[world->graph->values[world->graph->outputs[k]].info.producer]];
         assert_true(listed(region->outputs, region->output_count, world->graph->outputs[k]));
     }
 }
 
 /* The domain in which a region has a value, as program.c negotiates it. */
-static uint32_t domain_in(const struct world *world, const struct partition *partition, const part_region *region,
+static uint32_t domain_in(const struct world *world, const struct partition *partition, const partition_region *region,
                           uint32_t v)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
-        const part_offer *offer = &partition->offers[region->offers[k]];
+        const partition_offer *offer = &partition->offers[region->offers[k]];
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == v && offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
                 return offer->placements[m].domain;
     }
-    return part_default_domain(&world->providers[region->provider]);
+    return partition_default_domain(&world->providers[region->provider]);
 }
 
 static bool is_copied(const struct partition *partition, uint32_t v, uint32_t domain)

@@ -32,9 +32,9 @@ struct world {
     struct arena arena;
     uint32_t node_count, *made; /* [node_count] the value that node n makes */
     struct fake fakes[WORLD_PROVIDERS];
-    part_provider providers[WORLD_PROVIDERS];
-    part_rules rules;
-    part_request request;
+    partition_provider providers[WORLD_PROVIDERS];
+    partition_rules rules;
+    partition_request request;
     struct partition out;
     char log[1024];
 };

@@ -12,8 +12,8 @@ struct region {
     inlay_instance in;
     gpu_device device;
     inlay_diag diag;
-    vr_dispatch dispatches[MOST];
-    vr_buffer buffers[BUFFERS];
+    vulkan_dispatch dispatches[MOST];
+    vulkan_buffer buffers[BUFFERS];
 };
 
 static uint32_t seed = 1;
@@ -26,11 +26,11 @@ static uint32_t below(uint32_t n)
 
 static void touch(struct region *region, uint32_t i, uint32_t buffer, uint64_t from, uint64_t bytes, bool write)
 {
-    vr_dispatch *dispatch = &region->dispatches[i];
-    vr_buffer *b = &region->buffers[buffer];
+    vulkan_dispatch *dispatch = &region->dispatches[i];
+    vulkan_buffer *b = &region->buffers[buffer];
 
     dispatch->operands[dispatch->operand_count++] =
-        (vr_operand){ .buffer = buffer, .offset = from, .bytes = bytes, .write = write };
+        (vulkan_operand){ .buffer = buffer, .offset = from, .bytes = bytes, .write = write };
     b->first = b->first == INLAY_NONE ? i : b->first;
     b->last = i;
 }
@@ -43,11 +43,11 @@ static void make_region(struct region *region, uint32_t count)
     region->in.dispatches = region->dispatches;
     region->in.buffers = region->buffers;
     for (uint32_t k = 0; k < count + 2; k++)
-        region->buffers[k] = (vr_buffer){ .kind = k == 0   ? VR_INPUT
-                                                  : k == 1 ? VR_OUTPUT
-                                                           : VR_WORK,
-                                          .bytes = 4 + 4 * below(500),
-                                          .first = INLAY_NONE };
+        region->buffers[k] = (vulkan_buffer){ .kind = k == 0   ? VULKAN_INPUT
+                                                      : k == 1 ? VULKAN_OUTPUT
+                                                               : VULKAN_WORK,
+                                              .bytes = 4 + 4 * below(500),
+                                              .first = INLAY_NONE };
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t made = below(8) == 0 ? 1 : i + 2, reads = below(4);
 
@@ -63,11 +63,14 @@ static void make_region(struct region *region, uint32_t count)
     }
 }
 
-static uint64_t place_of(const struct region *region, const vr_operand *operand)
+static uint64_t place_of(const struct region *region, const vulkan_operand *operand)
 {
-    const vr_buffer *buffer = &region->buffers[operand->buffer];
+    const vulkan_buffer *buffer = &region->buffers[operand->buffer];
 
-    return (buffer->kind == VR_WORK ? 4096 + buffer->offset : buffer->kind == VR_OUTPUT ? 2048 : 0) + operand->offset;
+    return (buffer->kind == VULKAN_WORK     ? 4096 + buffer->offset
+            : buffer->kind == VULKAN_OUTPUT ? 2048
+                                            : 0) +
+           operand->offset;
 }
 
 /* Of each byte: who wrote it last and who touched it last, dispatches from 1 on, and whose buffer's it is. */
@@ -77,12 +80,12 @@ static uint32_t written[SPACE + 4096], touched[SPACE + 4096], maker[SPACE + 4096
 static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 {
     for (uint32_t x = 0; x < region->dispatches[i].operand_count; x++) {
-        const vr_operand *operand = &region->dispatches[i].operands[x];
+        const vulkan_operand *operand = &region->dispatches[i].operands[x];
 
         for (uint64_t at = place_of(region, operand), end = at + operand->bytes; at < end; at++) {
             const uint32_t before = operand->write ? touched[at] : written[at];
             const bool is_own =
-                operand->write || region->buffers[operand->buffer].kind != VR_WORK || maker[at] == operand->buffer;
+                operand->write || region->buffers[operand->buffer].kind != VULKAN_WORK || maker[at] == operand->buffer;
 
             if ((before != 0 && before >= since) || !is_own)
                 return false;
@@ -94,7 +97,7 @@ static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 static void run(const struct region *region, uint32_t i)
 {
     for (uint32_t x = 0; x < region->dispatches[i].operand_count; x++) {
-        const vr_operand *operand = &region->dispatches[i].operands[x];
+        const vulkan_operand *operand = &region->dispatches[i].operands[x];
 
         for (uint64_t at = place_of(region, operand), end = at + operand->bytes; at < end; at++) {
             touched[at] = i + 1;
@@ -123,11 +126,11 @@ static bool is_ordered(const struct region *region)
 
 static void plan(struct region *region)
 {
-    vr_build build = {
+    vulkan_build build = {
         .compiled = &region->compiled, .in = &region->in, .device = &region->device, .diag = &region->diag
     };
 
-    assert_int_equal(vr_plan(&build), INLAY_OK);
+    assert_int_equal(vulkan_plan(&build), INLAY_OK);
     assert_true(region->in.workspace_bytes <= SPACE);
 }
 

@@ -41,7 +41,7 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
     const session_skipped *skipped = session->skipped;
 
     if (index < session->env.provider_count) {
-        const part_provider *provider = &session->providers[index];
+        const partition_provider *provider = &session->providers[index];
 
         info.name = provider->name;
         info.plugin_path = text_of(provider->plugin_path);

@@ -81,7 +81,7 @@ static inlay_status ask(const inlay_value *value,
     void *state = provider->state;
 
     (void)provider_direct(provider->table, &state);
-    return boundary_tell(&call, order(state, stream, fence, &own), &own, diag);
+    return forward_plugin_error(&call, order(state, stream, fence, &own), &own, diag);
 }
 
 inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)

@@ -35,14 +35,14 @@ static double price(struct follower *follower, const struct graph *graph, const 
     inlay_graph snapshot;
     struct partition parts;
     double ns = 0;
-    part_request request = { .graph = graph,
-                             .snapshot = &snapshot,
-                             .providers = env->providers,
-                             .provider_count = env->provider_count,
-                             .max_threads = env->max_threads,
-                             .rules = env->rules,
-                             .costs = env->costs,
-                             .sizes = env->sizes };
+    partition_request request = { .graph = graph,
+                                  .snapshot = &snapshot,
+                                  .providers = env->providers,
+                                  .provider_count = env->provider_count,
+                                  .max_threads = env->max_threads,
+                                  .rules = env->rules,
+                                  .costs = env->costs,
+                                  .sizes = env->sizes };
 
     if (graph_snapshot(graph, &arena, &snapshot, NULL) == INLAY_OK &&
         partition_graph(&request, &arena, &parts, NULL) == INLAY_OK)

@@ -6,13 +6,13 @@
 inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user, inlay_diag *diag)
 {
     uint32_t count = program_count(session->main);
-    part_job *jobs = malloc(count * sizeof *jobs);
+    partition_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;
 
     if (jobs == NULL)
         return no_memory(diag, "to save the plan");
     (void)program_jobs(session->main, jobs);
-    status = part_plan_save(jobs, count, write, user, diag);
+    status = partition_plan_save(jobs, count, write, user, diag);
     free(jobs);
     return status;
 }

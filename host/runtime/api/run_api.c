@@ -33,7 +33,7 @@ void context_import_input(const inlay_context *context, uint32_t v, inlay_value 
 
     in->alias = (inlay_buffer){ 0 };
     if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
-        in->buffer.bytes == 0 || is_output(context, value) || !stay_lend(context->runner, value, domain, &there))
+        in->buffer.bytes == 0 || is_output(context, value) || !map_into_domain(context->runner, value, domain, &there))
         return;
     if (program->uses.read_here[v])
         in->alias = there;

@@ -6,7 +6,7 @@
 /* The cheapest offer of the provider that has the node, one for the node alone if there is any. */
 static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t who)
 {
-    const part_offer *offers = graph->parts->offers;
+    const partition_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
@@ -22,10 +22,11 @@ static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t who)
     return best;
 }
 
-static const part_refusal *refusal_of(const facts_graph *graph, uint32_t node, uint32_t who)
+static const partition_refusal *refusal_of(const facts_graph *graph, uint32_t node, uint32_t who)
 {
     for (uint32_t i = 0; i < graph->nodes[node].refusal_count; i++) {
-        const part_refusal *refusal = &graph->parts->refusals[graph->refusals_of[graph->nodes[node].first_refusal + i]];
+        const partition_refusal *refusal =
+            &graph->parts->refusals[graph->refusals_of[graph->nodes[node].first_refusal + i]];
         if (refusal->provider == who)
             return refusal;
     }
@@ -37,8 +38,8 @@ static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint3
                             struct arena *scratch, facts_answer *answer)
 {
     const struct partition *parts = graph->parts;
-    part_request request = facts_request(graph);
-    part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
+    partition_request request = facts_request(graph);
+    partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
     uint32_t chosen = graph->nodes[node].offer;
     inlay_diag why = INLAY_DIAG_INIT;
     struct partition other = { 0 };

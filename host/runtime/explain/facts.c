@@ -14,7 +14,7 @@ const char *facts_provider_name(const struct facts *facts, uint32_t index)
 const char *facts_domain_name(const struct facts *facts, uint32_t domain)
 {
     for (uint32_t i = 0; domain != INLAY_DOMAIN_HOST && i < facts->provider_count; i++) {
-        const part_provider *provider = &facts->session->providers[i];
+        const partition_provider *provider = &facts->session->providers[i];
         if (domain >= provider->first_domain && domain - provider->first_domain < provider->table->domain_count)
             return INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,
                             domain - provider->first_domain)
@@ -40,17 +40,17 @@ bool facts_assumed(const struct facts *facts, uint32_t *at, const char **out_nam
     return false;
 }
 
-part_request facts_request(const facts_graph *graph)
+partition_request facts_request(const facts_graph *graph)
 {
     const struct program *program = graph->program;
 
-    return (part_request){ .graph = program->graph,
-                           .snapshot = &program->snapshot,
-                           .providers = program->env->providers,
-                           .provider_count = program->env->provider_count,
-                           .max_threads = program->env->max_threads,
-                           .rules = program->env->rules,
-                           .costs = program->env->costs };
+    return (partition_request){ .graph = program->graph,
+                                .snapshot = &program->snapshot,
+                                .providers = program->env->providers,
+                                .provider_count = program->env->provider_count,
+                                .max_threads = program->env->max_threads,
+                                .rules = program->env->rules,
+                                .costs = program->env->costs };
 }
 
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v)
@@ -78,14 +78,14 @@ bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v)
     return false;
 }
 
-uint32_t facts_copy_maker(const facts_graph *graph, const part_copy *copy)
+uint32_t facts_copy_maker(const facts_graph *graph, const partition_copy *copy)
 {
     return copy->from_region == INLAY_NONE ? INLAY_NONE : graph->program->graph->values[copy->value].info.producer;
 }
 
-uint32_t facts_copy_reader(const facts_graph *graph, const part_copy *copy)
+uint32_t facts_copy_reader(const facts_graph *graph, const partition_copy *copy)
 {
-    const part_region *region = copy->to_region == INLAY_NONE ? NULL : graph->regions[copy->to_region].region;
+    const partition_region *region = copy->to_region == INLAY_NONE ? NULL : graph->regions[copy->to_region].region;
 
     for (uint32_t i = 0; region != NULL && i < region->node_count; i++)
         if (facts_reads(graph, region->nodes[i], copy->value))
@@ -95,7 +95,7 @@ uint32_t facts_copy_reader(const facts_graph *graph, const part_copy *copy)
 
 uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t but)
 {
-    const part_offer *offers = graph->parts->offers;
+    const partition_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
@@ -163,7 +163,7 @@ static bool list_answers(struct facts *facts, facts_graph *graph)
                               .refusal_count = graph->nodes[parts->regions[i].nodes[k]].refusal_count };
     for (uint32_t i = 0; i < parts->region_count; i++)
         for (uint32_t k = 0; k < parts->regions[i].offer_count; k++) {
-            const part_offer *o = &parts->offers[parts->regions[i].offers[k]];
+            const partition_offer *o = &parts->offers[parts->regions[i].offers[k]];
             for (uint32_t m = 0; m < o->node_count; m++)
                 graph->nodes[o->nodes[m]].offer = parts->regions[i].offers[k];
         }
@@ -177,7 +177,7 @@ static void reckon_times(const facts_graph *graph, facts_region *region)
 {
     const graph_node *node = region->step->node;
     bool known = true, is_if = strcmp(node->info.op_type.data, "If") == 0;
-    double times = is_if ? 1 : part_iterations(&graph->program->parts, node, &known);
+    double times = is_if ? 1 : partition_iterations(&graph->program->parts, node, &known);
     uint32_t dearest = 0;
 
     for (uint32_t b = 1; b < region->body_count; b++)
@@ -220,18 +220,18 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
     return true;
 }
 
-double facts_told(const struct facts *facts, const part_offer *offer, double ns)
+double facts_told(const struct facts *facts, const partition_offer *offer, double ns)
 {
-    return ns * cost_told(&facts->session->providers[offer->provider], offer->cost_source);
+    return ns * displayed_time_factor(&facts->session->providers[offer->provider], offer->cost_source);
 }
 
 /* What the region takes without its launch. Values change their layout at the pace of what reads or makes them. */
-static double told_region(const struct facts *facts, const struct partition *partition, const part_region *region)
+static double told_region(const struct facts *facts, const struct partition *partition, const partition_region *region)
 {
     double ns = 0, told = 0;
 
     for (uint32_t k = 0; k < region->offer_count; k++) {
-        const part_offer *offer = &partition->offers[region->offers[k]];
+        const partition_offer *offer = &partition->offers[region->offers[k]];
 
         ns += offer->cost.ns;
         told += facts_told(facts, offer, offer->cost.ns);
@@ -289,7 +289,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
     graph->regions = arena_array(&facts->arena, (size_t)program->step_count + 1, sizeof *graph->regions);
     for (uint32_t i = 0; graph->regions != NULL && i < program->step_count; i++) {
         facts_region *r = &graph->regions[i];
-        const part_region *region = program->steps[i].region;
+        const partition_region *region = program->steps[i].region;
 
         *r = (facts_region){ .region = region,
                              .step = &program->steps[i],
@@ -300,7 +300,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
         for (uint32_t k = 0; k < region->output_count; k++)
             r->bytes_out += facts_value_bytes(graph, region->outputs[k]);
         for (uint32_t k = 0; k < region->offer_count; k++) {
-            const part_offer *offer = &graph->parts->offers[region->offers[k]];
+            const partition_offer *offer = &graph->parts->offers[region->offers[k]];
             r->resident_bytes += offer->resident_bytes;
             r->flops += offer->cost.flops;
             r->bytes_moved += (double)offer->cost.bytes_read + (double)offer->cost.bytes_written;
@@ -330,7 +330,7 @@ static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t num
     const struct program *program = graph->program;
 
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
-        const part_region *region = graph->regions[i].region;
+        const partition_region *region = graph->regions[i].region;
         for (uint32_t k = 0; k < region->input_count; k++) {
             uint32_t v = region->inputs[k], maker = facts_maker_region(graph, v);
             if (mark[v] == number || (maker != INLAY_NONE && maker >= stretch->first))
@@ -386,7 +386,7 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
 /* A session that follows a saved plan has asked for no price but the plan's. */
 static const struct partition *price_rest(struct facts *facts, const facts_graph *graph)
 {
-    part_request request = facts_request(graph);
+    partition_request request = facts_request(graph);
     struct partition *priced = arena_copy(&facts->arena, &graph->program->parts, sizeof *priced);
 
     if (priced == NULL)
@@ -396,7 +396,7 @@ static const struct partition *price_rest(struct facts *facts, const facts_graph
         return priced;
     priced->offers = arena_copy(&facts->arena, priced->offers, priced->offer_count * sizeof *priced->offers);
     for (uint32_t i = 0; priced->offers != NULL && i < priced->offer_count; i++) {
-        part_offer *offer = &priced->offers[i];
+        partition_offer *offer = &priced->offers[i];
         cost_question question = { .graph = request.snapshot,
                                    .provider = &request.providers[offer->provider],
                                    .offer = offer,

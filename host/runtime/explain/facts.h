@@ -33,7 +33,7 @@ typedef struct facts_rival {
 typedef struct facts_graph facts_graph;
 
 typedef struct facts_region {
-    const part_region *region;
+    const partition_region *region;
     const program_step *step;
     double ns;          /* predicted: offers and launch; of a node that the host runs: its bodies */
     double measured_ns; /* of one execution of the graph, median; negative = not measured */
@@ -137,8 +137,8 @@ struct facts {
     double measured_ns;        /* median of a run; negative = not measured */
 };
 
-/* A price of the offer as a time, and all of an assignment: see cost_told(). */
-double facts_told(const struct facts *facts, const part_offer *offer, double ns);
+/* A price of the offer as a time, and all of an assignment: see displayed_time_factor(). */
+double facts_told(const struct facts *facts, const partition_offer *offer, double ns);
 double facts_told_sum(const struct facts *facts, const struct partition *partition);
 
 /* Gathers all but the runner-ups. INLAY_OK: release with facts_destroy(). */
@@ -184,8 +184,8 @@ INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *cons
 /* What one provider says to a node, and what would be if it ran it. */
 typedef struct facts_answer {
     uint32_t provider;
-    uint32_t offer;              /* the cheapest for the node alone, or else of a group with it; INLAY_NONE: none */
-    const part_refusal *refusal; /* NULL = none */
+    uint32_t offer; /* the cheapest for the node alone, or else of a group with it; INLAY_NONE: none */
+    const partition_refusal *refusal; /* NULL = none */
     bool chosen;
     bool asked;             /* the choice was made again with this node there; then either: */
     const char *impossible; /* why it can't be, or NULL and: */
@@ -220,15 +220,15 @@ const char *facts_provider_name(const struct facts *facts, uint32_t index);
 /* "host", or the domain's name. */
 const char *facts_domain_name(const struct facts *facts, uint32_t domain);
 /* What the region's provider would be asked again with: the same graph, providers and rules; fill in the rest. */
-part_request facts_request(const facts_graph *graph);
+partition_request facts_request(const facts_graph *graph);
 /* Bytes of value v at the shapes that costs were asked for. */
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v);
 /* The region that makes value v, INLAY_NONE for inputs and constants. */
 uint32_t facts_maker_region(const facts_graph *graph, uint32_t v);
 /* The node that makes what is copied, INLAY_NONE for an input; the first one that the copy is for, INLAY_NONE for an
  * output. */
-uint32_t facts_copy_maker(const facts_graph *graph, const part_copy *copy);
-uint32_t facts_copy_reader(const facts_graph *graph, const part_copy *copy);
+uint32_t facts_copy_maker(const facts_graph *graph, const partition_copy *copy);
+uint32_t facts_copy_reader(const facts_graph *graph, const partition_copy *copy);
 /* Does the node read the value, for itself or for its bodies? */
 bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v);
 /* The cheapest offer for the node alone of a provider other than `but`; INLAY_NONE if there is none. */

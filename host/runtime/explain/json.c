@@ -104,7 +104,7 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
     if (node->refusal_count > 0) {
         json_open(json, "refused_by", '[', true);
         for (uint32_t i = 0; i < node->refusal_count; i++) {
-            const part_refusal *refusal = &parts->refusals[graph->refusals_of[node->first_refusal + i]];
+            const partition_refusal *refusal = &parts->refusals[graph->refusals_of[node->first_refusal + i]];
             json_open(json, NULL, '{', true);
             json_text(json, "provider", facts_provider_name(teller->facts, refusal->provider));
             json_text(json, "text", refusal->text);
@@ -180,7 +180,7 @@ static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
     json_close(json);
 }
 
-static void tell_copy(struct teller *teller, const facts_graph *graph, const part_copy *copy)
+static void tell_copy(struct teller *teller, const facts_graph *graph, const partition_copy *copy)
 {
     json_out *json = teller->json;
 

@@ -20,7 +20,7 @@ struct listing {
     const facts_region *region;
 };
 
-static bool in_region(const part_region *region, uint32_t node)
+static bool in_region(const partition_region *region, uint32_t node)
 {
     for (uint32_t i = 0; i < region->node_count; i++)
         if (region->nodes[i] == node)
@@ -43,7 +43,8 @@ static inlay_status note_kernel(void *ctx, const inlay_kernel *kernel)
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
         !in_region(listing->region->region, kernel->node))
         return INLAY_OK;
-    told = kernel->reason == INLAY_KERNEL_TIMED ? 1 : cost_told(listing->region->step->provider, COST_MODEL);
+    told =
+        kernel->reason == INLAY_KERNEL_TIMED ? 1 : displayed_time_factor(listing->region->step->provider, COST_MODEL);
     kept = arena_alloc(&listing->facts->arena, sizeof *kept);
     if (kept == NULL)
         return INLAY_OUT_OF_MEMORY;

@@ -11,7 +11,7 @@ static const char *provider_of_node(const struct facts *facts, const facts_graph
 }
 
 /* Does the copy touch the node: one of its inputs on the way in, or an output on the way out? */
-static bool at_edge(const facts_graph *graph, const part_copy *copy, uint32_t node)
+static bool at_edge(const facts_graph *graph, const partition_copy *copy, uint32_t node)
 {
     if (copy->to_region == graph->nodes[node].region && facts_reads(graph, node, copy->value))
         return true;
@@ -113,7 +113,7 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
 
         say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(facts, i));
         if (answer->offer != INLAY_NONE) {
-            const part_offer *offer = &parts->offers[answer->offer];
+            const partition_offer *offer = &parts->offers[answer->offer];
             say(sink, " %9s  %s", nice_ns(facts_told(facts, offer, offer->cost.ns), a),
                 cost_source_name(offer->cost_source));
             if (offer->node_count > 1)
@@ -168,7 +168,7 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
         if (n->info.outputs[i] != INLAY_NONE)
             say_value(sink, facts, graph, n->info.outputs[i], i == 0 ? "outputs" : "", true);
     for (uint32_t i = 0; i < graph->parts->copy_count; i++) {
-        const part_copy *copy = &graph->parts->copies[i];
+        const partition_copy *copy = &graph->parts->copies[i];
         if (!at_edge(graph, copy, node))
             continue;
         say(sink, "  %-8s ", any ? "" : "copies");
@@ -236,7 +236,7 @@ static void tell_answer(json_out *json, const struct facts *facts, const facts_g
     json_text(json, "provider", facts_provider_name(facts, answer->provider));
     json_bool(json, "chosen", answer->chosen);
     if (answer->offer != INLAY_NONE) {
-        const part_offer *offer = &graph->parts->offers[answer->offer];
+        const partition_offer *offer = &graph->parts->offers[answer->offer];
         json_number(json, "cost_ns", facts_told(facts, offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
         json_whole(json, "nodes", offer->node_count);
@@ -286,7 +286,7 @@ static void tell_node(json_out *json, const struct facts *facts, const facts_gra
     json_close(json);
     json_open(json, "copies", '[', false);
     for (uint32_t i = 0; i < graph->parts->copy_count; i++) {
-        const part_copy *copy = &graph->parts->copies[i];
+        const partition_copy *copy = &graph->parts->copies[i];
         if (!at_edge(graph, copy, node))
             continue;
         json_open(json, NULL, '{', true);

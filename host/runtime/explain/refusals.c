@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const part_refusal *refusal_of(const facts_refused *refused)
+static const partition_refusal *refusal_of(const facts_refused *refused)
 {
     return &refused->graph->parts->refusals[refused->refusal];
 }
@@ -13,7 +13,7 @@ static int compare_texts(const char *a, const char *b)
     return a == NULL || b == NULL ? (a != NULL) - (b != NULL) : strcmp(a, b);
 }
 
-static int same_words(const part_refusal *refusal, const part_refusal *y)
+static int same_words(const partition_refusal *refusal, const partition_refusal *y)
 {
     int order = (refusal->provider > y->provider) - (refusal->provider < y->provider);
 
@@ -27,7 +27,7 @@ static int same_words(const part_refusal *refusal, const part_refusal *y)
 static int by_words(const void *a, const void *b)
 {
     const facts_refused *refused = a, *y = b;
-    const part_refusal *refusal = refusal_of(refused), *q = refusal_of(y);
+    const partition_refusal *refusal = refusal_of(refused), *q = refusal_of(y);
     int order = same_words(refusal, q);
 
     if (order == 0)
@@ -59,7 +59,7 @@ bool facts_fold_refusals(struct facts *facts)
             facts->refused[at++] = (facts_refused){ facts->graphs[i], r };
     qsort(facts->refused, total, sizeof *facts->refused, by_words);
     for (uint32_t i = 0; i < total; i++) {
-        const part_refusal *refusal = refusal_of(&facts->refused[i]);
+        const partition_refusal *refusal = refusal_of(&facts->refused[i]);
         if (i == 0 || same_words(refusal_of(&facts->refused[i - 1]), refusal) != 0)
             facts->refusals[facts->refusals_count++] = (facts_refusals){ .provider = refusal->provider,
                                                                          .code = refusal->code,

@@ -35,7 +35,7 @@ static uint32_t elect(struct asker *asker)
 
 static double told_ns(const struct asker *asker, uint32_t offer)
 {
-    const part_offer *o = &asker->graph->parts->offers[offer];
+    const partition_offer *o = &asker->graph->parts->offers[offer];
 
     return facts_told(asker->facts, o, o->cost.ns);
 }
@@ -47,7 +47,7 @@ static facts_rival guess(struct asker *asker, const facts_stretch *stretch)
     facts_rival rival = { .kind = RIVAL_NONE, .provider = INLAY_NONE };
 
     for (uint32_t i = stretch->first; stretch->provider != INLAY_NONE && i < stretch->first + stretch->count; i++) {
-        const part_region *region = asker->graph->regions[i].region;
+        const partition_region *region = asker->graph->regions[i].region;
         for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
             const facts_node *node = &asker->graph->nodes[region->nodes[node_index]];
             uint32_t other = facts_cheapest_other(asker->graph, region->nodes[node_index], stretch->provider);
@@ -67,10 +67,10 @@ static facts_rival guess(struct asker *asker, const facts_stretch *stretch)
 /* Bars the winner from the nodes of the stretch that somebody else offers, alone or in a group. */
 static void bar(struct asker *asker, const facts_stretch *stretch, uint8_t how)
 {
-    const part_offer *offers = asker->graph->parts->offers;
+    const partition_offer *offers = asker->graph->parts->offers;
 
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
-        const part_region *region = asker->graph->regions[i].region;
+        const partition_region *region = asker->graph->regions[i].region;
         for (uint32_t node_index = 0; node_index < region->node_count; node_index++) {
             const facts_node *node = &asker->graph->nodes[region->nodes[node_index]];
             if (facts_cheapest_other(asker->graph, region->nodes[node_index], stretch->provider) == INLAY_NONE)
@@ -87,8 +87,8 @@ static void bar(struct asker *asker, const facts_stretch *stretch, uint8_t how)
 /* Improves a guess by solving the graph again. A failure other than of memory leaves the guess. */
 static inlay_status ask(struct asker *asker, facts_stretch *stretch)
 {
-    part_request request = facts_request(asker->graph);
-    part_rules rules = request.rules != NULL ? *request.rules : (part_rules){ 0 };
+    partition_request request = facts_request(asker->graph);
+    partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
     struct partition other = { 0 };
     inlay_status status;
 
@@ -103,7 +103,7 @@ static inlay_status ask(struct asker *asker, facts_stretch *stretch)
         stretch->rival.extra_ns =
             facts_told_sum(asker->facts, &other) - facts_told_sum(asker->facts, asker->graph->parts);
         for (uint32_t i = 0; i < other.region_count; i++) {
-            const part_region *r = &other.regions[i];
+            const partition_region *r = &other.regions[i];
             for (uint32_t node = 0;
                  r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count; node++) {
                 uint32_t region = asker->graph->nodes[r->nodes[node]].region;

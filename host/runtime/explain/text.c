@@ -155,7 +155,7 @@ static void say_copies(const struct page *page)
     for (uint32_t i = 0; i < page->facts->graph_count; i++) {
         const facts_graph *graph = page->facts->graphs[i];
         for (uint32_t k = 0; k < graph->parts->copy_count && shown < most; k++, shown++) {
-            const part_copy *copy = &graph->parts->copies[k];
+            const partition_copy *copy = &graph->parts->copies[k];
             say(page->sink, "  %9s %9s  ", nice_bytes(copy->bytes, a), nice_ns(copy->ns, b));
             if (page->measured && timings_copy_ns(page->facts->timings, graph->program, copy->value) >= 0)
                 say(page->sink, "measured %s  ",

@@ -19,7 +19,7 @@ static void say_content(const struct page *page, const facts_graph *graph, uint3
     size_t at = 0;
 
     for (uint32_t i = first; i < first + count; i++) {
-        const part_region *region = graph->regions[i].region;
+        const partition_region *region = graph->regions[i].region;
         for (uint32_t node = 0; node < region->node_count; node++, nodes++) {
             const char *op = facts_node_info(graph, region->nodes[node])->op_type.data;
             uint32_t k = 0;

@@ -8,11 +8,11 @@
 /* The rules after the change; what else a rule can change. */
 struct scenario {
     struct facts *facts;
-    part_rules rules;
-    part_wish *pins, *forbids; /* rules.pins and rules.forbids */
-    uint32_t max_threads;      /* 0 = as it is */
-    struct partition *choices; /* [graph_count] */
-    struct arena scratch;      /* of the choices */
+    partition_rules rules;
+    partition_wish *pins, *forbids; /* rules.pins and rules.forbids */
+    uint32_t max_threads;           /* 0 = as it is */
+    struct partition *choices;      /* [graph_count] */
+    struct arena scratch;           /* of the choices */
 };
 
 /* ------------------------------------------------------------------ rules */
@@ -75,9 +75,9 @@ static inlay_status add_wish(struct scenario *scenario, const char *rule, inlay_
     if (status != INLAY_OK)
         return status;
     if (forbid)
-        scenario->forbids[scenario->rules.forbid_count++] = (part_wish){ pattern, equals + 1 };
+        scenario->forbids[scenario->rules.forbid_count++] = (partition_wish){ pattern, equals + 1 };
     else
-        scenario->pins[scenario->rules.pin_count++] = (part_wish){ pattern, equals + 1 };
+        scenario->pins[scenario->rules.pin_count++] = (partition_wish){ pattern, equals + 1 };
     return INLAY_OK;
 }
 
@@ -93,15 +93,15 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
         return add_wish(scenario, rule, diag);
     status = check_provider(scenario->facts, rule, rule + 1, diag);
     if (status == INLAY_OK)
-        scenario->forbids[scenario->rules.forbid_count++] = (part_wish){ "*", rule + 1 };
+        scenario->forbids[scenario->rules.forbid_count++] = (partition_wish){ "*", rule + 1 };
     return status;
 }
 
 /* The session's rules, with the changes before them: the first pin that matches counts. */
 static inlay_status make_rules(struct scenario *scenario, const char *const *rules, uint32_t count, inlay_diag *diag)
 {
-    const part_rules *old = scenario->facts->session->env.rules;
-    part_rules none = { 0 };
+    const partition_rules *old = scenario->facts->session->env.rules;
+    partition_rules none = { 0 };
     inlay_status status = INLAY_OK;
 
     old = old != NULL ? old : &none;
@@ -128,7 +128,7 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
 
 /* The offers of graph at prices for another number of threads. */
 static const struct partition *at_threads(struct scenario *scenario, const facts_graph *graph,
-                                          const part_request *request)
+                                          const partition_request *request)
 {
     struct partition *base = arena_copy(&scenario->scratch, graph->parts, sizeof *base);
 
@@ -136,7 +136,7 @@ static const struct partition *at_threads(struct scenario *scenario, const facts
         return base;
     base->offers = arena_copy(&scenario->scratch, base->offers, base->offer_count * sizeof *base->offers);
     for (uint32_t i = 0; base->offers != NULL && i < base->offer_count; i++) {
-        part_offer *offer = &base->offers[i];
+        partition_offer *offer = &base->offers[i];
         cost_question question = { .graph = request->snapshot,
                                    .provider = &request->providers[offer->provider],
                                    .offer = offer,
@@ -152,7 +152,7 @@ static const struct partition *at_threads(struct scenario *scenario, const facts
 static inlay_status choose(struct scenario *scenario, uint32_t index, bool *out_possible, inlay_diag *diag)
 {
     const facts_graph *graph = scenario->facts->graphs[index];
-    part_request request = facts_request(graph);
+    partition_request request = facts_request(graph);
     const struct partition *base;
     inlay_status status;
 
@@ -218,7 +218,7 @@ static void find_moves(struct scenario *scenario, facts_outcome *out)
     for (uint32_t i = 0; i < scenario->facts->graph_count; i++) {
         const facts_graph *graph = scenario->facts->graphs[i];
         for (uint32_t region_index = 0; region_index < scenario->choices[i].region_count; region_index++) {
-            const part_region *region = &scenario->choices[i].regions[region_index];
+            const partition_region *region = &scenario->choices[i].regions[region_index];
             for (uint32_t node = 0; node < region->node_count; node++) {
                 uint32_t from = graph->regions[graph->nodes[region->nodes[node]].region].region->provider;
                 if (from != region->provider)

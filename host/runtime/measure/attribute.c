@@ -8,7 +8,7 @@
 static const double SHARE_ERROR = 0.15; /* a region's time is measured; what a node has of it is told by a model */
 
 /* What the values cost that enter or leave the region by this offer, priced as it is. */
-static double borders_ns(const struct program *program, const part_region *region, const part_offer *offer,
+static double borders_ns(const struct program *program, const partition_region *region, const partition_offer *offer,
                          const inlay_value_state *values)
 {
     double ns = 0;
@@ -26,8 +26,8 @@ static double borders_ns(const struct program *program, const part_region *regio
     return ns;
 }
 
-static cost_question question_of(const struct program *program, const part_region *region, const part_offer *offer,
-                                 const inlay_value_state *values)
+static cost_question question_of(const struct program *program, const partition_region *region,
+                                 const partition_offer *offer, const inlay_value_state *values)
 {
     return (cost_question){ .graph = &program->snapshot,
                             .provider = &program->env->providers[region->provider],
@@ -39,15 +39,15 @@ static cost_question question_of(const struct program *program, const part_regio
 }
 
 /* The k-th offer of the region; *out_ns without borders. Its price with them is returned. */
-static double price_at(const struct program *program, const part_region *region, uint32_t k,
+static double price_at(const struct program *program, const partition_region *region, uint32_t k,
                        const inlay_value_state *values, double *out_ns)
 {
-    part_offer offer = program->parts.offers[region->offers[k]];
+    partition_offer offer = program->parts.offers[region->offers[k]];
     cost_question question = question_of(program, region, &offer, values);
     double error;
 
     const uint32_t source = cost_of_offer(program->env->costs, &question, &offer.cost, &error);
-    const double told = cost_told(question.provider, source);
+    const double told = displayed_time_factor(question.provider, source);
 
     *out_ns = 0;
     if (source == COST_NONE)
@@ -56,7 +56,7 @@ static double price_at(const struct program *program, const part_region *region,
     return told * (offer.cost.ns + borders_ns(program, region, &offer, values));
 }
 
-double attribute_price(const struct program *program, const part_region *region, const inlay_value_state *values)
+double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values)
 {
     double sum = 0, own;
 
@@ -65,7 +65,7 @@ double attribute_price(const struct program *program, const part_region *region,
     return sum;
 }
 
-bool attribute_add(cost_list *list, const struct program *program, const part_region *region,
+bool attribute_add(cost_list *list, const struct program *program, const partition_region *region,
                    const inlay_value_state *values, double ns, const cost_record *like)
 {
     double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);
@@ -76,7 +76,7 @@ bool attribute_add(cost_list *list, const struct program *program, const part_re
     if (good && region->offer_count == 1 && expected <= own[0])
         own[0] = expected = 1; /* all of it */
     for (uint32_t k = 0; good && k < region->offer_count; k++) {
-        const part_offer *offer = &program->parts.offers[region->offers[k]];
+        const partition_offer *offer = &program->parts.offers[region->offers[k]];
         cost_question question = question_of(program, region, offer, values);
         cost_record one = *like;
 

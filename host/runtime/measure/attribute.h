@@ -9,11 +9,11 @@
 #include "session/session.h"
 
 /* What a region of program is expected to take at these sizes, without its launch. values: [value_count]. */
-double attribute_price(const struct program *program, const part_region *region, const inlay_value_state *values);
+double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values);
 
 /* Adds a record for each offer of a region that took so many nanoseconds; like says samples, spread and when. Offers
  * that are expected to cost nothing get none; of several the spread is at least that of the model that shares it out.
  * False: out of memory. */
-INLAY_NODISCARD bool attribute_add(cost_list *list, const struct program *program, const part_region *region,
+INLAY_NODISCARD bool attribute_add(cost_list *list, const struct program *program, const partition_region *region,
                                    const inlay_value_state *values, double ns, const cost_record *like);
 #endif

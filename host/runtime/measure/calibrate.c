@@ -97,9 +97,9 @@ enum { MOST_NODES = 8 }; /* of such a model */
 /* What one provider offers for one of them: a node, or as a whole those that it merges. */
 typedef struct case_offer {
     bool there;
-    part_offer offer; /* of all nodes, at the price of the last */
-    double leave_ns;  /* of all that leaves */
-    part_request request;
+    partition_offer offer; /* of all nodes, at the price of the last */
+    double leave_ns;       /* of all that leaves */
+    partition_request request;
     struct partition parts;
     uint32_t nodes[MOST_NODES];
     uint64_t cookies[MOST_NODES];
@@ -110,7 +110,7 @@ typedef struct case_offer {
 static inlay_status ask_offer(struct calibration *calibration, case_models *models, uint32_t form, uint32_t which,
                               uint32_t threads, case_offer *out)
 {
-    const part_provider *provider = &calibration->session->providers[which];
+    const partition_provider *provider = &calibration->session->providers[which];
     const inlay_graph *view = &models->view[form];
     const uint32_t count = view->node_count;
     inlay_diag why = INLAY_DIAG_INIT;
@@ -120,17 +120,17 @@ static inlay_status ask_offer(struct calibration *calibration, case_models *mode
     out->there = false;
     if (models->model[form] == NULL || count > MOST_NODES)
         return INLAY_OK;
-    out->request = (part_request){ .graph = models->model[form]->main,
-                                   .snapshot = view,
-                                   .providers = provider,
-                                   .provider_count = 1,
-                                   .max_threads = threads };
+    out->request = (partition_request){ .graph = models->model[form]->main,
+                                        .snapshot = view,
+                                        .providers = provider,
+                                        .provider_count = 1,
+                                        .max_threads = threads };
     status = partition_graph(&out->request, &models->arena, &out->parts, &why);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(calibration->diag, status, "no memory to calibrate");
     out->leave_ns = 0;
     for (uint32_t i = 0; status == INLAY_OK && i < out->parts.offer_count && found < count; i++) {
-        const part_offer *offer = &out->parts.offers[i];
+        const partition_offer *offer = &out->parts.offers[i];
         if (offer->node_count != 1 || offer->nodes[0] != found ||
             (form != CALIBRATE_ALONE && (offer->flags & INLAY_OFFER_MERGE) == 0))
             continue;
@@ -207,7 +207,7 @@ static inlay_status find_sizes(struct calibration *calibration, case_models *mod
 /* What the provider expects of it at the sizes that were found. */
 static void price_found(case_offer *offer)
 {
-    const part_provider *provider = offer->job.provider;
+    const partition_provider *provider = offer->job.provider;
     cost_question question = { .graph = offer->job.snapshot,
                                .provider = provider,
                                .offer = &offer->offer,
@@ -384,7 +384,7 @@ done:
 
 /* ------------------------------------------------------------------ links */
 
-static inlay_status time_link(struct calibration *calibration, const part_provider *provider, uint32_t domain,
+static inlay_status time_link(struct calibration *calibration, const partition_provider *provider, uint32_t domain,
                               bool to_device, profile_copy *out)
 {
     static const uint64_t sizes[LINK_SIZES] = { 64, 1 << 16, 1 << 20, 1 << 23 };
@@ -407,7 +407,8 @@ static inlay_status time_link(struct calibration *calibration, const part_provid
     return status;
 }
 
-static inlay_status time_links(struct calibration *calibration, const part_provider *provider, profile_provider *out)
+static inlay_status time_links(struct calibration *calibration, const partition_provider *provider,
+                               profile_provider *out)
 {
     const inlay_provider *table = provider->table;
     inlay_status status = INLAY_OK;
@@ -492,7 +493,7 @@ static inlay_status make_profile(struct calibration *calibration, const cost_pro
     calibration->profile.providers = list;
     profile_cpu(calibration->profile.cpu, sizeof calibration->profile.cpu);
     for (uint32_t provider = 0; provider < providers; provider++) {
-        const part_provider *x = &calibration->session->providers[provider];
+        const partition_provider *x = &calibration->session->providers[provider];
         list[provider] = (profile_provider){ .name = x->name,
                                              .build_id = x->build_id != NULL ? x->build_id : "",
                                              .identity = x->identity };

@@ -21,7 +21,7 @@ static const double LONG_NS = 20e3; /* above this, the clock of a thread is exac
 
 struct bench {
     const measure_job *job;
-    const part_provider *provider;
+    const partition_provider *provider;
     measure_sweep *sweep;
     struct arena arena;
     uint32_t *inputs, *outputs; /* boundary values */
@@ -118,7 +118,7 @@ static inlay_status bytes_of(const struct bench *bench, uint32_t value, uint64_t
 
 /* ------------------------------------------------------------------ the region */
 
-static bool in_offer(const part_offer *offer, uint32_t node)
+static bool in_offer(const partition_offer *offer, uint32_t node)
 {
     for (uint32_t i = 0; i < offer->node_count; i++)
         if (offer->nodes[i] == node)
@@ -130,7 +130,7 @@ static bool in_offer(const part_offer *offer, uint32_t node)
 static bool leaves(const struct bench *bench, uint32_t v)
 {
     const inlay_graph *graph = bench->job->snapshot;
-    const part_offer *offer = bench->job->offer;
+    const partition_offer *offer = bench->job->offer;
 
     if (offer->node_count == 1 || (inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return true;
@@ -148,7 +148,7 @@ static bool leaves(const struct bench *bench, uint32_t v)
 static bool find_boundary(struct bench *bench)
 {
     const inlay_graph *graph = bench->job->snapshot;
-    const part_offer *offer = bench->job->offer;
+    const partition_offer *offer = bench->job->offer;
     size_t ins = 1, outs = 1;
 
     for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -180,16 +180,16 @@ static bool find_boundary(struct bench *bench)
 /* As the session negotiates it: row-major, where the offer wants it or else in the provider's default domain. */
 static bool negotiate(struct bench *bench)
 {
-    const part_offer *offer = bench->job->offer;
+    const partition_offer *offer = bench->job->offer;
 
     bench->placements =
         arena_array(&bench->arena, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->placements);
     for (uint32_t i = 0; bench->placements != NULL && i < bench->input_count + bench->output_count; i++) {
         uint32_t v = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
 
-        bench->placements[i] = (inlay_placement){ .value = v, .domain = part_default_domain(bench->provider) };
+        bench->placements[i] = (inlay_placement){ .value = v, .domain = partition_default_domain(bench->provider) };
         for (uint32_t k = offer->placement_count; k-- > 0;)
-            if (offer->placements[k].value == v && part_is_plain(&offer->placements[k]))
+            if (offer->placements[k].value == v && partition_is_plain(&offer->placements[k]))
                 bench->placements[i] = offer->placements[k];
     }
     return bench->placements != NULL;
@@ -224,7 +224,7 @@ static inlay_status poll_bench(void *ctx)
 
 static inlay_status compile(struct bench *bench)
 {
-    const part_offer *offer = bench->job->offer;
+    const partition_offer *offer = bench->job->offer;
     const bool merged = bench->job->cookies != NULL;
     run_compile_hooks hooks = { .ctx = bench, .align_constant = align_constant, .timings = bench->job->timings };
     inlay_compile_request request = { .struct_size = sizeof request,
@@ -385,7 +385,8 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
         memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
     }
     measure_buffer_free(bench->provider, &bench->made[output]);
-    status = measure_buffer(bench->provider, part_default_domain(bench->provider), bytes, &bench->made[output], NULL);
+    status =
+        measure_buffer(bench->provider, partition_default_domain(bench->provider), bytes, &bench->made[output], NULL);
     *out = bench->made[output];
     return status;
 }
@@ -480,7 +481,7 @@ static inlay_status prepare(struct bench **out, const measure_job *job, measure_
                              .provider = job->provider,
                              .sweep = sweep,
                              .diag = diag,
-                             .workspace_domain = part_default_domain(job->provider) };
+                             .workspace_domain = partition_default_domain(job->provider) };
     bench->line = (measure_line){ .run = { .cancel = &never,
                                            .deadline_ns = job->deadline_ns,
                                            .max_threads = job->max_threads,

@@ -15,8 +15,8 @@ struct run_timings;
 typedef struct measure_job {
     const struct graph *graph;
     const inlay_graph *snapshot; /* of g */
-    const part_provider *provider;
-    const part_offer *offer;
+    const partition_provider *provider;
+    const partition_offer *offer;
     const uint64_t *cookies; /* [cookie_count] of the offers that were merged into this one; NULL: it is one */
     uint32_t cookie_count;
     const inlay_value_state *values; /* [value_count] */
@@ -69,7 +69,7 @@ INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budge
 
 /* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it;
  * limit_ms as measure_job.device_timeout_ms. */
-INLAY_NODISCARD inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device,
+INLAY_NODISCARD inlay_status measure_copy(const partition_provider *provider, uint32_t domain, bool to_device,
                                           uint64_t bytes, uint64_t limit_ms, const measure_plan *plan,
                                           struct measurement *out, inlay_diag *diag);
 #endif

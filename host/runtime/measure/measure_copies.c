@@ -10,7 +10,7 @@
 
 enum { ALIGN = 64 };
 
-inlay_status measure_buffer(const part_provider *provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                             inlay_diag *diag)
 {
     void *memory = NULL;
@@ -24,7 +24,7 @@ inlay_status measure_buffer(const part_provider *provider, uint32_t domain, uint
     return INLAY_OK;
 }
 
-void measure_buffer_free(const part_provider *provider, inlay_buffer *buffer)
+void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffer)
 {
     if (buffer->handle == 0)
         return;
@@ -35,17 +35,17 @@ void measure_buffer_free(const part_provider *provider, inlay_buffer *buffer)
     buffer->handle = 0;
 }
 
-bool measure_is_async(const part_provider *provider)
+bool measure_is_async(const partition_provider *provider)
 {
     return (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
-inlay_fence measure_next(const part_provider *provider, measure_line *line)
+inlay_fence measure_next(const partition_provider *provider, measure_line *line)
 {
     return measure_is_async(provider) ? (inlay_fence){ line->timeline, ++line->signalled } : (inlay_fence){ 0, 0 };
 }
 
-inlay_status measure_settle(const part_provider *provider, measure_line *line, inlay_fence fence, inlay_diag *diag)
+inlay_status measure_settle(const partition_provider *provider, measure_line *line, inlay_fence fence, inlay_diag *diag)
 {
     const uint64_t until = line->limit_ms == 0 ? 0 : clock_ns() + line->limit_ms * 1000000;
     inlay_status status = fence.timeline == 0 ? INLAY_OK : fence_wait_until(fence, NULL, until, diag);
@@ -60,7 +60,7 @@ inlay_status measure_settle(const part_provider *provider, measure_line *line, i
                       provider->name, (unsigned long long)line->limit_ms);
 }
 
-inlay_status measure_copy_now(const part_provider *provider, measure_line *line, const inlay_buffer *from,
+inlay_status measure_copy_now(const partition_provider *provider, measure_line *line, const inlay_buffer *from,
                               const inlay_buffer *to, inlay_diag *diag)
 {
     const inlay_fence done = measure_next(provider, line);
@@ -71,7 +71,7 @@ inlay_status measure_copy_now(const part_provider *provider, measure_line *line,
 }
 
 typedef struct copy_bench {
-    const part_provider *provider;
+    const partition_provider *provider;
     measure_line *line;
     inlay_buffer from, to;
     inlay_diag *diag;
@@ -89,7 +89,7 @@ static inlay_status time_copy(void *ctx, double *out_ns, bool *out_calm)
     return status;
 }
 
-inlay_status measure_copy(const part_provider *provider, uint32_t domain, bool to_device, uint64_t bytes,
+inlay_status measure_copy(const partition_provider *provider, uint32_t domain, bool to_device, uint64_t bytes,
                           uint64_t limit_ms, const measure_plan *plan, struct measurement *out, inlay_diag *diag)
 {
     static const uint32_t never;

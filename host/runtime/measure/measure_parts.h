@@ -16,12 +16,12 @@ void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t 
 /* ------------------------------------------------------------------ buffers, copies, measure_copies.c */
 
 /* Memory of a domain, host or a device's; free it with the next. */
-INLAY_NODISCARD inlay_status measure_buffer(const part_provider *provider, uint32_t domain, uint64_t bytes,
+INLAY_NODISCARD inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes,
                                             inlay_buffer *out, inlay_diag *diag);
-void measure_buffer_free(const part_provider *provider, inlay_buffer *buffer); /* handle 0 is a no-op */
+void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffer); /* handle 0 is a no-op */
 
 /* Does the provider signal fences? */
-bool measure_is_async(const part_provider *provider);
+bool measure_is_async(const partition_provider *provider);
 
 /* Work of a provider, one piece after the other, each waited for. On the heap: a device that hangs may still read it.
  */
@@ -32,10 +32,10 @@ typedef struct measure_line {
     bool hangs;                   /* it did not end its work: nothing that it was handed may be freed */
 } measure_line;
 /* The fence of what is asked for next; of timeline 0 where the provider waits itself. */
-inlay_fence measure_next(const part_provider *provider, measure_line *line);
+inlay_fence measure_next(const partition_provider *provider, measure_line *line);
 /* INLAY_DEVICE_LOST: line->hangs; the device counts as lost from now on. */
-INLAY_NODISCARD inlay_status measure_settle(const part_provider *provider, measure_line *line, inlay_fence fence,
+INLAY_NODISCARD inlay_status measure_settle(const partition_provider *provider, measure_line *line, inlay_fence fence,
                                             inlay_diag *diag);
-INLAY_NODISCARD inlay_status measure_copy_now(const part_provider *provider, measure_line *line,
+INLAY_NODISCARD inlay_status measure_copy_now(const partition_provider *provider, measure_line *line,
                                               const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag);
 #endif

@@ -19,7 +19,7 @@ struct recording {
 static bool add_step(struct recording *recording, const struct program *program, const inlay_value_state *sizes,
                      const plan_step *step)
 {
-    const part_region *region = step->step->region;
+    const partition_region *region = step->step->region;
     uint32_t calls = 0;
     double ns = timings_step_ns(recording->timings, program, (uint32_t)(step->step - program->steps), &calls);
     cost_record like = { .samples = timings_runs(recording->timings), .when = (int64_t)time(NULL) };

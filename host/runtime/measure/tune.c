@@ -152,7 +152,7 @@ static bool depends_on_data(const struct program *program)
 /* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
 struct within {
     struct tuning *tuning;
-    const part_provider *provider;
+    const partition_provider *provider;
 };
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
@@ -196,10 +196,10 @@ static inlay_status time_within(const measure_job *job, struct within *within)
 static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *kernel)
 {
     const struct program *program = kernel->in->program;
-    const part_offer *offer = &program->parts.offers[kernel->offer];
-    part_region alone = { .provider = offer->provider, .offers = &kernel->offer, .offer_count = 1 };
-    const part_region *region = kernel->region != NULL ? kernel->region : &alone;
-    part_offer merged = *offer;
+    const partition_offer *offer = &program->parts.offers[kernel->offer];
+    partition_region alone = { .provider = offer->provider, .offers = &kernel->offer, .offer_count = 1 };
+    const partition_region *region = kernel->region != NULL ? kernel->region : &alone;
+    partition_offer merged = *offer;
     uint64_t *cookies = NULL;
     cost_record like = { .when = (int64_t)time(NULL) };
     const char *op = program->graph->nodes[offer->nodes[0]]->info.op_type.data;

@@ -20,10 +20,10 @@ struct tuned {
 struct kernel {
     cost_key key;
     const struct tuned *in;
-    uint32_t offer;            /* of a region its first */
-    const part_region *region; /* NULL: the offer alone */
-    double weight;             /* what all of its kind are expected to take */
-    bool known;                /* has a figure already */
+    uint32_t offer;                 /* of a region its first */
+    const partition_region *region; /* NULL: the offer alone */
+    double weight;                  /* what all of its kind are expected to take */
+    bool known;                     /* has a figure already */
 };
 
 struct tuning {

@@ -33,14 +33,14 @@ static double assignment_ns(const struct tuning *tuning, const cost_book *book, 
     double ns = 0;
 
     for (uint32_t i = 0; i < program->parts.region_count; i++) {
-        const part_region *region = &program->parts.regions[i];
+        const partition_region *region = &program->parts.regions[i];
         if (region->provider != INLAY_NONE)
             ns += cost_launch_ns(book, &program->env->providers[region->provider]);
         for (uint32_t k = 0; k < region->offer_count; k++)
             ns += priced->offers[region->offers[k]].cost.ns;
     }
     for (uint32_t i = 0; i < program->parts.copy_count; i++) {
-        const part_copy *copy = &program->parts.copies[i];
+        const partition_copy *copy = &program->parts.copies[i];
         ns += cost_copy_ns(book, program->env->providers, program->env->provider_count, copy->from_domain,
                            copy->to_domain, cost_value_bytes(&tuning->graphs[0].values[copy->value]));
     }
@@ -56,7 +56,7 @@ static uint32_t *offer_of_nodes(struct tuning *tuning, const struct partition *p
     for (uint32_t n = 0; offer != NULL && n < nodes; n++)
         offer[n] = INLAY_NONE;
     for (uint32_t i = 0; offer != NULL && i < parts->region_count; i++) {
-        const part_region *region = &parts->regions[i];
+        const partition_region *region = &parts->regions[i];
         for (uint32_t k = 0; k < region->offer_count; k++)
             for (uint32_t m = 0; m < parts->offers[region->offers[k]].node_count; m++)
                 offer[parts->offers[region->offers[k]].nodes[m]] = region->offers[k];
@@ -72,8 +72,8 @@ static inlay_status tell_changes(struct tuning *tuning, const struct partition *
     if (was == NULL || is == NULL)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t node = 0; node < program->graph->node_count; node++) {
-        const part_offer *from = was[node] == INLAY_NONE ? NULL : &priced->offers[was[node]];
-        const part_offer *to = is[node] == INLAY_NONE ? NULL : &priced->offers[is[node]];
+        const partition_offer *from = was[node] == INLAY_NONE ? NULL : &priced->offers[was[node]];
+        const partition_offer *to = is[node] == INLAY_NONE ? NULL : &priced->offers[is[node]];
         inlay_tune_change change = { .struct_size = sizeof change };
 
         if (from == NULL || to == NULL || from->provider == to->provider)
@@ -99,12 +99,12 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
                                .providers = env->providers,
                                .provider_count = env->provider_count,
                                .max_threads = env->max_threads };
-    part_request again = { .graph = program->graph,
-                           .snapshot = &program->snapshot,
-                           .providers = env->providers,
-                           .provider_count = env->provider_count,
-                           .max_threads = env->max_threads,
-                           .rules = env->rules };
+    partition_request again = { .graph = program->graph,
+                                .snapshot = &program->snapshot,
+                                .providers = env->providers,
+                                .provider_count = env->provider_count,
+                                .max_threads = env->max_threads,
+                                .rules = env->rules };
     struct partition before, now, after;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;

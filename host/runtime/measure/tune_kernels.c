@@ -26,7 +26,7 @@ static double *find_best(struct tuning *tuning, const struct tuned *tuned)
 
 static bool is_plausible(const struct tuned *tuned, const double *best, uint32_t offer_index)
 {
-    const part_offer *offer = &tuned->program->parts.offers[offer_index];
+    const partition_offer *offer = &tuned->program->parts.offers[offer_index];
     double sum = 0;
 
     for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -49,7 +49,7 @@ static bool holds_bodies(const struct program *program, const uint32_t *nodes, u
 static cost_key key_of(const struct tuned *tuned, uint32_t offer_index)
 {
     const struct program *program = tuned->program;
-    const part_offer *offer = &program->parts.offers[offer_index];
+    const partition_offer *offer = &program->parts.offers[offer_index];
     cost_question question = { .graph = &program->snapshot,
                                .provider = &program->env->providers[offer->provider],
                                .offer = offer,
@@ -68,7 +68,8 @@ static bool add_kernel(struct tuning *tuning, const struct kernel *kernel)
 }
 
 /* Regions of equal kernels in the same order are equal. */
-static struct kernel region_kernel(const struct tuning *tuning, const struct tuned *tuned, const part_region *region)
+static struct kernel region_kernel(const struct tuning *tuning, const struct tuned *tuned,
+                                   const partition_region *region)
 {
     struct kernel kernel = { .in = tuned, .offer = region->offers[0], .region = region, .known = true };
 
@@ -89,15 +90,15 @@ static inlay_status add_regions(struct tuning *tuning, const struct tuned *tuned
     const struct program *program = tuned->program;
     uint8_t *barred = arena_alloc(&tuning->arena, (size_t)program->parts.offer_count + 1);
     uint8_t *own = arena_alloc(&tuning->arena, (size_t)program->graph->node_count + 1);
-    part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
-    part_request again = { .graph = program->graph,
-                           .snapshot = &program->snapshot,
-                           .providers = program->env->providers,
-                           .provider_count = program->env->provider_count,
-                           .max_threads = program->env->max_threads,
-                           .rules = &rules,
-                           .costs = program->env->costs,
-                           .barred = barred };
+    partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
+    partition_request again = { .graph = program->graph,
+                                .snapshot = &program->snapshot,
+                                .providers = program->env->providers,
+                                .provider_count = program->env->provider_count,
+                                .max_threads = program->env->max_threads,
+                                .rules = &rules,
+                                .costs = program->env->costs,
+                                .barred = barred };
     inlay_diag why = INLAY_DIAG_INIT;
     struct partition base = program->parts, other = { 0 };
     inlay_status status;
@@ -117,7 +118,7 @@ static inlay_status add_regions(struct tuning *tuning, const struct tuned *tuned
     if (status == INLAY_OUT_OF_MEMORY)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t i = 0; status == INLAY_OK && i < other.region_count; i++) {
-        const part_region *region = &other.regions[i];
+        const partition_region *region = &other.regions[i];
         struct kernel kernel;
 
         if (region->provider != owner || (program->parts.offers[region->offers[0]].flags & INLAY_OFFER_MERGE) == 0 ||
@@ -130,7 +131,7 @@ static inlay_status add_regions(struct tuning *tuning, const struct tuned *tuned
     return INLAY_OK; /* a rule that does not let the provider have all leaves its offers as they were priced */
 }
 
-static bool merges(const part_offer *offer)
+static bool merges(const partition_offer *offer)
 {
     return (offer->flags & INLAY_OFFER_MERGE) != 0;
 }

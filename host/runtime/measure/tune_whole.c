@@ -151,7 +151,7 @@ static bool same_regions(const struct program *a, const struct program *b)
     if (partition->region_count != y->region_count || a->body_count != b->body_count)
         return false;
     for (uint32_t i = 0; i < partition->region_count; i++) {
-        const part_region *region = &partition->regions[i], *s = &y->regions[i];
+        const partition_region *region = &partition->regions[i], *s = &y->regions[i];
 
         if (region->provider != s->provider || region->node_count != s->node_count ||
             memcmp(region->nodes, s->nodes, region->node_count * sizeof *region->nodes) != 0)
@@ -210,7 +210,7 @@ static bool raise_changed(struct tuning *tuning, const struct program *before, c
 
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t offer_index = 0; offer_index < after->parts.offer_count; offer_index++) {
-            const part_offer *offer = &after->parts.offers[offer_index];
+            const partition_offer *offer = &after->parts.offers[offer_index];
             const cost_question question = { .graph = &after->snapshot,
                                              .provider = &after->env->providers[offer->provider],
                                              .offer = offer,

@@ -1,5 +1,5 @@
 #include "passes/rewrite.h"
-#include "base/check.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "graph/history.h"
 #include "passes/type_guard.h"

@@ -1,5 +1,5 @@
 #include "passes/spell.h"
-#include "base/check.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include <string.h>
 

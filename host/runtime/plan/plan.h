@@ -157,7 +157,7 @@ bool plan_fits(const struct plan *plan, const plan_input *inputs, uint32_t count
 
 /* Shapes of a region at run time (dynamic steps) or plan time: infers its nodes in order. infos is parallel to the
  * graph's values; entries of the region's inputs are complete. Results land in infos; memory is scratch. */
-INLAY_NODISCARD inlay_status plan_infer_region(const struct program *program, const part_region *region,
+INLAY_NODISCARD inlay_status plan_infer_region(const struct program *program, const partition_region *region,
                                                inlay_value_info *infos, struct arena *scratch, inlay_diag *diag);
 /* The state that corresponds to an info (dims -1 where not fixed). NULL dims on out of memory with rank > 0. */
 bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inlay_value_state *out);

@@ -17,7 +17,7 @@ typedef struct program_state {
 
 /* What every program of a session has in common. */
 typedef struct program_env {
-    const part_provider *providers; /* [provider_count] */
+    const partition_provider *providers; /* [provider_count] */
     uint32_t provider_count;
     uint32_t max_threads;
     uint32_t inter_threads;   /* option of that name */
@@ -31,7 +31,7 @@ typedef struct program_env {
     bool without_failed;           /* option device_failure: runs are repeated without a device that failed */
     uint64_t device_timeout_ms;    /* after which a device that does not end its work hangs; 0 = never */
     uint64_t max_run_bytes;        /* limit: one tensor made in a run, one slab of host memory */
-    const part_rules *rules;       /* NULL = none */
+    const partition_rules *rules;  /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */
     const program_state *states;   /* [state_count] */
@@ -49,8 +49,8 @@ struct program;
 typedef struct declined_shapes declined_shapes;
 
 typedef struct program_step {
-    const part_region *region;
-    const part_provider *provider; /* NULL: the host runs `node` */
+    const partition_region *region;
+    const partition_provider *provider; /* NULL: the host runs `node` */
     inlay_compiled *compiled;
     graph_node *node;                  /* the region's first node */
     struct program **bodies;           /* [node->body_count] */
@@ -125,7 +125,7 @@ struct program {
     struct arena arena;
     inlay_graph snapshot;
     struct partition parts;
-    const char *path;            /* see part_job */
+    const char *path;            /* see partition_job */
     struct program ***bodies_of; /* [node_count] [body_count] the programs of a node's bodies, or NULL */
     struct program **bodies;     /* [body_count] all of them, also when the graph has got other nodes (create/undo.h) */
     uint32_t body_count;
@@ -146,7 +146,8 @@ struct program {
 /* Partitions and compiles graph and its bodies. env and the model outlive the program. */
 INLAY_NODISCARD inlay_status program_create(struct graph *graph, const program_env *env, struct program **out_program,
                                             inlay_diag *diag);
-/* Is the step a node of the host's that hands v on to its bodies as it is (part_hands_on)? They are planned for that.
+/* Is the step a node of the host's that hands v on to its bodies as it is (partition_hands_on)? They are planned for
+ * that.
  */
 bool program_hands_on(const program_step *step, uint32_t v);
 /* Which states the program's regions append to in place (states.c). false: no memory. */
@@ -154,9 +155,9 @@ bool program_find_states(struct program *program);
 /* How many programs: this one and its bodies'. */
 uint32_t program_count(const struct program *program);
 /* What the partitioner is asked for this one. */
-part_request program_request(const struct program *program);
+partition_request program_request(const struct program *program);
 /* Lists them as they were partitioned, into next [program_count]; returns the end of the list. */
-part_job *program_jobs(struct program *program, part_job *next);
+partition_job *program_jobs(struct program *program, partition_job *next);
 /* declined.c: what specialize has declined so far, for which shapes of the inputs, the newest first: calls say for at
  * most `most` of them, and returns how many there are. */
 uint32_t declined_list(struct program *program, uint32_t most,
@@ -180,11 +181,11 @@ const void *program_align_constant(struct program *program, uint32_t value, uint
 /* The constant's pages of the file may go, for there is a copy; what is held is less by them. */
 void program_forget(const struct program *program, const inlay_value_info *value);
 /* A provider with a device that runs some of the program, or of one below it; NULL: none. */
-const part_provider *program_device(const struct program *program);
+const partition_provider *program_device(const struct program *program);
 /* In a child of fork(): false where another thread was at the program, or at one below it, when the process forked. */
 bool program_inherit(struct program *program);
 /* What was measured of a provider's kernels, in the program's memory; NULL: nothing, or no memory. */
-const struct run_timings *program_timings(struct program *program, const part_provider *provider);
+const struct run_timings *program_timings(struct program *program, const partition_provider *provider);
 /* What is known of what the program will have of the host's memory once regions from `first` on are compiled: what they
  * keep, and what values need in a run. An estimate. */
 uint64_t program_coming(const struct program *program, uint32_t first);
@@ -203,7 +204,7 @@ typedef struct once_tensor {
 } once_tensor;
 
 typedef struct once_run {
-    const part_provider *provider;
+    const partition_provider *provider;
     inlay_compiled *compiled;
     const inlay_value_state *values; /* [value_count] parallel to the snapshot the region was compiled from */
     uint32_t value_count;
@@ -232,13 +233,13 @@ INLAY_NODISCARD inlay_status program_fold_node(void *fold_ctx, struct graph *gra
                                                uint64_t max_bytes, inlay_tensor_view *results, struct arena *arena,
                                                inlay_diag *diag);
 /* Does the provider offer node alone, a node that need not be in graph? */
-bool program_offers(const part_provider *provider, const struct graph *graph, const graph_node *node);
+bool program_offers(const partition_provider *provider, const struct graph *graph, const graph_node *node);
 /* Does the operator move elements and compute nothing? */
 bool program_only_moves(const inlay_node_info *node);
 /* Are weights of a few bits read packed there (extension inlay.weights/1)? */
-uint32_t program_has_weights(const part_provider *provider);
+uint32_t program_has_weights(const partition_provider *provider);
 /* Are integers of 8 bits faster than floats there (extension inlay.integers/1)? */
-bool program_has_integers(const part_provider *provider);
+bool program_has_integers(const partition_provider *provider);
 /* The optimiser's pass_offers_fn: would such a provider run node, a node that is not in the graph yet? `made` describes
  * its output. fold_ctx is a program_folder. */
 bool program_offers_integers(void *fold_ctx, const struct graph *graph, const graph_node *node,

@@ -27,7 +27,7 @@ static inlay_status told(const struct guard *guard, inlay_status status, inlay_d
 {
     const boundary_call call = { guard->name, guard->module != NULL ? guard->module->file.name : NULL };
 
-    return boundary_tell(&call, status, own, diag);
+    return forward_plugin_error(&call, status, own, diag);
 }
 
 static const char *first_node(const inlay_graph *graph, const uint32_t *nodes, uint32_t count)
@@ -422,7 +422,7 @@ static inlay_status guard_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 
     (void)float_state_restore(floats);
     crash_leave(&before);
-    return boundary_tell(&call, status, &own, diag);
+    return forward_plugin_error(&call, status, &own, diag);
 }
 
 void guard_wrap_operator(inlay_operator *op, guard_operator *operator, const struct plugin_module * module)

@@ -282,7 +282,7 @@ static inlay_status open_module(plugin_module *module, inlay_plugin_open_fn open
     (void)float_state_restore(floats);
     crash_leave(&before);
     if (status != INLAY_OK)
-        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
+        return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);
     return adopt_plugin(module, raw, diag);
 }
 

@@ -111,7 +111,7 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     }
     if (status != INLAY_OK) {
         free(domains);
-        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
+        return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);
     }
     provider->domains = domains;
     provider->guard.table.domains = domains;
@@ -156,7 +156,7 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     if (status != INLAY_OK) {
         free(provider->name);
         free(provider);
-        return boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
+        return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
     }
     guard_init(&provider->guard, &info->table, provider->name, state, info->module);
     provider->info = info;
@@ -373,5 +373,5 @@ inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn de
     status = provider->table.enumerate(provider->table.ctx, host_table(), pass_device, &call, &own);
     (void)float_state_restore(floats);
     crash_leave(&before);
-    return status == INLAY_OK ? status : boundary_tell(&(boundary_call){ NULL, NULL }, status, &own, diag);
+    return status == INLAY_OK ? status : forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);
 }

@@ -12,7 +12,7 @@ void profile_report_deinit(profile_report *report)
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME])
 {
     const struct program *program = event->program;
-    const part_region *region;
+    const partition_region *region;
     const char *first, *last;
 
     if (event->step->kind == PLAN_COPY) {
@@ -36,7 +36,7 @@ const char *profile_name(const profile_event *event, char text[PROFILE_NAME])
 
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
 {
-    const part_region *region;
+    const partition_region *region;
 
     if (event->step->kind == PLAN_COPY) {
         (void)snprintf(text, PROFILE_NAME, "Copy");
@@ -78,7 +78,7 @@ double profile_roofline(const profile_report *report, const profile_row *row)
 
 /* ------------------------------------------------------------------ what a step does */
 
-static bool has_node(const part_offer *offer, uint32_t node)
+static bool has_node(const partition_offer *offer, uint32_t node)
 {
     for (uint32_t i = 0; i < offer->node_count; i++)
         if (offer->nodes[i] == node)
@@ -87,7 +87,7 @@ static bool has_node(const part_offer *offer, uint32_t node)
 }
 
 /* Does a node of the offer multiply integers of 8 bits, or read floats of 16? */
-static bool reads_type(const struct graph *graph, const part_offer *offer, bool integers)
+static bool reads_type(const struct graph *graph, const partition_offer *offer, bool integers)
 {
     for (uint32_t i = 0; i < offer->node_count; i++) {
         const inlay_node_info *node = &graph->nodes[offer->nodes[i]]->info;
@@ -108,7 +108,7 @@ static bool reads_type(const struct graph *graph, const part_offer *offer, bool 
 static void ask_cost(const struct profile *profile, const profile_event *event, profile_row *row)
 {
     const program_env *env = event->program->env;
-    const part_region *region;
+    const partition_region *region;
 
     if (event->step->kind == PLAN_COPY) {
         row->bytes = 2.0 * (double)event->step->copy_bytes;
@@ -140,7 +140,7 @@ static void ask_cost(const struct profile *profile, const profile_event *event, 
         else if (reads_type(event->program->graph, question.offer, false))
             row->half_flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
-        row->predicted_ns += cost_told(question.provider, source) * cost.ns;
+        row->predicted_ns += displayed_time_factor(question.provider, source) * cost.ns;
     }
 }
 

@@ -32,7 +32,7 @@ inlay_status session_inherit(const inlay_session *session, inlay_diag *diag)
 
     (void)pthread_mutex_lock(&lock);
     if (s->forks != fork_count) {
-        const part_provider *device = program_device(s->main);
+        const partition_provider *device = program_device(s->main);
 
         if (device != NULL)
             status = inlay_fail(diag, INLAY_UNSUPPORTED,

@@ -15,8 +15,8 @@ static uint32_t count_items(const inlay_options *options, uint32_t option)
 
 /* "PATTERN=PROVIDER"; the pattern may be left out where `bare` allows it. Names of nodes may hold '=', those of
  * providers don't. */
-static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare, part_wish *out,
-                              inlay_diag *diag)
+static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare,
+                              partition_wish *out, inlay_diag *diag)
 {
     const char *equals = strrchr(text, '=');
 
@@ -29,10 +29,10 @@ static inlay_status read_wish(inlay_session *session, const char *option, const 
 }
 
 static inlay_status read_wishes(inlay_session *session, const inlay_options *options, uint32_t option, const char *name,
-                                const part_wish **out_list, uint32_t *out_count, inlay_diag *diag)
+                                const partition_wish **out_list, uint32_t *out_count, inlay_diag *diag)
 {
     uint32_t count = count_items(options, option);
-    part_wish *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
+    partition_wish *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     *out_count = count;
@@ -66,7 +66,7 @@ static inlay_status read_requires(inlay_session *session, const inlay_options *o
 
 static inlay_status read_limits(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    part_limit *list;
+    partition_limit *list;
     option_pair pair;
     uint32_t count = 0;
 
@@ -99,7 +99,7 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
 inlay_status session_rules_read(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *file = options_text(options, OPTION_plan);
-    part_rules *rules = &session->rules;
+    partition_rules *rules = &session->rules;
     inlay_status status = INLAY_OK;
 
     rules->by_priority =

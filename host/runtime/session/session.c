@@ -161,22 +161,22 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
     if (status != INLAY_OK) {
         const boundary_call call = { info != NULL ? name : NULL, info != NULL ? info->file->name : NULL };
 
-        return boundary_tell(&call, status, &why, diag);
+        return forward_plugin_error(&call, status, &why, diag);
     }
     session->open[session->env.provider_count] = provider;
     session->providers[session->env.provider_count] =
-        (part_provider){ .table = provider->table,
-                         .state = provider->state,
-                         .name = provider->name,
-                         .plugin_path = provider->path,
-                         .plugin_version = provider->version,
-                         .build_id = provider->build_id,
-                         .settings = settings,
-                         .setting_count = count,
-                         .settings_hash = hash_settings(settings, count),
-                         .first_domain = provider->first_domain,
-                         .abi_minor = provider->abi_minor,
-                         .unnamed = !listed && own == 0 && is_stand_in(provider) };
+        (partition_provider){ .table = provider->table,
+                              .state = provider->state,
+                              .name = provider->name,
+                              .plugin_path = provider->path,
+                              .plugin_version = provider->version,
+                              .build_id = provider->build_id,
+                              .settings = settings,
+                              .setting_count = count,
+                              .settings_hash = hash_settings(settings, count),
+                              .first_domain = provider->first_domain,
+                              .abi_minor = provider->abi_minor,
+                              .unnamed = !listed && own == 0 && is_stand_in(provider) };
     session->providers[session->env.provider_count].identity =
         cost_identity_of(&session->providers[session->env.provider_count]);
     session->env.provider_count++;

@@ -35,10 +35,10 @@ struct inlay_session {
     graph_model *model;
     plugin_set *plugins;
     const struct provider **open; /* [env.provider_count] */
-    part_provider *providers;
+    partition_provider *providers;
     const session_skipped *skipped; /* the latest first */
     program_env env;
-    part_rules rules;
+    partition_rules rules;
     cost_sizes sizes;      /* env.sizes */
     cost_book *book;       /* env.costs; may be NULL */
     run_memory *memory;    /* of runs */

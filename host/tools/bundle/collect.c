@@ -112,7 +112,7 @@ done:
 
 static inlay_status add_run(struct collector *collector, uint32_t part, const program_step *s)
 {
-    const part_region *region = s->region;
+    const partition_region *region = s->region;
     bundle_do *step = collect_step(collector, DO_RUN, region->input_count, region->output_count);
     inlay_status status = INLAY_OK;
 
@@ -131,7 +131,7 @@ done:
     return status;
 }
 
-static bool all_known(const struct graph *graph, const part_region *region)
+static bool all_known(const struct graph *graph, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->output_count; i++)
         if (graph->values[region->outputs[i]].info.data == NULL)

@@ -40,7 +40,7 @@ typedef struct bundle_collection {
     bundle_do *steps;
     uint32_t part_count, item_count, step_count;
     uint64_t slab_bytes, lower_bound_bytes;
-    const part_provider *providers; /* [provider_count] the session's */
+    const partition_provider *providers; /* [provider_count] the session's */
     uint32_t provider_count;
 } bundle_collection;
 

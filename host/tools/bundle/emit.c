@@ -345,7 +345,7 @@ static void put_place(struct emitter *emitter, uint32_t item)
 static void put_region(struct emitter *emitter, uint32_t step)
 {
     const bundle_do *d = &emitter->collection->steps[step];
-    const part_region *region = d->step->region;
+    const partition_region *region = d->step->region;
     const struct program *program = emitter->collection->parts[d->part].program;
 
     put_numbers(emitter, "rn", step, 0, region->nodes, region->node_count);
@@ -535,7 +535,7 @@ static uint32_t put_options(struct emitter *emitter, const char *name, inlay_dia
 
     (void)fprintf(emitter->to, "static const inlay_option_value options_%s[] = {\n", name);
     for (uint32_t i = 0; i < emitter->collection->provider_count; i++) {
-        const part_provider *provider = &emitter->collection->providers[i];
+        const partition_provider *provider = &emitter->collection->providers[i];
         inlay_option_value *values;
 
         if (strcmp(provider->name, name) != 0 || provider->table->option_stride != sizeof *provider->table->options)

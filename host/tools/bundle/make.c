@@ -115,7 +115,7 @@ static inlay_status compile(struct maker *maker, const char *source, const char 
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
 /* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
-static uint32_t leave_out(struct maker *maker, char **argv, uint32_t n)
+static uint32_t exclude_failed_device(struct maker *maker, char **argv, uint32_t n)
 {
     for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count && n < MOST_ARGS / 2; i++)
         if (maker->names.parts[i].kind == PART_LEVEL)
@@ -137,7 +137,7 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
     argv[n++] = (char *)"-Wl,--gc-sections";
     argv[n++] = (char *)"-Wl,--build-id=none";
     argv[n++] = (char *)"-s";
-    n = leave_out(maker, argv, n);
+    n = exclude_failed_device(maker, argv, n);
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
         argv[n++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
     argv[n++] = maker_path(maker, maker->job->dir, "main.o");
@@ -172,7 +172,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
     argv[n++] = (char *)"-o";
     argv[n++] = (char *)(uintptr_t)output;
     argv[n++] = (char *)"-Wl,--gc-sections";
-    n = leave_out(maker, argv, n);
+    n = exclude_failed_device(maker, argv, n);
     hide[h++] = rename[r++] = maker_tool(maker, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
         argv[n++] = arena_format(&maker->collection->arena, "-Wl,-u,%s_%s", maker->names.name, functions[i]);

@@ -61,7 +61,7 @@ struct place {
     bool found;
     bool one_region; /* all in one region of the provider */
     char provider[64];
-    char graph[200]; /* "" = the main graph, otherwise as part_job.path says */
+    char graph[200]; /* "" = the main graph, otherwise as partition_job.path says */
     json_t *nodes;   /* [{"op", "name"}] in the order of the run; owned */
     struct difference what;
 };

@@ -111,7 +111,7 @@ static void find_maker(const inlay_session *session, const char *value, char *te
     const struct program *program = session->main;
 
     for (uint32_t i = 0; i < program->step_count; i++) {
-        const part_region *region = program->steps[i].region;
+        const partition_region *region = program->steps[i].region;
         for (uint32_t k = 0; k < region->output_count; k++) {
             const graph_value *v = &program->graph->values[region->outputs[k]];
             const inlay_node_info *node;

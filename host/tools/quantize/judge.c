@@ -139,7 +139,7 @@ static void kept_free(kept_outputs *outputs)
 
 void subject_close(struct subject *subject)
 {
-    subject_rest(subject);
+    subject_unload(subject);
     kept_free(subject->kept);
     *subject = (struct subject){ 0 };
 }
@@ -156,7 +156,7 @@ void subject_trim(const struct subject *subject)
     }
 }
 
-void subject_rest(struct subject *subject)
+void subject_unload(struct subject *subject)
 {
     inlay_context_destroy(subject->context);
     inlay_session_destroy(subject->session);

@@ -30,7 +30,7 @@ void subject_close(struct subject *subject); /* {0} is a no-op */
  * sample reads others. */
 void subject_trim(const struct subject *subject);
 /* Session and context go, and their memory with them; what is kept of outputs stays. */
-void subject_rest(struct subject *subject);
+void subject_unload(struct subject *subject);
 /* Opens them again; one that is open stays as it is. */
 INLAY_NODISCARD inlay_status subject_wake(struct subject *subject, const char *path, const inlay_options *options,
                                           inlay_diag *diag);

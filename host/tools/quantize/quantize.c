@@ -328,7 +328,7 @@ static inlay_status judge_pace(struct work *work)
     struct pace pace = { 0 };
     inlay_status status;
 
-    subject_rest(&work->before);
+    subject_unload(&work->before);
     for (uint32_t round = 0; !pace_is_settled(&pace, most); round++) {
         double ms[2];
 
@@ -429,7 +429,7 @@ static inlay_status settle_goal(struct work *work, quantize_args *args)
     if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
         INLAY_TRY(wake(work));
         INLAY_TRY(judge_metric(args->data, &work->before, &args->metric, work->diag));
-        subject_rest(&work->before); /* what comes next runs other models */
+        subject_unload(&work->before); /* what comes next runs other models */
     }
     if (isnan(args->goal)) {
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;

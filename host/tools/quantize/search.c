@@ -240,7 +240,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
 
     INLAY_TRY(session_load_model(&raw, &source, search->args->options, search->diag));
     INLAY_TRY(layers_find(raw.model, search->args->skip, search->args->skip_count, &arena, &list, search->diag));
-    subject_rest(search->before);
+    subject_unload(search->before);
     INLAY_TRY(balance_model(raw.model, &list, search->base, search->plain, search->args->data, &count, search->diag));
     if (count == 0)
         goto done;

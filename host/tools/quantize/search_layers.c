@@ -25,7 +25,7 @@ static inlay_status find_gains(struct search *search, const struct candidate *ca
     if (floats == NULL || bytes == NULL)
         return no_memory(search->diag, "to search");
     INLAY_TRY(search_build(search, candidate, false, path));
-    subject_rest(search->before);
+    subject_unload(search->before);
     INLAY_TRY(subject_open(search->base, search->plain, &subject, search->diag));
     INLAY_TRY(
         times_of_layers(&subject, search->args->data, out->names, search->layer_count, floats, &runs[0], search->diag));

@@ -7,26 +7,26 @@
 enum { STATE_AXIS = 2 };
 
 /* The op that writes rows into value value, which nobody else reads (scatter.c); NULL: there is none. */
-static rg_op *find_scatter(const inlay_compiled *compiled, uint32_t value)
+static cpu_op *find_scatter(const inlay_compiled *compiled, uint32_t value)
 {
     for (uint32_t o = 0;
          compiled->values[value].uses == 1 && compiled->values[value].output == INLAY_NONE && o < compiled->op_count;
          o++)
-        if (compiled->ops[o].row->family == &rg_scatter && compiled->ops[o].in[0] == value)
+        if (compiled->ops[o].row->family == &cpu_scatter && compiled->ops[o].in[0] == value)
             return &compiled->ops[o];
     return NULL;
 }
 
 /* The op that leaves region output `output` as region input `input` with more behind it, by itself or with rows written
  * into what it made; NULL: there is none. */
-static rg_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32_t output)
+static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32_t output)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        rg_op *op = &compiled->ops[o], *scatter;
+        cpu_op *op = &compiled->ops[o], *scatter;
 
-        if (op->row->family == &rg_concat && op->in_count == 2 && op->size == 4 && op->axis == STATE_AXIS &&
+        if (op->row->family == &cpu_concat && op->in_count == 2 && op->size == 4 && op->axis == STATE_AXIS &&
             compiled->values[op->in[0]].input == input && compiled->values[op->in[0]].uses == 1 &&
-            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == DN_F32) {
+            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == LIBRARY_F32) {
             scatter = find_scatter(compiled, op->out[0]);
             if (compiled->values[(scatter != NULL ? scatter : op)->out[0]].output == output)
                 return op;
@@ -35,9 +35,9 @@ static rg_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32
     return NULL;
 }
 
-uint32_t rg_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
+uint32_t cpu_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
-    rg_op *op = find_append(compiled, input, output), *scatter;
+    cpu_op *op = find_append(compiled, input, output), *scatter;
 
     (void)state;
     if (op == NULL)
@@ -51,16 +51,16 @@ uint32_t rg_appends(void *state, inlay_compiled *compiled, uint32_t input, uint3
 }
 
 /* Whatever reads a value takes it with gaps, or has a copy made. */
-uint32_t rg_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
+uint32_t cpu_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
     (void)state;
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].input == input && compiled->values[value].constant == INLAY_NONE)
-            return axis == STATE_AXIS && compiled->values[value].type == DN_F32;
+            return axis == STATE_AXIS && compiled->values[value].type == LIBRARY_F32;
     return 0;
 }
 
-void rg_state_strides(const rg_build *build, uint32_t value, int64_t *strides)
+void cpu_state_strides(const cpu_build *build, uint32_t value, int64_t *strides)
 {
     int64_t step = 1;
 
@@ -70,7 +70,7 @@ void rg_state_strides(const rg_build *build, uint32_t value, int64_t *strides)
     }
 }
 
-void rg_read_rooms(rg_build *build, const uint64_t *rooms)
+void cpu_read_rooms(cpu_build *build, const uint64_t *rooms)
 {
     const inlay_compiled *compiled = build->compiled;
 
@@ -84,30 +84,30 @@ void rg_read_rooms(rg_build *build, const uint64_t *rooms)
 }
 
 /* The part that is new goes to its place; what was there before stays where it is. */
-inlay_status rg_lower_append(rg_build *build, const rg_group *group)
+inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op, *scatter = find_scatter(build->compiled, group->out);
+    const cpu_op *op = build->op, *scatter = find_scatter(build->compiled, group->out);
     const uint32_t rank = build->ranks[group->out];
     const int64_t room = (int64_t)build->rooms[group->out], *dims = build->dims[group->out];
-    int64_t strides[RG_MAX_RANK] = { 0 };
-    rg_place whole, part, fresh;
+    int64_t strides[CPU_MAX_RANK] = { 0 };
+    cpu_place whole, part, fresh;
     inlay_status status = INLAY_OK;
-    rg_md md;
+    memory_desc md;
 
     if (room < dims[STATE_AXIS])
         return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has room for %lld",
                           op->name, (long long)dims[STATE_AXIS], (long long)room);
-    rg_state_strides(build, group->out, strides);
-    rg_md_strides(&md, rank, dims, strides);
-    INLAY_TRY(rg_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
+    cpu_state_strides(build, group->out, strides);
+    memory_desc_strides(&md, rank, dims, strides);
+    INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
     part = whole;
-    rg_md_strides(&part.md, rank, build->dims[op->in[1]], strides);
+    memory_desc_strides(&part.md, rank, build->dims[op->in[1]], strides);
     part.offset += (uint64_t)(build->dims[op->in[0]][STATE_AXIS] * strides[STATE_AXIS]) * sizeof(float);
-    if (rg_count(build, op->in[1]) > 0) {
-        INLAY_TRY(rg_read_strided(build, op->in[1], &fresh));
-        INLAY_TRY(rg_emit_copy(build, &fresh, &part));
+    if (cpu_count(build, op->in[1]) > 0) {
+        INLAY_TRY(cpu_read_strided(build, op->in[1], &fresh));
+        INLAY_TRY(cpu_emit_copy(build, &fresh, &part));
     }
-    status = rg_set_place(build, group->out, &whole);
+    status = cpu_set_place(build, group->out, &whole);
 done:
     return status;
 }

@@ -22,13 +22,13 @@ struct strides {
 };
 
 struct attend {
-    rg_native native;
-    const sg_kernel *kernel;
+    cpu_native native;
+    const sgemm_kernel *kernel;
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
     struct strides strides, k, v, y;
-    rg_mask mask, hidden;
+    cpu_mask mask, hidden;
     float scale;
-    sg_blank blank;
+    sgemm_blank blank;
     int64_t reach; /* keys that the mask has columns for */
     bool causal;
     bool hinted;           /* what causal hides stands in the mask, too, and is hidden unless something is odd */
@@ -51,7 +51,7 @@ struct call {
 
 static int64_t round_up(int64_t n)
 {
-    return (n + SG_LANES - 1) / SG_LANES * SG_LANES;
+    return (n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 }
 
 static int64_t at(const struct strides *strides, int64_t batch, int64_t head, int64_t row)
@@ -63,27 +63,27 @@ static int64_t at(const struct strides *strides, int64_t batch, int64_t head, in
 static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t seen,
                         float *scores, float *panel)
 {
-    sg_job job = { .kernel = attend->kernel,
-                   .m = rows,
-                   .k = attend->size,
-                   .chain = sg_chain(attend->size, attend->strict),
-                   .a = q,
-                   .a_row = attend->strides.row,
-                   .b = panel,
-                   .width = SG_WIDTH,
-                   .b_step = SG_WIDTH,
-                   .c_row = attend->score_row };
+    sgemm_job job = { .kernel = attend->kernel,
+                      .m = rows,
+                      .k = attend->size,
+                      .chain = sgemm_chain(attend->size, attend->strict),
+                      .a = q,
+                      .a_row = attend->strides.row,
+                      .b = panel,
+                      .width = SGEMM_WIDTH,
+                      .b_step = SGEMM_WIDTH,
+                      .c_row = attend->score_row };
 
     if (attend->few || attend->size == 0) {
         attend->kernel->dots(q, attend->strides.row, rows, k, attend->k.row, seen, attend->size, scores,
                              attend->score_row);
         return;
     }
-    for (int64_t j = 0; j < seen; j += SG_WIDTH) {
-        job.n = seen - j < SG_WIDTH ? seen - j : SG_WIDTH;
+    for (int64_t j = 0; j < seen; j += SGEMM_WIDTH) {
+        job.n = seen - j < SGEMM_WIDTH ? seen - j : SGEMM_WIDTH;
         job.c = scores + j;
         attend->kernel->panel(k + j * attend->k.row, attend->k.row, job.n, attend->size, panel);
-        sg_run(&job, 0, sg_units(&job));
+        sgemm_run(&job, 0, sgemm_units(&job));
     }
 }
 
@@ -124,24 +124,24 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
     const bool causal = may_stop(call, batch, head, r0, r1), masked = attend->mask.there && !(causal && attend->hinted);
     int64_t rows = r1 - r0, seen = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
     float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
-          *factors = panel + attend->size * SG_WIDTH;
+          *factors = panel + attend->size * SGEMM_WIDTH;
     float *output = call->output + at(&attend->y, batch, head, r0);
-    const sg_post post = { .fn = SG_MUL, .other = factors, .row = 1, .col = 0 };
-    sg_job job = { .kernel = attend->kernel,
-                   .m = rows,
-                   .n = attend->value_size,
-                   .k = seen,
-                   .chain = sg_chain(seen, attend->strict),
-                   .a = scores,
-                   .a_row = attend->score_row,
-                   .b = call->v + at(&attend->v, batch, kv, 0),
-                   .width = SG_WIDTH,
-                   .b_panel = SG_WIDTH,
-                   .b_step = attend->v.row,
-                   .c = output,
-                   .c_row = attend->y.row,
-                   .posts = &post,
-                   .post_count = 1 };
+    const sgemm_post post = { .fn = SGEMM_MUL, .other = factors, .row = 1, .col = 0 };
+    sgemm_job job = { .kernel = attend->kernel,
+                      .m = rows,
+                      .n = attend->value_size,
+                      .k = seen,
+                      .chain = sgemm_chain(seen, attend->strict),
+                      .a = scores,
+                      .a_row = attend->score_row,
+                      .b = call->v + at(&attend->v, batch, kv, 0),
+                      .width = SGEMM_WIDTH,
+                      .b_panel = SGEMM_WIDTH,
+                      .b_step = attend->v.row,
+                      .c = output,
+                      .c_row = attend->y.row,
+                      .posts = &post,
+                      .post_count = 1 };
 
     if (seen == 0) {
         for (int64_t r = 0; r < rows; r++)
@@ -152,20 +152,20 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
                 seen, scores, panel);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
-            ->hide(scores + r * attend->score_row, call->hidden + rg_mask_at(&attend->hidden, batch, head, r0 + r),
+            ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
                    attend->hidden.step, seen);
     attend->kernel->softmax(
-        &(sg_scores){ .rows = rows,
-                      .count = seen,
-                      .seen = causal ? r0 + 1 : seen,
-                      .input = scores,
-                      .x_row = attend->score_row,
-                      .mask_row = attend->mask.query,
-                      .scale = attend->scale,
-                      .blank = attend->blank,
-                      .mask = masked ? call->mask + rg_mask_at(&attend->mask, batch, head, r0) : NULL,
-                      .factors = factors });
-    sg_run(&job, 0, sg_units(&job));
+        &(sgemm_scores){ .rows = rows,
+                         .count = seen,
+                         .seen = causal ? r0 + 1 : seen,
+                         .input = scores,
+                         .x_row = attend->score_row,
+                         .mask_row = attend->mask.query,
+                         .scale = attend->scale,
+                         .blank = attend->blank,
+                         .mask = masked ? call->mask + cpu_mask_at(&attend->mask, batch, head, r0) : NULL,
+                         .factors = factors });
+    sgemm_run(&job, 0, sgemm_units(&job));
 }
 
 static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -185,7 +185,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
 }
 
 /* args: queries, keys, values, scratch, y, and the masks that there are. */
-static inlay_status run_attend(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_attend(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct attend *attend = (const struct attend *)(const void *)native;
@@ -211,28 +211,28 @@ static inlay_status run_attend(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* An operand where it lies if elements of a row are neighbours there, otherwise row-major. */
-static inlay_status read_rows(rg_build *build, uint32_t value, rg_place *out, struct strides *strides)
+static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, struct strides *strides)
 {
     const int64_t *by;
-    inlay_status status = rg_read_strided(build, value, out);
+    inlay_status status = cpu_read_strided(build, value, out);
 
-    if (status == INLAY_OK && (rg_md_is_blocked(&out->md) || out->md.strides[3] != 1))
-        status = rg_read_plain(build, value, out);
+    if (status == INLAY_OK && (memory_desc_is_blocked(&out->md) || out->md.strides[3] != 1))
+        status = cpu_read_plain(build, value, out);
     by = out->md.strides;
     *strides = (struct strides){ by[0], by[1], by[2] };
     return status;
 }
 
 /* Does only a Transpose that moves the heads back read the value? */
-static bool goes_to_rows(const rg_build *build, uint32_t value)
+static bool goes_to_rows(const cpu_build *build, uint32_t value)
 {
     if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return false;
     for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const rg_op *op = &build->compiled->ops[o];
+        const cpu_op *op = &build->compiled->ops[o];
 
         if (op->in_count > 0 && op->in[0] == value)
-            return op->row->family == &rg_transpose && op->perm[0] == 0 && op->perm[1] == 2 && op->perm[2] == 1 &&
+            return op->row->family == &cpu_transpose && op->perm[0] == 0 && op->perm[1] == 2 && op->perm[2] == 1 &&
                    op->perm[3] == 3;
     }
     return false;
@@ -240,7 +240,7 @@ static bool goes_to_rows(const rg_build *build, uint32_t value)
 
 enum { CAUSAL_SHARERS = 4 };
 
-static void plan(const rg_build *build, struct attend *attend)
+static void plan(const cpu_build *build, struct attend *attend)
 {
     /* How far a block sees decides how its sums are cut. */
     const int64_t sharers = !attend->causal              ? build->instance->threads
@@ -249,8 +249,8 @@ static void plan(const rg_build *build, struct attend *attend)
     int64_t rows, heads = attend->batch * attend->heads;
 
     attend->workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    attend->few = attend->queries <= SG_FEW && !build->state->reproducible;
-    attend->score_row = round_up(attend->keys) + SG_LANES; /* rows that are no power of two apart */
+    attend->few = attend->queries <= SGEMM_FEW && !build->state->reproducible;
+    attend->score_row = round_up(attend->keys) + SGEMM_LANES; /* rows that are no power of two apart */
     rows = BLOCK_SCORES / attend->score_row;
     rows = rows < 12 ? 12 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
     if (sharers > 1 && heads < 2 * sharers && attend->queries > 24) { /* so that all get something */
@@ -261,12 +261,12 @@ static void plan(const rg_build *build, struct attend *attend)
     rows = rows < attend->queries ? rows : attend->queries;
     attend->blocks = (attend->queries + rows - 1) / rows;
     attend->rows = (attend->queries + attend->blocks - 1) / attend->blocks;
-    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SG_WIDTH + attend->rows);
+    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows);
 }
 
 /* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
  * once for all of them. */
-static bool shares_keys(const rg_build *build, const struct attend *attend)
+static bool shares_keys(const cpu_build *build, const struct attend *attend)
 {
     return attend->queries == 1 && attend->shared > 1 && !attend->causal && !build->state->reproducible &&
            attend->batch * attend->heads >= attend->shared * (int64_t)build->instance->threads;
@@ -278,9 +278,9 @@ static void by_keys(int64_t *head, int64_t *row, int64_t shared)
     *head *= shared;
 }
 
-inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_kernel *kernel)
+inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sgemm_kernel *kernel)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]], *v = build->dims[op->in[2]];
     const int64_t transposed[] = { q[2] * q[1] * v[3], v[3], q[1] * v[3], 1 };
     struct attend attend = { .native.run = run_attend,
@@ -293,23 +293,23 @@ inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_ke
                              .keys = k[2],
                              .size = q[3],
                              .value_size = v[3],
-                             .blank = rg_blank(op),
+                             .blank = cpu_blank(op),
                              .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                              .causal = op->attention.causal,
                              .hinted = op->attention.own,
-                             .reach = rg_mask_reach(build) };
-    rg_place queries, keys, values, mask, hidden, scratch, output;
-    const rg_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
+                             .reach = cpu_mask_reach(build) };
+    cpu_place queries, keys, values, mask, hidden, scratch, output;
+    const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
     uint32_t count = 5;
     inlay_status status;
     int64_t floats, shared;
-    rg_md md;
+    memory_desc md;
 
     INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.strides));
     INLAY_TRY(read_rows(build, op->in[1], &keys, &attend.k));
     INLAY_TRY(read_rows(build, op->in[2], &values, &attend.v));
-    INLAY_TRY(rg_read_mask(build, 3, &attend.mask, &mask));
-    INLAY_TRY(rg_read_mask(build, 4, &attend.hidden, &hidden));
+    INLAY_TRY(cpu_read_mask(build, 3, &attend.mask, &mask));
+    INLAY_TRY(cpu_read_mask(build, 4, &attend.hidden, &hidden));
     if (attend.mask.there)
         places[count++] = &mask;
     if (attend.hidden.there)
@@ -326,19 +326,19 @@ inlay_status rg_lower_attend(rg_build *build, const rg_group *group, const sg_ke
     }
     plan(build, &attend);
     floats = attend.worker_floats * attend.workers;
-    INLAY_TRY(rg_new_floats(build, floats, &scratch));
+    INLAY_TRY(cpu_new_floats(build, floats, &scratch));
     if (goes_to_rows(build, group->out)) {
-        rg_md_strides(&md, 4, build->dims[group->out], transposed);
-        INLAY_TRY(rg_new_place(build, &md, &output));
+        memory_desc_strides(&md, 4, build->dims[group->out], transposed);
+        INLAY_TRY(cpu_new_place(build, &md, &output));
     } else {
-        rg_md_plain(&md, 4, build->dims[group->out]);
-        INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+        memory_desc_plain(&md, 4, build->dims[group->out]);
+        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     }
     attend.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
     if (shared > 1)
         by_keys(&attend.y.head, &attend.y.row, shared);
-    INLAY_TRY(rg_emit_step(build, &attend.native, sizeof attend, places, count));
-    status = rg_set_place(build, group->out, &output);
+    INLAY_TRY(cpu_emit_step(build, &attend.native, sizeof attend, places, count));
+    status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }

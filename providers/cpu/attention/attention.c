@@ -24,7 +24,7 @@ static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inl
     if (mask->dtype != dtype)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "use a float mask", "a mask is %s, not %s",
                           inlay_dtype_name(mask->dtype), inlay_dtype_name(dtype));
-    if (!rg_known_rank(mask, 1, 4, "the mask", why))
+    if (!cpu_known_rank(mask, 1, 4, "the mask", why))
         return false;
     for (uint32_t d = 0; d + 1 < mask->rank; d++)
         if (differs(&mask->dims[d], scores[4 - mask->rank + d]))
@@ -37,25 +37,25 @@ static bool heads_fit(const inlay_value_info *info, const inlay_value_info *valu
 {
     const inlay_dim *many = &info->dims[1], *few = &value_info->dims[1];
 
-    if (!rg_same_dim(few, &value->dims[1]))
+    if (!cpu_same_dim(few, &value->dims[1]))
         return false;
-    return rg_same_dim(many, few) || (sg_kernel_best() != NULL && many->kind == INLAY_DIM_FIXED &&
-                                      few->kind == INLAY_DIM_FIXED && few->value > 0 && many->value % few->value == 0);
+    return cpu_same_dim(many, few) || (sgemm_kernel_best() != NULL && many->kind == INLAY_DIM_FIXED &&
+                                       few->kind == INLAY_DIM_FIXED && few->value > 0 && many->value % few->value == 0);
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *in[5];
 
     for (uint32_t i = 0; i < 5; i++)
         in[i] = kit_input(node, i);
     for (uint32_t i = 0; i < 3; i++)
-        if (!rg_known_rank(in[i], 4, 4, "queries, keys or values", why))
+        if (!cpu_known_rank(in[i], 4, 4, "queries, keys or values", why))
             return false;
         else if (in[i]->dtype != INLAY_FLOAT)
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(in[i]->dtype));
-    op->attention.own = rg_takes_own(node);
+    op->attention.own = cpu_takes_own(node);
     for (uint32_t i = 4; !op->attention.own && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
@@ -74,12 +74,12 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ softmax */
 
 struct rows {
-    rg_native native;
+    cpu_native native;
     int64_t heads, queries, keys, count; /* count: of rows */
-    rg_mask mask, hidden;
+    cpu_mask mask, hidden;
     int64_t reach; /* keys that the mask has columns for */
     float scale;
-    sg_blank blank;
+    sgemm_blank blank;
     bool causal;
 };
 
@@ -102,11 +102,11 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
         int64_t seen = rows->causal && query + 1 < rows->reach ? query + 1 : rows->reach;
         if (call->hidden != NULL)
             KERNEL_BEST(score_loops)
-                ->hide(call->scores + i * rows->keys, call->hidden + rg_mask_at(&rows->hidden, batch, head, query),
+                ->hide(call->scores + i * rows->keys, call->hidden + cpu_mask_at(&rows->hidden, batch, head, query),
                        rows->hidden.step, seen);
         KERNEL_BEST(score_loops)
             ->softmax_row(call->scores + i * rows->keys,
-                          call->mask != NULL ? call->mask + rg_mask_at(&rows->mask, batch, head, query) : NULL, seen,
+                          call->mask != NULL ? call->mask + cpu_mask_at(&rows->mask, batch, head, query) : NULL, seen,
                           rows->scale, rows->blank);
         for (int64_t k = seen; k < rows->keys; k++)
             call->scores[i * rows->keys + k] = 0;
@@ -114,7 +114,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct rows *rows = (const struct rows *)(const void *)native;
@@ -127,14 +127,14 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     return state->host->parallel_for(state->host->ctx, run, rows->count, grain, run_some, &call);
 }
 
-static inlay_status emit_softmax(rg_build *build, const rg_place *scores)
+static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
-    const rg_place *places[3] = { scores, NULL, NULL };
+    const cpu_place *places[3] = { scores, NULL, NULL };
     inlay_status status = INLAY_OK;
     uint32_t count = 1;
-    rg_place mask, hidden;
+    cpu_place mask, hidden;
     struct rows rows;
 
     rows =
@@ -144,25 +144,25 @@ static inlay_status emit_softmax(rg_build *build, const rg_place *scores)
                        .keys = k[2],
                        .count = q[0] * q[1] * q[2],
                        .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                       .blank = rg_blank(op),
+                       .blank = cpu_blank(op),
                        .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
-                       .reach = rg_mask_reach(build) };
-    INLAY_TRY(rg_read_mask(build, 3, &rows.mask, &mask));
-    INLAY_TRY(rg_read_mask(build, 4, &rows.hidden, &hidden));
+                       .reach = cpu_mask_reach(build) };
+    INLAY_TRY(cpu_read_mask(build, 3, &rows.mask, &mask));
+    INLAY_TRY(cpu_read_mask(build, 4, &rows.hidden, &hidden));
     if (rows.mask.there)
         places[count++] = &mask;
     if (rows.hidden.there)
         places[count++] = &hidden;
-    status = rg_emit_step(build, &rows.native, sizeof rows, places, count);
+    status = cpu_emit_step(build, &rows.native, sizeof rows, places, count);
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status check_mask(const rg_build *build, uint32_t input)
+static inlay_status check_mask(const cpu_build *build, uint32_t input)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *q = build->dims[op->in[0]], of[] = { q[0], q[1], q[2], build->dims[op->in[1]][2] };
     uint32_t mask = input < op->in_count ? op->in[input] : INLAY_NONE,
              rank = mask == INLAY_NONE ? 0 : build->ranks[mask];
@@ -179,32 +179,32 @@ static inlay_status check_mask(const rg_build *build, uint32_t input)
     return INLAY_OK;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
     const int64_t score_dims[] = { q[0], q[1], q[2], k[2] };
-    rg_place queries, keys, values, scores, output;
+    cpu_place queries, keys, values, scores, output;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     INLAY_TRY(check_mask(build, 3));
     INLAY_TRY(check_mask(build, 4));
     if (build->state->attend != NULL || k[1] != q[1])
-        return rg_lower_attend(build, group, sg_kernel_best());
-    INLAY_TRY(rg_read_matrix(build, op->in[0], 4, false, &queries));
-    INLAY_TRY(rg_read_matrix(build, op->in[1], 4, true, &keys));
-    INLAY_TRY(rg_read_matrix(build, op->in[2], 4, false, &values));
-    rg_md_plain(&md, 4, score_dims);
-    INLAY_TRY(rg_new_place(build, &md, &scores));
-    INLAY_TRY(rg_emit_cut_matrices(build, &queries, &keys, &scores));
+        return cpu_lower_attend(build, group, sgemm_kernel_best());
+    INLAY_TRY(cpu_read_matrix(build, op->in[0], 4, false, &queries));
+    INLAY_TRY(cpu_read_matrix(build, op->in[1], 4, true, &keys));
+    INLAY_TRY(cpu_read_matrix(build, op->in[2], 4, false, &values));
+    memory_desc_plain(&md, 4, score_dims);
+    INLAY_TRY(cpu_new_place(build, &md, &scores));
+    INLAY_TRY(cpu_emit_cut_matrices(build, &queries, &keys, &scores));
     INLAY_TRY(emit_softmax(build, &scores));
-    rg_md_plain(&md, 4, build->dims[group->out]);
-    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
-    INLAY_TRY(rg_emit_cut_matrices(build, &scores, &values, &output));
-    status = rg_set_place(build, group->out, &output);
+    memory_desc_plain(&md, 4, build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+    INLAY_TRY(cpu_emit_cut_matrices(build, &scores, &values, &output));
+    status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }
 
-const rg_family rg_attention = { "attention", parse, lower };
+const cpu_family cpu_attention = { "attention", parse, lower };

@@ -1,9 +1,9 @@
 /* The masks of attention: how a mask lies, and how many keys it has columns for. */
 #include "region/build.h"
 
-int64_t rg_mask_reach(const rg_build *build)
+int64_t cpu_mask_reach(const cpu_build *build)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t keys = build->dims[op->in[1]][2];
     int64_t columns;
 
@@ -13,16 +13,16 @@ int64_t rg_mask_reach(const rg_build *build)
     return columns < keys ? columns : keys;
 }
 
-sg_blank rg_blank(const rg_op *op)
+sgemm_blank cpu_blank(const cpu_op *op)
 {
-    return !op->attention.own ? SG_BLANK_ZERO : op->attention.guarded ? SG_BLANK_GUARDED : SG_BLANK_NAN;
+    return !op->attention.own ? SGEMM_BLANK_ZERO : op->attention.guarded ? SGEMM_BLANK_GUARDED : SGEMM_BLANK_NAN;
 }
 
-inlay_status rg_read_mask(rg_build *build, uint32_t input, rg_mask *mask, rg_place *out)
+inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out)
 {
     const uint32_t value = input < build->op->in_count ? build->op->in[input] : INLAY_NONE;
 
-    *mask = (rg_mask){ .there = value != INLAY_NONE };
+    *mask = (cpu_mask){ .there = value != INLAY_NONE };
     if (!mask->there)
         return INLAY_OK;
     {
@@ -36,5 +36,5 @@ inlay_status rg_read_mask(rg_build *build, uint32_t input, rg_mask *mask, rg_pla
             stride *= dims[rank - d];
         }
     }
-    return rg_read_plain(build, value, out);
+    return cpu_read_plain(build, value, out);
 }

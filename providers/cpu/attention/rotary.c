@@ -3,27 +3,27 @@
 #include "attention/score_loops.h"
 #include "region/build.h"
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *places = kit_input(node, 3);
 
     op->size = kit_attr_int(node->info, "rotary_embedding_dim", 0);
     op->rotary.heads = kit_attr_int(node->info, "num_heads", 0);
     op->rotary.interleaved = kit_attr_int(node->info, "interleaved", 0) != 0;
-    if (!rg_known_rank(input, 3, 4, "input 0", why))
+    if (!cpu_known_rank(input, 3, 4, "input 0", why))
         return false;
     if (input->rank == 3 && op->rotary.heads <= 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "state num_heads", "the number of heads is not known");
     if (places != NULL && (places->dtype != INLAY_INT64 || places->rank != 2))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the places are not int64 of rank 2");
-    return rg_known_rank(kit_input(node, 1), places != NULL ? 2 : 3, places != NULL ? 2 : 3, "input 1", why) &&
-           rg_known_rank(kit_input(node, 2), places != NULL ? 2 : 3, places != NULL ? 2 : 3, "input 2", why);
+    return cpu_known_rank(kit_input(node, 1), places != NULL ? 2 : 3, places != NULL ? 2 : 3, "input 1", why) &&
+           cpu_known_rank(kit_input(node, 2), places != NULL ? 2 : 3, places != NULL ? 2 : 3, "input 2", why);
 }
 
 /* ------------------------------------------------------------------ the step */
 
 typedef struct rotary_step {
-    rg_native native;
+    cpu_native native;
     int64_t batch, heads, length, size, half;
     int64_t from[3], to[3]; /* elements from one batch, head and place to the next */
     int64_t table;          /* rows of the tables */
@@ -77,7 +77,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_rotary(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_rotary(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const rotary_step *step = (const rotary_step *)(const void *)native;
@@ -92,9 +92,9 @@ static inlay_status run_rotary(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* Sizes; of rank 3 the heads are side by side in a row. */
-static inlay_status plan(const rg_build *build, rotary_step *step)
+static inlay_status plan(const cpu_build *build, rotary_step *step)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *input = build->dims[op->in[0]], *table = build->dims[op->in[1]], *other = build->dims[op->in[2]];
     const bool heads_apart = build->ranks[op->in[0]] == 4;
     int64_t rotary;
@@ -109,16 +109,16 @@ static inlay_status plan(const rg_build *build, rotary_step *step)
     step->half = rotary / 2;
     step->table = step->placed ? table[0] : step->batch * step->length;
     if ((!heads_apart && input[2] % op->rotary.heads != 0) || rotary > step->size || rotary % 2 != 0 ||
-        rg_count(build, op->in[1]) != step->table * step->half ||
+        cpu_count(build, op->in[1]) != step->table * step->half ||
         memcmp(table, other, (step->placed ? 2 : 3) * sizeof *table) != 0 ||
-        (step->placed && rg_count(build, op->in[3]) != step->batch * step->length))
+        (step->placed && cpu_count(build, op->in[3]) != step->batch * step->length))
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': the caches and positions do not fit heads of %lld, of which %lld turn", op->name,
                           (long long)step->size, (long long)rotary);
     return INLAY_OK;
 }
 
-static void steps_of(const rotary_step *step, const rg_md *md, int64_t *out)
+static void steps_of(const rotary_step *step, const memory_desc *md, int64_t *out)
 {
     const bool heads_apart = md->ndims == 4;
 
@@ -127,33 +127,33 @@ static void steps_of(const rotary_step *step, const rg_md *md, int64_t *out)
     out[2] = heads_apart ? md->strides[2] : md->strides[1];
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     rotary_step step = { .native = { .run = run_rotary, .wrong = "a position is outside the caches" } };
-    rg_place input, cosines, sines, output, places;
-    const rg_place *const all[] = { &input, &cosines, &sines, &output, &places };
+    cpu_place input, cosines, sines, output, places;
+    const cpu_place *const all[] = { &input, &cosines, &sines, &output, &places };
     const uint32_t rank = build->ranks[op->in[0]];
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     INLAY_TRY(plan(build, &step));
-    INLAY_TRY(rg_read_strided(build, op->in[0], &input));
-    if (rg_md_is_blocked(&input.md) || input.md.strides[rank - 1] != 1)
-        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
-    INLAY_TRY(rg_read_plain(build, op->in[1], &cosines));
-    INLAY_TRY(rg_read_plain(build, op->in[2], &sines));
+    INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
+    if (memory_desc_is_blocked(&input.md) || input.md.strides[rank - 1] != 1)
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+    INLAY_TRY(cpu_read_plain(build, op->in[1], &cosines));
+    INLAY_TRY(cpu_read_plain(build, op->in[2], &sines));
     if (step.placed)
-        INLAY_TRY(rg_read_plain(build, op->in[3], &places));
-    rg_md_plain(&md, rank, build->dims[group->out]);
-    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+        INLAY_TRY(cpu_read_plain(build, op->in[3], &places));
+    memory_desc_plain(&md, rank, build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     steps_of(&step, &input.md, step.from);
     steps_of(&step, &output.md, step.to);
-    if (rg_count(build, group->out) > 0)
-        INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, all, step.placed ? 5 : 4));
-    status = rg_set_place(build, group->out, &output);
+    if (cpu_count(build, group->out) > 0)
+        INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, all, step.placed ? 5 : 4));
+    status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }
 
-const rg_family rg_rotary = { "rotary", parse, lower };
+const cpu_family cpu_rotary = { "rotary", parse, lower };

@@ -5,13 +5,13 @@
 
 enum { ROW_AXIS = 2 };
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *cache = kit_input(node, 0), *update = kit_input(node, 1), *at = kit_input(node, 2);
 
-    if (!rg_known_rank(cache, 4, 4, "the cache", why) || !rg_known_rank(update, 4, 4, "the update", why))
+    if (!cpu_known_rank(cache, 4, 4, "the cache", why) || !cpu_known_rank(update, 4, 4, "the update", why))
         return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", -2), 4, &op->axis) || op->axis != ROW_AXIS)
+    if (!cpu_axis(kit_attr_int(node->info, "axis", -2), 4, &op->axis) || op->axis != ROW_AXIS)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "rows are written along axis 2 alone");
     if (strcmp(kit_attr_string(node->info, "mode", "linear"), "linear") != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode is not linear");
@@ -23,7 +23,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ the step */
 
 typedef struct scatter_step {
-    rg_native native;
+    cpu_native native;
     int64_t batch, heads, rows, size;
     int64_t limit;          /* rows of the cache */
     int64_t from[3], to[3]; /* elements from one batch, head and row to the next */
@@ -31,7 +31,7 @@ typedef struct scatter_step {
 } scatter_step;
 
 /* args: the update, the cache, and write_indices if there are any. */
-static inlay_status run_scatter(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_scatter(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const scatter_step *step = (const scatter_step *)(const void *)native;
@@ -58,9 +58,9 @@ static inlay_status run_scatter(const rg_native *native, const rg_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-static inlay_status check(const rg_build *build)
+static inlay_status check(const cpu_build *build)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *cache = build->dims[op->in[0]], *update = build->dims[op->in[1]];
 
     for (uint32_t d = 0; d < 4; d++)
@@ -76,29 +76,29 @@ static inlay_status check(const rg_build *build)
 }
 
 /* Where the rows go: the cache itself if nobody reads it as it was, or a copy. */
-static inlay_status find_cache(rg_build *build, const rg_group *group, rg_place *out)
+static inlay_status find_cache(cpu_build *build, const cpu_group *group, cpu_place *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const bool in_place = op->appends && build->rooms[group->out] != 0;
     inlay_status status;
-    rg_place cache;
-    rg_md md;
+    cpu_place cache;
+    memory_desc md;
 
-    INLAY_TRY(rg_read_strided(build, op->in[0], &cache));
-    if (in_place || (rg_is_last_use(build, op->in[0]) && rg_md_is_plain(&cache.md))) {
+    INLAY_TRY(cpu_read_strided(build, op->in[0], &cache));
+    if (in_place || (cpu_is_last_use(build, op->in[0]) && memory_desc_is_plain(&cache.md))) {
         *out = cache;
         return INLAY_OK;
     }
-    rg_md_plain(&md, 4, build->dims[group->out]);
-    INLAY_TRY(rg_result_place(build, group->out, &md, out));
-    status = rg_count(build, group->out) > 0 ? rg_emit_copy(build, &cache, out) : INLAY_OK;
+    memory_desc_plain(&md, 4, build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &md, out));
+    status = cpu_count(build, group->out) > 0 ? cpu_emit_copy(build, &cache, out) : INLAY_OK;
 done:
     return status;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *update = build->dims[op->in[1]];
     scatter_step step = { .native = { .run = run_scatter, .wrong = "write_indices lead out of the cache" },
                           .batch = update[0],
@@ -107,27 +107,27 @@ static inlay_status lower(rg_build *build, const rg_group *group)
                           .size = update[3],
                           .limit = build->dims[op->in[0]][ROW_AXIS],
                           .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
-    rg_place cache, rows, places;
+    cpu_place cache, rows, places;
     inlay_status status;
 
     INLAY_TRY(check(build));
     INLAY_TRY(find_cache(build, group, &cache));
-    if (rg_count(build, op->in[1]) > 0) {
-        INLAY_TRY(rg_read_strided(build, op->in[1], &rows));
-        if (rg_md_is_blocked(&rows.md) || rows.md.strides[3] != 1)
-            INLAY_TRY(rg_read_plain(build, op->in[1], &rows));
+    if (cpu_count(build, op->in[1]) > 0) {
+        INLAY_TRY(cpu_read_strided(build, op->in[1], &rows));
+        if (memory_desc_is_blocked(&rows.md) || rows.md.strides[3] != 1)
+            INLAY_TRY(cpu_read_plain(build, op->in[1], &rows));
         if (step.placed)
-            INLAY_TRY(rg_read_plain(build, op->in[2], &places));
+            INLAY_TRY(cpu_read_plain(build, op->in[2], &places));
         for (uint32_t d = 0; d < 3; d++) {
             step.from[d] = rows.md.strides[d];
             step.to[d] = cache.md.strides[d];
         }
-        INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &rows, &cache, &places },
-                               step.placed ? 3 : 2));
+        INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &rows, &cache, &places },
+                                step.placed ? 3 : 2));
     }
-    status = rg_set_place(build, group->out, &cache);
+    status = cpu_set_place(build, group->out, &cache);
 done:
     return status;
 }
 
-const rg_family rg_scatter = { "scatter", parse, lower };
+const cpu_family cpu_scatter = { "scatter", parse, lower };

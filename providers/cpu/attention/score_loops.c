@@ -14,7 +14,7 @@ static void hide(float *restrict input, const uint8_t *restrict hidden, int64_t 
         input[i] = step == 0 || hidden[i] != 0 ? 0 : input[i];
 }
 
-static void softmax_row(float *restrict input, const float *restrict mask, int64_t n, float scale, sg_blank blank)
+static void softmax_row(float *restrict input, const float *restrict mask, int64_t n, float scale, sgemm_blank blank)
 {
     float top = -INFINITY, sum = 0;
 
@@ -34,7 +34,7 @@ static void softmax_row(float *restrict input, const float *restrict mask, int64
         input[i] = vm_exp(input[i] - top);
         sum += input[i];
     }
-    if (!(sum > 0) && blank != SG_BLANK_NAN && (sum == 0 || blank == SG_BLANK_GUARDED)) {
+    if (!(sum > 0) && blank != SGEMM_BLANK_NAN && (sum == 0 || blank == SGEMM_BLANK_GUARDED)) {
         memset(input, 0, (size_t)n * sizeof *input);
         return;
     }

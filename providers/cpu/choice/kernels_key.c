@@ -2,7 +2,7 @@
 #include "choice/kernels.h"
 #include <string.h>
 
-static void mix(kn_key_words *words, uint64_t value)
+static void mix(kernel_key_words *words, uint64_t value)
 {
     for (int i = 0; i < 2; i++) {
         words->word[i] = (words->word[i] ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -10,7 +10,7 @@ static void mix(kn_key_words *words, uint64_t value)
     }
 }
 
-static void mix_dims(kn_key_words *words, const rg_build *build, uint32_t value)
+static void mix_dims(kernel_key_words *words, const cpu_build *build, uint32_t value)
 {
     mix(words, build->ranks[value]);
     for (uint32_t d = 0; d < build->ranks[value]; d++)
@@ -18,17 +18,20 @@ static void mix_dims(kn_key_words *words, const rg_build *build, uint32_t value)
 }
 
 /* How elements lie, as far as it matters to who reads them. */
-static uint64_t layout_class(const rg_md *md)
+static uint64_t layout_class(const memory_desc *md)
 {
-    return rg_md_is_blocked(md) ? 3 : rg_md_is_plain(md) ? 0 : tiles_lie_well(md) ? rg_md_is_dense(md) ? 1 : 2 : 4;
+    return memory_desc_is_blocked(md) ? 3
+           : memory_desc_is_plain(md) ? 0
+           : tiles_lie_well(md)       ? memory_desc_is_dense(md) ? 1 : 2
+                                      : 4;
 }
 
-static void mix_window(kn_key_words *words, const rg_build *build, const kn_case *layer)
+static void mix_window(kernel_key_words *words, const cpu_build *build, const kernel_layer *layer)
 {
-    const rg_op *op = build->op;
-    dn_dims begins = { 0 }, ends = { 0 };
+    const cpu_op *op = build->op;
+    library_dims begins = { 0 }, ends = { 0 };
 
-    rg_window_pads(op, build->dims[op->in[0]] + 2, build->dims[op->out[0]] + 2, op->window.kernel, begins, ends);
+    cpu_window_pads(op, build->dims[op->in[0]] + 2, build->dims[op->out[0]] + 2, op->window.kernel, begins, ends);
     mix(words, (uint64_t)op->window.group);
     mix_dims(words, build, op->in[0]);
     mix_dims(words, build, op->out[0]);
@@ -47,9 +50,9 @@ static void mix_window(kn_key_words *words, const rg_build *build, const kn_case
         mix_dims(words, build, build->compiled->ops[build->ahead[op->in[0]]->group->op].in[0]);
 }
 
-static void mix_product(kn_key_words *words, const rg_build *build, const kn_case *layer)
+static void mix_product(kernel_key_words *words, const cpu_build *build, const kernel_layer *layer)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
 
     mix(words, layer->p.packed);
     mix_dims(words, build, op->in[0]);
@@ -61,9 +64,9 @@ static void mix_product(kn_key_words *words, const rg_build *build, const kn_cas
     mix(words, op->in_count > 2 && op->in[2] != INLAY_NONE);
 }
 
-void kn_layer_key(const rg_build *build, const rg_group *group, const kn_case *layer, uint64_t out[2])
+void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, uint64_t out[2])
 {
-    kn_key_words words = { { 0x6b65726e656c7331u, layer->product ? 0x70726f6475637431u : 0x636f6e766f6c7665u } };
+    kernel_key_words words = { { 0x6b65726e656c7331u, layer->product ? 0x70726f6475637431u : 0x636f6e766f6c7665u } };
 
     mix(&words, build->instance->threads);
     if (layer->product)
@@ -72,24 +75,24 @@ void kn_layer_key(const rg_build *build, const rg_group *group, const kn_case *l
         mix_window(&words, build, layer);
     mix(&words, group->bias != INLAY_NONE);
     for (uint32_t post_index = 0; post_index < group->post_count; post_index++) {
-        const rg_post *post = &group->posts[post_index];
+        const cpu_post *post = &group->posts[post_index];
 
         mix(&words, post->kind);
-        mix(&words, post->kind == RG_POST_ELTWISE ? (uint64_t)post->eltwise.alg : (uint64_t)post->alg);
-        if (post->kind == RG_POST_ELTWISE)
+        mix(&words, post->kind == CPU_POST_ELTWISE ? (uint64_t)post->eltwise.alg : (uint64_t)post->alg);
+        if (post->kind == CPU_POST_ELTWISE)
             continue;
         mix_dims(&words, build, post->other);
-        mix(&words, rg_is_last_use(build, post->other));
+        mix(&words, cpu_is_last_use(build, post->other));
         mix(&words, build->places[post->other].buffer != INLAY_NONE ? layout_class(&build->places[post->other].md) : 5);
     }
     memcpy(out, words.word, sizeof words.word);
 }
 
-void kn_key(const kn_choice *choice, uint32_t kernel, uint64_t out[2])
+void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2])
 {
-    kn_key_words words = { { choice->key[0], choice->key[1] } };
+    kernel_key_words words = { { choice->key[0], choice->key[1] } };
 
-    for (const char *c = kn_kernels[kernel].name; *c != '\0'; c++)
+    for (const char *c = kernel_kernels[kernel].name; *c != '\0'; c++)
         mix(&words, (uint64_t)(unsigned char)*c);
     memcpy(out, words.word, sizeof words.word);
 }

@@ -19,16 +19,16 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&lock);
 }
 
-struct kn_packs {
+struct kernel_packs {
     struct noted *buckets[BUCKETS];
 };
 
-kn_packs *kn_packs_create(void)
+kernel_packs *kernel_packs_create(void)
 {
-    return calloc(1, sizeof(kn_packs));
+    return calloc(1, sizeof(kernel_packs));
 }
 
-void kn_packs_destroy(kn_packs *packs)
+void kernel_packs_destroy(kernel_packs *packs)
 {
     if (packs == NULL)
         return;
@@ -43,15 +43,15 @@ void kn_packs_destroy(kn_packs *packs)
 }
 
 /* The large constant that the op in hand has as its weights; NULL: none. */
-static const rg_constant *weights_of(const rg_build *build)
+static const cpu_constant *weights_of(const cpu_build *build)
 {
     const uint32_t own = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
-    const rg_constant *constant = own != INLAY_NONE ? &build->compiled->constants[own] : NULL;
+    const cpu_constant *constant = own != INLAY_NONE ? &build->compiled->constants[own] : NULL;
 
     return constant != NULL && constant->content_hash != 0 && constant->bytes >= LEAST_BYTES ? constant : NULL;
 }
 
-static struct noted *find(const kn_packs *packs, uint64_t content)
+static struct noted *find(const kernel_packs *packs, uint64_t content)
 {
     struct noted *noted = packs->buckets[content % BUCKETS];
 
@@ -60,26 +60,26 @@ static struct noted *find(const kn_packs *packs, uint64_t content)
     return noted;
 }
 
-uint32_t kn_packs_find(const rg_build *build)
+uint32_t kernel_packs_find(const cpu_build *build)
 {
-    kn_packs *packs = build->state->packed_for;
-    const rg_constant *constant = weights_of(build);
+    kernel_packs *packs = build->state->packed_for;
+    const cpu_constant *constant = weights_of(build);
     const struct noted *noted;
     uint32_t kernel;
 
     if (constant == NULL)
-        return KN_COUNT;
+        return KERNEL_COUNT;
     (void)pthread_mutex_lock(&lock);
     noted = find(packs, constant->content_hash);
-    kernel = noted != NULL ? noted->kernel : KN_COUNT;
+    kernel = noted != NULL ? noted->kernel : KERNEL_COUNT;
     (void)pthread_mutex_unlock(&lock);
     return kernel;
 }
 
-void kn_packs_note(const rg_build *build, uint8_t kernel)
+void kernel_packs_note(const cpu_build *build, uint8_t kernel)
 {
-    kn_packs *packs = build->state->packed_for;
-    const rg_constant *constant = weights_of(build);
+    kernel_packs *packs = build->state->packed_for;
+    const cpu_constant *constant = weights_of(build);
     struct noted *noted;
 
     if (constant == NULL)

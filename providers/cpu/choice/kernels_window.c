@@ -1,27 +1,27 @@
 /* The convolution in hand: its sizes, and its window without what lies outside the image. */
 #include "choice/kernels.h"
 
-void kn_measure(const rg_build *build, const rg_op *op, kn_window *window)
+void kernel_measure(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window)
 {
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
-    const bool linear = op->row->family == &rg_int8_conv && op->in_count > 4; /* scale and zero point of input first */
+    const bool linear = op->row->family == &cpu_int8_conv && op->in_count > 4; /* scale and zero point of input first */
     uint32_t n = op->window.spatial, o = 2 - n;
-    dn_dims begins, ends;
+    library_dims begins, ends;
 
-    *window = (kn_window){ .flat = n <= 2,
-                           .images = input[0],
-                           .in = input[1],
-                           .out = output[1],
-                           .group = op->window.group,
-                           .share = 1,
-                           .kernel = { 1, 1 },
-                           .stride = { 1, 1 },
-                           .dilation = { 1, 1 } };
-    rg_window_pads(op, input + 2, output + 2, op->window.kernel, begins, ends);
-    window->flops = 2 * (double)rg_count(build, op->out[0]) * (double)build->dims[op->in[linear ? 3 : 1]][1];
+    *window = (kernel_conv_shape){ .flat = n <= 2,
+                                   .images = input[0],
+                                   .in = input[1],
+                                   .out = output[1],
+                                   .group = op->window.group,
+                                   .share = 1,
+                                   .kernel = { 1, 1 },
+                                   .stride = { 1, 1 },
+                                   .dilation = { 1, 1 } };
+    cpu_window_pads(op, input + 2, output + 2, op->window.kernel, begins, ends);
+    window->flops = 2 * (double)cpu_count(build, op->out[0]) * (double)build->dims[op->in[linear ? 3 : 1]][1];
     for (uint32_t i = 0; i < n; i++) {
-        double share = rg_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i], begins[i],
-                                       input[2 + i], output[2 + i]);
+        double share = cpu_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i], begins[i],
+                                        input[2 + i], output[2 + i]);
 
         window->share *= share;
         window->flops *= (double)op->window.kernel[i] * share;
@@ -43,7 +43,7 @@ void kn_measure(const rg_build *build, const rg_op *op, kn_window *window)
 }
 
 /* Does the tap lie in the image for some pixel? */
-static bool meets(const kn_window *window, int axis, int64_t tap)
+static bool meets(const kernel_conv_shape *window, int axis, int64_t tap)
 {
     const int64_t size = axis == 0 ? window->height : window->width,
                   outs = axis == 0 ? window->out_height : window->out_width;
@@ -53,10 +53,10 @@ static bool meets(const kn_window *window, int axis, int64_t tap)
     return pixel < outs && at + pixel * step < size;
 }
 
-kn_window kn_trimmed(const kn_window *window, int64_t *out_first)
+kernel_conv_shape kernel_trimmed(const kernel_conv_shape *window, int64_t *out_first)
 {
     int64_t first[2] = { 0, 0 }, end[2] = { window->kernel[0], window->kernel[1] };
-    kn_window inner = *window;
+    kernel_conv_shape inner = *window;
 
     *out_first = 0;
     if (!window->flat)

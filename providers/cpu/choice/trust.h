@@ -21,9 +21,9 @@ typedef struct tile_trust {
 #define TILE_FAST_ERROR 1e-4 /* precision fast, which has no guard either */
 uint64_t tiles_trust_bytes(int64_t in);
 /* For weights [out, in, 3, 3] that lie as `plain` says; out: tiles_trust_bytes(in). false: out of memory. */
-bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points,
+bool tiles_measure_trust(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
                          tile_trust *out);
-bool tiles_are_trusted(const rg_state *state, const tile_trust *trust);
+bool tiles_are_trusted(const cpu_state *state, const tile_trust *trust);
 /* Why they are not, as the end of a sentence. */
-void tiles_say_distrust(const rg_state *state, const tile_trust *trust, char *text, size_t bytes);
+void tiles_say_distrust(const cpu_state *state, const tile_trust *trust, char *text, size_t bytes);
 #endif

@@ -9,29 +9,29 @@
 
 /* ------------------------------------------------------------------ nodes */
 
-static void name_op(rg_op *op, const inlay_node_info *info)
+static void name_op(cpu_op *op, const inlay_node_info *info)
 {
     (void)snprintf(op->name, sizeof op->name, "%s", info->name.data);
 }
 
-static inlay_status read_node(rg_reader *reader, uint32_t node_index, inlay_diag *diag)
+static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_diag *diag)
 {
     inlay_compiled *compiled = reader->compiled;
     const inlay_compile_request *request = reader->request;
     const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[node_index]);
     const kit_node node = { .host = compiled->state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    rg_op parsed, *op;
-    const rg_operator *row = rg_parse(&node, &parsed, &why);
+    cpu_op parsed, *op;
+    const cpu_operator *row = cpu_parse(&node, &parsed, &why);
 
     name_op(&parsed, info);
     if (row == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", parsed.name, why.text);
     parsed.row = row;
     parsed.node = request->nodes[node_index];
-    if (rg_expand(reader, info, &parsed))
+    if (cpu_expand(reader, info, &parsed))
         return INLAY_OK;
-    compiled->as_written |= row->family == &rg_dynamic;
+    compiled->as_written |= row->family == &cpu_dynamic;
     op = &compiled->ops[compiled->op_count++];
     *op = parsed;
     op->in_count = info->input_count;
@@ -40,25 +40,25 @@ static inlay_status read_node(rg_reader *reader, uint32_t node_index, inlay_diag
     op->out = op->in + op->in_count;
     reader->next = op->out + op->out_count;
     for (uint32_t i = 0; i < op->in_count; i++) {
-        op->in[i] = rg_reader_value(reader, info->inputs[i]);
+        op->in[i] = cpu_reader_value(reader, info->inputs[i]);
         if (op->in[i] != INLAY_NONE)
             compiled->values[op->in[i]].uses++;
     }
     for (uint32_t i = 0; i < op->out_count; i++)
-        op->out[i] = rg_reader_value(reader, info->outputs[i]);
-    return row->family == &rg_recurrent ? rg_recurrent_prepare(compiled, request, info, op, diag) : INLAY_OK;
+        op->out[i] = cpu_reader_value(reader, info->outputs[i]);
+    return row->family == &cpu_recurrent ? cpu_recurrent_prepare(compiled, request, info, op, diag) : INLAY_OK;
 }
 
 static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    rg_reader reader = { .compiled = compiled, .request = request };
+    cpu_reader reader = { .compiled = compiled, .request = request };
     uint32_t total = 1, ops = 1;
     inlay_status status = INLAY_OK;
 
     for (uint32_t node = 0; node < request->node_count; node++) {
         uint32_t more_ops, more_numbers;
 
-        rg_expand_room(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
+        cpu_expand_room(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
         ops += more_ops;
         total += more_numbers;
     }
@@ -99,11 +99,11 @@ done:
 static inlay_status copy_small(inlay_compiled *compiled, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
-        rg_constant *constant = &compiled->constants[i];
+        cpu_constant *constant = &compiled->constants[i];
 
-        if (constant->bytes > RG_SMALL_BYTES || constant->data == NULL || compiled->state->alone)
+        if (constant->bytes > CPU_SMALL_BYTES || constant->data == NULL || compiled->state->alone)
             continue;
-        if (posix_memalign(&constant->copy, 64, RG_SMALL_BYTES) != 0) {
+        if (posix_memalign(&constant->copy, 64, CPU_SMALL_BYTES) != 0) {
             constant->copy = NULL;
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "copying the constants of a region");
         }
@@ -121,9 +121,9 @@ static void settle_constants(inlay_compiled *compiled, const inlay_compile_reque
         halves_settle(compiled);
     }
     for (uint32_t value = 0; value < compiled->value_count; value++) {
-        rg_constant *constant = compiled->values[value].constant != INLAY_NONE
-                                    ? &compiled->constants[compiled->values[value].constant]
-                                    : NULL;
+        cpu_constant *constant = compiled->values[value].constant != INLAY_NONE
+                                     ? &compiled->constants[compiled->values[value].constant]
+                                     : NULL;
         bool packed;
 
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
@@ -131,11 +131,11 @@ static void settle_constants(inlay_compiled *compiled, const inlay_compile_reque
             continue;
         /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original
          * was. */
-        packed = ((rg_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
+        packed = ((cpu_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
                   !constant->plain_used && compiled->ready != NULL) ||
                  (constant->given_up > 0 && constant->given_up == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
-        if (constant->copy == NULL && (!packed || constant->bytes <= RG_SMALL_BYTES))
+        if (constant->copy == NULL && (!packed || constant->bytes <= CPU_SMALL_BYTES))
             continue;
         if (constant->copy == NULL)
             constant->data = NULL;
@@ -154,7 +154,7 @@ static bool profile_is_complete(const inlay_compiled *compiled, const inlay_comp
 
         if (compiled->values[value].constant != INLAY_NONE)
             continue;
-        if (state->rank == INLAY_RANK_UNKNOWN || state->rank > RG_MAX_RANK)
+        if (state->rank == INLAY_RANK_UNKNOWN || state->rank > CPU_MAX_RANK)
             return false;
         for (uint32_t d = 0; d < state->rank; d++)
             if (state->dims[d] < 0)
@@ -163,8 +163,8 @@ static bool profile_is_complete(const inlay_compiled *compiled, const inlay_comp
     return true;
 }
 
-inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
-                        inlay_diag *diag)
+inlay_status cpu_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                         inlay_diag *diag)
 {
     inlay_compiled *compiled = calloc(1, sizeof *compiled);
     inlay_status status = INLAY_OK;
@@ -189,8 +189,8 @@ inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay
         inlay_diag quiet = INLAY_DIAG_INIT;
 
         status =
-            rg_instance_build(compiled, request->profile, request->profile_stride, request->graph->value_count, NULL,
-                              request->max_threads > 0 ? request->max_threads : 1, NULL, &compiled->ready, &quiet);
+            cpu_instance_build(compiled, request->profile, request->profile_stride, request->graph->value_count, NULL,
+                               request->max_threads > 0 ? request->max_threads : 1, NULL, &compiled->ready, &quiet);
         if (status == INLAY_OUT_OF_MEMORY) {
             if (diag != NULL)
                 *diag = quiet;
@@ -203,22 +203,22 @@ inlay_status rg_compile(void *state, const inlay_compile_request *request, inlay
     *out_compiled = compiled;
     compiled = NULL;
 done:
-    rg_release_compiled(state, compiled);
+    cpu_release_compiled(state, compiled);
     return status;
 }
 
-void rg_release_compiled(void *state, inlay_compiled *compiled)
+void cpu_release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
     if (compiled == NULL)
         return;
-    rg_instance_destroy(compiled->ready);
-    rg_instance_destroy(compiled->last);
-    rg_scratch_drop(&compiled->spare);
+    cpu_instance_destroy(compiled->ready);
+    cpu_instance_destroy(compiled->last);
+    cpu_scratch_drop(&compiled->spare);
     for (uint32_t i = 0; i < compiled->constant_count; i++)
-        rg_constant_deinit(&compiled->constants[i]);
+        cpu_constant_deinit(&compiled->constants[i]);
     for (uint32_t o = 0; o < compiled->op_count; o++)
-        rg_recurrent_release(&compiled->ops[o]);
+        cpu_recurrent_release(&compiled->ops[o]);
     free(compiled->constants);
     free(compiled->values);
     free(compiled->numbers);
@@ -244,7 +244,7 @@ static bool key_fits(const inlay_compiled *compiled, const inlay_instance *insta
             continue;
         state = INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[value].snapshot);
         room = rooms != NULL && compiled->values[value].input != INLAY_NONE ? rooms[compiled->values[value].input] : 0;
-        if (k >= instance->key_count || instance->key[k++] != rg_key_word(state->rank, room))
+        if (k >= instance->key_count || instance->key[k++] != cpu_key_word(state->rank, room))
             return false;
         for (uint32_t d = 0; d < state->rank; d++)
             if (k >= instance->key_count || instance->key[k++] != state->dims[d])
@@ -253,8 +253,8 @@ static bool key_fits(const inlay_compiled *compiled, const inlay_instance *insta
     return k == instance->key_count;
 }
 
-inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
-                           inlay_instance **out_instance, inlay_diag *diag)
+inlay_status cpu_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                            inlay_instance **out_instance, inlay_diag *diag)
 {
     uint32_t threads = request->max_threads > 0 ? request->max_threads : 1;
     inlay_instance *instance = NULL, *old = NULL;
@@ -272,8 +272,8 @@ inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_speciali
         instance = compiled->last;
         instance->references++;
     } else {
-        status = rg_instance_build(compiled, request->values, request->value_stride, request->value_count,
-                                   INLAY_HAS(request, rooms) ? request->rooms : NULL, threads, NULL, &instance, diag);
+        status = cpu_instance_build(compiled, request->values, request->value_stride, request->value_count,
+                                    INLAY_HAS(request, rooms) ? request->rooms : NULL, threads, NULL, &instance, diag);
     }
     if (status == INLAY_OK && instance != compiled->ready && instance != compiled->last) {
         old = compiled->last;
@@ -283,7 +283,7 @@ inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_speciali
             old = NULL;
     }
     (void)pthread_mutex_unlock(&compiled->lock);
-    rg_instance_destroy(old);
+    cpu_instance_destroy(old);
     if (status != INLAY_OK)
         return status;
     request->workspace_bytes = instance->workspace_bytes;
@@ -292,7 +292,7 @@ inlay_status rg_specialize(void *state, inlay_compiled *compiled, inlay_speciali
     return INLAY_OK;
 }
 
-void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     bool last;
 
@@ -303,5 +303,5 @@ void rg_release_instance(void *state, inlay_compiled *compiled, inlay_instance *
     last = --instance->references == 0;
     (void)pthread_mutex_unlock(&compiled->lock);
     if (last)
-        rg_instance_destroy(instance);
+        cpu_instance_destroy(instance);
 }

@@ -62,29 +62,29 @@ static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 }
 
 /* Elements that the functions of an op do in a nanosecond. */
-static double function_rate(const rg_op *op)
+static double function_rate(const cpu_op *op)
 {
     double ns = 0;
 
     for (uint32_t i = 0; i < op->eltwise_count; i++) {
         switch ((int)op->eltwise[i].alg) {
-        case DN_ELTWISE_LOGISTIC:
-        case DN_ELTWISE_TANH:
-        case DN_ELTWISE_ELU:
-        case DN_ELTWISE_EXP:
-        case RG_ERF:
-        case RG_SELU:
-        case RG_CELU:
-        case DN_ELTWISE_SWISH:
-        case DN_ELTWISE_MISH:
+        case LIBRARY_ELTWISE_LOGISTIC:
+        case LIBRARY_ELTWISE_TANH:
+        case LIBRARY_ELTWISE_ELU:
+        case LIBRARY_ELTWISE_EXP:
+        case CPU_ERF:
+        case CPU_SELU:
+        case CPU_CELU:
+        case LIBRARY_ELTWISE_SWISH:
+        case LIBRARY_ELTWISE_MISH:
             ns += 1 / EXP_PER_NS;
             break;
-        case DN_ELTWISE_GELU_ERF:
-        case DN_ELTWISE_GELU_TANH:
+        case LIBRARY_ELTWISE_GELU_ERF:
+        case LIBRARY_ELTWISE_GELU_TANH:
             ns += 1 / GELU_PER_NS;
             break;
-        case DN_ELTWISE_LOG:
-        case DN_ELTWISE_SOFT_RELU:
+        case LIBRARY_ELTWISE_LOG:
+        case LIBRARY_ELTWISE_SOFT_RELU:
             ns += 1 / LOG_PER_NS;
             break;
         default:
@@ -133,7 +133,7 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
 }
 
 /* The speed of a kind of kernel relative to this folder's, by that of the library's. */
-static double speed_of(const rg_state *state, double library_speed)
+static double speed_of(const cpu_state *state, double library_speed)
 {
     if (state->alone)
         return 1;
@@ -141,17 +141,17 @@ static double speed_of(const rg_state *state, double library_speed)
 }
 
 /* Of Winograd's algorithm, which runs on kernels of this folder. */
-static double winograd_gain(const rg_state *state, const rg_op *op, const struct sizes *sizes)
+static double winograd_gain(const cpu_state *state, const cpu_op *op, const struct sizes *sizes)
 {
     if (state->library_alone || op->window.spatial != 2 || sizes->y == NULL || sizes->y->rank != 4)
         return 1;
-    return fmax(1, rg_winograd_gain(op, (int64_t)size_of(sizes->state, 1), (int64_t)size_of(sizes->y, 1),
-                                    (int64_t)size_of(sizes->y, 2), (int64_t)size_of(sizes->y, 3)));
+    return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->state, 1), (int64_t)size_of(sizes->y, 1),
+                                     (int64_t)size_of(sizes->y, 2), (int64_t)size_of(sizes->y, 3)));
 }
 
 /* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
  * is most of them when a dilated window is larger than the image. */
-static double taps(const rg_op *op, const struct sizes *sizes, uint32_t axis)
+static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
     const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->state, axis + 2),
                   out = (int64_t)size_of(sizes->y, axis + 2);
@@ -159,16 +159,16 @@ static double taps(const rg_op *op, const struct sizes *sizes, uint32_t axis)
     int64_t pad = op->window.pads[axis];
     double share;
 
-    if (span < in / 4 || op->row->family != &rg_conv)
+    if (span < in / 4 || op->row->family != &cpu_conv)
         return (double)k;
-    if (op->window.auto_pad != RG_PAD_EXPLICIT)
-        pad = op->window.auto_pad == RG_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
-    share = (double)k * rg_window_share(k, op->window.dilations[axis], step, pad, in, out);
+    if (op->window.auto_pad != CPU_PAD_EXPLICIT)
+        pad = op->window.auto_pad == CPU_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
+    share = (double)k * cpu_window_share(k, op->window.dilations[axis], step, pad, in, out);
     return share > 1 ? share : 1;
 }
 
 /* How fast a convolution as a product of that size goes, or a product by weights. */
-static double product_rate(const rg_state *state, double rows, double depth, double columns)
+static double product_rate(const cpu_state *state, double rows, double depth, double columns)
 {
     return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
                ? PAIRS_FLOPS_PER_NS
@@ -176,17 +176,17 @@ static double product_rate(const rg_state *state, double rows, double depth, dou
 }
 
 /* Multiplications and additions, and how fast they go. */
-static double flops_of(const rg_state *state, const rg_op *op, const struct sizes *sizes, double *out_rate)
+static double flops_of(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
     double outputs = count_of(sizes->y), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
-    if (family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed) {
+    if (family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed) {
         double per =
             size_of(sizes->value_state, 1); /* of a place of the output, or of the input where that is spread */
 
-        if (family == &rg_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
+        if (family == &cpu_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
             outputs = count_of(sizes->state);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
@@ -194,82 +194,83 @@ static double flops_of(const rg_state *state, const rg_op *op, const struct size
         if (per == 1 && op->window.group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->window.group > 1)
-            *out_rate = THIN_FLOPS_PER_NS * speed_of(state, dn_in_use->thin_speed);
+            *out_rate = THIN_FLOPS_PER_NS * speed_of(state, library_in_use->thin_speed);
         else if (winograd_gain(state, op, sizes) > 1)
             *out_rate *= winograd_gain(state, op, sizes);
-        else if (family == &rg_conv && op->window.group == 1)
-            *out_rate = speed_of(state, dn_in_use->convolution_speed) *
+        else if (family == &cpu_conv && op->window.group == 1)
+            *out_rate = speed_of(state, library_in_use->convolution_speed) *
                         product_rate(state, outputs / size_of(sizes->y, 1), per * window, size_of(sizes->y, 1));
         return 2 * outputs * per * window;
     }
-    if (family == &rg_product && sizes->state != NULL && sizes->state->rank != INLAY_RANK_UNKNOWN &&
+    if (family == &cpu_product && sizes->state != NULL && sizes->state->rank != INLAY_RANK_UNKNOWN &&
         sizes->state->rank >= 2) {
         const double depth = size_of(sizes->state, sizes->state->rank - (op->product.trans_a ? 2 : 1));
 
         if (sizes->weights > 0 && sizes->y != NULL && sizes->y->rank != INLAY_RANK_UNKNOWN && sizes->y->rank >= 1)
-            *out_rate = speed_of(state, dn_in_use->product_speed) *
+            *out_rate = speed_of(state, library_in_use->product_speed) *
                         product_rate(state, outputs / size_of(sizes->y, sizes->y->rank - 1), depth,
                                      size_of(sizes->y, sizes->y->rank - 1));
         return 2 * outputs * depth;
     }
-    if (family == &rg_attention) {
+    if (family == &cpu_attention) {
         const double per = 4 * size_of(sizes->state, 3); /* for a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
         return 4 * count_of(sizes->state) * size_of(sizes->value_state, 2);
     }
-    if (family == &rg_pool && !op->window.global) {
+    if (family == &cpu_pool && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= (double)op->window.kernel[i];
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
     *out_rate = function_rate(op);
-    return family == &rg_view || family == &rg_transpose || family == &rg_split || family == &rg_slice ||
-                   family == &rg_concat || family == &rg_pad || family == &rg_scatter
+    return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice ||
+                   family == &cpu_concat || family == &cpu_pad || family == &cpu_scatter
                ? 0
                : outputs;
 }
 
 /* The op that makes the value, if it would be offered. */
-static bool made_here(const rg_state *state, const inlay_graph *graph, uint32_t value, rg_op *out)
+static bool made_here(const cpu_state *state, const inlay_graph *graph, uint32_t value, cpu_op *out)
 {
     const inlay_value_info *v = inlay_graph_value(graph, value);
     kit_refusal why = { 0, "", "" };
 
     if (v == NULL || v->producer == INLAY_NONE || v->producer >= graph->node_count)
         return false;
-    return rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = inlay_graph_node(graph, v->producer) },
-                    out, &why) != NULL;
+    return cpu_parse(&(kit_node){ .host = state->host, .graph = graph, .info = inlay_graph_node(graph, v->producer) },
+                     out, &why) != NULL;
 }
 
 /* Will the op be fused behind the maker of one of its inputs? */
-static bool is_fused(const rg_op *op, const rg_op *maker)
+static bool is_fused(const cpu_op *op, const cpu_op *maker)
 {
-    const rg_family *family = maker->row->family;
+    const cpu_family *family = maker->row->family;
 
-    return (op->row->family == &rg_eltwise_family || op->row->family == &rg_binary) &&
-           (family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed ||
-            family == &rg_product || family == &rg_normalize || family == &rg_nbits_product);
+    return (op->row->family == &cpu_eltwise_family || op->row->family == &cpu_binary) &&
+           (family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
+            family == &cpu_product || family == &cpu_normalize || family == &cpu_nbits_product);
 }
 
 /* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
-static bool is_laid_out(const rg_family *family)
+static bool is_laid_out(const cpu_family *family)
 {
-    return family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed || family == &rg_int8_conv;
+    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
+           family == &cpu_int8_conv;
 }
 
-static bool keeps_layout(const rg_family *family)
+static bool keeps_layout(const cpu_family *family)
 {
-    return family == &rg_pool || family == &rg_eltwise_family || family == &rg_binary || family == &rg_concat ||
-           family == &rg_normalize || family == &rg_resize || family == &rg_pad || family == &rg_quantize ||
-           family == &rg_dequantize || family == &rg_byte_clip;
+    return family == &cpu_pool || family == &cpu_eltwise_family || family == &cpu_binary || family == &cpu_concat ||
+           family == &cpu_normalize || family == &cpu_resize || family == &cpu_pad || family == &cpu_quantize ||
+           family == &cpu_dequantize || family == &cpu_byte_clip;
 }
 
 /* Is the value in a layout that others can't read, when it is made in a region? */
-static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+static bool has_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
-    rg_op maker;
+    cpu_op maker;
 
     for (int steps = 0; steps < LOOK_BACK && made_here(state, graph, value, &maker); steps++) {
         if (is_laid_out(maker.row->family))
@@ -283,7 +284,7 @@ static bool has_layout(const rg_state *state, const inlay_graph *graph, uint32_t
 
 /* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its
  * maker. */
-static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32_t value)
+static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
     const uint32_t maker = inlay_graph_value(graph, value)->producer;
     uint32_t n = maker == INLAY_NONE ? 0 : maker + 1;
@@ -292,10 +293,10 @@ static bool wants_layout(const rg_state *state, const inlay_graph *graph, uint32
     for (; n < last; n++) {
         const inlay_node_info *info = inlay_graph_node(graph, n);
         kit_refusal why = { 0, "", "" };
-        rg_op reader;
+        cpu_op reader;
 
         if (info->input_count == 0 || info->output_count == 0 || info->inputs[0] != value ||
-            rg_parse(&(kit_node){ .host = state->host, .graph = graph, .info = info }, &reader, &why) == NULL)
+            cpu_parse(&(kit_node){ .host = state->host, .graph = graph, .info = info }, &reader, &why) == NULL)
             continue;
         if (is_laid_out(reader.row->family))
             return true;
@@ -312,47 +313,48 @@ static double reorder_ns(double bytes, double threads)
 }
 
 /* Does the op only say where elements are? */
-static bool is_view(const rg_op *op)
+static bool is_view(const cpu_op *op)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
 
-    return family == &rg_view || family == &rg_transpose || family == &rg_split || family == &rg_slice;
+    return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
 /* Are its elements apart until somebody outside needs them side by side? */
-static bool is_gathered(const rg_op *op)
+static bool is_gathered(const cpu_op *op)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
 
-    return family == &rg_transpose || family == &rg_split || family == &rg_slice;
+    return family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
 /* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
-static bool is_shared(const rg_op *op, const struct sizes *sizes, double flops)
+static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
 
-    if (family == &rg_product && sizes->weights > 0)
+    if (family == &cpu_product && sizes->weights > 0)
         return flops > 2e6 || sizes->weights > 3e5;
-    if (family == &rg_attention || family == &rg_product)
+    if (family == &cpu_attention || family == &cpu_product)
         return flops > 1e6;
-    if (family == &rg_conv || family == &rg_conv_computed)
+    if (family == &cpu_conv || family == &cpu_conv_computed)
         return flops > 4e5;
     return sizes->in + sizes->out + sizes->weights > 192 * 1024;
 }
 
 /* Does it read images in a layout, that of a convolution or of what it belongs to? */
-static bool reads_layout(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info)
+static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const cpu_op *op,
+                         const inlay_node_info *info)
 {
     return is_laid_out(op->row->family) ||
            (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
 }
 
 /* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
-static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_op *op, const inlay_node_info *info,
+static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return !state->library_alone && op->row->family == &rg_conv && op->window.group > 1 && sizes->state != NULL &&
+    return !state->library_alone && op->row->family == &cpu_conv && op->window.group > 1 && sizes->state != NULL &&
            sizes->state->rank != INLAY_RANK_UNKNOWN && sizes->state->rank <= 4 && sizes->state->rank > 2 &&
            (double)op->window.group == size_of(sizes->state, 1) && sizes->y != NULL &&
            sizes->y->rank == sizes->state->rank && size_of(sizes->y, 1) == size_of(sizes->state, 1) &&
@@ -360,7 +362,7 @@ static bool is_planar(const rg_state *state, const inlay_graph *graph, const rg_
 }
 
 /* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
-static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const rg_op *op,
+static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const cpu_op *op,
                         double threads)
 {
     const inlay_value_state *state = state_of(request, info->inputs, info->input_count, i);
@@ -374,18 +376,18 @@ static double layout_ns(const inlay_cost_request *request, const inlay_node_info
 }
 
 /* Of tables and caches only the rows that are named are read, or written. */
-static void count_rows(const rg_op *op, struct sizes *sizes)
+static void count_rows(const cpu_op *op, struct sizes *sizes)
 {
-    if (op->row->family == &rg_rotary) {
+    if (op->row->family == &cpu_rotary) {
         sizes->weights = 0;
         sizes->in = 2 * sizes->out;
-    } else if (op->row->family == &rg_scatter) {
+    } else if (op->row->family == &cpu_scatter) {
         sizes->weights = 0;
         sizes->in = sizes->out = 4 * count_of(sizes->value_state);
     }
 }
 
-static inlay_status cost_of(const rg_state *state, const inlay_cost_request *request, uint32_t n, inlay_cost *cost)
+static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t n, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, n);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
@@ -393,9 +395,9 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
     double flops, rate, work, streams, share = 1, threads = request->max_threads > 0 ? request->max_threads : 1;
     bool fused = false, laid_out, planar;
     struct sizes sizes = { 0 };
-    rg_op op, maker;
+    cpu_op op, maker;
 
-    if (rg_parse(&node, &op, &why) == NULL)
+    if (cpu_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
     sizes.state = state_of(request, info->inputs, info->input_count, 0);
     sizes.value_state = state_of(request, info->inputs, info->input_count, 1);
@@ -406,11 +408,11 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
 
         if (value == NULL)
             continue;
-        if (i == 1 && op.row->family == &rg_product && nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
+        if (i == 1 && op.row->family == &cpu_product && nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
             sizes.weights += bytes;
             continue;
         }
-        if (i == 1 && op.row->family == &rg_product &&
+        if (i == 1 && op.row->family == &cpu_product &&
             sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.state), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
@@ -429,8 +431,8 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
         fused = fused || (made_here(state, request->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
         cost->enter_ns += ENTER_NS;
     }
-    if (op.row->family == &rg_recurrent) {
-        rg_recurrent_cost(state, request, info, cost);
+    if (op.row->family == &cpu_recurrent) {
+        cpu_recurrent_cost(state, request, info, cost);
         return INLAY_OK;
     }
     sizes.out = 4 * count_of(sizes.y);
@@ -442,7 +444,7 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
     if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_gathered(&op)))
         cost->leave_ns += reorder_ns(width_of(sizes.y) * count_of(sizes.y), threads);
     if (op.row->takes != NULL) {
-        rg_quant_cost(&op, request, info, cost);
+        cpu_quant_cost(&op, request, info, cost);
         return INLAY_OK;
     }
     flops = flops_of(state, &op, &sizes, &rate);
@@ -451,25 +453,25 @@ static inlay_status cost_of(const rg_state *state, const inlay_cost_request *req
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
-    if (state->bf16 && (op.row->family == &rg_conv || (op.row->family == &rg_product && sizes.weights > 0)))
+    if (state->bf16 && (op.row->family == &cpu_conv || (op.row->family == &cpu_product && sizes.weights > 0)))
         rate *= 2;
     if (fused || is_view(&op)) {
         cost->ns += FUSED_NS;
-        if (op.row->family == &rg_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
-            cost->ns += flops / (op.eltwise[0].alg == DN_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
-        if (op.row->family == &rg_binary) /* what is not in the registers: the other operand */
+        if (op.row->family == &cpu_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
+            cost->ns += flops / (op.eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
+        if (op.row->family == &cpu_binary) /* what is not in the registers: the other operand */
             cost->ns += stream_ns(sizes.in > sizes.out ? sizes.in - sizes.out : 0) / threads;
         return INLAY_OK;
     }
     /* Without loops of our own convolutions are oneDNN's on one thread (make_for_threads in conv.c). */
-    threads = is_shared(&op, &sizes, flops) && (op.row->family != &rg_conv || state->tiles != NULL) ? threads : 1;
+    threads = is_shared(&op, &sizes, flops) && (op.row->family != &cpu_conv || state->tiles != NULL) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
     cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
     return INLAY_OK;
 }
 
-inlay_status rg_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
 {
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 

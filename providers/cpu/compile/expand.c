@@ -3,12 +3,12 @@
 #include "compile/expand.h"
 
 /* An op with room for its inputs, and one output. */
-static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, uint32_t in_count)
+static cpu_op *add_op(cpu_reader *reader, const cpu_op *like, const char *op_type, uint32_t in_count)
 {
-    rg_op *op = &reader->compiled->ops[reader->compiled->op_count++];
+    cpu_op *op = &reader->compiled->ops[reader->compiled->op_count++];
 
     *op = *like;
-    op->row = rg_row(op_type);
+    op->row = cpu_row(op_type);
     op->in_count = in_count;
     op->out_count = 1;
     op->in = reader->next;
@@ -18,24 +18,24 @@ static rg_op *add_op(rg_reader *reader, const rg_op *like, const char *op_type, 
 }
 
 /* A value that only the region knows, of the shape of one of the host's. */
-static uint32_t inner_value(rg_reader *reader, uint32_t snapshot)
+static uint32_t inner_value(cpu_reader *reader, uint32_t snapshot)
 {
     inlay_compiled *compiled = reader->compiled;
 
-    compiled->values[compiled->value_count] = (rg_value){ .snapshot = snapshot,
-                                                          .input = INLAY_NONE,
-                                                          .output = INLAY_NONE,
-                                                          .weights = INLAY_NONE,
-                                                          .constant = INLAY_NONE,
-                                                          .type = DN_F32 };
+    compiled->values[compiled->value_count] = (cpu_value){ .snapshot = snapshot,
+                                                           .input = INLAY_NONE,
+                                                           .output = INLAY_NONE,
+                                                           .weights = INLAY_NONE,
+                                                           .constant = INLAY_NONE,
+                                                           .type = LIBRARY_F32 };
     return compiled->value_count++;
 }
 
 /* y = alg(a, b); y: a value, INLAY_NONE for one inside, of the shape of `like`. Returns y. */
-static uint32_t add_binary(rg_reader *reader, const rg_op *parsed, const char *op_type, dn_alg alg, uint32_t a,
+static uint32_t add_binary(cpu_reader *reader, const cpu_op *parsed, const char *op_type, library_alg alg, uint32_t a,
                            uint32_t b, uint32_t y, uint32_t like)
 {
-    rg_op *op = add_op(reader, parsed, op_type, 2);
+    cpu_op *op = add_op(reader, parsed, op_type, 2);
 
     op->alg = alg;
     op->in[0] = a;
@@ -47,13 +47,13 @@ static uint32_t add_binary(rg_reader *reader, const rg_op *parsed, const char *o
 }
 
 /* y = factor * input, likewise. */
-static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, uint32_t input, uint32_t y,
+static uint32_t add_scale(cpu_reader *reader, const cpu_op *parsed, float factor, uint32_t input, uint32_t y,
                           uint32_t like)
 {
-    rg_op *op = add_op(reader, parsed, "Neg", 1);
+    cpu_op *op = add_op(reader, parsed, "Neg", 1);
 
     op->eltwise_count = 1;
-    op->eltwise[0] = (rg_eltwise){ DN_ELTWISE_LINEAR, factor, 0 };
+    op->eltwise[0] = (cpu_eltwise){ LIBRARY_ELTWISE_LINEAR, factor, 0 };
     op->in[0] = input;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
     reader->compiled->values[input].uses++;
@@ -61,21 +61,21 @@ static uint32_t add_scale(rg_reader *reader, const rg_op *parsed, float factor, 
 }
 
 /* Add of a bias, Add of the residual, and what normalises. */
-static void expand_skip(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+static void expand_skip(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     bool simple = strcmp(parsed->row->op_type, "SkipSimplifiedLayerNormalization") == 0;
     uint32_t in[5] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE }, bias, x, sum = INLAY_NONE;
-    rg_op *op;
+    cpu_op *op;
 
     for (uint32_t i = 0; i < info->input_count && i < 5; i++)
-        in[i] = rg_reader_value(reader, info->inputs[i]);
+        in[i] = cpu_reader_value(reader, info->inputs[i]);
     bias = simple ? in[3] : in[4];
     x = in[0];
     if (bias != INLAY_NONE)
-        x = add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, bias, INLAY_NONE, info->outputs[0]);
-    if (info->output_count > RG_SKIP_SUM)
-        sum = rg_reader_value(reader, info->outputs[RG_SKIP_SUM]);
-    x = add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, in[1], sum, info->outputs[0]);
+        x = add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, bias, INLAY_NONE, info->outputs[0]);
+    if (info->output_count > CPU_SKIP_SUM)
+        sum = cpu_reader_value(reader, info->outputs[CPU_SKIP_SUM]);
+    x = add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, in[1], sum, info->outputs[0]);
     op = add_op(reader, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3);
     op->axis = inlay_graph_value(reader->request->graph, info->inputs[0])->rank - 1;
     op->in[0] = x;
@@ -85,45 +85,45 @@ static void expand_skip(rg_reader *reader, const inlay_node_info *info, const rg
     for (uint32_t i = 0; i < op->in_count; i++)
         if (op->in[i] != INLAY_NONE)
             reader->compiled->values[op->in[i]].uses++;
-    op->out[0] = rg_reader_value(reader, info->outputs[0]);
+    op->out[0] = cpu_reader_value(reader, info->outputs[0]);
 }
 
 /* One after the other; what they make on the way has the shape of the result, to which each operand is broadcast. */
-static void expand_many(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+static void expand_many(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     const bool mean = strcmp(parsed->row->op_type, "Mean") == 0;
-    const char *op_type = parsed->alg == DN_BINARY_ADD ? "Add" : parsed->row->op_type;
-    const uint32_t n = info->input_count, y = rg_reader_value(reader, info->outputs[0]);
-    uint32_t x = rg_reader_value(reader, info->inputs[0]);
+    const char *op_type = parsed->alg == LIBRARY_BINARY_ADD ? "Add" : parsed->row->op_type;
+    const uint32_t n = info->input_count, y = cpu_reader_value(reader, info->outputs[0]);
+    uint32_t x = cpu_reader_value(reader, info->inputs[0]);
 
     for (uint32_t i = 1; i < n; i++)
-        x = add_binary(reader, parsed, op_type, parsed->alg, x, rg_reader_value(reader, info->inputs[i]),
+        x = add_binary(reader, parsed, op_type, parsed->alg, x, cpu_reader_value(reader, info->inputs[i]),
                        mean || i + 1 < n ? INLAY_NONE : y, info->outputs[0]);
     if (mean || n == 1)
         (void)add_scale(reader, parsed, 1 / (float)n, x, y, INLAY_NONE);
 }
 
 /* alpha * (A * B) + beta * C */
-static void expand_gemm(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
-    const uint32_t y = rg_reader_value(reader, info->outputs[0]);
+    const uint32_t y = cpu_reader_value(reader, info->outputs[0]);
     const bool sums = info->input_count > 2 && info->inputs[2] != INLAY_NONE;
     uint32_t x, c;
-    rg_op *op = add_op(reader, parsed, "Gemm", 2);
+    cpu_op *op = add_op(reader, parsed, "Gemm", 2);
 
     op->alpha = op->beta = 1;
     for (uint32_t i = 0; i < 2; i++) {
-        op->in[i] = rg_reader_value(reader, info->inputs[i]);
+        op->in[i] = cpu_reader_value(reader, info->inputs[i]);
         reader->compiled->values[op->in[i]].uses++;
     }
     x = op->out[0] = inner_value(reader, info->outputs[0]);
     x = add_scale(reader, parsed, parsed->alpha, x, sums ? INLAY_NONE : y, info->outputs[0]);
     if (!sums)
         return;
-    c = rg_reader_value(reader, info->inputs[2]);
+    c = cpu_reader_value(reader, info->inputs[2]);
     if (parsed->beta != 1)
         c = add_scale(reader, parsed, parsed->beta, c, INLAY_NONE, info->inputs[2]);
-    (void)add_binary(reader, parsed, "Add", DN_BINARY_ADD, x, c, y, INLAY_NONE);
+    (void)add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, c, y, INLAY_NONE);
 }
 
 static bool takes_many(const char *op_type)
@@ -132,7 +132,7 @@ static bool takes_many(const char *op_type)
            strcmp(op_type, "Min") == 0;
 }
 
-void rg_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
+void cpu_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
 {
     const char *op_type = info->op_type.data;
 
@@ -144,13 +144,13 @@ void rg_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *ou
     *out_numbers += 4 * *out_ops; /* four of an op, its values among them */
 }
 
-bool rg_expand(rg_reader *reader, const inlay_node_info *info, const rg_op *parsed)
+bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
-    const rg_family *family = parsed->row->family;
+    const cpu_family *family = parsed->row->family;
 
-    if (family == &rg_skip_norm)
+    if (family == &cpu_skip_norm)
         expand_skip(reader, info, parsed);
-    else if (family == &rg_binary && takes_many(parsed->row->op_type) &&
+    else if (family == &cpu_binary && takes_many(parsed->row->op_type) &&
              (info->input_count != 2 || strcmp(parsed->row->op_type, "Mean") == 0))
         expand_many(reader, info, parsed);
     else if (strcmp(parsed->row->op_type, "Gemm") == 0 &&

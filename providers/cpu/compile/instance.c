@@ -1,14 +1,15 @@
 /* A region at concrete shapes: the instance, from shapes to steps that can run. */
 #include "choice/kernels.h"
 
-static inlay_status no_memory(const rg_build *build)
+static inlay_status no_memory(const cpu_build *build)
 {
     return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes",
                       build->compiled->op_count);
 }
 
 /* Dims of all values, from the host, and the key made of them. */
-static inlay_status read_shapes(rg_build *build, const inlay_value_state *values, uint32_t stride, uint32_t value_count)
+static inlay_status read_shapes(cpu_build *build, const inlay_value_state *values, uint32_t stride,
+                                uint32_t value_count)
 {
     const inlay_compiled *compiled = build->compiled;
     inlay_instance *instance = build->instance;
@@ -27,11 +28,11 @@ static inlay_status read_shapes(rg_build *build, const inlay_value_state *values
         if (compiled->values[value].snapshot >= value_count)
             return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "a value of the region is not there");
         state = INLAY_AT(inlay_value_state, values, stride, compiled->values[value].snapshot);
-        if (state->rank == INLAY_RANK_UNKNOWN || state->rank > RG_MAX_RANK)
+        if (state->rank == INLAY_RANK_UNKNOWN || state->rank > CPU_MAX_RANK)
             return inlay_fail(build->diag, INLAY_UNSUPPORTED, "a value of a region has no shape, or more than %d axes",
-                              RG_MAX_RANK);
+                              CPU_MAX_RANK);
         build->ranks[value] = state->rank;
-        build->key[instance->key_count++] = rg_key_word(state->rank, build->rooms[value]);
+        build->key[instance->key_count++] = cpu_key_word(state->rank, build->rooms[value]);
         for (uint32_t d = 0; d < state->rank; d++) {
             if (state->dims[d] < 0)
                 return inlay_fail(build->diag, INLAY_UNSUPPORTED, "the shape of a value of a region depends on data");
@@ -41,7 +42,7 @@ static inlay_status read_shapes(rg_build *build, const inlay_value_state *values
             build->key[instance->key_count++] = state->dims[d];
         }
     }
-    instance->key = rg_scratch_take(instance->memory, instance->key_count + 1u, sizeof *instance->key);
+    instance->key = cpu_scratch_take(instance->memory, instance->key_count + 1u, sizeof *instance->key);
     if (instance->key == NULL)
         return no_memory(build);
     memcpy(instance->key, build->key, instance->key_count * sizeof *instance->key);
@@ -49,10 +50,10 @@ static inlay_status read_shapes(rg_build *build, const inlay_value_state *values
 }
 
 /* Values that the group has read are one use nearer to the end. */
-static void count_reads(rg_build *build, const rg_group *group)
+static void count_reads(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = &build->compiled->ops[group->op];
-    uint32_t reads[3 + RG_MAX_POSTS + 1], count = 0;
+    const cpu_op *op = &build->compiled->ops[group->op];
+    uint32_t reads[3 + CPU_MAX_POSTS + 1], count = 0;
 
     for (uint32_t n = 0; n < op->in_count; n++) {
         uint32_t v = op->in[n];
@@ -65,7 +66,7 @@ static void count_reads(rg_build *build, const rg_group *group)
             build->instance->buffers[build->places[v].buffer].pending--;
     }
     for (uint32_t post = 0; post < group->post_count; post++)
-        if (group->posts[post].kind != RG_POST_ELTWISE)
+        if (group->posts[post].kind != CPU_POST_ELTWISE)
             reads[count++] = group->posts[post].other;
     if (group->bias != INLAY_NONE)
         reads[count++] = group->bias;
@@ -81,27 +82,27 @@ static void count_reads(rg_build *build, const rg_group *group)
 
 /* Has the group's result elements, or another output of its first op? A Split may begin with an empty part, and the
  * scale of nothing is a number. */
-static bool makes_elements(const rg_build *build, const rg_group *group)
+static bool makes_elements(const cpu_build *build, const cpu_group *group)
 {
-    bool any = rg_count(build, group->out) > 0;
+    bool any = cpu_count(build, group->out) > 0;
 
     for (uint32_t o = 1; !any && o < build->op->out_count; o++)
-        any = build->op->out[o] != INLAY_NONE && rg_count(build, build->op->out[o]) > 0;
+        any = build->op->out[o] != INLAY_NONE && cpu_count(build, build->op->out[o]) > 0;
     return any;
 }
 
-static inlay_status lower(rg_build *build)
+static inlay_status lower(cpu_build *build)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
-        const rg_group *group = &build->groups[group_index];
+        const cpu_group *group = &build->groups[group_index];
 
         build->op_index = group->op;
         build->op = &build->compiled->ops[group->op];
         if (!build->op->silent && makes_elements(build, group))
-            INLAY_TRY(rg_reads_nothing(build) ? rg_lower_nothing(build, group)
-                                              : build->op->row->family->lower(build, group));
+            INLAY_TRY(cpu_reads_nothing(build) ? cpu_lower_nothing(build, group)
+                                               : build->op->row->family->lower(build, group));
         count_reads(build, group);
     }
 done:
@@ -111,7 +112,7 @@ done:
 /* An array of the instance, for as many elements as the last one had; array is the address of a typed pointer. */
 static bool reserve(inlay_instance *instance, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
-    void *fresh = rg_scratch_take_zeroed(instance->memory, count + 1u, element);
+    void *fresh = cpu_scratch_take_zeroed(instance->memory, count + 1u, element);
 
     if (fresh == NULL)
         return false;
@@ -123,11 +124,11 @@ static bool reserve(inlay_instance *instance, void *array, uint32_t count, uint3
 /* The instance itself, in memory that it keeps. */
 static inlay_instance *instance_create(inlay_compiled *compiled)
 {
-    rg_scratch *memory = rg_scratch_open(&compiled->spare);
-    inlay_instance *instance = memory == NULL ? NULL : rg_scratch_take_zeroed(memory, 1, sizeof *instance);
+    cpu_scratch *memory = cpu_scratch_open(&compiled->spare);
+    inlay_instance *instance = memory == NULL ? NULL : cpu_scratch_take_zeroed(memory, 1, sizeof *instance);
 
     if (instance == NULL) {
-        rg_scratch_close(&compiled->spare, memory);
+        cpu_scratch_close(&compiled->spare, memory);
         return NULL;
     }
     instance->memory = memory;
@@ -136,28 +137,28 @@ static inlay_instance *instance_create(inlay_compiled *compiled)
 }
 
 /* Room for what is known of each value and op, and for as many steps as the last instance had. */
-static bool take_room(rg_build *build)
+static bool take_room(cpu_build *build)
 {
     const inlay_compiled *compiled = build->compiled;
     const size_t n = compiled->value_count + 1u;
     inlay_instance *instance = build->instance;
 
-    build->scratch = rg_scratch_open(build->state->scratch);
+    build->scratch = cpu_scratch_open(build->state->scratch);
     if (build->scratch == NULL || instance == NULL)
         return false;
-    build->dims = rg_scratch_take(build->scratch, n, sizeof *build->dims);
-    build->ranks = rg_scratch_take(build->scratch, n, sizeof *build->ranks);
-    build->places = rg_scratch_take(build->scratch, n, sizeof *build->places);
-    build->plains = rg_scratch_take(build->scratch, n, sizeof *build->plains);
-    build->copies = rg_scratch_take(build->scratch, n, sizeof *build->copies);
-    build->homes = rg_scratch_take(build->scratch, n, sizeof *build->homes);
-    build->has = rg_scratch_take_zeroed(build->scratch, n, sizeof *build->has);
-    build->uses = rg_scratch_take(build->scratch, n, sizeof *build->uses);
-    build->scales = rg_scratch_take(build->scratch, n, sizeof *build->scales);
-    build->rooms = rg_scratch_take_zeroed(build->scratch, n, sizeof *build->rooms);
-    build->ahead = rg_scratch_take_zeroed(build->scratch, n, sizeof *build->ahead);
-    build->groups = rg_scratch_take(build->scratch, compiled->op_count + 1u, sizeof *build->groups);
-    build->key = rg_scratch_take(build->scratch, n * (RG_MAX_RANK + 1), sizeof *build->key);
+    build->dims = cpu_scratch_take(build->scratch, n, sizeof *build->dims);
+    build->ranks = cpu_scratch_take(build->scratch, n, sizeof *build->ranks);
+    build->places = cpu_scratch_take(build->scratch, n, sizeof *build->places);
+    build->plains = cpu_scratch_take(build->scratch, n, sizeof *build->plains);
+    build->copies = cpu_scratch_take(build->scratch, n, sizeof *build->copies);
+    build->homes = cpu_scratch_take(build->scratch, n, sizeof *build->homes);
+    build->has = cpu_scratch_take_zeroed(build->scratch, n, sizeof *build->has);
+    build->uses = cpu_scratch_take(build->scratch, n, sizeof *build->uses);
+    build->scales = cpu_scratch_take(build->scratch, n, sizeof *build->scales);
+    build->rooms = cpu_scratch_take_zeroed(build->scratch, n, sizeof *build->rooms);
+    build->ahead = cpu_scratch_take_zeroed(build->scratch, n, sizeof *build->ahead);
+    build->groups = cpu_scratch_take(build->scratch, compiled->op_count + 1u, sizeof *build->groups);
+    build->key = cpu_scratch_take(build->scratch, n * (CPU_MAX_RANK + 1), sizeof *build->key);
     if (build->dims == NULL || build->ranks == NULL || build->places == NULL || build->plains == NULL ||
         build->copies == NULL || build->homes == NULL || build->has == NULL || build->uses == NULL ||
         build->scales == NULL || build->ahead == NULL || build->rooms == NULL || build->groups == NULL ||
@@ -170,21 +171,21 @@ static bool take_room(rg_build *build)
                    sizeof *instance->buffers);
 }
 
-static void give_room(rg_build *build)
+static void give_room(cpu_build *build)
 {
     for (uint32_t v = 0; build->ahead != NULL && v < build->compiled->value_count; v++)
         free(build->ahead[v]);
-    rg_memo_drop(build);
-    rg_scratch_close(build->state->scratch, build->scratch);
+    cpu_memo_drop(build);
+    cpu_scratch_close(build->state->scratch, build->scratch);
 }
 
-inlay_status rg_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
-                               uint32_t value_count, const uint64_t *rooms, uint32_t threads,
-                               const struct kn_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag)
+inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
+                                uint32_t value_count, const uint64_t *rooms, uint32_t threads,
+                                const struct kernel_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag)
 {
-    rg_build build = { .state = compiled->state, .compiled = compiled, .diag = diag, .attempt = attempt };
+    cpu_build build = { .state = compiled->state, .compiled = compiled, .diag = diag, .attempt = attempt };
     inlay_status status = INLAY_OK;
-    int before = rg_threads_set(threads);
+    int before = cpu_threads_set(threads);
 
     *out_instance = NULL;
     build.instance = instance_create(compiled);
@@ -196,14 +197,14 @@ inlay_status rg_instance_build(inlay_compiled *compiled, const inlay_value_state
     build.instance->references = 1;
     (void)pthread_mutex_init(&build.instance->lock, NULL);
     build.instance->has_lock = true;
-    rg_read_rooms(&build, rooms);
+    cpu_read_rooms(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
-    INLAY_TRY(rg_fuse(&build));
+    INLAY_TRY(cpu_fuse(&build));
     build.spares_library = true; /* as the question is asked */
-    build.spares_library = kn_spares_library(&build);
+    build.spares_library = kernel_skips_onednn_startup(&build);
     INLAY_TRY(lower(&build));
-    INLAY_TRY(rg_plan(&build));
-    INLAY_TRY(rg_context_prepare(compiled->state, build.instance, diag));
+    INLAY_TRY(cpu_plan(&build));
+    INLAY_TRY(cpu_context_prepare(compiled->state, build.instance, diag));
     compiled->builds++;
     compiled->step_hint = build.instance->step_count;
     compiled->arg_hint = build.instance->arg_count;
@@ -212,22 +213,22 @@ inlay_status rg_instance_build(inlay_compiled *compiled, const inlay_value_state
     *out_instance = build.instance;
     build.instance = NULL;
 done:
-    rg_instance_destroy(build.instance);
+    cpu_instance_destroy(build.instance);
     give_room(&build);
-    rg_threads_restore(before);
+    cpu_threads_restore(before);
     return status;
 }
 
-void rg_instance_destroy(inlay_instance *instance)
+void cpu_instance_destroy(inlay_instance *instance)
 {
     if (instance == NULL)
         return;
-    rg_contexts_destroy(instance);
+    cpu_contexts_destroy(instance);
     for (uint32_t step = 0; step < instance->step_count; step++) {
-        dn_primitive_destroy(instance->steps[step].primitive);
-        rg_native_destroy(instance->steps[step].native);
+        library_primitive_destroy(instance->steps[step].primitive);
+        cpu_native_destroy(instance->steps[step].native);
     }
     if (instance->has_lock)
         (void)pthread_mutex_destroy(&instance->lock);
-    rg_scratch_close(instance->home, instance->memory); /* which the instance lies in */
+    cpu_scratch_close(instance->home, instance->memory); /* which the instance lies in */
 }

@@ -2,12 +2,12 @@
 #include "choice/kernels.h"
 #include "weights/nbits.h"
 
-void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_reduced)
+void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced)
 {
     const char *precision = "f32", *activations = "auto";
     bool winograd = true, pairs = true;
 
-    state->kernel = KN_COUNT;
+    state->kernel = KERNEL_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
@@ -20,7 +20,7 @@ void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_r
         else if (strcmp(value->name, "reproducible") == 0)
             state->reproducible = value->i != 0;
         else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
-            state->kernel = kn_find(value->s);
+            state->kernel = kernel_find(value->s);
         else if (strcmp(value->name, "precision") == 0 && value->s != NULL)
             precision = value->s;
         else if (strcmp(value->name, "activations") == 0 && value->s != NULL)
@@ -29,10 +29,10 @@ void rg_read_options(rg_state *state, const inlay_create_args *args, bool *out_r
     state->strict = strcmp(precision, "strict") == 0;
     state->fast = strcmp(precision, "fast") == 0;
     state->by_model = !state->strict && strcmp(activations, "auto") == 0;
-    state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NB_EXACT
-                   : strcmp(activations, "byte") == 0                 ? NB_BYTE
-                   : !state->by_model || state->fast                  ? NB_FINE
-                                                                      : NB_EXACT;
+    state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NBITS_EXACT
+                   : strcmp(activations, "byte") == 0                 ? NBITS_BYTE
+                   : !state->by_model || state->fast                  ? NBITS_FINE
+                                                                      : NBITS_EXACT;
     state->winograd = winograd && !state->strict;
     state->pairs = pairs && state->fast;
     *out_reduced = strcmp(precision, "reduced") == 0;

@@ -1,21 +1,21 @@
 /* Values of the host's graph, numbered as the nodes of a region name them. */
 #include "compile/expand.h"
 
-static dn_type type_of(inlay_dtype dtype)
+static library_type type_of(inlay_dtype dtype)
 {
-    return dtype == INLAY_FLOAT   ? DN_F32
-           : dtype == INLAY_UINT8 ? DN_U8
-           : dtype == INLAY_BOOL  ? DN_U8
-           : dtype == INLAY_INT8  ? DN_S8
-           : dtype == INLAY_INT32 ? DN_S32
-                                  : DN_TYPE_UNDEFINED;
+    return dtype == INLAY_FLOAT   ? LIBRARY_F32
+           : dtype == INLAY_UINT8 ? LIBRARY_U8
+           : dtype == INLAY_BOOL  ? LIBRARY_U8
+           : dtype == INLAY_INT8  ? LIBRARY_S8
+           : dtype == INLAY_INT32 ? LIBRARY_S32
+                                  : LIBRARY_TYPE_UNDEFINED;
 }
 
-uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
+uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot)
 {
     inlay_compiled *compiled = reader->compiled;
     const inlay_value_info *info = inlay_graph_value(reader->request->graph, snapshot);
-    rg_value *value;
+    cpu_value *value;
 
     if (info == NULL)
         return INLAY_NONE;
@@ -23,18 +23,18 @@ uint32_t rg_reader_value(rg_reader *reader, uint32_t snapshot)
         return reader->number_of[snapshot];
     reader->number_of[snapshot] = compiled->value_count;
     value = &compiled->values[compiled->value_count];
-    *value = (rg_value){ .snapshot = snapshot,
-                         .input = INLAY_NONE,
-                         .output = INLAY_NONE,
-                         .weights = INLAY_NONE,
-                         .constant = INLAY_NONE,
-                         .type = type_of(info->dtype) };
+    *value = (cpu_value){ .snapshot = snapshot,
+                          .input = INLAY_NONE,
+                          .output = INLAY_NONE,
+                          .weights = INLAY_NONE,
+                          .constant = INLAY_NONE,
+                          .type = type_of(info->dtype) };
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
         value->constant = compiled->constant_count;
-        value->rank = info->rank <= RG_MAX_RANK ? info->rank : 0;
+        value->rank = info->rank <= CPU_MAX_RANK ? info->rank : 0;
         for (uint32_t d = 0; d < value->rank; d++)
             value->dims[d] = info->dims[d].value;
-        compiled->constants[compiled->constant_count++] = (rg_constant){
+        compiled->constants[compiled->constant_count++] = (cpu_constant){
             .value = snapshot, .data = info->data, .bytes = info->data_bytes, .content_hash = info->content_hash
         };
     }

@@ -5,12 +5,12 @@
 #include "convolution/tiles.h"
 #include "convolution/window.h"
 
-static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_both(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2);
 
-    if (!rg_known_rank(input, 3, 5, "input 0", why) ||
-        !rg_known_rank(weights, input->rank, input->rank, "input 1", why))
+    if (!cpu_known_rank(input, 3, 5, "input 0", why) ||
+        !cpu_known_rank(weights, input->rank, input->rank, "input 1", why))
         return false;
     for (uint32_t d = 0; d < weights->rank; d++)
         if (weights->dims[d].kind != INLAY_DIM_FIXED || weights->dims[d].value < 1)
@@ -22,7 +22,7 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
     for (uint32_t i = 0; i < input->rank - 2; i++)
         op->window.kernel[i] = weights->dims[2 + i].value;
-    if (!rg_parse_window(node, input->rank - 2, op, why))
+    if (!cpu_parse_window(node, input->rank - 2, op, why))
         return false;
     return true;
 }
@@ -30,14 +30,14 @@ static bool parse_both(const kit_node *node, rg_op *op, kit_refusal *why)
 /* Rows so long that oneDNN's kernels take minutes to describe (kernels.c) are for tiles, which not every CPU has. */
 enum { MOST_COLUMNS = 1 << 22 };
 
-static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_conv(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *output;
 
     if (!parse_both(node, op, why))
         return false;
     output = kit_output(node, 0);
-    if (dn_in_use != &dn_none && output->rank != INLAY_RANK_UNKNOWN &&
+    if (library_in_use != &library_none && output->rank != INLAY_RANK_UNKNOWN &&
         output->dims[output->rank - 1].kind == INLAY_DIM_FIXED && output->dims[output->rank - 1].value > MOST_COLUMNS &&
         (tiles_of_cpu() == NULL || op->window.spatial > 2 || op->window.group > 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
@@ -46,37 +46,37 @@ static bool parse_conv(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-const rg_operator *rg_computed_row(const rg_operator *row)
+const cpu_operator *cpu_computed_row(const cpu_operator *row)
 {
-    static const rg_operator computed = { "Conv", 1, 22, &rg_conv_computed, NULL },
-                             transposed = { "ConvTranspose", 1, 22, &rg_conv_computed, NULL };
+    static const cpu_operator computed = { "Conv", 1, 22, &cpu_conv_computed, NULL },
+                              transposed = { "ConvTranspose", 1, 22, &cpu_conv_computed, NULL };
 
-    return row->family == &rg_conv ? &computed : &transposed;
+    return row->family == &cpu_conv ? &computed : &transposed;
 }
 
 /* Weights that are computed are none that could be packed: such nodes are of a family of their own. */
-const rg_operator *rg_conv_row(const kit_node *node, const rg_operator *row)
+const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row)
 {
-    if ((row->family != &rg_conv && row->family != &rg_conv_transpose) ||
+    if ((row->family != &cpu_conv && row->family != &cpu_conv_transpose) ||
         ((kit_is_constant(node, 1) || narrow_is_constant(node->graph, node->info->inputs[1], NULL) ||
           halves_is_constant(node->graph, node->info->inputs[1])) &&
          (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
         return row;
-    return rg_computed_row(row);
+    return cpu_computed_row(row);
 }
 
-bool rg_parse_deconvolution(const kit_node *node, rg_op *op, kit_refusal *why)
+bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     return parse_both(node, op, why);
 }
 
 /* The weights as oneDNN numbers their axes, read where ONNX has them: Conv [O, I/g, ..], ConvTranspose [I, O/g, ..]. */
-static uint32_t weights_axes(const rg_build *build, bool transposed, rg_md *out_plain, int64_t *dims)
+static uint32_t weights_axes(const cpu_build *build, bool transposed, memory_desc *out_plain, int64_t *dims)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *w = build->dims[op->in[1]];
     uint32_t rank = build->ranks[op->in[1]], n = 0;
-    int64_t own[RG_MAX_RANK], strides[RG_MAX_RANK], kernel = 1, first = w[0] / op->window.group;
+    int64_t own[CPU_MAX_RANK], strides[CPU_MAX_RANK], kernel = 1, first = w[0] / op->window.group;
 
     for (uint32_t d = 2; d < rank; d++)
         kernel *= w[d];
@@ -94,27 +94,27 @@ static uint32_t weights_axes(const rg_build *build, bool transposed, rg_md *out_
         strides[n++] = kernel;
     }
     memcpy(dims, own, n * sizeof *own);
-    rg_md_strides(out_plain, n, own, strides);
+    memory_desc_strides(out_plain, n, own, strides);
     return n;
 }
 
 /* Its operands are there. */
-static inlay_status describe(const rg_build *build, bool transposed, lib_variant variant, dn_op *io)
+static inlay_status describe(const cpu_build *build, bool transposed, lib_variant variant, library_op *io)
 {
-    const rg_op *op = build->op;
-    const rg_md *input = &io->input, *output = &io->output;
+    const cpu_op *op = build->op;
+    const memory_desc *input = &io->input, *output = &io->output;
 
-    io->kind = transposed ? DN_DECONVOLUTION : DN_CONVOLUTION;
-    io->alg = transposed                ? DN_DECONVOLUTION_DIRECT
-              : variant == LIB_WINOGRAD ? DN_CONVOLUTION_WINOGRAD
-                                        : DN_CONVOLUTION_DIRECT;
-    if (!rg_counts(input->dims, (uint32_t)input->ndims) || !rg_counts(output->dims, (uint32_t)output->ndims))
+    io->kind = transposed ? LIBRARY_DECONVOLUTION : LIBRARY_CONVOLUTION;
+    io->alg = transposed                ? LIBRARY_DECONVOLUTION_DIRECT
+              : variant == LIB_WINOGRAD ? LIBRARY_CONVOLUTION_WINOGRAD
+                                        : LIBRARY_CONVOLUTION_DIRECT;
+    if (!cpu_counts(input->dims, (uint32_t)input->ndims) || !cpu_counts(output->dims, (uint32_t)output->ndims))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
                           op->name);
     if (transposed)
-        rg_deconvolution_pads(op, input->dims + 2, output->dims + 2, io->begins, io->ends);
+        cpu_deconvolution_pads(op, input->dims + 2, output->dims + 2, io->begins, io->ends);
     else
-        rg_window_pads(op, input->dims + 2, output->dims + 2, op->window.kernel, io->begins, io->ends);
+        cpu_window_pads(op, input->dims + 2, output->dims + 2, op->window.kernel, io->begins, io->ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         io->strides[i] = op->window.strides[i];
         io->dilations[i] = op->window.dilations[i] - 1;
@@ -123,58 +123,58 @@ static inlay_status describe(const rg_build *build, bool transposed, lib_variant
 }
 
 /* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
-static inlay_status make(rg_build *build, const rg_group *group, bool transposed, lib_variant variant,
-                         const kn_case *layer, rg_fused *out)
+static inlay_status make(cpu_build *build, const cpu_group *group, bool transposed, lib_variant variant,
+                         const kernel_layer *layer, cpu_fused *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t y = op->out[0], rank = build->ranks[y];
-    dn_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (rg_md){ 0 } };
+    library_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (memory_desc){ 0 } };
     inlay_status status;
 
-    rg_md_any(&desc.desc, layer->w_rank, layer->w_dims);
-    rg_md_any(&desc.input, rank, build->dims[op->in[0]]);
-    rg_md_any(&desc.output, rank, build->dims[y]);
-    if (variant == LIB_AS_IT_LIES && rg_md_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
-        (void)rg_md_same_blocks(&layer->input.md, rank, build->dims[op->in[0]],
-                                &desc.input); /* kernels compare strides, idle ones too */
+    memory_desc_any(&desc.desc, layer->w_rank, layer->w_dims);
+    memory_desc_any(&desc.input, rank, build->dims[op->in[0]]);
+    memory_desc_any(&desc.output, rank, build->dims[y]);
+    if (variant == LIB_AS_IT_LIES && memory_desc_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
+        (void)memory_desc_same_blocks(&layer->input.md, rank, build->dims[op->in[0]],
+                                      &desc.input); /* kernels compare strides, idle ones too */
     status = describe(build, transposed, variant, &desc);
     if (status == INLAY_OK)
-        status = rg_fuse_posts(build, group, &desc, out);
+        status = cpu_fuse_posts(build, group, &desc, out);
     if (status == INLAY_OK && ((variant == LIB_WINOGRAD && out->count < group->post_count) ||
-                               (variant != LIB_AS_LIKED && !rg_is_fast(out->pd))))
+                               (variant != LIB_AS_LIKED && !cpu_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
 
 /* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
-static bool unfolds(dn_const_description pd)
+static bool unfolds(library_const_description pd)
 {
-    const char *name = dn_name(pd);
+    const char *name = library_name(pd);
 
-    return !rg_is_fast(pd) || strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0;
+    return !cpu_is_fast(pd) || strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0;
 }
 
-bool lib_unfolds(rg_build *build, const rg_group *group, const kn_case *layer)
+bool lib_unfolds(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    rg_op *op = &build->compiled->ops[group->op];
+    cpu_op *op = &build->compiled->ops[group->op];
     inlay_diag *diag = build->diag;
-    rg_fused fused = { 0 };
+    cpu_fused fused = { 0 };
     bool result;
 
     if (op->window.unfolds != 0) /* that is decided by channels and windows */
-        return op->window.unfolds == RG_YES;
+        return op->window.unfolds == CPU_YES;
     build->diag = NULL;
     result = make(build, group, false, LIB_AS_LIKED, layer, &fused) == INLAY_OK && unfolds(fused.pd);
     build->diag = diag;
-    dn_destroy(fused.pd);
-    op->window.unfolds = result ? RG_YES : RG_NO;
+    library_destroy(fused.pd);
+    op->window.unfolds = result ? CPU_YES : CPU_NO;
     return result;
 }
 
 /* The descriptor of a variant, and whether it is for one thread: oneDNN's kernels that unfold windows cut sums, or do
  * not, by how many threads there are. Is it set, the step is emitted with build->alone. */
-static inlay_status make_for_threads(rg_build *build, const rg_group *group, bool transposed, lib_variant variant,
-                                     const kn_case *layer, rg_fused *out, bool *out_alone)
+static inlay_status make_for_threads(cpu_build *build, const cpu_group *group, bool transposed, lib_variant variant,
+                                     const kernel_layer *layer, cpu_fused *out, bool *out_alone)
 {
     inlay_status status = make(build, group, transposed, variant, layer, out);
     int before;
@@ -182,62 +182,63 @@ static inlay_status make_for_threads(rg_build *build, const rg_group *group, boo
     *out_alone = build->alone;
     if (status != INLAY_OK || build->alone || build->instance->threads <= 1 || !unfolds(out->pd))
         return status;
-    dn_destroy(out->pd);
-    *out = (rg_fused){ 0 };
-    before = rg_threads_set(1);
+    library_destroy(out->pd);
+    *out = (cpu_fused){ 0 };
+    before = cpu_threads_set(1);
     status = make(build, group, transposed, variant, layer, out);
-    rg_threads_restore(before);
+    cpu_threads_restore(before);
     *out_alone = true;
     return status;
 }
 
 /* Weights or bias in the layout that the descriptor wants: packed once, or in each run where they are computed. */
-static inlay_status read_weights(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *wanted,
-                                 rg_place *out)
+static inlay_status read_weights(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *wanted,
+                                 cpu_place *out)
 {
     inlay_status status;
 
     if (build->compiled->values[value].constant != INLAY_NONE)
-        return rg_read_constant(build, value, plain, wanted, out);
-    status = rg_read_plain(build, value, out);
+        return cpu_read_constant(build, value, plain, wanted, out);
+    status = cpu_read_plain(build, value, out);
     if (status != INLAY_OK)
         return status;
     out->md = *plain;
-    return rg_reorder(build, out, wanted, out);
+    return cpu_reorder(build, out, wanted, out);
 }
 
 /* Reads operands as the descriptor wants them, and runs it. alone: on one thread. */
-static inlay_status emit(rg_build *build, const rg_group *group, const kn_case *layer, const rg_fused *fused,
+static inlay_status emit(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const cpu_fused *fused,
                          bool alone)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const bool before = build->alone;
-    rg_place input, weights, bias;
-    rg_operand operands[3];
+    cpu_place input, weights, bias;
+    cpu_operand operands[3];
     uint32_t n = 0;
     inlay_status status;
 
-    INLAY_TRY(rg_read_as(build, op->in[0], dn_layout(fused->pd, DN_OPERAND_SRC, &(rg_md){ 0 }), &input));
-    INLAY_TRY(read_weights(build, op->in[1], &layer->weights, dn_layout(fused->pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }),
-                           &weights));
-    operands[n++] = (rg_operand){ DN_ARG_SRC, &input };
-    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &weights };
+    INLAY_TRY(
+        cpu_read_as(build, op->in[0], library_layout(fused->pd, LIBRARY_OPERAND_SRC, &(memory_desc){ 0 }), &input));
+    INLAY_TRY(read_weights(build, op->in[1], &layer->weights,
+                           library_layout(fused->pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &weights));
+    operands[n++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[n++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &weights };
     if (layer->bias_value != INLAY_NONE) {
         INLAY_TRY(read_weights(build, layer->bias_value, &layer->bias, &layer->bias, &bias));
-        operands[n++] = (rg_operand){ DN_ARG_BIAS, &bias };
+        operands[n++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
     build->alone = alone;
-    status = rg_emit_fused(build, group, fused, operands, n);
+    status = cpu_emit_fused(build, group, fused, operands, n);
 done:
     build->alone = before;
     return status;
 }
 
-inlay_status lib_lower(rg_build *build, const rg_group *group, const kn_case *layer, lib_variant variant,
+inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
                        bool *out_done)
 {
     inlay_diag *diag = build->diag;
-    rg_fused fused = { 0 };
+    cpu_fused fused = { 0 };
     inlay_status status;
     bool alone;
 
@@ -254,49 +255,49 @@ inlay_status lib_lower(rg_build *build, const rg_group *group, const kn_case *la
                      ? inlay_fail(build->diag, status, "node '%s': no memory", build->op->name)
                      : INLAY_OK;
     }
-    dn_destroy(fused.pd);
+    library_destroy(fused.pd);
     return status;
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-static void read_case(const rg_build *build, const rg_group *group, bool transposed, kn_case *layer)
+static void read_case(const cpu_build *build, const cpu_group *group, bool transposed, kernel_layer *layer)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
 
-    *layer = (kn_case){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
+    *layer = (kernel_layer){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
     layer->w_rank = weights_axes(build, transposed, &layer->weights, layer->w_dims);
-    rg_md_plain(&layer->bias, 1, &build->dims[op->out[0]][1]);
+    memory_desc_plain(&layer->bias, 1, &build->dims[op->out[0]][1]);
 }
 
-static inlay_status lower_conv(rg_build *build, const rg_group *group)
+static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
 {
     bool done = false;
-    inlay_status status = build->state->bf16 ? rg_lower_reduced_conv(build, group, &done) : INLAY_OK;
+    inlay_status status = build->state->bf16 ? cpu_lower_reduced_conv(build, group, &done) : INLAY_OK;
 
-    kn_case layer;
+    kernel_layer layer;
 
     if (status != INLAY_OK || done)
         return status;
     read_case(build, group, false, &layer);
     if (build->ahead[build->op->in[0]] != NULL) {
         layer.input.buffer = INLAY_NONE;
-        rg_md_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
+        memory_desc_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
     } else {
-        status = rg_read_strided(build, build->op->in[0], &layer.input);
+        status = cpu_read_strided(build, build->op->in[0], &layer.input);
     }
     if (status != INLAY_OK)
         return status;
-    kn_measure(build, build->op, &layer.window);
+    kernel_measure(build, build->op, &layer.window);
     layer.window.home = tiles_has_home(build, group->out);
-    status = kn_wait(build, group, &layer, &done);
-    return status != INLAY_OK || done ? status : kn_lower(build, group, &layer);
+    status = kernel_wait(build, group, &layer, &done);
+    return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
 
-static inlay_status lower_by_library(rg_build *build, const rg_group *group, bool transposed)
+static inlay_status lower_by_library(cpu_build *build, const cpu_group *group, bool transposed)
 {
-    rg_fused fused = { 0 };
-    kn_case layer;
+    cpu_fused fused = { 0 };
+    kernel_layer layer;
     inlay_status status;
     bool alone;
 
@@ -304,28 +305,28 @@ static inlay_status lower_by_library(rg_build *build, const rg_group *group, boo
     status = make_for_threads(build, group, transposed, LIB_AS_LIKED, &layer, &fused, &alone);
     if (status == INLAY_OK)
         status = emit(build, group, &layer, &fused, alone);
-    dn_destroy(fused.pd);
+    library_destroy(fused.pd);
     return status;
 }
 
 /* On one thread: oneDNN's goes backwards through a convolution, and cuts its sums by how many threads there are. */
-inlay_status rg_lower_deconvolution(rg_build *build, const rg_group *group)
+inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group)
 {
-    const int before = rg_threads_set(1);
+    const int before = cpu_threads_set(1);
     inlay_status status;
 
     build->alone = true;
     status = lower_by_library(build, group, true);
     build->alone = false;
-    rg_threads_restore(before);
+    cpu_threads_restore(before);
     return status;
 }
 
-static inlay_status lower_computed(rg_build *build, const rg_group *group)
+static inlay_status lower_computed(cpu_build *build, const cpu_group *group)
 {
-    return strcmp(build->op->row->op_type, "ConvTranspose") == 0 ? rg_lower_deconvolution(build, group)
+    return strcmp(build->op->row->op_type, "ConvTranspose") == 0 ? cpu_lower_deconvolution(build, group)
                                                                  : lower_by_library(build, group, false);
 }
 
-const rg_family rg_conv = { "convolution", parse_conv, lower_conv };
-const rg_family rg_conv_computed = { "convolution by computed weights", NULL, lower_computed };
+const cpu_family cpu_conv = { "convolution", parse_conv, lower_conv };
+const cpu_family cpu_conv_computed = { "convolution by computed weights", NULL, lower_computed };

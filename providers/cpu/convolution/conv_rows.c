@@ -21,10 +21,10 @@ enum {
 };
 
 typedef struct conv_rows {
-    rg_native native;
-    const sg_kernel *kernel;
+    cpu_native native;
+    const sgemm_kernel *kernel;
     plane_copy copy; /* of the rows that a unit sees of one channel */
-    kn_window window;
+    kernel_conv_shape window;
     int64_t in, out, chain; /* channels of a group; terms in a row */
     int64_t rows, blocks;   /* of the output in a unit; units of an image's group */
     bool copied;            /* otherwise rows are read where they lie: no border, no strides */
@@ -43,7 +43,7 @@ typedef struct conv_rows_call {
 /* The panels of `rows` rows of the output. input: a channel's rows from the first that is seen on, x_row apart. */
 static void lay_out(const conv_rows *r, const float *input, int64_t x_row, int64_t channel, int64_t rows, float *panels)
 {
-    const kn_window *window = &r->window;
+    const kernel_conv_shape *window = &r->window;
     const plane_set *set = r->copy.set;
     const int64_t taps = window->kernel[0] * window->kernel[1], depth = r->in * taps;
     const bool joined = window->out_width == x_row && window->stride[0] == 1; /* rows run on into each other */
@@ -54,19 +54,19 @@ static void lay_out(const conv_rows *r, const float *input, int64_t x_row, int64
             const float *from = input + a * window->dilation[0] * x_row + plane_offset(&r->copy, window, c);
 
             if (joined) {
-                set->put(from, rows * window->out_width, panels + k * SG_WIDTH, SG_WIDTH * depth, 0);
+                set->put(from, rows * window->out_width, panels + k * SGEMM_WIDTH, SGEMM_WIDTH * depth, 0);
                 continue;
             }
             for (int64_t i = 0; i < rows; i++)
-                set->put(from + i * window->stride[0] * x_row, window->out_width, panels + k * SG_WIDTH,
-                         SG_WIDTH * depth, i * window->out_width);
+                set->put(from + i * window->stride[0] * x_row, window->out_width, panels + k * SGEMM_WIDTH,
+                         SGEMM_WIDTH * depth, i * window->out_width);
         }
 }
 
 static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, float *panels, float *copy)
 {
     const conv_rows *r = call->rows;
-    const kn_window *window = &r->window;
+    const kernel_conv_shape *window = &r->window;
     const int64_t image = unit / r->blocks / window->group, group = unit / r->blocks % window->group;
     const int64_t first = unit % r->blocks * r->rows;
     const int64_t low = r->out * part / call->parts, high = r->out * (part + 1) / call->parts;
@@ -76,22 +76,22 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
                   places = window->out_height * window->out_width;
     const int64_t top = first * window->stride[0] - window->begin[0];
     const int64_t seen = plane_rows_seen(window, rows);
-    sg_post posts[2];
-    sg_job job = { .kernel = r->kernel,
-                   .m = high - low,
-                   .n = rows * window->out_width,
-                   .k = depth,
-                   .chain = r->chain,
-                   .a = (const float *)call->args[ARG_W] + channel * depth,
-                   .a_row = depth,
-                   .b = panels,
-                   .width = SG_WIDTH,
-                   .b_panel = SG_WIDTH * depth,
-                   .b_step = SG_WIDTH,
-                   .c_row = places,
-                   .c = (float *)call->args[ARG_Y] + (image * window->group * r->out + channel) * places +
-                        first * window->out_width,
-                   .posts = posts };
+    sgemm_post posts[2];
+    sgemm_job job = { .kernel = r->kernel,
+                      .m = high - low,
+                      .n = rows * window->out_width,
+                      .k = depth,
+                      .chain = r->chain,
+                      .a = (const float *)call->args[ARG_W] + channel * depth,
+                      .a_row = depth,
+                      .b = panels,
+                      .width = SGEMM_WIDTH,
+                      .b_panel = SGEMM_WIDTH * depth,
+                      .b_step = SGEMM_WIDTH,
+                      .c_row = places,
+                      .c = (float *)call->args[ARG_Y] + (image * window->group * r->out + channel) * places +
+                           first * window->out_width,
+                      .posts = posts };
 
     for (int64_t c = 0; c < r->in; c++) {
         const float *input = (const float *)call->args[ARG_X] +
@@ -109,10 +109,10 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
     }
     if (r->biased)
         posts[job.post_count++] =
-            (sg_post){ .fn = SG_ADD, .other = (const float *)call->args[ARG_BIAS] + channel, .row = 1 };
+            (sgemm_post){ .fn = SGEMM_ADD, .other = (const float *)call->args[ARG_BIAS] + channel, .row = 1 };
     if (r->clamp)
-        posts[job.post_count++] = (sg_post){ .fn = SG_CLIP, .alpha = r->low, .beta = r->high };
-    sg_run(&job, 0, sg_units(&job));
+        posts[job.post_count++] = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = r->low, .beta = r->high };
+    sgemm_run(&job, 0, sgemm_units(&job));
 }
 
 static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -129,7 +129,7 @@ static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run_conv_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const conv_rows *rows = (const conv_rows *)(const void *)native;
@@ -151,13 +151,13 @@ static inlay_status run_conv_rows(const rg_native *native, const rg_state *state
 /* Rows of the output in a unit, and what that needs; false: one row has no room. */
 static bool cut(conv_rows *rows)
 {
-    const kn_window *window = &rows->window;
+    const kernel_conv_shape *window = &rows->window;
     const int64_t depth = rows->in * window->kernel[0] * window->kernel[1];
     /* enough for two threads and more, whatever there are: a unit reads all weights */
     const int64_t most = window->out_height >= 8 ? (window->out_height + 7) / 8 : window->out_height;
 
     for (rows->rows = most; rows->rows > 0; rows->rows--) {
-        rows->panel_floats = depth * ((rows->rows * window->out_width + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+        rows->panel_floats = depth * ((rows->rows * window->out_width + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
         rows->copy_floats = rows->copied ? plane_rows_seen(window, rows->rows) * rows->copy.row : 0;
         if (rows->panel_floats <= PANEL_FLOATS && rows->copy_floats <= COPY_FLOATS)
             break;
@@ -168,74 +168,74 @@ static bool cut(conv_rows *rows)
     return true;
 }
 
-static bool measure(const rg_build *build, const kn_case *layer, conv_rows *rows)
+static bool measure(const cpu_build *build, const kernel_layer *layer, conv_rows *rows)
 {
-    const kn_window *window = &layer->window;
+    const kernel_conv_shape *window = &layer->window;
 
     *rows = (conv_rows){ .kernel = build->state->sgemm,
                          .window = *window,
                          .in = window->in / window->group,
                          .out = window->out / window->group,
                          .copied = window->padded || window->stride[1] > 1 };
-    if (window->stride[1] > PL_LANES)
+    if (window->stride[1] > PLANES_LANES)
         return false;
     plane_copy_plan(&rows->copy, window);
     return cut(rows);
 }
 
-bool conv_rows_run(const rg_build *build, const rg_group *group, const kn_case *layer)
+bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const kn_window *window = &layer->window;
+    const kernel_conv_shape *window = &layer->window;
     conv_rows rows;
 
-    return build->state->sgemm != NULL && window->flat && !window->home && kn_is_whole(build) &&
-           rg_md_is_plain(&layer->input.md) && !rg_md_is_image(&layer->input.md) &&
-           layer->input.md.data_type == DN_F32 && build->compiled->values[group->out].uses == 0 &&
+    return build->state->sgemm != NULL && window->flat && !window->home && kernel_is_whole(build) &&
+           memory_desc_is_plain(&layer->input.md) && !memory_desc_is_image(&layer->input.md) &&
+           layer->input.md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
            window->in > window->group && window->out_width > 0 && window->out_height > 0 &&
            measure(build, layer, &rows);
 }
 
-inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_case *layer)
+inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     tile_ending ending = { 0 };
-    rg_place input, weights, output, bias, scratch;
-    const rg_place *places[ARG_BIAS + 2];
+    cpu_place input, weights, output, bias, scratch;
+    const cpu_place *places[ARG_BIAS + 2];
     uint32_t count = ARG_BIAS, posts;
     inlay_status status;
     int64_t floats;
     conv_rows rows;
-    rg_md md;
+    memory_desc md;
 
     if (!measure(build, layer, &rows))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no room for its rows", op->name);
     rows.native.run = run_conv_rows;
-    rows.chain = sg_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);
+    rows.chain = sgemm_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);
     rows.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
-    rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
-    INLAY_TRY(rg_read_constant(build, op->in[1], &layer->weights, &md, &weights));
-    posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
+    INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+    memory_desc_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
+    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &md, &weights));
+    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
     rows.clamp = ending.clamp;
     rows.low = ending.low;
     rows.high = ending.high;
-    rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(build, group, posts, &md, &output));
+    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_made_place(build, group, posts, &md, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;
     rows.biased = layer->bias_value != INLAY_NONE;
     if (rows.biased) {
-        INLAY_TRY(rg_read_floats(build, layer->bias_value, rows.window.out, &bias));
+        INLAY_TRY(cpu_read_floats(build, layer->bias_value, rows.window.out, &bias));
         places[count++] = &bias;
     }
     floats = (rows.panel_floats + rows.copy_floats) * rows.workers;
-    INLAY_TRY(rg_new_floats(build, floats, &scratch));
+    INLAY_TRY(cpu_new_floats(build, floats, &scratch));
     rows.scratch = count;
     places[count++] = &scratch;
-    INLAY_TRY(rg_emit_step(build, &rows.native, sizeof rows, places, count));
-    status = rg_finish(build, group, posts, &output, true);
+    INLAY_TRY(cpu_emit_step(build, &rows.native, sizeof rows, places, count));
+    status = cpu_finish(build, group, posts, &output, true);
 done:
     return status;
 }

@@ -7,7 +7,8 @@ enum { GROUP = 16 }; /* channels whose weights lie together */
 #define LOAD(p) (full ? vec_load(p) : vec_load_some(mask, p))
 
 /* What all sums begin with, and what becomes of them. */
-VEC_INLINE void begin(const int pixels, const dw_block *b, int64_t c, const bool full, const vmask mask, vec *sum)
+VEC_INLINE void begin(const int pixels, const depthwise_block *b, int64_t c, const bool full, const vmask mask,
+                      vec *sum)
 {
     const vec first = b->bias != NULL ? LOAD(b->bias + c) : vec_zero();
 
@@ -21,7 +22,7 @@ VEC_INLINE void begin(const int pixels, const dw_block *b, int64_t c, const bool
     }
 }
 
-VEC_INLINE void end(const int pixels, const dw_block *b, int64_t c, const bool full, const vmask mask, vec *sum)
+VEC_INLINE void end(const int pixels, const depthwise_block *b, int64_t c, const bool full, const vmask mask, vec *sum)
 {
     const vec low = vec_set(b->low), high = vec_set(b->high);
 
@@ -39,18 +40,18 @@ VEC_INLINE void end(const int pixels, const dw_block *b, int64_t c, const bool f
 }
 
 /* Each pixel of a row of the input goes into all the sums that it is a part of. */
-VEC_INLINE void reused(const int width, const int stride, const int pixels, const dw_block *b, int64_t c,
+VEC_INLINE void reused(const int width, const int stride, const int pixels, const depthwise_block *b, int64_t c,
                        const bool full)
 {
     const vmask mask = vec_first(b->channels - c);
     const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
-    vec sum[DW_PIXELS];
+    vec sum[DEPTHWISE_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);
     for (int64_t r = 0; r < b->rows; r++) {
         const float *const *x = b->x[r];
         const bool fetch = r >= b->rows - b->fetch;
-        vec tap[DW_REUSED];
+        vec tap[DEPTHWISE_REUSED];
 
         VEC_UNROLL
         for (int k = 0; k < width; k++, weights += GROUP)
@@ -71,12 +72,12 @@ VEC_INLINE void reused(const int width, const int stride, const int pixels, cons
 }
 
 /* Any window. */
-VEC_INLINE void plain(const int pixels, const dw_block *b, int64_t c, const bool full)
+VEC_INLINE void plain(const int pixels, const depthwise_block *b, int64_t c, const bool full)
 {
     const int64_t stride = b->stride;
     const vmask mask = vec_first(b->channels - c);
     const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
-    vec sum[DW_PIXELS];
+    vec sum[DEPTHWISE_PIXELS];
 
     begin(pixels, b, c, full, mask, sum);
     for (int64_t r = 0; r < b->rows; r++) {
@@ -94,7 +95,7 @@ VEC_INLINE void plain(const int pixels, const dw_block *b, int64_t c, const bool
 }
 
 /* width 0: any window. Vectors of all lanes, then the last. */
-VEC_INLINE void channels(const int width, const int stride, const int pixels, const dw_block *b)
+VEC_INLINE void channels(const int width, const int stride, const int pixels, const depthwise_block *b)
 {
     int64_t c = 0;
 
@@ -113,7 +114,7 @@ VEC_INLINE void channels(const int width, const int stride, const int pixels, co
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
 #define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
 #define CELL(pixels, width, stride)                                                                                    \
-    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const dw_block *b)                                         \
+    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const depthwise_block *b)                                  \
     {                                                                                                                  \
         channels(width, stride, pixels, b);                                                                            \
     }
@@ -122,16 +123,16 @@ WINDOWS(CELLS)
 #undef CELL
 #undef CELLS
 #define CELL(pixels, any)                                                                                              \
-    KERNEL_PART(void, plain_##pixels, const dw_block *b)                                                               \
+    KERNEL_PART(void, plain_##pixels, const depthwise_block *b)                                                        \
     {                                                                                                                  \
         channels(0, 1, pixels, b);                                                                                     \
     }
 SIZES(CELL, )
 #undef CELL
 
-void KERNEL(dw_block)(const dw_block *b)
+void KERNEL(depthwise_block)(const depthwise_block *b)
 {
-    static void (*const of_reused[DW_REUSED / 2][2][DW_PIXELS + 1])(const dw_block *) = {
+    static void (*const of_reused[DEPTHWISE_REUSED / 2][2][DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
 #define CELL(pixels, width, stride)                                                                                    \
     [(width) / 2 - 1][(stride)-1][pixels] = KERNEL_PART_OF(reused_##width##_##stride##_##pixels),
 #define CELLS(width, stride) SIZES(CELL, width, stride)
@@ -139,7 +140,7 @@ void KERNEL(dw_block)(const dw_block *b)
 #undef CELL
 #undef CELLS
     };
-    static void (*const of_plain[DW_PIXELS + 1])(const dw_block *) = {
+    static void (*const of_plain[DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
 #define CELL(pixels, any) [pixels] = KERNEL_PART_OF(plain_##pixels),
         SIZES(CELL, )
 #undef CELL

@@ -8,8 +8,8 @@
 typedef enum lib_variant { LIB_AS_LIKED, LIB_AS_IT_LIES, LIB_WINOGRAD } lib_variant;
 
 /* *out_done is false where oneDNN has no fast one of this variant; LIB_AS_LIKED fails instead. */
-inlay_status lib_lower(rg_build *build, const rg_group *group, const kn_case *layer, lib_variant variant,
+inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
                        bool *out_done);
 /* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
-bool lib_unfolds(rg_build *build, const rg_group *group, const kn_case *layer);
+bool lib_unfolds(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 #endif

@@ -11,7 +11,7 @@
 OPTIONAL_IF_CALLED(depthwise_emit);
 OPTIONAL_IF_CALLED(depthwise_makes);
 OPTIONAL_IF_CALLED(depthwise_runs);
-OPTIONAL_IF_CALLED(kn_waiting_ns);
+OPTIONAL_IF_CALLED(kernel_waiting_ns);
 
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */
@@ -25,10 +25,10 @@ struct maker {
 };
 
 struct depthwise {
-    rg_native native;
+    cpu_native native;
     const tile_set *set;
-    const sg_kernel *kernel;
-    kn_window window;
+    const sgemm_kernel *kernel;
+    kernel_conv_shape window;
     tile_image in;
     int64_t y_pixel;
     int64_t block;          /* channels */
@@ -63,7 +63,7 @@ struct strip {
     int64_t row[TABLE_ROWS]; /* which one it is, -1: none */
 };
 
-static const float zeros[DW_CHANNELS];
+static const float zeros[DEPTHWISE_CHANNELS];
 
 /* Taps of a window along an axis of `size` that lie in the image: [*first, *end). at: of its first tap. */
 static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int64_t *first, int64_t *end)
@@ -140,7 +140,7 @@ static void find_made(const struct depthwise *depthwise, const struct strip *str
 static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t slot = at % depthwise->slots, step = depthwise->in.pixel,
                   first = strip->first * window->stride[1] - window->begin[1];
     const float **table = &strip->pixels[slot * depthwise->columns];
@@ -176,14 +176,14 @@ static int64_t fitting(int64_t pixels, int64_t most)
 static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const tile_ending *ending = &depthwise->ending;
     const int64_t at = y * window->stride[0] - window->begin[0];
     const int64_t pixel = (strip->image * window->out_height + y) * window->out_width + strip->first;
-    const float *const *rows[DW_ROWS];
+    const float *const *rows[DEPTHWISE_ROWS];
     float *out = (float *)call->args[ARG_Y] + pixel * depthwise->y_pixel + strip->channel;
     int64_t from, end;
-    dw_block block;
+    depthwise_block block;
 
     inside(at, window->kernel[0], window->dilation[0], window->height, &from, &end);
     if (depthwise->maker.depth > 0 && end > from)
@@ -227,7 +227,7 @@ static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
 /* What is to be made for rows [top, bottom) of the output, and how. */
 static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t bottom, float *ring, struct strip *strip)
 {
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t first = top * window->stride[0] - window->begin[0];
     const int64_t last =
         (bottom - 1) * window->stride[0] - window->begin[0] + (window->kernel[0] - 1) * window->dilation[0] + 1;
@@ -276,7 +276,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
     return INLAY_OK;
 }
 
-static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_depthwise(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
@@ -299,14 +299,14 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
 /* Blocks of channels and strips of columns whose rows stay near, parts of the rows for threads. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t rows = window->kernel[0] + window->stride[0];
     int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->out_width * window->stride[1]);
 
     fit = fit / TILE_LANES * TILE_LANES;
-    fit = fit < LEAST_CHANNELS ? LEAST_CHANNELS : fit > DW_CHANNELS ? DW_CHANNELS : fit;
+    fit = fit < LEAST_CHANNELS ? LEAST_CHANNELS : fit > DEPTHWISE_CHANNELS ? DEPTHWISE_CHANNELS : fit;
     depthwise->block = share(window->in, fit, TILE_LANES);
-    depthwise->step = window->out_width % 7 == 0 && window->out_width % DW_PIXELS != 0 ? 7 : DW_PIXELS;
+    depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
     depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
     depthwise->slots = (window->kernel[0] - 1) * window->dilation[0] + 1;
@@ -322,7 +322,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
 }
 
 /* How many pixels a ring holds: those of a window's rows, and of a tile that is made too early. */
-static int64_t ring_places(const kn_window *window)
+static int64_t ring_places(const kernel_conv_shape *window)
 {
     return ((window->kernel[0] - 1) * window->dilation[0] + 1) * window->width + 2 * TILE_ROWS;
 }
@@ -330,8 +330,8 @@ static int64_t ring_places(const kn_window *window)
 /* The cut of one whose input is made on the way: blocks of channels as wide as a few panels of weights, and no more
  * parts than threads need, since each makes the first rows of its windows for itself. Returns what it takes in
  * nanoseconds; made: of a tile. */
-static double cut_made(const kn_window *w, double tile_ns, double vector_ns, uint32_t threads, int64_t *out_block,
-                       int64_t *out_parts)
+static double cut_made(const kernel_conv_shape *w, double tile_ns, double vector_ns, uint32_t threads,
+                       int64_t *out_block, int64_t *out_parts)
 {
     const double rows_ns = 0.4 * (double)(w->out_width * w->stride[1]); /* a table */
     const int64_t window = (w->kernel[0] - 1) * w->dilation[0] + 1;
@@ -363,7 +363,7 @@ static double cut_made(const kn_window *w, double tile_ns, double vector_ns, uin
     return best;
 }
 
-bool depthwise_makes(const kn_window *w)
+bool depthwise_makes(const kernel_conv_shape *w)
 {
     const int64_t window = (w->kernel[0] - 1) * w->dilation[0] + 1;
     const int64_t columns = (w->out_width - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
@@ -372,46 +372,46 @@ bool depthwise_makes(const kn_window *w)
            window * w->width <= TABLE_PIXELS;
 }
 
-double kn_waiting_ns(const kn_case *layer, const kn_case *d)
+double kernel_waiting_ns(const kernel_layer *layer, const kernel_layer *d)
 {
     double taps = (double)(d->window.kernel[0] * d->window.kernel[1]) * d->window.share;
     int64_t block, parts;
 
-    return cut_made(&d->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps, KN_THREADS, &block,
-                    &parts) +
+    return cut_made(&d->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps, KERNEL_THREADS,
+                    &block, &parts) +
            1000;
 }
 
-bool depthwise_runs(const rg_build *build, const kn_case *layer)
+bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
 {
-    const kn_window *window = &layer->window;
+    const kernel_conv_shape *window = &layer->window;
 
     return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
            window->in == window->group && window->out == window->group &&
-           (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DW_ROWS &&
+           (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DEPTHWISE_ROWS &&
            (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
 }
 
 /* Its weights, bias and ring become arguments; places has room for them. */
-static inlay_status read_maker(rg_build *build, struct depthwise *depthwise, const kn_ahead *ahead, rg_place *own,
-                               const rg_place **places, uint32_t *io_count)
+static inlay_status read_maker(cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead, cpu_place *own,
+                               const cpu_place **places, uint32_t *io_count)
 {
     struct maker *maker = &depthwise->maker;
     const int64_t block_floats = maker->places * depthwise->block * (int64_t)maker->workers;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     if (!tiles_panel_layout(&ahead->layer.weights, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     INLAY_TRY(
-        rg_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &md, &own[0]));
-    INLAY_TRY(rg_new_floats(build, block_floats, &own[1]));
+        cpu_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &md, &own[0]));
+    INLAY_TRY(cpu_new_floats(build, block_floats, &own[1]));
     maker->w = *io_count;
     places[(*io_count)++] = &own[0];
     maker->ring = *io_count;
     places[(*io_count)++] = &own[1];
     if (ahead->layer.bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(build, ahead->layer.bias_value, ahead->layer.window.out, &own[2]));
+        INLAY_TRY(cpu_read_floats(build, ahead->layer.bias_value, ahead->layer.window.out, &own[2]));
         maker->ending.bias = *io_count;
         places[(*io_count)++] = &own[2];
     }
@@ -420,14 +420,14 @@ done:
 }
 
 /* The cut and distances of one whose input is made on the way. */
-static void begin_maker(const rg_build *build, struct depthwise *depthwise, const kn_ahead *ahead)
+static void begin_maker(const cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead)
 {
     const double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
     struct maker *maker = &depthwise->maker;
 
     depthwise->window.flops += ahead->layer.window.flops;
     maker->depth = ahead->layer.window.in;
-    maker->chain = sg_chain(maker->depth, build->state->strict);
+    maker->chain = sgemm_chain(maker->depth, build->state->strict);
     maker->in = depthwise->in;
     maker->workers = build->instance->threads > 0 ? build->instance->threads : 1;
     (void)tiles_functions(ahead->group, &maker->ending);
@@ -441,20 +441,20 @@ static void begin_maker(const rg_build *build, struct depthwise *depthwise, cons
     maker->places = ring_places(&depthwise->window);
 }
 
-inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_ending *ending, const rg_place **places,
-                            uint32_t count)
+inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_ending *ending,
+                            const cpu_place **places, uint32_t count)
 {
-    const rg_md *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
-    const kn_ahead *ahead = build->ahead[build->op->in[0]];
+    const memory_desc *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
+    const kernel_ahead *ahead = build->ahead[build->op->in[0]];
     struct depthwise *depthwise;
-    rg_place weights, own[3];
+    cpu_place weights, own[3];
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
-    if (!rg_md_blocks(&md, (uint32_t)layer->weights.ndims, layer->weights.dims,
-                      layer->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
+    if (!memory_desc_blocks(&md, (uint32_t)layer->weights.ndims, layer->weights.dims,
+                            layer->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
-    status = rg_read_constant(build, build->op->in[1], &layer->weights, &md, &weights);
+    status = cpu_read_constant(build, build->op->in[1], &layer->weights, &md, &weights);
     if (status != INLAY_OK)
         return status;
     depthwise = calloc(1, sizeof *depthwise);
@@ -466,8 +466,8 @@ inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_en
                                      .window = layer->window,
                                      .y_pixel = tiles_pixel_step(output),
                                      .ending = *ending,
-                                     .reused = dw_reuses(layer->window.kernel[1], layer->window.stride[1],
-                                                         layer->window.dilation[1]) };
+                                     .reused = depthwise_reuses(layer->window.kernel[1], layer->window.stride[1],
+                                                                layer->window.dilation[1]) };
     depthwise->in.pixel = tiles_pixel_step(input);
     depthwise->in.row = layer->window.width * depthwise->in.pixel;
     depthwise->in.image = layer->window.height * depthwise->in.row;
@@ -482,5 +482,5 @@ inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_en
         }
         build->instance->buffers[ahead->layer.input.buffer].pending--;
     }
-    return rg_emit_native(build, &depthwise->native, places, count);
+    return cpu_emit_native(build, &depthwise->native, places, count);
 }

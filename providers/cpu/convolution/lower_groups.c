@@ -6,7 +6,7 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_lower_groups);
+OPTIONAL_IF_CALLED(cpu_lower_groups);
 
 enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 
@@ -17,7 +17,7 @@ static void (*thin_row_of_cpu(void))(const thin_row *row)
 }
 
 struct grouped {
-    rg_native native;
+    cpu_native native;
     const tile_set *set;
     void (*thin_row)(const thin_row *row);
     bool thin; /* groups of one channel */
@@ -118,7 +118,7 @@ static inlay_status grouped_units(void *user, int64_t begin, int64_t end, uint32
     return INLAY_OK;
 }
 
-static inlay_status run_grouped(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_grouped(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const struct grouped *grouped = (const struct grouped *)(const void *)native;
@@ -138,41 +138,41 @@ static inlay_status run_grouped(const rg_native *native, const rg_state *state, 
 /* ------------------------------------------------------------------ lowering */
 
 /* [taps][channels], or panels: [group][out / TILE_WIDTH][window][in][TILE_WIDTH]. */
-static bool weights_layout(const rg_md *weights, bool thin, rg_md *md)
+static bool weights_layout(const memory_desc *weights, bool thin, memory_desc *md)
 {
     static const char *const tags[] = { "aBdc32b", "aBdec32b", "aBdefc32b" };
-    int64_t strides[DN_MAX_NDIMS], stride = weights->dims[0];
+    int64_t strides[LIBRARY_MAX_NDIMS], stride = weights->dims[0];
 
     if (!thin)
-        return rg_md_blocks(md, (uint32_t)weights->ndims, weights->dims, tags[weights->ndims - 4]);
+        return memory_desc_blocks(md, (uint32_t)weights->ndims, weights->dims, tags[weights->ndims - 4]);
     for (int d = weights->ndims; d-- > 1; stride *= weights->dims[d])
         strides[d] = stride;
     strides[0] = 1;
-    rg_md_strides(md, (uint32_t)weights->ndims, weights->dims, strides);
+    memory_desc_strides(md, (uint32_t)weights->ndims, weights->dims, strides);
     return md->ndims > 0;
 }
 
 /* input with channels last and with its border. */
-static inlay_status read_image(rg_build *build, const rg_op *op, rg_place *input)
+static inlay_status read_image(cpu_build *build, const cpu_op *op, cpu_place *input)
 {
     const int64_t *dims = build->dims[op->in[0]];
-    int64_t before[RG_MAX_RANK] = { 0 }, after[RG_MAX_RANK] = { 0 };
+    int64_t before[CPU_MAX_RANK] = { 0 }, after[CPU_MAX_RANK] = { 0 };
     uint32_t rank = build->ranks[op->in[0]];
-    rg_place bordered;
+    cpu_place bordered;
     bool padded = false;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
-    rg_md_channels_last(&md, rank, dims);
-    INLAY_TRY(rg_read_as(build, op->in[0], &md, input));
+    memory_desc_channels_last(&md, rank, dims);
+    INLAY_TRY(cpu_read_as(build, op->in[0], &md, input));
     input->md = md;
-    rg_window_pads(op, dims + 2, build->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
+    cpu_window_pads(op, dims + 2, build->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
     for (uint32_t d = 2; d < rank; d++) {
         after[d] = after[d] > 0 ? after[d] : 0;
         padded = padded || before[d] > 0 || after[d] > 0;
     }
     if (padded) {
-        INLAY_TRY(rg_emit_border(build, input, before, after, &bordered));
+        INLAY_TRY(cpu_emit_border(build, input, before, after, &bordered));
         *input = bordered;
     }
 done:
@@ -180,8 +180,8 @@ done:
 }
 
 /* The step: shapes and distances. input: bordered. */
-static struct grouped *new_step(const rg_build *build, const rg_op *op, const rg_place *input, const rg_md *weights,
-                                bool thin)
+static struct grouped *new_step(const cpu_build *build, const cpu_op *op, const cpu_place *input,
+                                const memory_desc *weights, bool thin)
 {
     const int64_t *w = weights->dims, *output = build->dims[op->out[0]], *by = input->md.strides;
     const uint32_t n = op->window.spatial, skip = MAX_SPATIAL - n;
@@ -206,7 +206,7 @@ static struct grouped *new_step(const rg_build *build, const rg_op *op, const rg
                                  .panels = (w[1] + TILE_WIDTH - 1) / TILE_WIDTH,
                                  .depth = taps * w[2],
                                  .tap_count = taps,
-                                 .chain = sg_chain(taps * w[2], build->state->strict) };
+                                 .chain = sgemm_chain(taps * w[2], build->state->strict) };
     for (uint32_t i = 0; i < n; i++) {
         grouped->sizes[skip + i] = output[2 + i];
         grouped->steps[skip + i] = by[2 + i] * op->window.strides[i];
@@ -221,36 +221,36 @@ static struct grouped *new_step(const rg_build *build, const rg_op *op, const rg
     return grouped;
 }
 
-inlay_status rg_lower_groups(rg_build *build, const rg_group *group, const rg_md *weights, uint32_t bias,
-                             bool *out_done)
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
+                              bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const bool thin = op->window.group > 1 && weights->dims[1] == 1 && weights->dims[2] == 1;
-    rg_place input, w, output, bias_place;
+    cpu_place input, w, output, bias_place;
     inlay_status status;
     struct grouped *grouped = NULL;
-    rg_md md;
+    memory_desc md;
 
     *out_done = false;
     if (build->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
         !weights_layout(weights, thin, &md))
         return INLAY_OK;
     INLAY_TRY(read_image(build, op, &input));
-    INLAY_TRY(rg_read_constant(build, op->in[1], weights, &md, &w));
+    INLAY_TRY(cpu_read_constant(build, op->in[1], weights, &md, &w));
     if (bias != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
+        INLAY_TRY(cpu_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
     }
-    rg_md_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(build, group, 0, &md, &output));
+    memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_made_place(build, group, 0, &md, &output));
     grouped = new_step(build, op, &input, weights, thin);
     if (grouped == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     grouped->biased = bias != INLAY_NONE;
-    INLAY_TRY(rg_emit_native(build, &grouped->native, (const rg_place *const[]){ &input, &w, &output, &bias_place },
-                             grouped->biased ? ARG_BIAS + 1 : ARG_BIAS));
-    if (rg_md_is_plain(&output.md))
-        rg_md_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
-    INLAY_TRY(rg_finish(build, group, 0, &output, true));
+    INLAY_TRY(cpu_emit_native(build, &grouped->native, (const cpu_place *const[]){ &input, &w, &output, &bias_place },
+                              grouped->biased ? ARG_BIAS + 1 : ARG_BIAS));
+    if (memory_desc_is_plain(&output.md))
+        memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(cpu_finish(build, group, 0, &output, true));
     *out_done = true;
 done:
     return status;

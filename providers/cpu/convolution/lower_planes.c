@@ -11,9 +11,9 @@ OPTIONAL_IF_CALLED(planes_lower);
 enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 
 struct planes {
-    rg_native native;
+    cpu_native native;
     plane_copy copy;
-    kn_window window;
+    kernel_conv_shape window;
     int64_t count;  /* of planes */
     int64_t block;  /* rows of the output in a unit */
     int64_t blocks; /* of a plane */
@@ -30,30 +30,30 @@ typedef struct planes_call {
 static void one_unit(const planes_call *call, int64_t plane, int64_t first, int64_t rows, float *copy)
 {
     const struct planes *planes = call->planes;
-    const kn_window *window = &planes->window;
+    const kernel_conv_shape *window = &planes->window;
     const int64_t channel = plane % window->in, seen = plane_rows_seen(window, rows),
                   top = first * window->stride[0] - window->begin[0];
     const float *input = (const float *)call->args[ARG_X] + plane * window->height * window->width;
-    pl_rows r = { .x_row = planes->copy.row,
-                  .at = planes->at,
-                  .height = window->kernel[0],
-                  .width = window->kernel[1],
-                  .weights = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
-                  .stride = window->stride[0],
-                  .dilation = window->dilation[0],
-                  .y_row = window->out_width,
-                  .n = window->out_width,
-                  .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
-                  .clamp = planes->clamp,
-                  .low = planes->low,
-                  .high = planes->high };
+    planes_rows r = { .x_row = planes->copy.row,
+                      .at = planes->at,
+                      .height = window->kernel[0],
+                      .width = window->kernel[1],
+                      .weights = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
+                      .stride = window->stride[0],
+                      .dilation = window->dilation[0],
+                      .y_row = window->out_width,
+                      .n = window->out_width,
+                      .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
+                      .clamp = planes->clamp,
+                      .low = planes->low,
+                      .high = planes->high };
 
     for (int64_t i = 0; i < seen; i++)
         plane_copy_row(&planes->copy,
                        top + i >= 0 && top + i < window->height ? input + (top + i) * window->width : NULL,
                        copy + i * planes->copy.row);
     for (int64_t i = 0; i < rows; i += r.rows) {
-        r.rows = (int32_t)(rows - i < PL_ROWS ? rows - i : PL_ROWS);
+        r.rows = (int32_t)(rows - i < PLANES_ROWS ? rows - i : PLANES_ROWS);
         r.input = copy + i * window->stride[0] * planes->copy.row;
         r.output = (float *)call->args[ARG_Y] + (plane * window->out_height + first + i) * window->out_width;
         planes->copy.set->rows(&r);
@@ -78,7 +78,7 @@ static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-static inlay_status run_planes(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_planes(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct planes *planes = (const struct planes *)(const void *)native;
@@ -94,14 +94,14 @@ static inlay_status run_planes(const rg_native *native, const rg_state *state, i
 
 /* ------------------------------------------------------------------ the choice, and lowering */
 
-bool planes_run(const rg_build *build, const kn_case *layer)
+bool planes_run(const cpu_build *build, const kernel_layer *layer)
 {
-    const kn_window *window = &layer->window;
+    const kernel_conv_shape *window = &layer->window;
     plane_copy copy;
 
-    if (!depthwise_runs(build, layer) || window->home || !kn_is_whole(build) || window->kernel[1] > MOST_TAPS ||
-        window->stride[1] > PL_LANES || rg_md_is_image(&layer->input.md) || layer->input.md.kind != RG_BLOCKED ||
-        rg_md_is_blocked(&layer->input.md))
+    if (!depthwise_runs(build, layer) || window->home || !kernel_is_whole(build) || window->kernel[1] > MOST_TAPS ||
+        window->stride[1] > PLANES_LANES || memory_desc_is_image(&layer->input.md) ||
+        layer->input.md.kind != CPU_BLOCKED || memory_desc_is_blocked(&layer->input.md))
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
@@ -110,7 +110,7 @@ bool planes_run(const rg_build *build, const kn_case *layer)
 /* As many rows as the copy has room for, alike in all units. */
 static void cut(struct planes *planes)
 {
-    const kn_window *window = &planes->window;
+    const kernel_conv_shape *window = &planes->window;
 
     planes->block = window->out_height;
     while (planes->block > 1 && plane_rows_seen(window, planes->block) * planes->copy.row > COPY_FLOATS)
@@ -120,26 +120,26 @@ static void cut(struct planes *planes)
     planes->blocks = (window->out_height + planes->block - 1) / planes->block;
 }
 
-inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case *layer)
+inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     tile_ending ending = { 0 };
     struct planes planes = { .native.run = run_planes,
                              .window = layer->window,
                              .count = layer->window.images * layer->window.in,
                              .biased = layer->bias_value != INLAY_NONE };
-    rg_place input, weights, output, bias;
+    cpu_place input, weights, output, bias;
     inlay_status status;
     uint32_t posts;
-    rg_md md;
+    memory_desc md;
 
-    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
-    rg_md_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
-    INLAY_TRY(rg_read_constant(build, op->in[1], &layer->weights, &md, &weights));
+    INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+    memory_desc_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
+    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &md, &weights));
     if (planes.biased) {
-        INLAY_TRY(rg_read_floats(build, layer->bias_value, layer->window.out, &bias));
+        INLAY_TRY(cpu_read_floats(build, layer->bias_value, layer->window.out, &bias));
     }
-    posts = group->post_count > 0 && group->posts[0].kind == RG_POST_ELTWISE &&
+    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_ELTWISE &&
             tiles_clamps(&group->posts[0].eltwise, &ending);
     planes.clamp = ending.clamp;
     planes.low = ending.low;
@@ -148,12 +148,12 @@ inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case 
     for (int64_t k = 0; k < planes.window.kernel[1]; k++)
         planes.at[k] = plane_offset(&planes.copy, &planes.window, k);
     cut(&planes);
-    rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(build, group, posts, &md, &output));
-    INLAY_TRY(rg_emit_step(build, &planes.native, sizeof planes,
-                           (const rg_place *const[]){ &input, &weights, &output, &bias },
-                           planes.biased ? ARG_BIAS + 1 : ARG_BIAS));
-    status = rg_finish(build, group, posts, &output, true);
+    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_made_place(build, group, posts, &md, &output));
+    INLAY_TRY(cpu_emit_step(build, &planes.native, sizeof planes,
+                            (const cpu_place *const[]){ &input, &weights, &output, &bias },
+                            planes.biased ? ARG_BIAS + 1 : ARG_BIAS));
+    status = cpu_finish(build, group, posts, &output, true);
 done:
     return status;
 }

@@ -6,47 +6,47 @@
 OPTIONAL_IF_CALLED(tiles_lower);
 
 /* An operand [C, 1, ..] of an output [N, C, ..]. */
-static bool one_a_channel(const rg_build *build, const rg_group *group, uint32_t other)
+static bool one_a_channel(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
     uint32_t rank = build->ranks[group->out], own = build->ranks[other];
     int64_t channels = build->dims[group->out][1];
 
-    return own <= rank && own + 1 >= rank && rg_count(build, other) == channels &&
+    return own <= rank && own + 1 >= rank && cpu_count(build, other) == channels &&
            build->dims[other][own + 1 == rank ? 0 : 1] == channels;
 }
 
 /* The posts that tiles do, as a part of the group; *out_count says how many. Operands become places from number
  * *io_args on. */
-static inlay_status take_posts(rg_build *build, const rg_group *group, tile_ending *ending, rg_place *others,
-                               const rg_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
+static inlay_status take_posts(cpu_build *build, const cpu_group *group, tile_ending *ending, cpu_place *others,
+                               const cpu_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
 {
     uint32_t post_index = 0;
     inlay_status status = INLAY_OK;
 
     *out_in_place = false;
     for (; post_index < group->post_count; post_index++) {
-        const rg_post *post = &group->posts[post_index];
+        const cpu_post *post = &group->posts[post_index];
         tile_post *t = &ending->posts[ending->post_count];
-        rg_place *other = &others[post_index];
+        cpu_place *other = &others[post_index];
         bool whole;
 
-        if (post->kind == RG_POST_ELTWISE) {
+        if (post->kind == CPU_POST_ELTWISE) {
             if (ending->post_count == 0 && !ending->clamp && tiles_clamps(&post->eltwise, ending))
                 continue;
-            if (!rg_function_of(&post->eltwise, &t->post))
+            if (!cpu_function_of(&post->eltwise, &t->post))
                 break;
             t->arg = INLAY_NONE;
             ending->post_count++;
             continue;
         }
-        if (post->alg == RG_PRELU && one_a_channel(build, group, post->other)) {
-            INLAY_TRY(rg_read_plain(build, post->other, other));
+        if (post->alg == CPU_PRELU && one_a_channel(build, group, post->other)) {
+            INLAY_TRY(cpu_read_plain(build, post->other, other));
             places[*io_args] = other;
-            *t = (tile_post){ .post = { .fn = SG_PRELU, .col = 1 }, .arg = (*io_args)++ };
+            *t = (tile_post){ .post = { .fn = SGEMM_PRELU, .col = 1 }, .arg = (*io_args)++ };
             ending->post_count++;
             continue;
         }
-        if (post->alg != DN_BINARY_ADD && post->alg != DN_BINARY_MUL)
+        if (post->alg != LIBRARY_BINARY_ADD && post->alg != LIBRARY_BINARY_MUL)
             break;
         whole =
             build->ranks[post->other] == build->ranks[group->out] &&
@@ -54,23 +54,24 @@ static inlay_status take_posts(rg_build *build, const rg_group *group, tile_endi
         if (!whole)
             break; /* one for each channel mostly is a bias already */
         {
-            bool last = rg_is_last_use(build, post->other);
-            rg_md md;
+            bool last = cpu_is_last_use(build, post->other);
+            memory_desc md;
 
-            INLAY_TRY(rg_read(build, post->other, other));
+            INLAY_TRY(cpu_read(build, post->other, other));
             if (!tiles_lie_well(&other->md)) {
-                rg_md_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
-                INLAY_TRY(rg_read_as(build, post->other, &md, other));
+                memory_desc_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
+                INLAY_TRY(cpu_read_as(build, post->other, &md, other));
                 last = false;
             }
             places[*io_args] = other;
-            if (post->alg == DN_BINARY_ADD && ending->add == INLAY_NONE && ending->post_count == 0 && !ending->clamp) {
+            if (post->alg == LIBRARY_BINARY_ADD && ending->add == INLAY_NONE && ending->post_count == 0 &&
+                !ending->clamp) {
                 ending->add = (*io_args)++;
                 ending->add_pixel = tiles_pixel_step(&other->md);
                 *out_in_place = last;
                 continue;
             }
-            *t = (tile_post){ .post = { .fn = post->alg == DN_BINARY_ADD ? SG_ADD : SG_MUL,
+            *t = (tile_post){ .post = { .fn = post->alg == LIBRARY_BINARY_ADD ? SGEMM_ADD : SGEMM_MUL,
                                         .col = 1,
                                         .row = tiles_pixel_step(&other->md) },
                               .arg = (*io_args)++ };
@@ -82,42 +83,42 @@ done:
     return status;
 }
 
-inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *layer, int64_t points)
+inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, int64_t points)
 {
-    const rg_op *op = build->op;
-    const kn_window *window = &layer->window;
+    const cpu_op *op = build->op;
+    const kernel_conv_shape *window = &layer->window;
     tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
-    const rg_place *places[TILES_OTHERS + 1 + RG_MAX_POSTS + DW_PLACES];
-    rg_place input, output, bias_place, others[RG_MAX_POSTS];
+    const cpu_place *places[TILES_OTHERS + 1 + CPU_MAX_POSTS + DEPTHWISE_PLACES];
+    cpu_place input, output, bias_place, others[CPU_MAX_POSTS];
     uint32_t count = TILES_OTHERS, posts = 0;
     bool in_place = false, at_home = false;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     if (build->ahead[op->in[0]] != NULL)
         input = build->ahead[op->in[0]]->layer.input;
     else
-        INLAY_TRY(rg_read(build, op->in[0], &input));
-    if (!tiles_lie_well(&input.md) && (points != 0 || !window->padded || rg_md_is_blocked(&input.md) ||
-                                       window->in > 4 || input.md.kind != RG_BLOCKED)) {
-        rg_md_channels_last(&md, build->ranks[op->in[0]], build->dims[op->in[0]]);
-        INLAY_TRY(rg_read_as(build, op->in[0], &md, &input));
+        INLAY_TRY(cpu_read(build, op->in[0], &input));
+    if (!tiles_lie_well(&input.md) && (points != 0 || !window->padded || memory_desc_is_blocked(&input.md) ||
+                                       window->in > 4 || input.md.kind != CPU_BLOCKED)) {
+        memory_desc_channels_last(&md, build->ranks[op->in[0]], build->dims[op->in[0]]);
+        INLAY_TRY(cpu_read_as(build, op->in[0], &md, &input));
     }
     if (layer->bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_floats(build, layer->bias_value, window->out, &bias_place));
+        INLAY_TRY(cpu_read_floats(build, layer->bias_value, window->out, &bias_place));
         places[count] = &bias_place;
         ending.bias = count++;
     }
     INLAY_TRY(take_posts(build, group, &ending, others, places, &count, &posts, &in_place));
-    rg_md_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
     if (!in_place && posts == group->post_count)
         INLAY_TRY(tiles_home(build, group->out, &output, &at_home));
     if (in_place)
         output = *places[ending.add];
     else if (!at_home && posts == group->post_count)
-        INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     else if (!at_home)
-        INLAY_TRY(rg_new_place(build, &md, &output));
+        INLAY_TRY(cpu_new_place(build, &md, &output));
     places[TILES_X] = &input;
     places[TILES_Y] = &output;
     if (points == TILES_GEMM || points == TILES_PAIRS)
@@ -128,9 +129,9 @@ inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *
         INLAY_TRY(depthwise_emit(build, layer, &ending, places, count));
     else
         INLAY_TRY(tiles_lower_direct(build, op, layer, &ending, places, count));
-    if (rg_md_is_plain(&output.md))
-        rg_md_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
-    status = rg_finish(build, group, posts, &output, true);
+    if (memory_desc_is_plain(&output.md))
+        memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    status = cpu_finish(build, group, posts, &output, true);
 done:
     return status;
 }

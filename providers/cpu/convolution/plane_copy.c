@@ -4,10 +4,10 @@
 
 static int64_t aligned(int64_t n)
 {
-    return (n + PL_LANES - 1) / PL_LANES * PL_LANES;
+    return (n + PLANES_LANES - 1) / PLANES_LANES * PLANES_LANES;
 }
 
-static plane_phase find_phase(const plane_copy *copy, const kn_window *window, int64_t number)
+static plane_phase find_phase(const plane_copy *copy, const kernel_conv_shape *window, int64_t number)
 {
     const int64_t step = copy->step, begin = window->begin[1];
     const int64_t first = ((number - begin) % step + step) % step;
@@ -21,13 +21,13 @@ static plane_phase find_phase(const plane_copy *copy, const kn_window *window, i
     return phase;
 }
 
-void plane_copy_plan(plane_copy *out, const kn_window *window)
+void plane_copy_plan(plane_copy *out, const kernel_conv_shape *window)
 {
     *out = (plane_copy){ .set = KERNEL_BEST(planes), .step = window->stride[1] };
     out->part = aligned(window->out_width) + aligned((window->kernel[1] - 1) * window->dilation[1] / out->step + 1);
     out->row = out->part * out->step;
-    out->row += out->row / PL_LANES % 2 == 0 ? PL_LANES : 0; /* rows do not share a few sets of the cache */
-    for (int64_t i = 0; i < out->step && i < PL_LANES; i++)
+    out->row += out->row / PLANES_LANES % 2 == 0 ? PLANES_LANES : 0; /* rows do not share a few sets of the cache */
+    for (int64_t i = 0; i < out->step && i < PLANES_LANES; i++)
         out->phases[i] = find_phase(out, window, i);
 }
 

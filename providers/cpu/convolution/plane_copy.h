@@ -13,24 +13,24 @@ typedef struct plane_phase {
 
 typedef struct plane_copy {
     const plane_set *set;
-    int64_t step;                 /* columns of the image from one output to the next, at most PL_LANES */
-    int64_t part, row;            /* floats for the columns that are side by side, and of all of a row */
-    plane_phase phases[PL_LANES]; /* [step] */
+    int64_t step;                     /* columns of the image from one output to the next, at most PLANES_LANES */
+    int64_t part, row;                /* floats for the columns that are side by side, and of all of a row */
+    plane_phase phases[PLANES_LANES]; /* [step] */
 } plane_copy;
 
-void plane_copy_plan(plane_copy *out, const kn_window *window);
+void plane_copy_plan(plane_copy *out, const kernel_conv_shape *window);
 /* A row of the input, NULL: outside the image. The border of the copy is zero already. */
 void plane_copy_row(const plane_copy *copy, const float *input, float *to);
 
 /* From where windows begin to their tap number k of a row. */
-static inline int64_t plane_offset(const plane_copy *copy, const kn_window *window, int64_t k)
+static inline int64_t plane_offset(const plane_copy *copy, const kernel_conv_shape *window, int64_t k)
 {
     const int64_t column = k * window->dilation[1];
 
     return copy->step == 1 ? column : column % copy->step * copy->part + column / copy->step;
 }
 /* Rows of the input that some of the output see. */
-static inline int64_t plane_rows_seen(const kn_window *window, int64_t rows)
+static inline int64_t plane_rows_seen(const kernel_conv_shape *window, int64_t rows)
 {
     return (rows - 1) * window->stride[0] + (window->kernel[0] - 1) * window->dilation[0] + 1;
 }

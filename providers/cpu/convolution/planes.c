@@ -4,12 +4,12 @@
 
 enum { SIDE = 5, VECTORS = 4 }; /* of windows whose weights stay in registers, or nearly so; of one row at a time */
 
-VEC_INLINE vec clamped(const pl_rows *r, vec v)
+VEC_INLINE vec clamped(const planes_rows *r, vec v)
 {
     return r->clamp ? vec_min(vec_set(r->high), vec_max(vec_set(r->low), v)) : v; /* this way round, NaN stays NaN */
 }
 
-VEC_INLINE void put(const pl_rows *r, int64_t p, int64_t i, vec v)
+VEC_INLINE void put(const planes_rows *r, int64_t p, int64_t i, vec v)
 {
     float *output = r->output + p * r->y_row + i;
 
@@ -21,7 +21,7 @@ VEC_INLINE void put(const pl_rows *r, int64_t p, int64_t i, vec v)
 
 /* Square windows whose rows are neighbours: a vector of the input goes into all the sums that it is a part of. Each sum
  * has its terms in the order of the window. */
-VEC_INLINE void square(const int side, const int stride, const int rows, const pl_rows *r)
+VEC_INLINE void square(const int side, const int stride, const int rows, const planes_rows *r)
 {
     const vec first = vec_set(r->bias);
     const int64_t x_row = r->x_row;
@@ -36,7 +36,7 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
         tap[k] = vec_set(r->weights[k]);
     for (int64_t i = 0; i < r->n; i += VEC_LANES) {
         const float *input = r->input + i;
-        vec sum[PL_ROWS];
+        vec sum[PLANES_ROWS];
 
         VEC_UNROLL
         for (int p = 0; p < rows; p++)
@@ -60,7 +60,7 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
 }
 
 /* Any window: some vectors of a row. */
-VEC_INLINE void some(const int count, const pl_rows *r, int64_t p, int64_t i)
+VEC_INLINE void some(const int count, const planes_rows *r, int64_t p, int64_t i)
 {
     const float *weights = r->weights, *row = r->input + p * r->stride * r->x_row + i;
     vec sum[VECTORS];
@@ -81,7 +81,7 @@ VEC_INLINE void some(const int count, const pl_rows *r, int64_t p, int64_t i)
         put(r, p, i + c * VEC_LANES, sum[c]);
 }
 
-static void any(const pl_rows *r)
+static void any(const planes_rows *r)
 {
     for (int64_t p = 0; p < r->rows; p++) {
         int64_t i = 0;
@@ -95,12 +95,12 @@ static void any(const pl_rows *r)
 
 #define SQUARES(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2)
 #define CELL(side, stride)                                                                                             \
-    static void square_##side##_##stride(const pl_rows *r)                                                             \
+    static void square_##side##_##stride(const planes_rows *r)                                                         \
     {                                                                                                                  \
-        pl_rows one = *r;                                                                                              \
+        planes_rows one = *r;                                                                                          \
                                                                                                                        \
-        if (r->rows == PL_ROWS) {                                                                                      \
-            square(side, stride, PL_ROWS, r);                                                                          \
+        if (r->rows == PLANES_ROWS) {                                                                                  \
+            square(side, stride, PLANES_ROWS, r);                                                                      \
             return;                                                                                                    \
         }                                                                                                              \
         one.rows = 1;                                                                                                  \
@@ -113,7 +113,7 @@ static void any(const pl_rows *r)
 SQUARES(CELL)
 #undef CELL
 
-KERNEL_PART(void, plane_rows, const pl_rows *r)
+KERNEL_PART(void, plane_rows, const planes_rows *r)
 {
 #define CELL(side, step)                                                                                               \
     if (r->height == (side) && r->width == (side) && r->stride == (step) && r->dilation == 1) {                        \
@@ -154,11 +154,11 @@ KERNEL_PART(void, plane_join, const float *restrict x, int64_t part, int64_t ste
 KERNEL_PART(void, plane_put_columns, const float *x, int64_t n, float *panels, int64_t step, int64_t at)
 {
     for (int64_t run; n > 0; n -= run, x += run, at += run) {
-        const int64_t off = at % PL_PANEL;
-        float *to = panels + at / PL_PANEL * step + off;
+        const int64_t off = at % PLANES_PANEL;
+        float *to = panels + at / PLANES_PANEL * step + off;
         int64_t i = 0;
 
-        run = PL_PANEL - off < n ? PL_PANEL - off : n;
+        run = PLANES_PANEL - off < n ? PLANES_PANEL - off : n;
         for (; i + VEC_LANES <= run; i += VEC_LANES)
             vec_store(to + i, vec_load(x + i));
         if (i < run)

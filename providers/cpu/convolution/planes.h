@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 enum {
-    PL_ROWS = 4,
-    PL_LANES = 16,
-    PL_PANEL = 64
+    PLANES_ROWS = 4,
+    PLANES_LANES = 16,
+    PLANES_PANEL = 64
 }; /* of the output at once, at most; vectors are no longer at any level */
 
 /* Rows of the output of one channel:
  *     y[p][i] = bias + sum over r, k of x[(p * stride + r * dilation) * x_row + at[k] + i] * w[r * width + k]
- * x is a copy with its border, from which whole vectors are read: PL_LANES - 1 elements behind the last that counts are
- * there. Steps count floats. */
-typedef struct pl_rows {
+ * x is a copy with its border, from which whole vectors are read: PLANES_LANES - 1 elements behind the last that counts
+ * are there. Steps count floats. */
+typedef struct planes_rows {
     const float *input;
     int64_t x_row;
     const int64_t *at; /* [width] */
@@ -24,18 +24,18 @@ typedef struct pl_rows {
     float bias;
     float *output;
     int64_t y_row, n;
-    int32_t rows; /* 1 ... PL_ROWS */
+    int32_t rows; /* 1 ... PLANES_ROWS */
     bool clamp;   /* then into [low, high] */
     float low, high;
-} pl_rows;
+} planes_rows;
 
 typedef struct plane_set {
-    void (*rows)(const pl_rows *r);
+    void (*rows)(const planes_rows *r);
     /* output[i] = input[i * step], i < n. */
     void (*every)(const float *input, int64_t step, float *output, int64_t n);
     /* The other way: output[i] = input[i % step * part + i / step]. 1 < step. */
     void (*join)(const float *input, int64_t part, int64_t step, float *output, int64_t n);
-    /* n floats into panels of PL_PANEL columns, each `step` floats long, from column `at` on. */
+    /* n floats into panels of PLANES_PANEL columns, each `step` floats long, from column `at` on. */
     void (*put)(const float *input, int64_t n, float *panels, int64_t step, int64_t at);
     /* output[i] = v. */
     void (*fill)(float *output, float v, int64_t n);

@@ -131,8 +131,8 @@ static void make_noise(float *input, int64_t count)
 
 static void add_terms(const float *input, const float *weights, int64_t count, sum_terms *out)
 {
-    for (int64_t first = 0; first < count; first += SG_CHAIN) {
-        const int64_t last = count - first < SG_CHAIN ? count : first + SG_CHAIN;
+    for (int64_t first = 0; first < count; first += SGEMM_CHAIN) {
+        const int64_t last = count - first < SGEMM_CHAIN ? count : first + SGEMM_CHAIN;
         float chain[TILE_LANES] = { 0 };
 
         for (int64_t i = first; i < last; i++) {

@@ -43,7 +43,7 @@ typedef struct sum_loops {
     /* The same numbers each time, in [-1, 1). */
     void (*make_noise)(float *input, int64_t count);
     /* One row of a window: input[0 ... count) by weights [count][TILE_LANES]; the float sum is a chain for each
-     * SG_CHAIN.
+     * SGEMM_CHAIN.
      */
     void (*add_terms)(const float *input, const float *weights, int64_t count, sum_terms *out);
 } sum_loops;

@@ -20,7 +20,7 @@ typedef struct tile_product {
     int64_t a_row;
     const int64_t *taps;
     int64_t tap_count, depth;
-    int64_t chain;        /* see sg_chain */
+    int64_t chain;        /* see sgemm_chain */
     const float *b;       /* [tap_count * depth][TILE_WIDTH] */
     const float *ahead;   /* weights to fetch meanwhile, NULL: none */
     uint32_t ahead_lines; /* cache lines for each k */
@@ -47,14 +47,14 @@ typedef struct tile_window {
     int64_t y_row, y_pixel, rows, columns; /* rows and columns that are there, of points - 2 */
 } tile_window;
 
-struct dw_block;
+struct depthwise_block;
 
 typedef struct tile_set {
     /* rows: 1 ... TILE_ROWS */
     void (*multiply)(const tile_product *product, int rows);
-    /* c[rows][columns] = post(c) where this is faster than sg_kernel's; false: it is not. */
-    bool (*function)(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
-    void (*depthwise)(const struct dw_block *block); /* depthwise.h */
+    /* c[rows][columns] = post(c) where this is faster than sgemm_kernel's; false: it is not. */
+    bool (*function)(const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns);
+    void (*depthwise)(const struct depthwise_block *block); /* depthwise.h */
     /* x: [points * points] the pixels of one window, each `channels` floats, those outside the image zero.
      * v: [points * points] lines `step` floats apart. points: 4 or 6. */
     void (*window_in)(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step);

@@ -64,7 +64,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
     const int64_t depth = p->depth;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
-    const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SG_CHAIN;
+    const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SGEMM_CHAIN;
     const int64_t chains = all <= most ? 1 : (all + most - 1) / most; /* divisions take as long as 20 terms */
     const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
     const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
@@ -211,7 +211,7 @@ static void block(const tile_product *p, int rows)
 #if VEC_NARROW
 static void multiply(const tile_product *p, int rows)
 {
-    const int64_t chain = p->chain > 0 ? p->chain : SG_CHAIN;
+    const int64_t chain = p->chain > 0 ? p->chain : SGEMM_CHAIN;
 
     if (p->columns <= 3 * VEC_LANES / 2 && !(p->lone && rows == 1) && p->depth % 2 == 0 &&
         p->tap_count * p->depth <= 2 * chain) /* there are two sums, each of so many terms */
@@ -249,7 +249,7 @@ static void multiply(const tile_product *p, int rows)
 
 /* ------------------------------------------------------------------ functions */
 
-VEC_INLINE void rows_of(const sg_fn fn, float alpha, float *c, int64_t c_row, int64_t rows, int64_t columns)
+VEC_INLINE void rows_of(const sgemm_fn fn, float alpha, float *c, int64_t c_row, int64_t rows, int64_t columns)
 {
     const vec k = vec_set(-1.44269504f * alpha);
     const int64_t rest = columns % VEC_LANES;
@@ -265,14 +265,14 @@ VEC_INLINE void rows_of(const sg_fn fn, float alpha, float *c, int64_t c_row, in
     }
 }
 
-static bool function(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns)
+static bool function(const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t columns)
 {
-    if (post->fn == SG_SWISH)
-        rows_of(SG_SWISH, post->alpha, c, c_row, rows, columns);
-    else if (post->fn == SG_SIGMOID)
-        rows_of(SG_SIGMOID, 1, c, c_row, rows, columns);
-    else if (post->fn == SG_HARDSWISH)
-        rows_of(SG_HARDSWISH, 1, c, c_row, rows, columns);
+    if (post->fn == SGEMM_SWISH)
+        rows_of(SGEMM_SWISH, post->alpha, c, c_row, rows, columns);
+    else if (post->fn == SGEMM_SIGMOID)
+        rows_of(SGEMM_SIGMOID, 1, c, c_row, rows, columns);
+    else if (post->fn == SGEMM_HARDSWISH)
+        rows_of(SGEMM_HARDSWISH, 1, c, c_row, rows, columns);
     else
         return false;
     return true;
@@ -474,5 +474,5 @@ static void window_weights(const char *w, int64_t step, int64_t tap, int64_t cou
 }
 
 const tile_set KERNEL(tiles) = {
-    multiply, function, KERNEL(dw_block), window_in, window_out, window_weights,
+    multiply, function, KERNEL(depthwise_block), window_in, window_out, window_weights,
 };

@@ -17,7 +17,7 @@
 
 /* A function that is applied to what was made. */
 typedef struct tile_post {
-    sg_post post;
+    sgemm_post post;
     uint32_t arg; /* which argument of the step is the other operand; INLAY_NONE */
 } tile_post;
 
@@ -36,24 +36,24 @@ typedef struct tile_ending {
     bool clamp; /* into [low, high], ahead of the posts */
     float low, high;
     uint32_t post_count;
-    tile_post posts[RG_MAX_POSTS];
+    tile_post posts[CPU_MAX_POSTS];
 } tile_ending;
 
 /* Applies the posts to rows of pixels from number `pixel` on, columns [column, column + columns). */
-void tiles_end(const tile_set *set, const sg_kernel *kernel, const tile_ending *ending, void *const *args, float *c,
+void tiles_end(const tile_set *set, const sgemm_kernel *kernel, const tile_ending *ending, void *const *args, float *c,
                int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column, int64_t columns);
 
 /* Weights of Winograd's: [points^2][panels][channels][TILE_WIDTH], as layout and from the original. */
-bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md);
+bool tiles_window_layout(int64_t points, int64_t in, int64_t out, memory_desc *md);
 /* Is md such a layout for weights that lie as `plain` says? Then they are made here. */
-bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
-                          const rg_md *md, void *target);
+bool tiles_window_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                          const memory_desc *md, void *target);
 
 /* Lowers the convolution of the group: as it is written, as one of single channels, as one product of matrices (in
  * pairs, pairs.h), or by Winograd's algorithm with so many points. What each is for is for the caller to know
  * (kernels.c). */
 enum { TILES_PAIRS = -2, TILES_GEMM = -1, TILES_WRITTEN = 0, TILES_DEPTHWISE = 1 };
-inlay_status tiles_lower(rg_build *build, const rg_group *group, const kn_case *layer, int64_t points);
+inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, int64_t points);
 
 /* Of a core with AVX-512, in nanoseconds: a tile, and each row of weights in it. */
 #define TILE_NS 20.0
@@ -69,46 +69,46 @@ void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t d
 
 /* A product of an image by one factor for each channel, read by nothing but a pointwise convolution: *out_done, and the
  * convolution multiplies its weights instead, if there are fewer of them. */
-inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_done);
+inlay_status tiles_take_scale(cpu_build *build, const cpu_group *group, bool *out_done);
 /* The part of a concatenation that the value will be; *out_found is false: it will be none, or it is copied. */
-inlay_status tiles_home(rg_build *build, uint32_t value, rg_place *out, bool *out_found);
-bool tiles_has_home(const rg_build *build, uint32_t value);
+inlay_status tiles_home(cpu_build *build, uint32_t value, cpu_place *out, bool *out_found);
+bool tiles_has_home(const cpu_build *build, uint32_t value);
 /* A concatenation some of whose parts are at home already; *out_done is false where none is. */
-inlay_status tiles_concat(rg_build *build, const rg_group *group, bool *out_done);
+inlay_status tiles_concat(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Weights in panels times the factors; *weights becomes the product. */
-inlay_status tiles_scale_weights(rg_build *build, uint32_t scale, int64_t in, rg_place *weights);
+inlay_status tiles_scale_weights(cpu_build *build, uint32_t scale, int64_t in, cpu_place *weights);
 /* The ending of a group that has nothing but functions of one operand behind it, without its bias; false: it has. */
-bool tiles_functions(const rg_group *group, tile_ending *out);
+bool tiles_functions(const cpu_group *group, tile_ending *out);
 /* Is it Relu or Clip, which right behind the sums are done in registers? *out then clamps. */
-bool tiles_clamps(const rg_eltwise *eltwise, tile_ending *out);
+bool tiles_clamps(const cpu_eltwise *eltwise, tile_ending *out);
 /* Weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
-bool tiles_panel_layout(const rg_md *weights, rg_md *md);
+bool tiles_panel_layout(const memory_desc *weights, memory_desc *md);
 /* Convolutions of single channels (depthwise.c): can they run, may their input be made on the way, and the step.
- * places: x, none yet, y, the ending's, and room for DW_PLACES more. */
-enum { DW_PLACES = 3 };
-bool depthwise_makes(const kn_window *window);
-bool depthwise_runs(const rg_build *build, const kn_case *layer);
-inlay_status depthwise_emit(rg_build *build, const kn_case *layer, const tile_ending *ending, const rg_place **places,
-                            uint32_t count);
+ * places: x, none yet, y, the ending's, and room for DEPTHWISE_PLACES more. */
+enum { DEPTHWISE_PLACES = 3 };
+bool depthwise_makes(const kernel_conv_shape *window);
+bool depthwise_runs(const cpu_build *build, const kernel_layer *layer);
+inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_ending *ending,
+                            const cpu_place **places, uint32_t count);
 /* The same of images that lie row by row, where nobody wants them otherwise (planes.c). */
-bool planes_run(const rg_build *build, const kn_case *layer);
-inlay_status planes_lower(rg_build *build, const rg_group *group, const kn_case *layer);
+bool planes_run(const cpu_build *build, const kernel_layer *layer);
+inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* Any groups but such, as products of weights and windows (conv_rows.c). */
-bool conv_rows_run(const rg_build *build, const rg_group *group, const kn_case *layer);
-inlay_status conv_rows_lower(rg_build *build, const rg_group *group, const kn_case *layer);
+bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* As it is written (tiles_direct.c): places are x, none yet, y, the ending's, and room for one more. */
 enum { TILES_X, TILES_W, TILES_Y, TILES_OTHERS };
-inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case *layer, const tile_ending *ending,
-                                const rg_place **places, uint32_t count);
+inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel_layer *layer,
+                                const tile_ending *ending, const cpu_place **places, uint32_t count);
 /* Winograd's with this many points (4, 6). input: channels last. */
-inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points, const rg_place *input,
-                                const rg_md *weights, const tile_ending *ending, const rg_place *const *operands,
-                                uint32_t operand_count, const rg_place *output);
+inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
+                                const memory_desc *weights, const tile_ending *ending, const cpu_place *const *operands,
+                                uint32_t operand_count, const cpu_place *output);
 /* A product (tiles_gemm.c), as written or in pairs. x: as tiles_lie_well says, any number of axes. */
 /* The share of the window's rows that it multiplies by: those that meet the image for none of a block of pixels are
  * left out. */
-double tiles_gemm_share(const kn_window *window);
-inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired, const rg_place *input,
-                              const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
-                              const rg_place *output);
+double tiles_gemm_share(const kernel_conv_shape *window);
+inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
+                              const tile_ending *ending, const cpu_place *const *operands, uint32_t operand_count,
+                              const cpu_place *output);
 #endif

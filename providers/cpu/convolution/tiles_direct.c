@@ -11,7 +11,7 @@
 
 /* Copies an image, however it lies, into one with channels last and a border. */
 struct border {
-    rg_native native;
+    cpu_native native;
     const move_set *moves;
     int64_t images, channels, height, width;
     int64_t top, left, out_height, out_width;
@@ -68,7 +68,7 @@ static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t
 
 enum { GRAIN_FLOATS = 1 << 15 };
 
-static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_border(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct border *border = (const struct border *)(const void *)native;
@@ -84,9 +84,9 @@ static inlay_status run_border(const rg_native *native, const rg_state *state, i
 /* ------------------------------------------------------------------ the product */
 
 struct direct {
-    rg_native native;
+    cpu_native native;
     const tile_set *set;
-    const sg_kernel *kernel;
+    const sgemm_kernel *kernel;
     int64_t images, rows, row_pixels;          /* of the output; rows that run on into each other are one */
     tile_image in;                             /* steps in x for steps in y */
     int64_t tap_count, depth, chain, channels; /* channels: of y */
@@ -194,7 +194,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_direct(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct direct *direct = (const struct direct *)(const void *)native;
@@ -229,7 +229,7 @@ static void cut(struct direct *direct, uint32_t threads)
 /* ------------------------------------------------------------------ lowering */
 
 /* input in a copy with a border; *window then has the size of the copy. */
-static inlay_status add_border(rg_build *build, kn_window *window, rg_place *input)
+static inlay_status add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input)
 {
     const int64_t *s = input->md.strides;
     const int64_t dims[] = { window->images, window->in, window->height + window->begin[0] + window->end[0],
@@ -249,12 +249,12 @@ static inlay_status add_border(rg_build *build, kn_window *window, rg_place *inp
                                  .s_row = input->md.ndims == 4 ? s[2] : 0,
                                  .s_pixel = s[input->md.ndims - 1] };
     inlay_status status;
-    rg_place output;
-    rg_md md;
+    cpu_place output;
+    memory_desc md;
 
-    rg_md_channels_last(&md, 4, dims);
-    INLAY_TRY(rg_new_place(build, &md, &output));
-    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ input, &output }, 2));
+    memory_desc_channels_last(&md, 4, dims);
+    INLAY_TRY(cpu_new_place(build, &md, &output));
+    INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ input, &output }, 2));
     *input = output;
     window->height = dims[2];
     window->width = dims[3];
@@ -262,18 +262,18 @@ done:
     return status;
 }
 
-inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case *layer, const tile_ending *ending,
-                                const rg_place **places, uint32_t count)
+inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel_layer *layer,
+                                const tile_ending *ending, const cpu_place **places, uint32_t count)
 {
-    const rg_md *weights = &layer->weights;
-    kn_window window = layer->window;
-    const bool narrow = kn_is_narrow(build) && build->scales[op->in[0]] == INLAY_NONE;
-    rg_place input = *places[TILES_X], w, room;
+    const memory_desc *weights = &layer->weights;
+    kernel_conv_shape window = layer->window;
+    const bool narrow = kernel_is_narrow(build) && build->scales[op->in[0]] == INLAY_NONE;
+    cpu_place input = *places[TILES_X], w, room;
     bool merged;
     int64_t tap_count, pixel, at = 0;
     inlay_status status;
     struct direct *direct;
-    rg_md md;
+    memory_desc md;
 
     if (window.padded || !tiles_lie_well(&input.md) ||
         (tiles_pixel_step(&input.md) != window.in && window.kernel[1] > 1))
@@ -281,7 +281,7 @@ inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case 
     pixel = tiles_pixel_step(&input.md);
     if (!tiles_panel_layout(weights, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY((narrow ? narrow_read_pack : rg_read_constant)(build, op->in[1], weights, &md, &w));
+    INLAY_TRY((narrow ? narrow_read_pack : cpu_read_constant)(build, op->in[1], weights, &md, &w));
     if (build->scales[op->in[0]] != INLAY_NONE)
         INLAY_TRY(tiles_scale_weights(build, build->scales[op->in[0]], window.in, &w));
     merged = window.dilation[1] == 1;
@@ -289,23 +289,24 @@ inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case 
     direct = calloc(1, sizeof *direct + (size_t)tap_count * sizeof direct->taps[0]);
     if (direct == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *direct = (struct direct){ .native.run = run_direct,
-                               .set = build->state->tiles,
-                               .kernel = build->state->sgemm,
-                               .images = window.images,
-                               .rows = window.out_height,
-                               .row_pixels = window.out_width,
-                               .in = { window.height * window.width * pixel, window.stride[0] * window.width * pixel,
-                                       window.stride[1] * pixel },
-                               .tap_count = tap_count,
-                               .depth = window.in * (merged ? window.kernel[1] : 1),
-                               .channels = window.out,
-                               .chain = sg_chain(window.in * window.kernel[0] * window.kernel[1], build->state->strict),
-                               .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
-                               .panels = (window.out + TILE_WIDTH - 1) / TILE_WIDTH,
-                               .room_arg = INLAY_NONE,
-                               .workers = build->instance->threads > 0 ? build->instance->threads : 1,
-                               .ending = *ending };
+    *direct =
+        (struct direct){ .native.run = run_direct,
+                         .set = build->state->tiles,
+                         .kernel = build->state->sgemm,
+                         .images = window.images,
+                         .rows = window.out_height,
+                         .row_pixels = window.out_width,
+                         .in = { window.height * window.width * pixel, window.stride[0] * window.width * pixel,
+                                 window.stride[1] * pixel },
+                         .tap_count = tap_count,
+                         .depth = window.in * (merged ? window.kernel[1] : 1),
+                         .channels = window.out,
+                         .chain = sgemm_chain(window.in * window.kernel[0] * window.kernel[1], build->state->strict),
+                         .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
+                         .panels = (window.out + TILE_WIDTH - 1) / TILE_WIDTH,
+                         .room_arg = INLAY_NONE,
+                         .workers = build->instance->threads > 0 ? build->instance->threads : 1,
+                         .ending = *ending };
     for (int64_t i = 0; i < window.kernel[0]; i++)
         for (int64_t j = 0; j < (merged ? 1 : window.kernel[1]); j++)
             direct->taps[at++] = (i * window.dilation[0] * window.width + j * window.dilation[1]) * pixel;
@@ -324,15 +325,16 @@ inlay_status tiles_lower_direct(rg_build *build, const rg_op *op, const kn_case 
     places[TILES_X] = &input;
     places[TILES_W] = &w;
     if (narrow) {
-        rg_md_plain(&md, 1, (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
-        status = rg_new_place(build, &md, &room);
+        memory_desc_plain(&md, 1,
+                          (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
+        status = cpu_new_place(build, &md, &room);
         direct->room_arg = count;
         places[count++] = &room;
     }
     if (status != INLAY_OK)
         free(direct);
     else
-        status = rg_emit_native(build, &direct->native, places, count);
+        status = cpu_emit_native(build, &direct->native, places, count);
 done:
     return status;
 }

@@ -16,13 +16,13 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(tiles_measure_trust, "rg_conv");
+OPTIONAL_WITH(tiles_measure_trust, "cpu_conv");
 
 enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
 enum {
     SAMPLE = TILE_LANES,
     TAPS = 9,
-    CHUNK = SG_CHAIN,
+    CHUNK = SGEMM_CHAIN,
     CHECKED = 4, /* results of a window that are compared */
     THREADS_BYTES = 1 << 20
 };
@@ -75,10 +75,10 @@ static inlay_status some_inputs(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static void share(const struct sample *sample, const rg_state *state, int64_t total, int64_t grain,
+static void share(const struct sample *sample, const cpu_state *state, int64_t total, int64_t grain,
                   inlay_parallel_fn body)
 {
-    const bool many = sample->in * sample->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && rg_threads_many();
+    const bool many = sample->in * sample->out * TAPS * (int64_t)sizeof(float) > THREADS_BYTES && cpu_threads_many();
 
     if (!many ||
         state->host->parallel_for(state->host->ctx, NULL, total, grain, body, (void *)(uintptr_t)sample) != INLAY_OK)
@@ -380,14 +380,16 @@ uint64_t tiles_trust_bytes(int64_t in)
     return sizeof(tile_trust) + (uint64_t)in * sizeof(float);
 }
 
-bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *source, int64_t points, tile_trust *out)
+bool tiles_measure_trust(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+                         tile_trust *out)
 {
     struct sample sample = { .set = tiles_of_cpu(), .source = source, .points = points };
     bool reserved;
 
     memset(out, 0, tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
     out->verdict = TILE_EXTREME;
-    if (sample.set == NULL || plain->ndims != 4 || !rg_md_is_plain(plain) || plain->dims[2] != 3 || plain->dims[3] != 3)
+    if (sample.set == NULL || plain->ndims != 4 || !memory_desc_is_plain(plain) || plain->dims[2] != 3 ||
+        plain->dims[3] != 3)
         return true;
     sample.out = plain->dims[0];
     sample.in = plain->dims[1];
@@ -410,7 +412,7 @@ bool tiles_measure_trust(const rg_state *state, const rg_md *plain, const void *
     return reserved;
 }
 
-bool tiles_are_trusted(const rg_state *state, const tile_trust *trust)
+bool tiles_are_trusted(const cpu_state *state, const tile_trust *trust)
 {
     if (trust->verdict != TILE_MEASURED)
         return false;
@@ -419,7 +421,7 @@ bool tiles_are_trusted(const rg_state *state, const tile_trust *trust)
     return trust->error <= TILE_MOST_ERROR && trust->times_plain <= TILE_MOST_TIMES && trust->uneven > 0;
 }
 
-void tiles_say_distrust(const rg_state *state, const tile_trust *trust, char *text, size_t bytes)
+void tiles_say_distrust(const cpu_state *state, const tile_trust *trust, char *text, size_t bytes)
 {
     const double most = state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR;
 

@@ -9,9 +9,9 @@
 enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10000 };
 
 struct gemm {
-    rg_native native;
-    sg_job job; /* without addresses; m: all pixels */
-    kn_window window;
+    cpu_native native;
+    sgemm_job job; /* without addresses; m: all pixels */
+    kernel_conv_shape window;
     int64_t x_pixel;
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
     bool unfolded;                 /* windows are laid out: the scratchpad comes fourth */
@@ -29,18 +29,18 @@ struct gemm {
 typedef struct gemm_call {
     const struct gemm *gemm;
     void *const *args;
-    sg_job job;
+    sgemm_job job;
     float *prepared;
-    sg_post posts[RG_MAX_POSTS + 3];
+    sgemm_post posts[CPU_MAX_POSTS + 3];
 } gemm_call;
 
 /* ------------------------------------------------------------------ the run */
 
-static sg_post *one_more(gemm_call *call, sg_fn fn)
+static sgemm_post *one_more(gemm_call *call, sgemm_fn fn)
 {
-    sg_post *post = &call->posts[call->job.post_count++];
+    sgemm_post *post = &call->posts[call->job.post_count++];
 
-    *post = (sg_post){ .fn = fn };
+    *post = (sgemm_post){ .fn = fn };
     return post;
 }
 
@@ -54,14 +54,14 @@ static void set_posts(gemm_call *call)
     call->job.add = gemm->in_place;
     call->job.bias = gemm->in_place ? NULL : bias;
     if (gemm->in_place && bias != NULL)
-        *one_more(call, SG_ADD) = (sg_post){ .fn = SG_ADD, .other = bias, .col = 1 };
+        *one_more(call, SGEMM_ADD) = (sgemm_post){ .fn = SGEMM_ADD, .other = bias, .col = 1 };
     if (!gemm->in_place && ending->add != INLAY_NONE)
-        *one_more(call, SG_ADD) =
-            (sg_post){ .fn = SG_ADD, .other = call->args[ending->add], .row = ending->add_pixel, .col = 1 };
+        *one_more(call, SGEMM_ADD) =
+            (sgemm_post){ .fn = SGEMM_ADD, .other = call->args[ending->add], .row = ending->add_pixel, .col = 1 };
     if (ending->clamp)
-        *one_more(call, SG_CLIP) = (sg_post){ .fn = SG_CLIP, .alpha = ending->low, .beta = ending->high };
+        *one_more(call, SGEMM_CLIP) = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = ending->low, .beta = ending->high };
     for (uint32_t post_index = 0; post_index < ending->post_count; post_index++) {
-        sg_post *post = one_more(call, ending->posts[post_index].post.fn);
+        sgemm_post *post = one_more(call, ending->posts[post_index].post.fn);
 
         *post = ending->posts[post_index].post;
         if (ending->posts[post_index].arg != INLAY_NONE)
@@ -76,7 +76,7 @@ typedef struct tap_rows {
 } tap_rows;
 
 /* Those that meet the image for some of the pixels; at least one. */
-static tap_rows rows_met(const kn_window *window, int64_t pixel, int64_t count)
+static tap_rows rows_met(const kernel_conv_shape *window, int64_t pixel, int64_t count)
 {
     const int64_t plane = window->out_height * window->out_width, last = pixel + count - 1;
     const int64_t top = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
@@ -92,7 +92,7 @@ static tap_rows rows_met(const kn_window *window, int64_t pixel, int64_t count)
     return taps;
 }
 
-double tiles_gemm_share(const kn_window *window)
+double tiles_gemm_share(const kernel_conv_shape *window)
 {
     const int64_t pixels = window->out_height * window->out_width, blocks = (pixels + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
     double met = 0;
@@ -110,7 +110,7 @@ double tiles_gemm_share(const kn_window *window)
 static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
     const struct gemm *gemm = call->gemm;
-    const kn_window *window = &gemm->window;
+    const kernel_conv_shape *window = &gemm->window;
     const size_t bytes = (size_t)window->in * sizeof(float);
     const float *input = call->args[ARG_X];
 
@@ -145,8 +145,8 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows
 static void block_in_pairs(const gemm_call *call, const float *rows, int64_t first, int64_t count, int64_t panel,
                            int64_t panels, bool fresh, float *scratch)
 {
-    sg_post posts[RG_MAX_POSTS + 3];
-    sg_job job = call->job;
+    sgemm_post posts[CPU_MAX_POSTS + 3];
+    sgemm_job job = call->job;
 
     job.m = count;
     job.a = rows;
@@ -205,8 +205,8 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
         int64_t column = u % gemm->chunks * gemm->chunk * gemm->job.width,
                 tap_row = gemm->window.kernel[1] * gemm->window.in;
         const tap_rows taps = rows_met(&gemm->window, first, next - first);
-        sg_post posts[RG_MAX_POSTS + 3];
-        sg_job job = call->job;
+        sgemm_post posts[CPU_MAX_POSTS + 3];
+        sgemm_job job = call->job;
 
         if (block != there)
             unfold(call, first, next - first, taps, rows);
@@ -225,7 +225,7 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
                 posts[post].other += first * posts[post].row + column * posts[post].col;
         }
         job.posts = posts;
-        sg_run(&job, 0, sg_units(&job));
+        sgemm_run(&job, 0, sgemm_units(&job));
     }
     return INLAY_OK;
 }
@@ -239,8 +239,8 @@ static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t column = u * gemm->job.width;
-        sg_post posts[RG_MAX_POSTS + 3];
-        sg_job job = call->job;
+        sgemm_post posts[CPU_MAX_POSTS + 3];
+        sgemm_job job = call->job;
 
         narrow_unfold(call->args[ARG_W], u * job.b_panel, (u + 1) * job.b_panel, room);
         job.n = job.n - column < job.width ? job.n - column : job.width;
@@ -253,7 +253,7 @@ static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_
                 posts[post].other += column * posts[post].col;
         }
         job.posts = posts;
-        sg_run(&job, 0, sg_units(&job));
+        sgemm_run(&job, 0, sgemm_units(&job));
     }
     return INLAY_OK;
 }
@@ -263,18 +263,18 @@ static inlay_status whole_units(void *user, int64_t begin, int64_t end, uint32_t
     const gemm_call *call = user;
 
     (void)worker;
-    sg_run(&call->job, begin, end);
+    sgemm_run(&call->job, begin, end);
     return INLAY_OK;
 }
 
-static inlay_status run_gemm(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct gemm *gemm = (const struct gemm *)(const void *)native;
     gemm_call call = { .gemm = gemm, .args = args, .job = gemm->job };
     int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks
                     : gemm->paired ? pairs_units(&gemm->job)
-                                   : sg_units(&gemm->job);
+                                   : sgemm_units(&gemm->job);
     inlay_parallel_fn body = gemm->paired     ? gemm->unfolded ? unfolded_pairs : whole_pairs
                              : gemm->unfolded ? unfolded_units
                                               : whole_units;
@@ -291,7 +291,7 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
         call.prepared = args[gemm->prepared];
     if (gemm->paired && !gemm->unfolded)
         pairs_start(&gemm->job, call.prepared, gemm->workers);
-    if (threads <= 1 || units < 2 || sg_estimate_ns(&gemm->job) < WAKE_NS)
+    if (threads <= 1 || units < 2 || sgemm_estimate_ns(&gemm->job) < WAKE_NS)
         return body(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
 }
@@ -299,7 +299,7 @@ static inlay_status run_gemm(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ lowering */
 
 /* Panels [out / width][window][in][width]. */
-static bool panel_layout(const kn_case *layer, rg_md *md, sg_job *job)
+static bool panel_layout(const kernel_layer *layer, memory_desc *md, sgemm_job *job)
 {
     const bool flat = layer->weights.ndims == 4;
     const int at = job->n <= 16 ? 0 : job->n <= 32 ? 1 : 2;
@@ -307,12 +307,12 @@ static bool panel_layout(const kn_case *layer, rg_md *md, sg_job *job)
 
     job->width = job->b_step = 16 << at;
     job->b_panel = layer->window.in * layer->window.kernel[0] * layer->window.kernel[1] * job->width;
-    return rg_md_blocks(md, (uint32_t)layer->weights.ndims, layer->weights.dims, tags[flat][at]);
+    return memory_desc_blocks(md, (uint32_t)layer->weights.ndims, layer->weights.dims, tags[flat][at]);
 }
 
 static void divide(struct gemm *gemm, uint32_t threads)
 {
-    const int64_t width = gemm->paired ? PR_WIDTH : gemm->job.width;
+    const int64_t width = gemm->paired ? PAIRS_WIDTH : gemm->job.width;
     const int64_t most = gemm->paired ? pairs_block_rows(gemm->job.k) : BLOCK_PIXELS; /* one block to it */
     int64_t panels = (gemm->job.n + width - 1) / width;
 
@@ -326,7 +326,7 @@ static void divide(struct gemm *gemm, uint32_t threads)
     gemm->chunk = (panels + gemm->chunks - 1) / gemm->chunks;
     gemm->chunks = (panels + gemm->chunk - 1) / gemm->chunk;
     gemm->block_floats =
-        ((gemm->job.m + gemm->blocks - 1) / gemm->blocks * gemm->job.k + SG_LANES - 1) / SG_LANES * SG_LANES;
+        ((gemm->job.m + gemm->blocks - 1) / gemm->blocks * gemm->job.k + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
     gemm->workers = threads > 0 ? threads : 1;
 }
 
@@ -339,13 +339,13 @@ static void move_on(tile_ending *ending)
         ending->posts[post].arg += ending->posts[post].arg != INLAY_NONE;
 }
 
-inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired, const rg_place *input,
-                              const tile_ending *ending, const rg_place *const *operands, uint32_t operand_count,
-                              const rg_place *output)
+inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
+                              const tile_ending *ending, const cpu_place *const *operands, uint32_t operand_count,
+                              const cpu_place *output)
 {
     int64_t first = 0;
-    const kn_window inner = paired ? layer->window : kn_trimmed(&layer->window, &first), *window = &inner;
-    const rg_place *places[ARG_Y + 2 + RG_MAX_POSTS + 3];
+    const kernel_conv_shape inner = paired ? layer->window : kernel_trimmed(&layer->window, &first), *window = &inner;
+    const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
                          .ending = *ending,
@@ -354,13 +354,13 @@ inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired
                                   .m = window->images * window->out_height * window->out_width,
                                   .n = window->out,
                                   .k = window->in * window->kernel[0] * window->kernel[1],
-                                  .chain = sg_chain(window->in * window->kernel[0] * window->kernel[1],
-                                                    build->state->strict) } };
-    rg_place weights, scratch, prepared;
+                                  .chain = sgemm_chain(window->in * window->kernel[0] * window->kernel[1],
+                                                       build->state->strict) } };
+    cpu_place weights, scratch, prepared;
     uint32_t count = ARG_Y + 1;
     inlay_status status;
     int64_t floats;
-    rg_md md;
+    memory_desc md;
 
     if (paired)
         pairs_layout(gemm.job.k, gemm.job.n, &md);
@@ -369,9 +369,9 @@ inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
-    gemm.narrow = kn_is_narrow(build) && !gemm.unfolded && gemm.skipped == 0;
+    gemm.narrow = kernel_is_narrow(build) && !gemm.unfolded && gemm.skipped == 0;
     INLAY_TRY(
-        (gemm.narrow ? narrow_read_pack : rg_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
+        (gemm.narrow ? narrow_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
     gemm.x_pixel = input->md.strides[input->md.ndims - 1];
     gemm.job.c_row = output->md.strides[output->md.ndims - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
@@ -384,7 +384,7 @@ inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired
     places[ARG_Y] = output;
     if (gemm.unfolded) {
         floats = gemm.block_floats * gemm.workers;
-        INLAY_TRY(rg_new_floats(build, floats, &scratch));
+        INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         places[count++] = &scratch;
         move_on(&gemm.ending);
     }
@@ -392,18 +392,18 @@ inlay_status tiles_lower_gemm(rg_build *build, const kn_case *layer, bool paired
         places[count++] = operands[i];
     if (paired) {
         floats = pairs_scratch_floats(&gemm.job) * gemm.workers;
-        INLAY_TRY(rg_new_floats(build, floats, &prepared));
+        INLAY_TRY(cpu_new_floats(build, floats, &prepared));
         gemm.prepared = count;
         places[count++] = &prepared;
     }
     if (gemm.narrow) {
         floats = gemm.job.b_panel * gemm.workers;
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(build, &md, &prepared));
+        memory_desc_plain(&md, 1, &floats);
+        INLAY_TRY(cpu_new_place(build, &md, &prepared));
         gemm.room = count;
         places[count++] = &prepared;
     }
-    status = rg_emit_step(build, &gemm.native, sizeof gemm, places, count);
+    status = cpu_emit_step(build, &gemm.native, sizeof gemm, places, count);
 done:
     return status;
 }

@@ -3,12 +3,12 @@
 #include "convolution/tiles.h"
 
 struct scale {
-    rg_native native;
+    cpu_native native;
     int64_t panels, in;
 };
 
 /* args: weights [panels][in][TILE_WIDTH], factors [in], weights. */
-static inlay_status run_scale(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_scale(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct scale *scale = (const struct scale *)(const void *)native;
@@ -23,22 +23,23 @@ static inlay_status run_scale(const rg_native *native, const rg_state *state, in
     return INLAY_OK;
 }
 
-inlay_status tiles_scale_weights(rg_build *build, uint32_t factors, int64_t in, rg_place *weights)
+inlay_status tiles_scale_weights(cpu_build *build, uint32_t factors, int64_t in, cpu_place *weights)
 {
     const struct scale step = { .native.run = run_scale, .in = in, .panels = weights->md.padded_dims[0] / TILE_WIDTH };
     inlay_status status;
-    rg_place place, output;
+    cpu_place place, output;
 
-    INLAY_TRY(rg_read_plain(build, factors, &place));
-    INLAY_TRY(rg_new_place(build, &weights->md, &output));
-    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ weights, &place, &output }, 3));
+    INLAY_TRY(cpu_read_plain(build, factors, &place));
+    INLAY_TRY(cpu_new_place(build, &weights->md, &output));
+    INLAY_TRY(
+        cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ weights, &place, &output }, 3));
     *weights = output;
 done:
     return status;
 }
 
 /* The only op that reads the value, INLAY_NONE: there are others, or it leaves the region. */
-static uint32_t only_reader(const rg_build *build, uint32_t value)
+static uint32_t only_reader(const cpu_build *build, uint32_t value)
 {
     uint32_t found = INLAY_NONE;
 
@@ -51,9 +52,9 @@ static uint32_t only_reader(const rg_build *build, uint32_t value)
     return found;
 }
 
-static bool is_pointwise(const rg_op *op, uint32_t value)
+static bool is_pointwise(const cpu_op *op, uint32_t value)
 {
-    if (op->row->family != &rg_conv || op->window.group != 1 || op->window.spatial > 2 || op->in[0] != value)
+    if (op->row->family != &cpu_conv || op->window.group != 1 || op->window.spatial > 2 || op->in[0] != value)
         return false;
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (op->window.kernel[i] != 1 || op->window.strides[i] != 1 || op->window.pads[i] != 0 ||
@@ -62,33 +63,34 @@ static bool is_pointwise(const rg_op *op, uint32_t value)
     return true;
 }
 
-inlay_status tiles_take_scale(rg_build *build, const rg_group *group, bool *out_done)
+inlay_status tiles_take_scale(cpu_build *build, const cpu_group *group, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t y = op->out[0], rank = build->ranks[y], reader, x, s;
     inlay_status status = INLAY_OK;
     int64_t pixels = 1;
-    rg_place place;
+    cpu_place place;
 
     *out_done = false;
-    if (build->state->tiles == NULL || build->state->sgemm == NULL || build->state->bf16 || op->alg != DN_BINARY_MUL ||
-        group->post_count > 0 || group->out != y || rank < 3 || rank > 4 || build->dims[y][0] != 1)
+    if (build->state->tiles == NULL || build->state->sgemm == NULL || build->state->bf16 ||
+        op->alg != LIBRARY_BINARY_MUL || group->post_count > 0 || group->out != y || rank < 3 || rank > 4 ||
+        build->dims[y][0] != 1)
         return INLAY_OK;
     reader = only_reader(build, y);
     if (reader == INLAY_NONE || !is_pointwise(&build->compiled->ops[reader], y))
         return INLAY_OK;
     for (uint32_t d = 2; d < rank; d++)
         pixels *= build->dims[y][d];
-    x = rg_count(build, op->in[0]) == rg_count(build, y) ? op->in[0] : op->in[1];
+    x = cpu_count(build, op->in[0]) == cpu_count(build, y) ? op->in[0] : op->in[1];
     s = x == op->in[0] ? op->in[1] : op->in[0];
-    if (x == s || build->ranks[x] != rank || build->ranks[s] != rank || rg_count(build, x) != rg_count(build, y) ||
-        build->dims[s][1] != build->dims[y][1] || rg_count(build, s) != build->dims[s][1] ||
+    if (x == s || build->ranks[x] != rank || build->ranks[s] != rank || cpu_count(build, x) != cpu_count(build, y) ||
+        build->dims[s][1] != build->dims[y][1] || cpu_count(build, s) != build->dims[s][1] ||
         pixels < build->dims[build->compiled->ops[reader].out[0]][1])
         return INLAY_OK;
-    INLAY_TRY(rg_read(build, s, &place)); /* both stay where they are until then */
+    INLAY_TRY(cpu_read(build, s, &place)); /* both stay where they are until then */
     build->instance->buffers[place.buffer].pending++;
-    INLAY_TRY(rg_read(build, x, &place));
-    INLAY_TRY(rg_set_place(build, y, &place));
+    INLAY_TRY(cpu_read(build, x, &place));
+    INLAY_TRY(cpu_set_place(build, y, &place));
     build->scales[y] = s;
     *out_done = true;
 done:

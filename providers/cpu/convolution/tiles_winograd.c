@@ -17,13 +17,13 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(tiles_window_weights, "rg_conv");
+OPTIONAL_WITH(tiles_window_weights, "cpu_conv");
 OPTIONAL_IF_CALLED(tiles_lower_window);
 
 struct window {
-    rg_native native;
+    cpu_native native;
     const tile_set *set;
-    const sg_kernel *kernel;
+    const sgemm_kernel *kernel;
     int64_t points;
     int64_t images, height, width, in; /* of x */
     int64_t out_height, out_width, out;
@@ -379,7 +379,7 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_window(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct window *window = (const struct window *)(const void *)native;
@@ -431,37 +431,37 @@ static void cut(struct window *window, uint32_t threads)
     window->m_step = window->block * window->m_line + TILE_LANES;
 }
 
-inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points, const rg_place *input,
-                                const rg_md *weights, const tile_ending *ending, const rg_place *const *operands,
-                                uint32_t operand_count, const rg_place *output)
+inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
+                                const memory_desc *weights, const tile_ending *ending, const cpu_place *const *operands,
+                                uint32_t operand_count, const cpu_place *output)
 {
     const int64_t *xd = build->dims[op->in[0]], *yd = build->dims[op->out[0]];
-    const rg_place *places[5 + RG_MAX_POSTS + 2];
+    const cpu_place *places[5 + CPU_MAX_POSTS + 2];
     const tile_trust *trust = NULL;
-    rg_place place, original, scratch;
-    dn_dims begins, ends;
+    cpu_place place, original, scratch;
+    library_dims begins, ends;
     inlay_status status;
     int64_t floats;
     struct window *window;
-    rg_md md;
+    memory_desc md;
 
     if (!tiles_window_layout(points, xd[1], yd[1], &md))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
-    status = rg_read_constant(build, op->in[1], weights, &md, &place);
+    status = cpu_read_constant(build, op->in[1], weights, &md, &place);
     original = place;
     if (status == INLAY_OK && !build->state->fast) {
-        rg_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
+        cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
 
-        status = rg_constant_trust(build->compiled, constant, weights, points, &trust, build->diag);
+        status = cpu_constant_trust(build->compiled, constant, weights, points, &trust, build->diag);
         if (status == INLAY_OK)
-            status = rg_read_plain(build, op->in[1], &original);
+            status = cpu_read_plain(build, op->in[1], &original);
     }
     if (status != INLAY_OK)
         return status;
     window = calloc(1, sizeof *window);
     if (window == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    rg_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
+    cpu_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
     *window = (struct window){ .native.run = run_window,
                                .set = build->state->tiles,
                                .kernel = build->state->sgemm,
@@ -487,7 +487,7 @@ inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points
     window->total = xd[0] * window->down * window->across;
     cut(window, build->instance->threads);
     floats = scratch_floats(window) * (window->apart ? build->instance->threads : 1);
-    status = rg_new_floats(build, floats, &scratch);
+    status = cpu_new_floats(build, floats, &scratch);
     if (status != INLAY_OK) {
         free(window);
         return status;
@@ -506,16 +506,16 @@ inlay_status tiles_lower_window(rg_build *build, const rg_op *op, int64_t points
     for (uint32_t post = 0; post < window->ending.post_count; post++)
         if (window->ending.posts[post].arg != INLAY_NONE)
             window->ending.posts[post].arg += MORE;
-    return rg_emit_native(build, &window->native, places, operand_count + MORE);
+    return cpu_emit_native(build, &window->native, places, operand_count + MORE);
 }
 
 /* ------------------------------------------------------------------ weights */
 
-bool tiles_window_layout(int64_t points, int64_t in, int64_t out, rg_md *md)
+bool tiles_window_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
 {
-    dn_dims dims = { points * points, out, in };
+    library_dims dims = { points * points, out, in };
 
-    return rg_md_blocks(md, 3, dims, "aBc32b");
+    return memory_desc_blocks(md, 3, dims, "aBc32b");
 }
 
 typedef struct weights_call {
@@ -543,14 +543,14 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-bool tiles_window_weights(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
-                          const rg_md *md, void *target)
+bool tiles_window_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                          const memory_desc *md, void *target)
 {
     weights_call call = {
         .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
     };
 
-    if (plain->ndims != 4 || md->ndims != 3 || plain->kind != RG_BLOCKED || state->tiles == NULL)
+    if (plain->ndims != 4 || md->ndims != 3 || plain->kind != CPU_BLOCKED || state->tiles == NULL)
         return false;
     call.points = md->dims[0] == 16 ? 4 : 6;
     call.panels = (call.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;

@@ -14,11 +14,11 @@ enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };
 
 /* ------------------------------------------------------------------ reading */
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     uint32_t given = 0;
 
-    if (!rg_parse_deconvolution(node, op, why))
+    if (!cpu_parse_deconvolution(node, op, why))
         return false;
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (op->window.output_padding[i] >= op->window.strides[i] && op->window.output_padding[i] > 0)
@@ -38,13 +38,13 @@ struct reach {
 };
 
 struct sums {
-    rg_native native;
+    cpu_native native;
     struct reach axes[SPATIAL];            /* ones in front */
     int64_t batch, channels, taps, places; /* places of an input image */
     int64_t strides[SPATIAL], dilations[SPATIAL], begins[SPATIAL];
     bool thin, biased, weighted;
     transposed_ending ending;
-    const struct sg_kernel *kernel;
+    const struct sgemm_kernel *kernel;
 };
 
 /* Bytes of the pairs of an axis: at most one for each tap of each place. */
@@ -87,30 +87,30 @@ struct call {
     float *output;
 };
 
-uint32_t transposed_take(const rg_group *group, transposed_ending *out)
+uint32_t transposed_take(const cpu_group *group, transposed_ending *out)
 {
-    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    const cpu_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
     uint32_t taken = 0;
 
     *out = (transposed_ending){ 0 };
-    if (next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == DN_ELTWISE_RELU) {
+    if (next != NULL && next->kind == CPU_POST_ELTWISE && next->eltwise.alg == LIBRARY_ELTWISE_RELU) {
         out->relu = true;
         out->slope = next->eltwise.alpha;
         taken = 1;
     }
-    for (; taken < group->post_count && group->posts[taken].kind == RG_POST_ELTWISE &&
-           rg_row_of(&group->posts[taken].eltwise) != NULL && out->behind_count < TRANSPOSED_MOST_BEHIND;
+    for (; taken < group->post_count && group->posts[taken].kind == CPU_POST_ELTWISE &&
+           cpu_row_of(&group->posts[taken].eltwise) != NULL && out->behind_count < TRANSPOSED_MOST_BEHIND;
          taken++)
         out->behind[out->behind_count++] = group->posts[taken].eltwise;
     return taken;
 }
 
-void transposed_end(const transposed_ending *ending, const struct sg_kernel *kernel, float *output, int64_t n)
+void transposed_end(const transposed_ending *ending, const struct sgemm_kernel *kernel, float *output, int64_t n)
 {
     if (ending->relu)
         KERNEL_BEST(sum_loops)->relu(output, n, ending->slope);
     for (uint32_t i = 0; i < ending->behind_count; i++)
-        rg_apply(kernel, &ending->behind[i], output, n);
+        cpu_apply(kernel, &ending->behind[i], output, n);
 }
 
 /* Rows [begin, end) of places of the output, channels last. */
@@ -206,7 +206,7 @@ static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_sums(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_sums(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct sums *sums = (const struct sums *)(const void *)native;
@@ -229,9 +229,9 @@ static inlay_status run_sums(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ lowering */
 
 /* The sums for the op being lowered, without flags; NULL and INLAY_UNSUPPORTED: too many terms for a place. */
-static inlay_status make_sums(const rg_build *build, struct sums **out)
+static inlay_status make_sums(const cpu_build *build, struct sums **out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     int64_t begins[SPATIAL], ends[SPATIAL], terms = 1;
     uint32_t front = SPATIAL - op->window.spatial;
@@ -240,7 +240,7 @@ static inlay_status make_sums(const rg_build *build, struct sums **out)
     char *memory;
 
     *out = NULL;
-    rg_deconvolution_pads(op, input + 2, output + 2, begins, ends);
+    cpu_deconvolution_pads(op, input + 2, output + 2, begins, ends);
     for (uint32_t i = 0; i < SPATIAL; i++) {
         struct reach *reach = &sums.axes[i];
         bool real = i >= front;
@@ -274,42 +274,42 @@ static inlay_status make_sums(const rg_build *build, struct sums **out)
 }
 
 /* Rows of input by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
-static inlay_status emit_product(rg_build *build, const rg_place *input, int64_t m, const int64_t *w_dims,
-                                 const rg_md *w_plain, const rg_md *y_md, rg_place *out)
+static inlay_status emit_product(cpu_build *build, const cpu_place *input, int64_t m, const int64_t *w_dims,
+                                 const memory_desc *w_plain, const memory_desc *y_md, cpu_place *out)
 {
-    rg_md w_md;
-    rg_place weights;
+    memory_desc w_md;
+    cpu_place weights;
     inlay_status status;
 
-    rg_md_plain(&w_md, 4, w_dims);
-    INLAY_TRY(rg_read_constant(build, build->op->in[1], w_plain, &w_md, &weights));
-    INLAY_TRY(rg_new_place(build, y_md, out));
-    status = rg_emit_cut(build, input, &weights, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
+    memory_desc_plain(&w_md, 4, w_dims);
+    INLAY_TRY(cpu_read_constant(build, build->op->in[1], w_plain, &w_md, &weights));
+    INLAY_TRY(cpu_new_place(build, y_md, out));
+    status = cpu_emit_cut(build, input, &weights, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
 done:
     return status;
 }
 
 /* [taps, places, channels] or, thin, [places, channels * taps]. */
-static inlay_status multiply(rg_build *build, const struct sums *sums, const rg_place *input, rg_place *out)
+static inlay_status multiply(cpu_build *build, const struct sums *sums, const cpu_place *input, cpu_place *out)
 {
     const int64_t groups = build->op->window.group, in = build->dims[build->op->in[0]][1] / groups,
                   m = sums->batch * sums->places;
     const int64_t o = sums->channels / groups, t = sums->taps, thin[] = { 1, 1, in, o * t },
                   wide[] = { t, groups, in, o };
-    rg_md w_plain, y_md;
+    memory_desc w_plain, y_md;
 
     if (sums->thin) {
-        rg_md_plain(&w_plain, 4, thin);
-        rg_md_plain(&y_md, 2, (const int64_t[]){ m, o * t });
+        memory_desc_plain(&w_plain, 4, thin);
+        memory_desc_plain(&y_md, 2, (const int64_t[]){ m, o * t });
         return emit_product(build, input, m, thin, &w_plain, &y_md, out);
     }
-    rg_md_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * o * t, o * t, t });
-    rg_md_plain(&y_md, 3, (const int64_t[]){ t, m, sums->channels });
+    memory_desc_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * o * t, o * t, t });
+    memory_desc_plain(&y_md, 3, (const int64_t[]){ t, m, sums->channels });
     return emit_product(build, input, m, wide, &w_plain, &y_md, out);
 }
 
 /* The group's bias: input 2, or what is added right behind. */
-static inlay_status add_bias(rg_build *build, const rg_group *group, const rg_place **places, rg_place *bias,
+static inlay_status add_bias(cpu_build *build, const cpu_group *group, const cpu_place **places, cpu_place *bias,
                              uint32_t *count, bool *out_biased)
 {
     uint32_t value = build->op->in_count > 2 && build->op->in[2] != INLAY_NONE ? build->op->in[2] : group->bias;
@@ -318,56 +318,56 @@ static inlay_status add_bias(rg_build *build, const rg_group *group, const rg_pl
     *out_biased = value != INLAY_NONE;
     if (value == INLAY_NONE)
         return INLAY_OK;
-    status = rg_read_floats(build, value, build->dims[build->op->out[0]][1], bias);
+    status = cpu_read_floats(build, value, build->dims[build->op->out[0]][1], bias);
     places[(*count)++] = bias;
     return status;
 }
 
-static inlay_status lower_sums(rg_build *build, const rg_group *group, struct sums **io)
+static inlay_status lower_sums(cpu_build *build, const cpu_group *group, struct sums **io)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t y_value = op->out[0], rank = build->ranks[y_value], count = 2, taken;
-    const rg_place *places[4];
-    rg_place input, from, output, bias, weights;
+    const cpu_place *places[4];
+    cpu_place input, from, output, bias, weights;
     struct sums *sums = *io;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     sums->weighted =
         op->window.group > 1 && op->window.group == build->dims[op->in[0]][1] && op->window.group == sums->channels;
     sums->thin = op->window.group == 1 && sums->channels < WIDE_CHANNELS;
-    rg_md_channels_last(&md, rank, build->dims[op->in[0]]);
-    INLAY_TRY(rg_read_as(build, op->in[0], &md, &input));
+    memory_desc_channels_last(&md, rank, build->dims[op->in[0]]);
+    INLAY_TRY(cpu_read_as(build, op->in[0], &md, &input));
     from = input;
     if (!sums->weighted)
         INLAY_TRY(multiply(build, sums, &input, &from));
     if (!sums->thin)
-        rg_md_channels_last(&md, rank, build->dims[y_value]);
+        memory_desc_channels_last(&md, rank, build->dims[y_value]);
     else
-        rg_md_plain(&md, rank, build->dims[y_value]);
+        memory_desc_plain(&md, rank, build->dims[y_value]);
     sums->kernel = build->state->sgemm;
     taken = transposed_take(group, &sums->ending);
-    INLAY_TRY(rg_made_place(build, group, taken, &md, &output));
+    INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
     places[0] = &from;
     places[1] = &output;
     INLAY_TRY(add_bias(build, group, places, &bias, &count, &sums->biased));
     if (sums->weighted) {
         const int64_t w[] = { sums->channels, sums->taps };
-        rg_md w_plain, w_md;
+        memory_desc w_plain, w_md;
 
-        rg_md_plain(&w_plain, 2, w);
-        rg_md_strides(&w_md, 2, w, (const int64_t[]){ 1, sums->channels });
-        INLAY_TRY(rg_read_constant(build, op->in[1], &w_plain, &w_md, &weights));
+        memory_desc_plain(&w_plain, 2, w);
+        memory_desc_strides(&w_md, 2, w, (const int64_t[]){ 1, sums->channels });
+        INLAY_TRY(cpu_read_constant(build, op->in[1], &w_plain, &w_md, &weights));
         places[count++] = &weights;
     }
     *io = NULL; /* the step's, or freed */
-    INLAY_TRY(rg_emit_native(build, &sums->native, places, count));
-    status = rg_finish(build, group, taken, &output, true);
+    INLAY_TRY(cpu_emit_native(build, &sums->native, places, count));
+    status = cpu_finish(build, group, taken, &output, true);
 done:
     return status;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     bool done = false;
     struct sums *sums = NULL;
@@ -377,11 +377,11 @@ static inlay_status lower(rg_build *build, const rg_group *group)
         return status;
     status = make_sums(build, &sums);
     if (status == INLAY_UNSUPPORTED)
-        return rg_lower_deconvolution(build, group);
+        return cpu_lower_deconvolution(build, group);
     if (status == INLAY_OK)
         status = lower_sums(build, group, &sums);
     free(sums);
     return status;
 }
 
-const rg_family rg_conv_transpose = { "transposed convolution", parse, lower };
+const cpu_family cpu_conv_transpose = { "transposed convolution", parse, lower };

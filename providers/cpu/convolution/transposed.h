@@ -9,15 +9,15 @@ enum { TRANSPOSED_MOST_BEHIND = 4 };
 typedef struct transposed_ending {
     bool relu; /* first, with this slope */
     float slope;
-    rg_eltwise behind[TRANSPOSED_MOST_BEHIND];
+    cpu_eltwise behind[TRANSPOSED_MOST_BEHIND];
     uint32_t behind_count;
 } transposed_ending;
 
 /* Takes functions from the group's posts; returns how many of these that are. */
-uint32_t transposed_take(const rg_group *group, transposed_ending *out);
+uint32_t transposed_take(const cpu_group *group, transposed_ending *out);
 /* kernel: NULL where there is none. */
-void transposed_end(const transposed_ending *ending, const struct sg_kernel *kernel, float *output, int64_t n);
+void transposed_end(const transposed_ending *ending, const struct sgemm_kernel *kernel, float *output, int64_t n);
 
 /* Images that lie row by row (transposed_planes.c); *out_done is false, and nothing was emitted, for others. */
-inlay_status transposed_lower_planes(rg_build *build, const rg_group *group, bool *out_done);
+inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done);
 #endif

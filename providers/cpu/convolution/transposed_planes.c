@@ -20,11 +20,11 @@ typedef struct spread_tap {
 } spread_tap;
 
 struct spread {
-    rg_native native;
+    cpu_native native;
     const plane_set *set;
-    const sg_kernel *kernel;
-    kn_window window; /* of the output, as a convolution that goes backwards would have it; in, out: channels */
-    int64_t in, out;  /* of a group */
+    const sgemm_kernel *kernel;
+    kernel_conv_shape window; /* of the output, as a convolution that goes backwards would have it; in, out: channels */
+    int64_t in, out;          /* of a group */
     int64_t chain;
     int64_t rows, channels, blocks, chunks; /* of the output in a unit, of a group; units of an image, of a group */
     int64_t made_floats, packed_floats;
@@ -41,7 +41,7 @@ typedef struct spread_call {
 } spread_call;
 
 /* Rows of the input that reach rows [first, first + count) of the output: [*from, *end). */
-static void rows_reaching(const kn_window *window, int64_t first, int64_t count, int64_t *from, int64_t *end)
+static void rows_reaching(const kernel_conv_shape *window, int64_t first, int64_t count, int64_t *from, int64_t *end)
 {
     const int64_t low = first + window->begin[0] - (window->kernel[0] - 1) * window->dilation[0],
                   high = first + count - 1 + window->begin[0];
@@ -56,14 +56,14 @@ static void rows_reaching(const kn_window *window, int64_t first, int64_t count,
 static void pack(const plane_set *set, const float *input, int64_t step, int64_t rows, int64_t n, float *to)
 {
     for (int64_t k = 0; k < rows; k++, input += step)
-        set->put(input, n, to + k * SG_WIDTH, SG_WIDTH * rows, 0);
+        set->put(input, n, to + k * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
 }
 
 /* Row oh of one channel; made: of its first tap, for rows of the input from `from` on. */
 static void one_row(const struct spread *spread, const float *made, int64_t plane, int64_t from, int64_t end,
                     int64_t oh, float bias, float *line, float *output)
 {
-    const kn_window *window = &spread->window;
+    const kernel_conv_shape *window = &spread->window;
     const uint32_t step = (uint32_t)window->stride[0];
     float *to = window->stride[1] == 1 ? output : line;
 
@@ -88,7 +88,7 @@ static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_
 {
     const spread_call *call = user;
     const struct spread *spread = call->spread;
-    const kn_window *window = &spread->window;
+    const kernel_conv_shape *window = &spread->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], pixels = window->height * window->width,
                   places = window->out_height * window->out_width;
     float *made =
@@ -115,22 +115,22 @@ static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_
                  pixels, spread->in, plane, packed);
         there = u / spread->chunks;
         if (plane > 0) {
-            const sg_job job = { .kernel = spread->kernel,
-                                 .m = channels * taps,
-                                 .n = plane,
-                                 .k = spread->in,
-                                 .chain = spread->chain,
-                                 .a = (const float *)call->args[ARG_W] +
-                                      (group * spread->out + channel) * taps * spread->in,
-                                 .a_row = spread->in,
-                                 .b = packed,
-                                 .width = SG_WIDTH,
-                                 .b_panel = SG_WIDTH * spread->in,
-                                 .b_step = SG_WIDTH,
-                                 .c = made,
-                                 .c_row = plane };
+            const sgemm_job job = { .kernel = spread->kernel,
+                                    .m = channels * taps,
+                                    .n = plane,
+                                    .k = spread->in,
+                                    .chain = spread->chain,
+                                    .a = (const float *)call->args[ARG_W] +
+                                         (group * spread->out + channel) * taps * spread->in,
+                                    .a_row = spread->in,
+                                    .b = packed,
+                                    .width = SGEMM_WIDTH,
+                                    .b_panel = SGEMM_WIDTH * spread->in,
+                                    .b_step = SGEMM_WIDTH,
+                                    .c = made,
+                                    .c_row = plane };
 
-            sg_run(&job, 0, sg_units(&job));
+            sgemm_run(&job, 0, sgemm_units(&job));
         }
         for (int64_t c = 0; c < channels; c++) {
             const int64_t all = group * spread->out + channel + c;
@@ -145,7 +145,7 @@ static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-static inlay_status run_spread(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_spread(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct spread *spread = (const struct spread *)(const void *)native;
@@ -162,7 +162,7 @@ static inlay_status run_spread(const rg_native *native, const rg_state *state, i
 /* Rows and channels of a unit, so that what it makes stays in the second-level cache; false: one row has no room. */
 static bool cut(struct spread *spread)
 {
-    const kn_window *window = &spread->window;
+    const kernel_conv_shape *window = &spread->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], all = window->out_height;
     int64_t plane;
 
@@ -174,11 +174,11 @@ static bool cut(struct spread *spread)
 
         plane = (reaching < window->height ? reaching : window->height) * window->width;
         spread->made_floats = spread->channels * taps * plane;
-        spread->packed_floats = spread->in * ((plane + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+        spread->packed_floats = spread->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
         if (spread->made_floats + spread->packed_floats <= UNIT_FLOATS)
             break;
         /* few rows are made twice for neighbours' sake, few channels read what is packed again */
-        if (spread->rows > 8 * window->stride[0] || (spread->rows > 1 && spread->channels * taps <= 4 * SG_ROWS))
+        if (spread->rows > 8 * window->stride[0] || (spread->rows > 1 && spread->channels * taps <= 4 * SGEMM_ROWS))
             /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
             spread->rows = (spread->rows + 1) / 2;
         else if (spread->channels > 1)
@@ -196,7 +196,7 @@ static bool cut(struct spread *spread)
 /* Where taps along a row go. */
 static void find_taps(struct spread *spread)
 {
-    const kn_window *window = &spread->window;
+    const kernel_conv_shape *window = &spread->window;
 
     spread->part = (window->out_width + window->stride[1] - 1) / window->stride[1];
     for (int64_t k = 0; k < window->kernel[1]; k++) {
@@ -211,28 +211,28 @@ static void find_taps(struct spread *spread)
     }
 }
 
-static bool measure(const rg_build *build, struct spread *spread)
+static bool measure(const cpu_build *build, struct spread *spread)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     int64_t begins[2], ends[2];
-    kn_window *window = &spread->window;
+    kernel_conv_shape *window = &spread->window;
     const uint32_t o = 2 - op->window.spatial;
 
     if (op->window.spatial > 2)
         return false;
-    rg_deconvolution_pads(op, input + 2, output + 2, begins, ends);
-    *window = (kn_window){ .images = input[0],
-                           .in = input[1],
-                           .out = output[1],
-                           .group = op->window.group,
-                           .height = 1,
-                           .out_height = 1,
-                           .width = input[1 + op->window.spatial],
-                           .out_width = output[1 + op->window.spatial],
-                           .kernel = { 1, 1 },
-                           .stride = { 1, 1 },
-                           .dilation = { 1, 1 } };
+    cpu_deconvolution_pads(op, input + 2, output + 2, begins, ends);
+    *window = (kernel_conv_shape){ .images = input[0],
+                                   .in = input[1],
+                                   .out = output[1],
+                                   .group = op->window.group,
+                                   .height = 1,
+                                   .out_height = 1,
+                                   .width = input[1 + op->window.spatial],
+                                   .out_width = output[1 + op->window.spatial],
+                                   .kernel = { 1, 1 },
+                                   .stride = { 1, 1 },
+                                   .dilation = { 1, 1 } };
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         window->kernel[o + i] = op->window.kernel[i];
         window->stride[o + i] = op->window.strides[i];
@@ -249,66 +249,66 @@ static bool measure(const rg_build *build, struct spread *spread)
     spread->in = window->in / window->group;
     spread->out = window->out / window->group;
     window->flops =
-        2.0 * (double)rg_count(build, op->in[0]) * (double)(spread->out * window->kernel[0] * window->kernel[1]);
+        2.0 * (double)cpu_count(build, op->in[0]) * (double)(spread->out * window->kernel[0] * window->kernel[1]);
     return window->kernel[0] * window->kernel[1] <= MOST_TAPS && window->out_width + window->stride[1] <= LINE_FLOATS;
 }
 
 /* Does the input lie row by row, and does the result leave the region? Groups of one channel need no product. */
-static bool fits(const rg_build *build, const rg_group *group, const rg_place *input)
+static bool fits(const cpu_build *build, const cpu_group *group, const cpu_place *input)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
 
-    return build->state->sgemm != NULL && rg_md_is_plain(&input->md) && !rg_md_is_image(&input->md) &&
-           input->md.data_type == DN_F32 && build->compiled->values[group->out].uses == 0 &&
-           op->window.group < build->dims[op->in[0]][1] && rg_count(build, op->in[0]) > 0 &&
-           rg_count(build, op->out[0]) > 0;
+    return build->state->sgemm != NULL && memory_desc_is_plain(&input->md) && !memory_desc_is_image(&input->md) &&
+           input->md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
+           op->window.group < build->dims[op->in[0]][1] && cpu_count(build, op->in[0]) > 0 &&
+           cpu_count(build, op->out[0]) > 0;
 }
 
-inlay_status transposed_lower_planes(rg_build *build, const rg_group *group, bool *out_done)
+inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     struct spread spread = { .native.run = run_spread, .set = KERNEL_BEST(planes), .kernel = build->state->sgemm };
     uint32_t count = ARG_BIAS, taken,
              bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    const rg_place *places[ARG_BIAS + 2];
-    rg_place input, weights, output, bias, made;
+    const cpu_place *places[ARG_BIAS + 2];
+    cpu_place input, weights, output, bias, made;
     inlay_status status;
     int64_t floats;
-    rg_md md, plain;
+    memory_desc md, plain;
 
     *out_done = false;
-    INLAY_TRY(rg_read(build, op->in[0], &input));
+    INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (!fits(build, group, &input) || !measure(build, &spread) || !cut(&spread))
         return INLAY_OK;
     find_taps(&spread);
-    spread.chain = sg_chain(spread.in, build->state->strict);
+    spread.chain = sgemm_chain(spread.in, build->state->strict);
     spread.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     {
         const int64_t taps = spread.window.kernel[0] * spread.window.kernel[1],
                       dims[] = { spread.window.group, spread.out * taps, spread.in };
 
-        rg_md_strides(&md, 3, dims, (const int64_t[]){ spread.in * spread.out * taps, 1, spread.out * taps });
-        rg_md_plain(&plain, 3, dims);
-        INLAY_TRY(rg_read_constant(build, op->in[1], &md, &plain, &weights));
+        memory_desc_strides(&md, 3, dims, (const int64_t[]){ spread.in * spread.out * taps, 1, spread.out * taps });
+        memory_desc_plain(&plain, 3, dims);
+        INLAY_TRY(cpu_read_constant(build, op->in[1], &md, &plain, &weights));
     }
     taken = transposed_take(group, &spread.ending);
-    rg_md_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(rg_made_place(build, group, taken, &md, &output));
+    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;
     spread.biased = bias_value != INLAY_NONE;
     if (spread.biased) {
-        INLAY_TRY(rg_read_floats(build, bias_value, spread.window.out, &bias));
+        INLAY_TRY(cpu_read_floats(build, bias_value, spread.window.out, &bias));
         places[count++] = &bias;
     }
     floats = (spread.made_floats + spread.packed_floats) * spread.workers;
-    INLAY_TRY(rg_new_floats(build, floats, &made));
+    INLAY_TRY(cpu_new_floats(build, floats, &made));
     spread.made = count;
     places[count++] = &made;
     *out_done = true;
-    INLAY_TRY(rg_emit_step(build, &spread.native, sizeof spread, places, count));
-    status = rg_finish(build, group, taken, &output, true);
+    INLAY_TRY(cpu_emit_step(build, &spread.native, sizeof spread, places, count));
+    status = cpu_finish(build, group, taken, &output, true);
 done:
     return status;
 }

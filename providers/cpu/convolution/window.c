@@ -4,7 +4,7 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_deconvolution_pads);
+OPTIONAL_IF_CALLED(cpu_deconvolution_pads);
 
 /* oneDNN describes each column of an image beside its pads: with numbers beyond all reason it takes minutes. */
 enum { MOST_STEPS = 1 << 16 };
@@ -31,32 +31,32 @@ static bool read_ints(const kit_node *node, const char *name, uint32_t count, in
     return true;
 }
 
-bool rg_parse_window(const kit_node *node, uint32_t spatial, rg_op *op, kit_refusal *why)
+bool cpu_parse_window(const kit_node *node, uint32_t spatial, cpu_op *op, kit_refusal *why)
 {
     const char *pad = kit_attr_string(node->info, "auto_pad", "NOTSET");
 
     op->window.spatial = spatial;
-    op->window.auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? RG_PAD_SAME_UPPER
-                          : strcmp(pad, "SAME_LOWER") == 0 ? RG_PAD_SAME_LOWER
-                          : strcmp(pad, "VALID") == 0      ? RG_PAD_VALID
-                                                           : RG_PAD_EXPLICIT;
+    op->window.auto_pad = strcmp(pad, "SAME_UPPER") == 0   ? CPU_PAD_SAME_UPPER
+                          : strcmp(pad, "SAME_LOWER") == 0 ? CPU_PAD_SAME_LOWER
+                          : strcmp(pad, "VALID") == 0      ? CPU_PAD_VALID
+                                                           : CPU_PAD_EXPLICIT;
     return read_ints(node, "strides", spatial, 1, 1, op->window.strides, why) &&
            read_ints(node, "dilations", spatial, 1, 1, op->window.dilations, why) &&
            read_ints(node, "output_padding", spatial, 0, 0, op->window.output_padding, why) &&
            read_ints(node, "pads", 2 * spatial, 0, 0, op->window.pads, why);
 }
 
-void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
-                    int64_t *ends)
+void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
+                     int64_t *ends)
 {
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         int64_t total = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 - in[i];
 
-        begins[i] = op->window.auto_pad == RG_PAD_EXPLICIT ? op->window.pads[i] : 0;
-        ends[i] = op->window.auto_pad == RG_PAD_EXPLICIT ? op->window.pads[op->window.spatial + i] : 0;
-        if (op->window.auto_pad == RG_PAD_SAME_UPPER || op->window.auto_pad == RG_PAD_SAME_LOWER) {
+        begins[i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[i] : 0;
+        ends[i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[op->window.spatial + i] : 0;
+        if (op->window.auto_pad == CPU_PAD_SAME_UPPER || op->window.auto_pad == CPU_PAD_SAME_LOWER) {
             total = total > 0 ? total : 0;
-            begins[i] = (total + (op->window.auto_pad == RG_PAD_SAME_LOWER)) / 2;
+            begins[i] = (total + (op->window.auto_pad == CPU_PAD_SAME_LOWER)) / 2;
             ends[i] = total - begins[i];
         }
         if (op->window.ceil_mode) { /* the last window may reach past the pads */
@@ -68,7 +68,7 @@ void rg_window_pads(const rg_op *op, const int64_t *in, const int64_t *out, cons
     }
 }
 
-double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
+double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
 {
     /* Other taps are in the padding for every output; the window may be far larger than the image. */
     const int64_t before = begin - (out - 1) * stride, past = (in - 1 + begin) / dilation + 1;
@@ -85,12 +85,12 @@ double rg_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t
     return out > 0 ? inside / ((double)out * (double)kernel) : 1;
 }
 
-bool rg_window_misses(const rg_build *build, const rg_op *op)
+bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
 {
     const int64_t *input = build->dims[op->in[0]] + 2, *output = build->dims[op->out[0]] + 2;
-    dn_dims begins, ends;
+    library_dims begins, ends;
 
-    rg_window_pads(op, input, output, op->window.kernel, begins, ends);
+    cpu_window_pads(op, input, output, op->window.kernel, begins, ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         for (int64_t o = 0; o < output[i]; o++) {
             const int64_t start = o * op->window.strides[i] - begins[i], step = op->window.dilations[i];
@@ -103,23 +103,23 @@ bool rg_window_misses(const rg_build *build, const rg_op *op)
     return false;
 }
 
-void rg_window_weights(const rg_build *build, uint32_t value, rg_md *out)
+void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out)
 {
     const int64_t *w = build->dims[value];
     uint32_t rank = build->ranks[value], n = 0;
-    int64_t dims[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK];
 
     if (build->op->window.group > 1)
         dims[n++] = build->op->window.group;
     dims[n++] = w[0] / build->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
         dims[n++] = w[d];
-    rg_md_plain(out, n, dims);
+    memory_desc_plain(out, n, dims);
 }
 
-void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
+void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
 {
-    bool same = op->window.auto_pad == RG_PAD_SAME_UPPER || op->window.auto_pad == RG_PAD_SAME_LOWER;
+    bool same = op->window.auto_pad == CPU_PAD_SAME_UPPER || op->window.auto_pad == CPU_PAD_SAME_LOWER;
 
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         int64_t full = (in[i] - 1) * op->window.strides[i] + (op->window.kernel[i] - 1) * op->window.dilations[i] + 1;
@@ -128,8 +128,8 @@ void rg_deconvolution_pads(const rg_op *op, const int64_t *in, const int64_t *ou
         begins[i] = 0;
         if (op->window.sized || same) {
             total = total > 0 ? total : 0;
-            begins[i] = op->window.auto_pad == RG_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-        } else if (op->window.auto_pad == RG_PAD_EXPLICIT) {
+            begins[i] = op->window.auto_pad == CPU_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        } else if (op->window.auto_pad == CPU_PAD_EXPLICIT) {
             begins[i] = op->window.pads[i];
         }
         ends[i] = full - out[i] - begins[i];

@@ -5,20 +5,20 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_binary_at);
-OPTIONAL_IF_CALLED(rg_binary_loses_nan);
-OPTIONAL_IF_CALLED(rg_binary_row);
+OPTIONAL_IF_CALLED(cpu_binary_at);
+OPTIONAL_IF_CALLED(cpu_binary_loses_nan);
+OPTIONAL_IF_CALLED(cpu_binary_row);
 
-static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     static const struct {
         const char *op_type;
-        dn_alg alg;
-    } algs[] = { { "Add", DN_BINARY_ADD }, { "Sub", DN_BINARY_SUB }, { "Mul", DN_BINARY_MUL },
-                 { "Div", DN_BINARY_DIV }, { "Max", DN_BINARY_MAX }, { "Min", DN_BINARY_MIN },
-                 { "PRelu", RG_PRELU },    { "Sum", DN_BINARY_ADD }, { "Mean", DN_BINARY_ADD } };
+        library_alg alg;
+    } algs[] = { { "Add", LIBRARY_BINARY_ADD }, { "Sub", LIBRARY_BINARY_SUB }, { "Mul", LIBRARY_BINARY_MUL },
+                 { "Div", LIBRARY_BINARY_DIV }, { "Max", LIBRARY_BINARY_MAX }, { "Min", LIBRARY_BINARY_MIN },
+                 { "PRelu", CPU_PRELU },        { "Sum", LIBRARY_BINARY_ADD }, { "Mean", LIBRARY_BINARY_ADD } };
 
-    if (!rg_is_large(node, why))
+    if (!cpu_is_large(node, why))
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (kit_input(node, i) == NULL)
@@ -31,12 +31,12 @@ static bool parse_binary(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ the loop */
 
-enum { LOOP_AXES = 2 * RG_MAX_RANK };
+enum { LOOP_AXES = 2 * CPU_MAX_RANK };
 
 /* y[i] = f(x0[..], x1[..]) over axes that are stored one after the other in y; strides count elements. */
 struct loop {
-    rg_native native;
-    dn_alg alg;
+    cpu_native native;
+    library_alg alg;
     uint32_t rank; /* without the innermost */
     int64_t rows;  /* product of dims */
     int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
@@ -49,29 +49,29 @@ struct call {
     float *output;
 };
 
-static pair_fn *rows_of(dn_alg alg)
+static pair_fn *rows_of(library_alg alg)
 {
     const element_loops *const loops = KERNEL_BEST(element_loops);
 
-    if (alg == RG_PRELU)
+    if (alg == CPU_PRELU)
         return loops->prelu;
     switch (alg) {
-    case DN_BINARY_ADD:
+    case LIBRARY_BINARY_ADD:
         return loops->add;
-    case DN_BINARY_SUB:
+    case LIBRARY_BINARY_SUB:
         return loops->sub;
-    case DN_BINARY_MUL:
+    case LIBRARY_BINARY_MUL:
         return loops->mul;
-    case DN_BINARY_DIV:
+    case LIBRARY_BINARY_DIV:
         return loops->div;
-    case DN_BINARY_MAX:
+    case LIBRARY_BINARY_MAX:
         return loops->max;
     default:
         return loops->min;
     }
 }
 
-void rg_binary_row(dn_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step)
+void cpu_binary_row(library_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step)
 {
     rows_of(alg)(p, q, output, n, 1, step, 1, &(const pair_steps){ 0 });
 }
@@ -117,7 +117,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_loop(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct loop *loop = (const struct loop *)(const void *)native;
@@ -138,9 +138,9 @@ struct axis {
 
 /* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
  * blocked as the result is; of size 1 they stand still. */
-static void strides_along(const rg_md *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
+static void strides_along(const memory_desc *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
-    const rg_md *desc = input;
+    const memory_desc *desc = input;
 
     *out_outer = *out_inner = 0;
     if (input->dims[d] == 1)
@@ -181,9 +181,9 @@ static uint32_t merge_axes(struct axis *list, uint32_t count)
     return kept;
 }
 
-static struct loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const rg_md *output)
+static struct loop make_loop(library_alg alg, const memory_desc *x0, const memory_desc *x1, const memory_desc *output)
 {
-    const rg_md *desc = output;
+    const memory_desc *desc = output;
     struct loop loop = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
     struct axis list[LOOP_AXES];
     uint32_t count = 0;
@@ -219,12 +219,12 @@ static struct loop make_loop(dn_alg alg, const rg_md *x0, const rg_md *x1, const
 /* ------------------------------------------------------------------ lowering */
 
 /* Blocked along one axis once, the layouts that the loop knows. */
-static bool is_simple(const rg_md *md)
+static bool is_simple(const memory_desc *md)
 {
-    return md->kind == RG_BLOCKED && md->inner_nblks <= 1;
+    return md->kind == CPU_BLOCKED && md->inner_nblks <= 1;
 }
 
-static bool is_padded(const rg_md *md)
+static bool is_padded(const memory_desc *md)
 {
     for (int d = 0; d < md->ndims; d++)
         if (md->dims[d] != md->padded_dims[d])
@@ -232,15 +232,15 @@ static bool is_padded(const rg_md *md)
     return false;
 }
 
-static bool has_dims(const rg_md *md, uint32_t rank, const int64_t *dims)
+static bool has_dims(const memory_desc *md, uint32_t rank, const int64_t *dims)
 {
     return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
 }
 
 /* The place seen with `rank` axes, ones in front. Plain places only. */
-static void raise_rank(rg_place *place, uint32_t rank)
+static void raise_rank(cpu_place *place, uint32_t rank)
 {
-    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK], strides[CPU_MAX_RANK];
     uint32_t own = (uint32_t)place->md.ndims, front = rank - own;
 
     if (own >= rank)
@@ -249,21 +249,21 @@ static void raise_rank(rg_place *place, uint32_t rank)
         dims[d] = d < front ? 1 : place->md.dims[d - front];
         strides[d] = d < front ? 1 : place->md.strides[d - front];
     }
-    rg_md_strides(&place->md, rank, dims, strides);
+    memory_desc_strides(&place->md, rank, dims, strides);
 }
 
 /* Brings x1 into the blocks of x0, so that the loop can go through both; false: x0 has to become plain. Padding stays
  * zero only if both have it. */
-static bool can_follow(const rg_md *x0, const rg_md *x1, dn_alg alg, rg_md *out_x1)
+static bool can_follow(const memory_desc *x0, const memory_desc *x1, library_alg alg, memory_desc *out_x1)
 {
-    const rg_md *desc = x0;
+    const memory_desc *desc = x0;
     int axis_at = desc->inner_nblks > 0 ? (int)desc->inner_idxs[0] : -1;
-    int64_t strides[RG_MAX_RANK], stride;
+    int64_t strides[CPU_MAX_RANK], stride;
 
     *out_x1 = *x1;
     if (axis_at < 0 || !is_padded(x0))
-        return is_simple(x1) && !rg_md_is_blocked(x1);
-    if (x1->dims[axis_at] == 1 || alg == DN_BINARY_DIV || x1->ndims < 3)
+        return is_simple(x1) && !memory_desc_is_blocked(x1);
+    if (x1->dims[axis_at] == 1 || alg == LIBRARY_BINARY_DIV || x1->ndims < 3)
         return false;
     /* The same blocks for a smaller tensor. */
     *out_x1 = *x0;
@@ -278,46 +278,47 @@ static bool can_follow(const rg_md *x0, const rg_md *x1, dn_alg alg, rg_md *out_
     return true;
 }
 
-static dn_alg swapped(dn_alg alg)
+static library_alg swapped(library_alg alg)
 {
-    return alg == DN_BINARY_SUB || alg == DN_BINARY_DIV || alg == RG_PRELU ? DN_ALG_UNDEFINED : alg;
+    return alg == LIBRARY_BINARY_SUB || alg == LIBRARY_BINARY_DIV || alg == CPU_PRELU ? LIBRARY_ALG_UNDEFINED : alg;
 }
 
-bool rg_binary_loses_nan(dn_alg alg)
+bool cpu_binary_loses_nan(library_alg alg)
 {
-    return alg == DN_BINARY_MAX || alg == DN_BINARY_MIN;
+    return alg == LIBRARY_BINARY_MAX || alg == LIBRARY_BINARY_MIN;
 }
 
 /* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
-static inlay_status try_primitive(rg_build *build, dn_alg alg, const rg_place *x0, const rg_place *x1, bool overwrite,
-                                  uint32_t result, rg_place *out, bool *out_done)
+static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_place *x0, const cpu_place *x1,
+                                  bool overwrite, uint32_t result, cpu_place *out, bool *out_done)
 {
     inlay_diag *diag = build->diag;
-    const dn_op desc = { .kind = DN_BINARY, .alg = alg, .input = x0->md, .desc = x1->md, .output = x0->md };
-    dn_description pd = NULL;
+    const library_op desc = { .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .desc = x1->md, .output = x0->md };
+    library_description pd = NULL;
     inlay_status status;
 
     *out_done = false;
-    if (rg_binary_loses_nan(alg) || alg == RG_PRELU)
+    if (cpu_binary_loses_nan(alg) || alg == CPU_PRELU)
         return INLAY_OK;
     build->diag = NULL; /* no error: the loop is left */
-    status = rg_describe(build, &desc, &pd);
+    status = cpu_describe(build, &desc, &pd);
     build->diag = diag;
-    if (status != INLAY_OK || strncmp(dn_name(pd), "jit", 3) != 0) {
-        dn_destroy(pd);
+    if (status != INLAY_OK || strncmp(library_name(pd), "jit", 3) != 0) {
+        library_destroy(pd);
         return INLAY_OK;
     }
     if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
         *out = *x0;
     else if (result != INLAY_NONE)
-        INLAY_TRY(rg_result_place(build, result, &x0->md, out));
+        INLAY_TRY(cpu_result_place(build, result, &x0->md, out));
     else
-        INLAY_TRY(rg_new_place(build, &x0->md, out));
-    status =
-        rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC_0, x0 }, { DN_ARG_SRC_1, x1 }, { DN_ARG_DST, out } }, 3);
+        INLAY_TRY(cpu_new_place(build, &x0->md, out));
+    status = cpu_emit(
+        build, pd,
+        (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, x0 }, { LIBRARY_ARG_SRC_1, x1 }, { LIBRARY_ARG_DST, out } }, 3);
     *out_done = status == INLAY_OK;
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
@@ -325,29 +326,29 @@ done:
  * where channels are last and many, the loop runs over them all at a time. */
 enum { LARGE = 1 << 16, LONG = 64 };
 
-static bool is_scaled_image(const rg_md *x0, const rg_md *x1)
+static bool is_scaled_image(const memory_desc *x0, const memory_desc *x1)
 {
-    const int64_t count = rg_md_count(x0), other = rg_md_count(x1);
+    const int64_t count = memory_desc_count(x0), other = memory_desc_count(x1);
 
-    if (!rg_md_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->strides[1] == 1)
+    if (!memory_desc_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->strides[1] == 1)
         return false;
-    return rg_md_is_image(x0) && count >= LARGE && other > 1 && other < count;
+    return memory_desc_is_image(x0) && count >= LARGE && other > 1 && other < count;
 }
 
 /* Operands and result of the loop, in layouts that fit each other. */
-static inlay_status emit_loop(rg_build *build, dn_alg alg, rg_place x0, rg_place x1, bool overwrite, uint32_t like,
-                              uint32_t result, rg_place *out)
+static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, cpu_place x1, bool overwrite,
+                              uint32_t like, uint32_t result, cpu_place *out)
 {
     uint32_t rank = build->ranks[like];
     const int64_t *dims = build->dims[like];
     inlay_status status;
-    rg_md plain, wanted;
+    memory_desc plain, wanted;
     struct loop loop;
 
-    if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && rg_md_bytes(&x0.md) > 0) {
-        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
-        if (rg_md_is_blocked(&x1.md) || !is_simple(&x1.md))
-            INLAY_TRY(rg_reorder(build, &x1, &plain, &x1));
+    if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && memory_desc_bytes(&x0.md) > 0) {
+        memory_desc_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        if (memory_desc_is_blocked(&x1.md) || !is_simple(&x1.md))
+            INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
         raise_rank(&x1, rank);
         if (is_scaled_image(&x0.md, &x1.md)) {
             bool done;
@@ -357,51 +358,51 @@ static inlay_status emit_loop(rg_build *build, dn_alg alg, rg_place x0, rg_place
                 goto done;
         }
         if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
-            INLAY_TRY(rg_reorder(build, &x1, &wanted, &x1));
+            INLAY_TRY(cpu_reorder(build, &x1, &wanted, &x1));
         } else {
-            rg_md_plain(&plain, rank, dims);
-            INLAY_TRY(rg_reorder(build, &x0, &plain, &x0));
+            memory_desc_plain(&plain, rank, dims);
+            INLAY_TRY(cpu_reorder(build, &x0, &plain, &x0));
             overwrite = false;
         }
         plain = x0.md;
     } else {
-        rg_md_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
-        INLAY_TRY(rg_reorder(build, &x0, &plain, &x0));
-        rg_md_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
-        INLAY_TRY(rg_reorder(build, &x1, &plain, &x1));
+        memory_desc_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
+        INLAY_TRY(cpu_reorder(build, &x0, &plain, &x0));
+        memory_desc_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
         raise_rank(&x0, rank);
         raise_rank(&x1, rank);
-        rg_md_plain(&plain, rank, dims);
+        memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (!rg_md_is_dense(&plain) && !is_padded(&plain)) { /* a view with gaps */
-        rg_md_plain(&plain, rank, dims);
+    if (!memory_desc_is_dense(&plain) && !is_padded(&plain)) { /* a view with gaps */
+        memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
     if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
         *out = x0;
     else if (result != INLAY_NONE)
-        INLAY_TRY(rg_result_place(build, result, &plain, out));
+        INLAY_TRY(cpu_result_place(build, result, &plain, out));
     else
-        INLAY_TRY(rg_new_place(build, &plain, out));
+        INLAY_TRY(cpu_new_place(build, &plain, out));
     loop = make_loop(alg, &x0.md, &x1.md, &out->md);
-    status = rg_emit_step(build, &loop.native, sizeof loop, (const rg_place *const[]){ &x0, &x1, out }, 3);
+    status = cpu_emit_step(build, &loop.native, sizeof loop, (const cpu_place *const[]){ &x0, &x1, out }, 3);
 done:
     return status;
 }
 
-inlay_status rg_binary_at(rg_build *build, dn_alg alg, const rg_place *input, bool overwrite, uint32_t other,
-                          uint32_t like, uint32_t result, rg_place *out)
+inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *input, bool overwrite, uint32_t other,
+                           uint32_t like, uint32_t result, cpu_place *out)
 {
     uint32_t rank = build->ranks[like];
-    rg_place x0 = *input, x1;
-    inlay_status status = rg_read(build, other, &x1);
+    cpu_place x0 = *input, x1;
+    inlay_status status = cpu_read(build, other, &x1);
 
     if (status != INLAY_OK)
         return status;
     if (!has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) &&
-        swapped(alg) != DN_ALG_UNDEFINED) {
-        const rg_place place = x0;
+        swapped(alg) != LIBRARY_ALG_UNDEFINED) {
+        const cpu_place place = x0;
 
         x0 = x1;
         x1 = place;
@@ -409,8 +410,8 @@ inlay_status rg_binary_at(rg_build *build, dn_alg alg, const rg_place *input, bo
     }
     /* Whole tensors that lie differently: kernels that follow both are slower than the reorder. */
     if (has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) && is_simple(&x0.md) &&
-        (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md))) {
-        status = rg_reorder(build, &x1, &x0.md, &x1);
+        (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md))) {
+        status = cpu_reorder(build, &x1, &x0.md, &x1);
         if (status != INLAY_OK)
             return status;
     }
@@ -418,52 +419,52 @@ inlay_status rg_binary_at(rg_build *build, dn_alg alg, const rg_place *input, bo
 }
 
 /* Both operands whole: one loop with what follows; with padding between, one primitive of oneDNN's. */
-static inlay_status lower_whole(rg_build *build, const rg_group *group, rg_place x0, rg_place x1, bool overwrite)
+static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_place x0, cpu_place x1, bool overwrite)
 {
     const uint32_t before = x0.buffer;
-    dn_op desc = { .kind = DN_BINARY, .alg = build->op->alg };
-    rg_fused fused = { 0 };
+    library_op desc = { .kind = LIBRARY_BINARY, .alg = build->op->alg };
+    cpu_fused fused = { 0 };
     inlay_status status;
 
-    if (rg_md_is_image(&x1.md) && !rg_md_is_image(&x0.md))
-        INLAY_TRY(rg_reorder(build, &x0, &x1.md, &x0));
+    if (memory_desc_is_image(&x1.md) && !memory_desc_is_image(&x0.md))
+        INLAY_TRY(cpu_reorder(build, &x0, &x1.md, &x0));
     else
-        INLAY_TRY(rg_reorder(build, &x1, &x0.md, &x1));
-    if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == DN_F32 && x1.md.data_type == DN_F32)
-        return rg_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
+        INLAY_TRY(cpu_reorder(build, &x1, &x0.md, &x1));
+    if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 && x1.md.data_type == LIBRARY_F32)
+        return cpu_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
     desc.input = desc.output = x0.md;
     desc.desc = x1.md;
-    INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
-    status =
-        rg_emit_fused(build, group, &fused, (const rg_operand[]){ { DN_ARG_SRC_0, &x0 }, { DN_ARG_SRC_1, &x1 } }, 2);
+    INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
+    status = cpu_emit_fused(build, group, &fused,
+                            (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, &x0 }, { LIBRARY_ARG_SRC_1, &x1 } }, 2);
 done:
-    dn_destroy(fused.pd);
+    library_destroy(fused.pd);
     return status;
 }
 
-static inlay_status lower_binary(rg_build *build, const rg_group *group)
+static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t y = op->out[0], rank = build->ranks[y];
-    rg_place x0, x1, out;
+    cpu_place x0, x1, out;
     inlay_status status;
-    bool overwrite = rg_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
+    bool overwrite = cpu_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
 
     INLAY_TRY(tiles_take_scale(build, group, &done));
     if (done)
         goto done;
 
-    INLAY_TRY(rg_read(build, op->in[0], &x0));
-    INLAY_TRY(rg_read(build, op->in[1], &x1));
-    if (op->alg != RG_PRELU && !rg_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, build->dims[y]) &&
-        has_dims(&x1.md, rank, build->dims[y]) && (rg_md_is_blocked(&x0.md) || rg_md_is_dense(&x0.md)) &&
-        (rg_md_is_blocked(&x1.md) || rg_md_is_dense(&x1.md)))
+    INLAY_TRY(cpu_read(build, op->in[0], &x0));
+    INLAY_TRY(cpu_read(build, op->in[1], &x1));
+    if (op->alg != CPU_PRELU && !cpu_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, build->dims[y]) &&
+        has_dims(&x1.md, rank, build->dims[y]) && (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md)) &&
+        (memory_desc_is_blocked(&x1.md) || memory_desc_is_dense(&x1.md)))
         return lower_whole(build, group, x0, x1, overwrite);
-    INLAY_TRY(rg_binary_at(build, op->alg, &x0, overwrite, op->in[1], y,
-                           group->post_count == 0 ? group->out : INLAY_NONE, &out));
-    status = rg_finish(build, group, 0, &out, true);
+    INLAY_TRY(cpu_binary_at(build, op->alg, &x0, overwrite, op->in[1], y,
+                            group->post_count == 0 ? group->out : INLAY_NONE, &out));
+    status = cpu_finish(build, group, 0, &out, true);
 done:
     return status;
 }
 
-const rg_family rg_binary = { "binary", parse_binary, lower_binary };
+const cpu_family cpu_binary = { "binary", parse_binary, lower_binary };

@@ -10,13 +10,13 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_apply);
-OPTIONAL_IF_CALLED(rg_emit_function);
-OPTIONAL_IF_CALLED(rg_is_gelu);
-OPTIONAL_IF_CALLED(rg_is_ours);
-OPTIONAL_IF_CALLED(rg_loses_nan);
-OPTIONAL_IF_CALLED(rg_row_is_best);
-OPTIONAL_IF_CALLED(rg_row_of);
+OPTIONAL_IF_CALLED(cpu_apply);
+OPTIONAL_IF_CALLED(cpu_emit_function);
+OPTIONAL_IF_CALLED(cpu_is_gelu);
+OPTIONAL_IF_CALLED(cpu_is_ours);
+OPTIONAL_IF_CALLED(cpu_loses_nan);
+OPTIONAL_IF_CALLED(cpu_row_is_best);
+OPTIONAL_IF_CALLED(cpu_row_of);
 
 /* Those that kernels have. */
 #define KERNEL_ROW(name)                                                                                               \
@@ -30,92 +30,92 @@ KERNEL_ROW(tanh)
 KERNEL_ROW(erf)
 KERNEL_ROW(sigmoid)
 
-rg_row_fn rg_row_of(const rg_eltwise *eltwise)
+cpu_row_fn cpu_row_of(const cpu_eltwise *eltwise)
 {
     const element_loops *const loops = KERNEL_BEST(element_loops);
 
     switch ((int)eltwise->alg) {
-    case DN_ELTWISE_LOG:
+    case LIBRARY_ELTWISE_LOG:
         return loops->log;
-    case DN_ELTWISE_EXP:
+    case LIBRARY_ELTWISE_EXP:
         return exp_row;
-    case DN_ELTWISE_RELU:
+    case LIBRARY_ELTWISE_RELU:
         return eltwise->alpha == 0 ? loops->relu : loops->leaky;
-    case DN_ELTWISE_LINEAR:
+    case LIBRARY_ELTWISE_LINEAR:
         return eltwise->beta == 0 ? loops->scale : loops->linear; /* -0 + 0 is 0 */
-    case DN_ELTWISE_CLIP_V2:
+    case LIBRARY_ELTWISE_CLIP_V2:
         return loops->clip;
-    case DN_ELTWISE_ABS:
+    case LIBRARY_ELTWISE_ABS:
         return loops->abs;
-    case DN_ELTWISE_SQRT:
+    case LIBRARY_ELTWISE_SQRT:
         return loops->sqrt;
-    case DN_ELTWISE_LOGISTIC:
+    case LIBRARY_ELTWISE_LOGISTIC:
         return sigmoid_row;
-    case DN_ELTWISE_TANH:
+    case LIBRARY_ELTWISE_TANH:
         return tanh_row;
-    case DN_ELTWISE_SWISH:
+    case LIBRARY_ELTWISE_SWISH:
         return loops->swish;
-    case DN_ELTWISE_GELU_ERF:
+    case LIBRARY_ELTWISE_GELU_ERF:
         return loops->gelu;
-    case DN_ELTWISE_GELU_TANH:
+    case LIBRARY_ELTWISE_GELU_TANH:
         return loops->gelu_tanh;
-    case DN_ELTWISE_ELU:
+    case LIBRARY_ELTWISE_ELU:
         return loops->elu;
-    case DN_ELTWISE_SOFT_RELU:
+    case LIBRARY_ELTWISE_SOFT_RELU:
         return loops->softplus;
-    case DN_ELTWISE_MISH:
+    case LIBRARY_ELTWISE_MISH:
         return loops->mish;
-    case DN_ELTWISE_HARDSWISH:
+    case LIBRARY_ELTWISE_HARDSWISH:
         return loops->hardswish;
-    case RG_ERF:
+    case CPU_ERF:
         return erf_row;
-    case RG_RECIPROCAL:
+    case CPU_RECIPROCAL:
         return loops->reciprocal;
-    case RG_FLOOR:
+    case CPU_FLOOR:
         return loops->floor;
-    case RG_CEIL:
+    case CPU_CEIL:
         return loops->ceil;
-    case RG_ROUND:
+    case CPU_ROUND:
         return loops->round;
-    case RG_SIGN:
+    case CPU_SIGN:
         return loops->sign;
-    case RG_SOFTSIGN:
+    case CPU_SOFTSIGN:
         return loops->softsign;
-    case RG_SELU:
+    case CPU_SELU:
         return loops->selu;
-    case RG_CELU:
+    case CPU_CELU:
         return loops->celu;
-    case RG_THRESHOLD:
+    case CPU_THRESHOLD:
         return loops->threshold;
-    case RG_SHRINK:
+    case CPU_SHRINK:
         return loops->shrink;
-    case RG_SQUARE:
+    case CPU_SQUARE:
         return loops->square;
-    case RG_CUBE:
+    case CPU_CUBE:
         return loops->cube;
-    case RG_ROOT:
+    case CPU_ROOT:
         return loops->root;
     default:
         return NULL;
     }
 }
 
-bool rg_is_ours(dn_alg alg)
+bool cpu_is_ours(library_alg alg)
 {
-    return (int)alg >= RG_FIRST_FUNCTION || alg == DN_ELTWISE_LOG || alg == DN_ELTWISE_SOFT_RELU ||
-           alg == DN_ELTWISE_ELU || alg == DN_ELTWISE_MISH;
+    return (int)alg >= CPU_FIRST_FUNCTION || alg == LIBRARY_ELTWISE_LOG || alg == LIBRARY_ELTWISE_SOFT_RELU ||
+           alg == LIBRARY_ELTWISE_ELU || alg == LIBRARY_ELTWISE_MISH;
 }
 
-bool rg_loses_nan(const rg_eltwise *eltwise)
+bool cpu_loses_nan(const cpu_eltwise *eltwise)
 {
     switch ((int)eltwise->alg) {
-    case DN_ELTWISE_RELU:
+    case LIBRARY_ELTWISE_RELU:
         return eltwise->alpha == 0;
-    case DN_ELTWISE_CLIP_V2:
-    case DN_ELTWISE_EXP:
-    case DN_ELTWISE_LOGISTIC:
-    case DN_ELTWISE_GELU_ERF:
-    case DN_ELTWISE_GELU_TANH:
+    case LIBRARY_ELTWISE_CLIP_V2:
+    case LIBRARY_ELTWISE_EXP:
+    case LIBRARY_ELTWISE_LOGISTIC:
+    case LIBRARY_ELTWISE_GELU_ERF:
+    case LIBRARY_ELTWISE_GELU_TANH:
         return true;
     default:
         return false;
@@ -124,46 +124,46 @@ bool rg_loses_nan(const rg_eltwise *eltwise)
 
 enum { FEW = 2048 }; /* elements that are done before oneDNN has begun */
 
-bool rg_is_gelu(const rg_eltwise *eltwise)
+bool cpu_is_gelu(const cpu_eltwise *eltwise)
 {
-    return eltwise->alg == DN_ELTWISE_GELU_ERF || eltwise->alg == DN_ELTWISE_GELU_TANH;
+    return eltwise->alg == LIBRARY_ELTWISE_GELU_ERF || eltwise->alg == LIBRARY_ELTWISE_GELU_TANH;
 }
 
-bool rg_row_is_best(const rg_state *state, const rg_eltwise *eltwise, int64_t count)
+bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count)
 {
-    if (rg_is_gelu(eltwise) && !state->bf16) /* ours are as fast, and exact near 0 */
+    if (cpu_is_gelu(eltwise) && !state->bf16) /* ours are as fast, and exact near 0 */
         return true;
     if (state->strict || state->alone) /* whose errors are those of vecmath.h */
-        return rg_row_of(eltwise) != NULL;
+        return cpu_row_of(eltwise) != NULL;
     switch ((int)eltwise->alg) {
-    case DN_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
+    case LIBRARY_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
         return count <= FEW || state->sgemm == NULL || cpu_has(CPU_AVX512);
-    case DN_ELTWISE_SWISH:
-    case DN_ELTWISE_GELU_ERF:
-    case DN_ELTWISE_GELU_TANH:
+    case LIBRARY_ELTWISE_SWISH:
+    case LIBRARY_ELTWISE_GELU_ERF:
+    case LIBRARY_ELTWISE_GELU_TANH:
         return count <= FEW;
     default:
-        return rg_row_of(eltwise) != NULL;
+        return cpu_row_of(eltwise) != NULL;
     }
 }
 
-void rg_apply(const sg_kernel *kernel, const rg_eltwise *eltwise, float *y, int64_t n)
+void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *y, int64_t n)
 {
-    sg_post post = { .fn = SG_GELU };
+    sgemm_post post = { .fn = SGEMM_GELU };
 
-    if (kernel != NULL && rg_is_gelu(eltwise) && rg_function_of(eltwise, &post))
+    if (kernel != NULL && cpu_is_gelu(eltwise) && cpu_function_of(eltwise, &post))
         kernel->post(&post, y, n, 1, n);
     else
-        rg_row_of(eltwise)(y, y, n, eltwise->alpha, eltwise->beta);
+        cpu_row_of(eltwise)(y, y, n, eltwise->alpha, eltwise->beta);
 }
 
 /* ------------------------------------------------------------------ the step */
 
 struct functions {
-    rg_native native;
-    rg_eltwise eltwise;
-    rg_row_fn row; /* NULL: what products have behind them */
-    const sg_kernel *kernel;
+    cpu_native native;
+    cpu_eltwise eltwise;
+    cpu_row_fn row; /* NULL: what products have behind them */
+    const sgemm_kernel *kernel;
     int64_t count;
 };
 
@@ -177,9 +177,9 @@ typedef struct functions_call {
 static void behind_row(const functions_call *call, int64_t begin, int64_t end)
 {
     enum { PIECE = 2048 };
-    sg_post post = { .fn = SG_GELU };
+    sgemm_post post = { .fn = SGEMM_GELU };
 
-    (void)rg_function_of(&call->functions->eltwise, &post);
+    (void)cpu_function_of(&call->functions->eltwise, &post);
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
 
@@ -202,7 +202,7 @@ static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-static inlay_status run_functions(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_functions(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const struct functions *functions = (const struct functions *)(const void *)native;
@@ -214,15 +214,15 @@ static inlay_status run_functions(const rg_native *native, const rg_state *state
     return state->host->parallel_for(state->host->ctx, run, functions->count, GRAIN, functions_some, &call);
 }
 
-inlay_status rg_emit_function(rg_build *build, const rg_eltwise *eltwise, const rg_place *x, const rg_place *y)
+inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *x, const cpu_place *y)
 {
     struct functions functions = { .native.run = run_functions,
                                    .eltwise = *eltwise,
-                                   .row = rg_row_of(eltwise),
+                                   .row = cpu_row_of(eltwise),
                                    .kernel = build->state->sgemm,
-                                   .count = (int64_t)(rg_md_bytes(&x->md) / sizeof(float)) };
+                                   .count = (int64_t)(memory_desc_bytes(&x->md) / sizeof(float)) };
 
-    if (rg_is_gelu(eltwise) && functions.kernel != NULL)
+    if (cpu_is_gelu(eltwise) && functions.kernel != NULL)
         functions.row = NULL;
-    return rg_emit_step(build, &functions.native, sizeof functions, (const rg_place *const[]){ x, y }, 2);
+    return cpu_emit_step(build, &functions.native, sizeof functions, (const cpu_place *const[]){ x, y }, 2);
 }

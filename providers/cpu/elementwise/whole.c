@@ -6,18 +6,18 @@ enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level c
 
 /* One function behind it. */
 struct behind {
-    rg_row_fn row; /* NULL: a function of two */
-    rg_eltwise eltwise;
-    dn_alg alg;
+    cpu_row_fn row; /* NULL: a function of two */
+    cpu_eltwise eltwise;
+    library_alg alg;
     int64_t step; /* of the other operand: 1, or 0 for one number */
 };
 
 struct whole {
-    rg_native native;
-    dn_alg alg;
+    cpu_native native;
+    library_alg alg;
     int64_t count;
     uint32_t behind_count;
-    struct behind behinds[RG_MAX_POSTS];
+    struct behind behinds[CPU_MAX_POSTS];
 };
 
 typedef struct whole_call {
@@ -37,21 +37,21 @@ static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t 
         const int64_t n = end - i < PIECE ? end - i : PIECE;
         uint32_t arg = 3;
 
-        rg_binary_row(whole->alg, p + i, q + i, output + i, n, 1);
+        cpu_binary_row(whole->alg, p + i, q + i, output + i, n, 1);
         for (uint32_t k = 0; k < whole->behind_count; k++) {
             const struct behind *behind = &whole->behinds[k];
 
             if (behind->row != NULL)
                 behind->row(output + i, output + i, n, behind->eltwise.alpha, behind->eltwise.beta);
             else
-                rg_binary_row(behind->alg, output + i, (const float *)call->args[arg++] + i * behind->step, output + i,
-                              n, behind->step);
+                cpu_binary_row(behind->alg, output + i, (const float *)call->args[arg++] + i * behind->step, output + i,
+                               n, behind->step);
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status run_whole(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_whole(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct whole *whole = (const struct whole *)(const void *)native;
@@ -63,31 +63,31 @@ static inlay_status run_whole(const rg_native *native, const rg_state *state, in
 }
 
 /* Adds post post_index if the loop knows it, and its operand to others; *out_taken says so. */
-static inlay_status take_post(rg_build *build, const rg_group *group, uint32_t post_index, const rg_md *md,
-                              struct whole *whole, rg_place *others, uint32_t *count, bool *out_taken)
+static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t post_index, const memory_desc *md,
+                              struct whole *whole, cpu_place *others, uint32_t *count, bool *out_taken)
 {
-    const rg_post *post = &group->posts[post_index];
+    const cpu_post *post = &group->posts[post_index];
     struct behind *behind = &whole->behinds[whole->behind_count];
     inlay_status status = INLAY_OK;
-    rg_md plain;
+    memory_desc plain;
 
     *out_taken = false;
-    if (post->kind == RG_POST_ELTWISE) {
-        if (!rg_row_is_best(build->state, &post->eltwise, whole->count) || rg_row_of(&post->eltwise) == NULL)
+    if (post->kind == CPU_POST_ELTWISE) {
+        if (!cpu_row_is_best(build->state, &post->eltwise, whole->count) || cpu_row_of(&post->eltwise) == NULL)
             return INLAY_OK;
-        *behind = (struct behind){ .row = rg_row_of(&post->eltwise), .eltwise = post->eltwise };
+        *behind = (struct behind){ .row = cpu_row_of(&post->eltwise), .eltwise = post->eltwise };
     } else {
-        const bool one = rg_count(build, post->other) == 1;
+        const bool one = cpu_count(build, post->other) == 1;
 
-        if (rg_type(build, post->other) != DN_F32 || post->alg == RG_PRELU)
+        if (cpu_type(build, post->other) != LIBRARY_F32 || post->alg == CPU_PRELU)
             return INLAY_OK;
         if (one) {
-            rg_md_plain(&plain, build->ranks[post->other], build->dims[post->other]);
-            INLAY_TRY(rg_read_as(build, post->other, &plain, &others[*count]));
+            memory_desc_plain(&plain, build->ranks[post->other], build->dims[post->other]);
+            INLAY_TRY(cpu_read_as(build, post->other, &plain, &others[*count]));
         } else if (build->ranks[post->other] == build->ranks[group->out] &&
                    memcmp(build->dims[post->other], build->dims[group->out],
                           build->ranks[group->out] * sizeof(int64_t)) == 0) {
-            INLAY_TRY(rg_read_as(build, post->other, md, &others[*count]));
+            INLAY_TRY(cpu_read_as(build, post->other, md, &others[*count]));
         } else {
             return INLAY_OK;
         }
@@ -100,31 +100,31 @@ done:
     return status;
 }
 
-inlay_status rg_lower_whole(rg_build *build, const rg_group *group, const rg_place *x0, const rg_place *x1,
-                            bool overwrite)
+inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
+                             bool overwrite)
 {
-    rg_place others[RG_MAX_POSTS], out;
-    const rg_place *places[3 + RG_MAX_POSTS];
-    struct whole whole = { .native.run = run_whole, .alg = build->op->alg, .count = rg_md_count(&x0->md) };
+    cpu_place others[CPU_MAX_POSTS], out;
+    const cpu_place *places[3 + CPU_MAX_POSTS];
+    struct whole whole = { .native.run = run_whole, .alg = build->op->alg, .count = memory_desc_count(&x0->md) };
     uint32_t count = 0, taken = 0;
     inlay_status status = INLAY_OK;
 
     for (bool more = true; more && taken < group->post_count; taken += more)
         INLAY_TRY(take_post(build, group, taken, &x0->md, &whole, others, &count, &more));
     if (taken < group->post_count)
-        INLAY_TRY(rg_new_place(build, &x0->md, &out));
+        INLAY_TRY(cpu_new_place(build, &x0->md, &out));
     else if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         out = *x0;
     else
-        INLAY_TRY(rg_result_place(build, group->out, &x0->md, &out));
+        INLAY_TRY(cpu_result_place(build, group->out, &x0->md, &out));
     places[0] = x0;
     places[1] = x1;
     places[2] = &out;
     for (uint32_t i = 0; i < count; i++)
         places[3 + i] = &others[i];
-    status = rg_emit_step(build, &whole.native, sizeof whole, places, 3 + count);
+    status = cpu_emit_step(build, &whole.native, sizeof whole, places, 3 + count);
     if (status == INLAY_OK)
-        status = rg_finish(build, group, taken, &out, true);
+        status = cpu_finish(build, group, taken, &out, true);
 done:
     return status;
 }

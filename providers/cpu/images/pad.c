@@ -4,7 +4,7 @@
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
-static bool parse_mode(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_mode(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     static const char *const names[] = { "constant", "reflect", "edge", "wrap" };
     const char *mode = kit_attr_string(node->info, "mode", "constant");
@@ -19,10 +19,10 @@ static bool parse_mode(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* Pads, and the axes that they are for: attributes in version 2, inputs since 11, axes since 18. */
-static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const uint32_t rank = kit_input(node, 0)->rank;
-    int64_t pads[2 * RG_MAX_RANK], axes[RG_MAX_RANK];
+    int64_t pads[2 * CPU_MAX_RANK], axes[CPU_MAX_RANK];
     uint32_t count = 0, axis_count = 0, seen = 0;
     bool has_axes = false;
 
@@ -33,14 +33,14 @@ static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads does not fit the input");
         memcpy(pads, list, count * sizeof *pads);
         op->alpha = (float)kit_attr_float(node->info, "value", 0);
-    } else if (!rg_known_ints(kit_input(node, 1), pads, KIT_COUNT(pads), &count)) {
+    } else if (!cpu_known_ints(kit_input(node, 1), pads, KIT_COUNT(pads), &count)) {
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make pads a constant", "pads are not known");
-    } else if (kit_input(node, 2) != NULL && !rg_known_scalar(kit_input(node, 2), &op->alpha)) {
+    } else if (kit_input(node, 2) != NULL && !cpu_known_scalar(kit_input(node, 2), &op->alpha)) {
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make constant_value a constant", "the value is not known");
     }
     if (node->info->since_version >= 18 && kit_input(node, 3) != NULL) {
         has_axes = true;
-        if (!rg_known_ints(kit_input(node, 3), axes, RG_MAX_RANK, &axis_count))
+        if (!cpu_known_ints(kit_input(node, 3), axes, CPU_MAX_RANK, &axis_count))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make axes a constant", "axes are not known");
     }
     if (count != 2 * (has_axes ? axis_count : rank))
@@ -48,7 +48,7 @@ static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
     for (uint32_t i = 0; i < count / 2; i++) {
         int64_t axis = i;
 
-        if (has_axes && !rg_axis(axes[i], rank, &axis))
+        if (has_axes && !cpu_axis(axes[i], rank, &axis))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
         if ((seen >> axis & 1) != 0)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is named twice");
@@ -56,14 +56,14 @@ static bool parse_pads(const kit_node *node, rg_op *op, kit_refusal *why)
         if (pads[i] < 0 || pads[count / 2 + i] < 0)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "negative pads cut something off");
         op->pad.amounts[axis] = pads[i];
-        op->pad.amounts[RG_MAX_PAD_RANK + axis] = pads[count / 2 + i];
+        op->pad.amounts[CPU_MAX_PAD_RANK + axis] = pads[count / 2 + i];
     }
     return true;
 }
 
-static bool parse_pad(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_pad(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    return rg_known_rank(kit_input(node, 0), 1, RG_MAX_PAD_RANK, "input 0", why) && parse_mode(node, op, why) &&
+    return cpu_known_rank(kit_input(node, 0), 1, CPU_MAX_PAD_RANK, "input 0", why) && parse_mode(node, op, why) &&
            parse_pads(node, op, why);
 }
 
@@ -72,13 +72,13 @@ static bool parse_pad(const kit_node *node, rg_op *op, kit_refusal *why)
 /* Axes of the target from its outermost inwards. The innermost has `block` words at each place: what lies behind the
  * last axis that is padded. */
 typedef struct pad_step {
-    rg_native native;
+    cpu_native native;
     const move_set *set; /* NULL: this CPU has none */
     uint32_t rank;
-    int64_t dims[RG_MAX_PAD_RANK];                           /* of the target */
-    int64_t begins[RG_MAX_PAD_RANK], sizes[RG_MAX_PAD_RANK]; /* [begin, begin + size) is the source's */
-    int64_t from[RG_MAX_PAD_RANK];                           /* the source's strides */
-    int64_t block, rows;                                     /* rows: places of all axes but the innermost */
+    int64_t dims[CPU_MAX_PAD_RANK];                            /* of the target */
+    int64_t begins[CPU_MAX_PAD_RANK], sizes[CPU_MAX_PAD_RANK]; /* [begin, begin + size) is the source's */
+    int64_t from[CPU_MAX_PAD_RANK];                            /* the source's strides */
+    int64_t block, rows;                                       /* rows: places of all axes but the innermost */
     uint32_t mode;
     float value;
 } pad_step;
@@ -173,7 +173,7 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
     const pad_step *step = call->step;
     const uint32_t last = step->rank - 1;
     const int64_t row = step->dims[last] * step->block, own = step->sizes[last], first = step->begins[last];
-    int64_t index[RG_MAX_PAD_RANK], rest = begin;
+    int64_t index[CPU_MAX_PAD_RANK], rest = begin;
     pad_ends_map map;
 
     (void)worker;
@@ -204,7 +204,7 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_pad(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_pad(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                             uint32_t threads)
 {
     const pad_step *step = (const pad_step *)(const void *)native;
@@ -219,7 +219,7 @@ static inlay_status run_pad(const rg_native *native, const rg_state *state, inla
 /* ------------------------------------------------------------------ lowering */
 
 /* The axes of md from its outermost to its innermost. */
-static void order_axes(const rg_md *md, uint32_t *order)
+static void order_axes(const memory_desc *md, uint32_t *order)
 {
     const int64_t *by = md->strides;
 
@@ -233,7 +233,7 @@ static void order_axes(const rg_md *md, uint32_t *order)
 }
 
 /* input padded by `before` and `after` each axis; dims are the result's. */
-static void plan_step(const rg_md *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
+static void plan_step(const memory_desc *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
                       const int64_t *after, pad_step *step)
 {
     step->block = step->rows = 1;
@@ -264,57 +264,57 @@ static void plan_step(const rg_md *input, const uint32_t *order, const int64_t *
         step->rows *= step->dims[a];
 }
 
-inlay_status rg_emit_border(rg_build *build, const rg_place *input, const int64_t *before, const int64_t *after,
-                            rg_place *out)
+inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int64_t *before, const int64_t *after,
+                             cpu_place *out)
 {
-    uint32_t rank = (uint32_t)input->md.ndims, order[RG_MAX_RANK];
-    int64_t dims[RG_MAX_RANK];
+    uint32_t rank = (uint32_t)input->md.ndims, order[CPU_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK];
     pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = input->md.dims[d] + before[d] + after[d];
-    rg_md_channels_last(&md, rank, dims);
+    memory_desc_channels_last(&md, rank, dims);
     order_axes(&input->md, order);
     plan_step(&input->md, order, dims, before, after, &step);
-    status = rg_new_place(build, &md, out);
+    status = cpu_new_place(build, &md, out);
     return status != INLAY_OK
                ? status
-               : rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ input, out }, 2);
+               : cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ input, out }, 2);
 }
 
 /* The input, dense, and the layout of the output, whose axes have the same order. */
-static inlay_status read_input(rg_build *build, uint32_t *order, rg_place *input, rg_md *out_y)
+static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *input, memory_desc *out_y)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *dims = build->dims[op->out[0]];
     uint32_t rank = build->ranks[op->in[0]];
-    int64_t strides[RG_MAX_RANK], stride = 1;
+    int64_t strides[CPU_MAX_RANK], stride = 1;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
-    INLAY_TRY(rg_read(build, op->in[0], input));
-    if (rg_md_is_blocked(&input->md)) { /* blocks are images' */
-        rg_md_channels_last(&md, rank, build->dims[op->in[0]]);
-        INLAY_TRY(rg_read_as(build, op->in[0], &md, input));
+    INLAY_TRY(cpu_read(build, op->in[0], input));
+    if (memory_desc_is_blocked(&input->md)) { /* blocks are images' */
+        memory_desc_channels_last(&md, rank, build->dims[op->in[0]]);
+        INLAY_TRY(cpu_read_as(build, op->in[0], &md, input));
     }
     order_axes(&input->md, order);
     for (uint32_t i = rank; i-- > 0; stride *= dims[order[i]])
         strides[order[i]] = stride;
-    rg_md_strides(out_y, rank, dims, strides);
+    memory_desc_strides(out_y, rank, dims, strides);
 done:
     return status;
 }
 
-static inlay_status lower_pad(rg_build *build, const rg_group *group)
+static inlay_status lower_pad(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *from = build->dims[op->in[0]], *dims = build->dims[op->out[0]];
-    const bool empty = rg_count(build, op->in[0]) == 0;
-    uint32_t rank = build->ranks[op->in[0]], order[RG_MAX_RANK];
-    rg_place input, output;
-    rg_md md;
+    const bool empty = cpu_count(build, op->in[0]) == 0;
+    uint32_t rank = build->ranks[op->in[0]], order[CPU_MAX_RANK];
+    cpu_place input, output;
+    memory_desc md;
     pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
 
@@ -322,7 +322,7 @@ static inlay_status lower_pad(rg_build *build, const rg_group *group)
         int64_t size;
 
         if (build->ranks[op->out[0]] != rank || __builtin_add_overflow(from[d], op->pad.amounts[d], &size) ||
-            __builtin_add_overflow(size, op->pad.amounts[RG_MAX_PAD_RANK + d], &size) || dims[d] != size ||
+            __builtin_add_overflow(size, op->pad.amounts[CPU_MAX_PAD_RANK + d], &size) || dims[d] != size ||
             (from[d] == 0 && op->pad.mode != PAD_CONSTANT))
             return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit",
                               op->name, d);
@@ -331,23 +331,23 @@ static inlay_status lower_pad(rg_build *build, const rg_group *group)
         step = (pad_step){ .native = step.native,
                            .set = step.set,
                            .rank = 1,
-                           .dims = { rg_count(build, op->out[0]) },
+                           .dims = { cpu_count(build, op->out[0]) },
                            .block = 1,
                            .rows = 1,
                            .value = op->alpha };
-        rg_md_plain(&md, rank, dims);
+        memory_desc_plain(&md, rank, dims);
     } else {
         INLAY_TRY(read_input(build, order, &input, &md));
         step.mode = op->pad.mode;
         step.value = op->alpha;
-        plan_step(&input.md, order, dims, op->pad.amounts, op->pad.amounts + RG_MAX_PAD_RANK, &step);
+        plan_step(&input.md, order, dims, op->pad.amounts, op->pad.amounts + CPU_MAX_PAD_RANK, &step);
     }
-    INLAY_TRY(rg_result_place(build, op->out[0], &md, &output));
-    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step,
-                           (const rg_place *const[]){ empty ? &output : &input, &output }, 2));
-    status = rg_finish(build, group, 0, &output, true);
+    INLAY_TRY(cpu_result_place(build, op->out[0], &md, &output));
+    INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step,
+                            (const cpu_place *const[]){ empty ? &output : &input, &output }, 2));
+    status = cpu_finish(build, group, 0, &output, true);
 done:
     return status;
 }
 
-const rg_family rg_pad = { "padding", parse_pad, lower_pad };
+const cpu_family cpu_pad = { "padding", parse_pad, lower_pad };

@@ -15,13 +15,13 @@ static const inlay_value_info *input_of(const kit_node *node, uint32_t i)
     return empty ? NULL : value;
 }
 
-static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refusal *why)
+static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_refusal *why)
 {
     bool upsample = node->info->op_type.data[0] == 'U', old = upsample || node->info->since_version < 11;
     const inlay_attr_info *given = kit_attr(node->info, "scales"), *axes = kit_attr(node->info, "axes");
     const inlay_value_info *input = upsample && node->info->since_version < 9 ? NULL : input_of(node, old ? 1 : 2);
     uint32_t count = 0;
-    float list[RG_MAX_RANK];
+    float list[CPU_MAX_RANK];
 
     if (!old && input_of(node, 3) != NULL)
         return true; /* sizes: the output says it all */
@@ -32,7 +32,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
         count = rank;
     } else {
         if (input == NULL || input->data == NULL || input->dtype != INLAY_FLOAT ||
-            input->data_bytes > RG_MAX_RANK * sizeof *list)
+            input->data_bytes > CPU_MAX_RANK * sizeof *list)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make the scales a constant, or give sizes",
                               "the scales are not constant");
         count = (uint32_t)(input->data_bytes / sizeof *list);
@@ -46,7 +46,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = i;
 
-        if (axes != NULL && (axes->kind != INLAY_ATTR_INTS || !rg_axis(axes->ints[i], rank, &axis)))
+        if (axes != NULL && (axes->kind != INLAY_ATTR_INTS || !cpu_axis(axes->ints[i], rank, &axis)))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
         if (!(list[i] > 0) || !isfinite(list[i]))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a scale is not positive");
@@ -55,11 +55,11 @@ static bool read_scales(const kit_node *node, uint32_t rank, rg_op *op, kit_refu
     return true;
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(input, 2, RG_MAX_RANK, "input 0", why) ||
+    if (!cpu_known_rank(input, 2, CPU_MAX_RANK, "input 0", why) ||
         !resize_rule_read(node->info, false, &op->resize.rule, why))
         return false;
     if (op->resize.rule.coordinates == RESIZE_TF_CROP_AND_RESIZE)
@@ -74,7 +74,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ the loop */
 
 typedef struct resize_loop {
-    rg_native native;
+    cpu_native native;
     bool copies;      /* nearest */
     uint32_t elem;    /* bytes that are copied together, for nearest */
     resize_plan plan; /* tables behind the struct */
@@ -102,7 +102,7 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_loop(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_loop(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const resize_loop *loop = (const resize_loop *)(const void *)native;
@@ -117,9 +117,9 @@ static inlay_status run_loop(const rg_native *native, const rg_state *state, inl
 
 /* ------------------------------------------------------------------ lowering */
 
-static resize_axis axis_of(const rg_build *build, uint32_t d)
+static resize_axis axis_of(const cpu_build *build, uint32_t d)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     int64_t in = build->dims[op->in[0]][d], out = build->dims[op->out[0]][d];
     double scale = op->resize.scaled ? (double)op->resize.scales[d] : (double)out / (double)in;
 
@@ -135,31 +135,32 @@ static bool stays(const resize_axis *axis)
 
 /* Layouts of input and output in which batches and channels may be left alone, for input as it lies or nearly so;
  * false: row-major is the one for both. */
-static bool image_layouts(const rg_build *build, const rg_md *input, rg_md *out_x, rg_md *out_y)
+static bool image_layouts(const cpu_build *build, const memory_desc *input, memory_desc *out_x, memory_desc *out_y)
 {
     uint32_t from = build->op->in[0], to = build->op->out[0], rank = build->ranks[to];
     resize_axis batch = axis_of(build, 0), channels = axis_of(build, 1);
 
-    rg_md_plain(out_x, rank, build->dims[from]);
-    rg_md_plain(out_y, rank, build->dims[to]);
-    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || rg_md_is_plain(input) ||
-        input->kind != RG_BLOCKED)
+    memory_desc_plain(out_x, rank, build->dims[from]);
+    memory_desc_plain(out_y, rank, build->dims[to]);
+    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || memory_desc_is_plain(input) ||
+        input->kind != CPU_BLOCKED)
         return false;
-    if (rg_md_is_blocked(input))
-        return rg_md_same_blocks(input, rank, build->dims[from], out_x) &&
-               rg_md_same_blocks(input, rank, build->dims[to], out_y);
+    if (memory_desc_is_blocked(input))
+        return memory_desc_same_blocks(input, rank, build->dims[from], out_x) &&
+               memory_desc_same_blocks(input, rank, build->dims[to], out_y);
     if (input->strides[1] != 1 || input->dims[1] < 2)
         return false;
-    rg_md_channels_last(out_x, rank, build->dims[from]);
-    rg_md_channels_last(out_y, rank, build->dims[to]);
+    memory_desc_channels_last(out_x, rank, build->dims[from]);
+    memory_desc_channels_last(out_y, rank, build->dims[to]);
     return true;
 }
 
 /* The axes as the loop sees them in such a layout of input. */
-static uint32_t axes_along(const rg_build *build, const rg_md *input, bool image, resize_axis *axes, int64_t *out_inner)
+static uint32_t axes_along(const cpu_build *build, const memory_desc *input, bool image, resize_axis *axes,
+                           int64_t *out_inner)
 {
     uint32_t rank = build->ranks[build->op->out[0]], count = 0;
-    const rg_md *blocks = input;
+    const memory_desc *blocks = input;
     int64_t outer = input->dims[0];
 
     *out_inner = 1;
@@ -168,8 +169,8 @@ static uint32_t axes_along(const rg_build *build, const rg_md *input, bool image
             axes[count] = axis_of(build, count);
         return count;
     }
-    *out_inner = rg_md_is_blocked(input) ? blocks->inner_blks[0] : input->dims[1];
-    if (rg_md_is_blocked(input))
+    *out_inner = memory_desc_is_blocked(input) ? blocks->inner_blks[0] : input->dims[1];
+    if (memory_desc_is_blocked(input))
         outer *= input->padded_dims[1] / blocks->inner_blks[0];
     axes[count++] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t d = 2; d < rank; d++)
@@ -177,7 +178,7 @@ static uint32_t axes_along(const rg_build *build, const rg_md *input, bool image
     return count;
 }
 
-static inlay_status make_loop(const rg_build *build, const resize_axis *axes, uint32_t rank, int64_t inner,
+static inlay_status make_loop(const cpu_build *build, const resize_axis *axes, uint32_t rank, int64_t inner,
                               resize_loop **out)
 {
     resize_rule rule = build->op->resize.rule;
@@ -203,45 +204,45 @@ static inlay_status make_loop(const rg_build *build, const resize_axis *axes, ui
     return INLAY_OK;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t count;
     int64_t scratch_count, inner;
-    resize_axis axes[RG_MAX_RANK];
-    const rg_place *places[3];
-    rg_place input, output, scratch;
+    resize_axis axes[CPU_MAX_RANK];
+    const cpu_place *places[3];
+    cpu_place input, output, scratch;
     resize_loop *loop = NULL;
-    rg_md x_md, y_md;
+    memory_desc x_md, y_md;
     inlay_status status;
     bool image;
 
-    INLAY_TRY(rg_read(build, op->in[0], &input));
-    if (rg_count(build, op->in[0]) == 0)
+    INLAY_TRY(cpu_read(build, op->in[0], &input));
+    if (cpu_count(build, op->in[0]) == 0)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': nothing to make an output from", op->name);
     image = image_layouts(build, &input.md, &x_md, &y_md);
-    INLAY_TRY(rg_read_as(build, op->in[0], &x_md, &input));
+    INLAY_TRY(cpu_read_as(build, op->in[0], &x_md, &input));
     count = axes_along(build, &x_md, image, axes, &inner);
     INLAY_TRY(make_loop(build, axes, count, inner, &loop));
     if (loop == NULL) { /* nothing changes */
         input.md = y_md;
-        return rg_set_place(build, group->out, &input);
+        return cpu_set_place(build, group->out, &input);
     }
-    INLAY_TRY(rg_result_place(build, group->out, &y_md, &output));
+    INLAY_TRY(cpu_result_place(build, group->out, &y_md, &output));
     places[0] = &input;
     places[1] = &output;
     if (!loop->copies) {
         scratch_count = (int64_t)(loop->plan.scratch_bytes / sizeof(float) * build->instance->threads);
-        INLAY_TRY(rg_new_floats(build, scratch_count, &scratch));
+        INLAY_TRY(cpu_new_floats(build, scratch_count, &scratch));
         places[2] = &scratch;
     }
-    status = rg_emit_native(build, &loop->native, places, loop->copies ? 2 : 3);
+    status = cpu_emit_native(build, &loop->native, places, loop->copies ? 2 : 3);
     loop = NULL; /* the step's, or freed */
     if (status == INLAY_OK)
-        status = rg_set_place(build, group->out, &output);
+        status = cpu_set_place(build, group->out, &output);
 done:
     free(loop);
     return status;
 }
 
-const rg_family rg_resize = { "resize", parse, lower };
+const cpu_family cpu_resize = { "resize", parse, lower };

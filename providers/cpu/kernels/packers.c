@@ -5,32 +5,32 @@
 #include "weights/pairs_weights.h"
 #include "weights/sparse_weights.h"
 
-static bool byte_tiles(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
-                       void *target)
+static bool byte_tiles(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                       const memory_desc *md, void *target)
 {
     (void)state, (void)run;
     return bytes_pack_tiles(plain, source, md, target);
 }
 
-static bool byte_channels(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source,
-                          const rg_md *md, void *target)
+static bool byte_channels(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                          const memory_desc *md, void *target)
 {
     (void)state, (void)run;
     return bytes_pack_depthwise(plain, source, md, target);
 }
 
-static bool pairs(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
-                  void *target)
+static bool pairs(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                  const memory_desc *md, void *target)
 {
     (void)run;
     return pairs_pack_weights(state, plain, source, md, target);
 }
 
-static bool sparse(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
-                   void *target)
+static bool sparse(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                   const memory_desc *md, void *target)
 {
     (void)state, (void)run;
     return sparse_pack_weights(plain, source, md, target);
 }
 
-const rg_packer rg_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_window_weights, NULL };
+const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_window_weights, NULL };

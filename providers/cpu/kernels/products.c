@@ -21,15 +21,15 @@
 enum { BLOCK_LINES = 64, MANY_BLOCKS = 64 }; /* of results, for threads */
 #define COPY_BYTES_PER_NS 12.0               /* a matrix that is put into panels for one run */
 
-void kn_measure_product(const rg_build *build, kn_product *product)
+void kernel_measure_product(const cpu_build *build, kernel_gemm_shape *product)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t y = op->out[0], rank = build->ranks[y], a = build->ranks[op->in[0]];
     const int64_t *a_dims = build->dims[op->in[0]], *dims = build->dims[y];
-    const rg_place *weights = &build->places[op->in[1]];
+    const cpu_place *weights = &build->places[op->in[1]];
 
-    *product = (kn_product){
-        .packed = rg_is_packed(build, op), .turned = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
+    *product = (kernel_gemm_shape){
+        .packed = cpu_is_packed(build, op), .turned = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
     };
     product->k = a_dims[a - (op->product.trans_a ? 2 : 1)];
     if (rank >= 2) {
@@ -42,11 +42,11 @@ void kn_measure_product(const rg_build *build, kn_product *product)
         product->m *= product->batch;
         product->batch = 1;
     }
-    if (weights->buffer != INLAY_NONE && !rg_md_is_blocked(&weights->md) && weights->md.ndims >= 2)
+    if (weights->buffer != INLAY_NONE && !memory_desc_is_blocked(&weights->md) && weights->md.ndims >= 2)
         product->turned = product->turned != (weights->md.strides[weights->md.ndims - 1] != 1);
 }
 
-static double weights_bytes(const kn_product *product)
+static double weights_bytes(const kernel_gemm_shape *product)
 {
     return 4.0 * (double)product->n * (double)product->k;
 }
@@ -58,104 +58,107 @@ static double larger(double a, double b)
 
 /* The product itself at so many operations in a nanosecond: rows are done by twelves or so, columns by vectors, and
  * weights come no faster than memory gives them. */
-static double work_ns(const kn_product *product, double rate)
+static double work_ns(const kernel_gemm_shape *product, double rate)
 {
-    const double bytes = weights_bytes(product), columns = (double)((product->n + SG_LANES - 1) / SG_LANES * SG_LANES);
+    const double bytes = weights_bytes(product),
+                 columns = (double)((product->n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES);
     const double flops = 2.0 * (double)product->batch * ((double)product->m + 1) * columns * (double)product->k;
     const double stream = (double)product->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
-    return larger(flops / rate, stream) / KN_THREADS;
+    return larger(flops / rate, stream) / KERNEL_THREADS;
 }
 
 /* ------------------------------------------------------------------ by a constant matrix */
 
-bool kn_packed_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
     return layer->p.packed && build->state->sgemm != NULL;
 }
 
 /* What Gelu takes longer by itself, or in oneDNN's kernels. */
-static double gelus_ns(const rg_build *build, const rg_group *group)
+static double gelus_ns(const cpu_build *build, const cpu_group *group)
 {
     double gelus = 0;
 
     for (uint32_t post = 0; post < group->post_count; post++)
-        gelus += group->posts[post].kind == RG_POST_ELTWISE && rg_is_gelu(&group->posts[post].eltwise);
-    return gelus * GELU_NS * (double)rg_count(build, group->out) / KN_THREADS;
+        gelus += group->posts[post].kind == CPU_POST_ELTWISE && cpu_is_gelu(&group->posts[post].eltwise);
+    return gelus * GELU_NS * (double)cpu_count(build, group->out) / KERNEL_THREADS;
 }
 
-double kn_packed_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     (void)build, (void)group;
     return START_NS + LOOP_NS + work_ns(&layer->p, OWN_FLOPS_PER_NS);
 }
 
-bool kn_paired_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    return kn_pairs_wanted(build, out_why) && kn_packed_runs(build, group, layer, out_why);
+    return kernel_pairs_wanted(build, out_why) && kernel_packed_runs(build, group, layer, out_why);
 }
 
-double kn_paired_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const double work = kn_pairs_work_ns(build, (double)layer->p.m, layer->p.k, layer->p.n);
+    const double work = kernel_pairs_work_ns(build, (double)layer->p.m, layer->p.k, layer->p.n);
     const double stream = weights_bytes(&layer->p) / FAR_BYTES_PER_NS;
 
     (void)build, (void)group;
-    return START_NS + LOOP_NS + larger(work, stream) / KN_THREADS;
+    return START_NS + LOOP_NS + larger(work, stream) / KERNEL_THREADS;
 }
 
 /* Sums without zeros are added in another order than those with them, one row in another than many. */
-bool kn_sparse_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    return kn_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
+    return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
            (sparse_blocks_of(build, build->op) >= 0 ||
-            (layer->p.m <= FR_MOST_ROWS && sparse_fours_of(build, build->op)));
+            (layer->p.m <= SPARSE24_MOST_ROWS && sparse_fours_of(build, build->op)));
 }
 
-double kn_sparse_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const rg_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
+    const cpu_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
     const bool fours = weights->sparse_blocks < 0;
-    const double blocks = (double)(weights->sparse_blocks - 1) * SP_WIDTH / ((double)layer->p.n * (double)layer->p.k);
+    const double blocks =
+        (double)(weights->sparse_blocks - 1) * SPARSE_WIDTH / ((double)layer->p.n * (double)layer->p.k);
     const double share = fours ? 1 : blocks;
     const double flops =
         2.0 * (double)layer->p.batch * ((double)layer->p.m + 1) * (double)layer->p.n * (double)layer->p.k * share;
-    const double bytes = weights_bytes(&layer->p) * (fours ? FR_SHARE : share * (1 + 1.0 / SP_WIDTH));
+    const double bytes = weights_bytes(&layer->p) * (fours ? SPARSE24_SHARE : share * (1 + 1.0 / SPARSE_WIDTH));
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
     (void)group;
-    return START_NS + LOOP_NS + larger(flops / (fours ? FOURS_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KN_THREADS;
+    return START_NS + LOOP_NS +
+           larger(flops / (fours ? FOURS_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
 
 /* Threads share a long sum in it, so what comes of it depends on how many there are: floats have it when asked for. */
-bool kn_inner_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return layer->p.packed && (build->state->bf16 || build->state->kernel == KN_INNER);
+    return layer->p.packed && (build->state->bf16 || build->state->kernel == KERNEL_INNER);
 }
 
-double kn_inner_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     return CALL_NS + LOOP_NS + work_ns(&layer->p, INNER_FLOPS_PER_NS) + gelus_ns(build, group);
 }
 
 /* oneDNN's on the matrix as it lies, block by block. */
-bool kn_plain_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
     return layer->p.packed && !build->state->bf16 && !build->state->alone;
 }
 
-double kn_plain_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     return CALL_NS + LOOP_NS + work_ns(&layer->p, PLAIN_FLOPS_PER_NS) + gelus_ns(build, group) +
-           weights_bytes(&layer->p) / COPY_BYTES_PER_NS / KN_THREADS;
+           weights_bytes(&layer->p) / COPY_BYTES_PER_NS / KERNEL_THREADS;
 }
 
 /* ------------------------------------------------------------------ of what is computed */
 
-bool kn_batched_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
     return !layer->p.packed && build->state->sgemm != NULL && layer->p.rank >= 2 &&
@@ -163,32 +166,32 @@ bool kn_batched_runs(rg_build *build, const rg_group *group, const kn_case *laye
            layer->p.n > 0 && layer->p.k > 0;
 }
 
-double kn_batched_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const kn_product *product = &layer->p;
+    const kernel_gemm_shape *product = &layer->p;
     const double panels = (double)product->batch * weights_bytes(product) / COPY_BYTES_PER_NS;
-    const double each = (double)product->batch * START_NS + (product->turned && product->m > SG_FEW ? panels : 0);
+    const double each = (double)product->batch * START_NS + (product->turned && product->m > SGEMM_FEW ? panels : 0);
 
     (void)build, (void)group;
-    return LOOP_NS + each / KN_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
+    return LOOP_NS + each / KERNEL_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
 }
 
 /* Where there are no loops of our own. */
-bool kn_matmul_runs(rg_build *build, const rg_group *group, const kn_case *layer, const char **out_why)
+bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     const bool nothing = layer->p.batch == 0 || layer->p.m == 0 || layer->p.n == 0; /* then it calls nobody */
 
     return !layer->p.packed && (nothing || !build->state->alone) &&
-           (build->state->kernel == KN_MATMUL || !kn_batched_runs(build, group, layer, out_why));
+           (build->state->kernel == KERNEL_MATMUL || !kernel_batched_runs(build, group, layer, out_why));
 }
 
 /* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */
-double kn_matmul_ns(const rg_build *build, const rg_group *group, const kn_case *layer)
+double kernel_matmul_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const kn_product *product = &layer->p;
+    const kernel_gemm_shape *product = &layer->p;
     const double blocks = (double)product->batch * weights_bytes(product) / (2 * COPY_BYTES_PER_NS);
 
     (void)build, (void)group;
-    return CALL_NS + LOOP_NS + ((double)product->batch * 60 + (product->m <= SG_FEW ? blocks : 0)) / KN_THREADS +
+    return CALL_NS + LOOP_NS + ((double)product->batch * 60 + (product->m <= SGEMM_FEW ? blocks : 0)) / KERNEL_THREADS +
            work_ns(product, MATMUL_FLOPS_PER_NS);
 }

@@ -11,7 +11,7 @@
 
 /* A layer with a kernel. */
 struct timed {
-    kn_key_words key;
+    kernel_key_words key;
     double ns; /* sum over all layers of that key */
     uint32_t count;
     bool kept;
@@ -19,7 +19,7 @@ struct timed {
 };
 
 struct trial {
-    const rg_state *state;
+    const cpu_state *state;
     inlay_compiled *compiled;
     const inlay_kernel_trial *how;
     struct timed *list; /* owned */
@@ -52,7 +52,7 @@ try;
 
 static void try_end(struct try *t)
 {
-    rg_instance_destroy(t->instance);
+    cpu_instance_destroy(t->instance);
     free(t->workspace);
     free(t->ns);
     *t = (struct try){ 0 };
@@ -63,11 +63,11 @@ static void drop_packs(const struct trial *t)
 {
     (void)pthread_mutex_lock(&t->compiled->lock);
     for (uint32_t i = 0; i < t->compiled->constant_count; i++)
-        rg_constant_drop_trials(&t->compiled->constants[i]);
+        cpu_constant_drop_trials(&t->compiled->constants[i]);
     (void)pthread_mutex_unlock(&t->compiled->lock);
 }
 
-static inlay_status try_begin(struct trial *t, const kn_attempt *attempt, struct try *out)
+static inlay_status try_begin(struct trial *t, const kernel_attempt *attempt, struct try *out)
 {
     const inlay_specialize_request *r = t->how->shapes;
     inlay_status status;
@@ -75,9 +75,9 @@ static inlay_status try_begin(struct trial *t, const kn_attempt *attempt, struct
     *out = (struct try){ 0 };
     (void)pthread_mutex_lock(&t->compiled->lock);
     t->compiled->trying = true;
-    status = rg_instance_build(t->compiled, r->values, r->value_stride, r->value_count,
-                               INLAY_HAS(r, rooms) ? r->rooms : NULL, r->max_threads > 0 ? r->max_threads : 1, attempt,
-                               &out->instance, t->diag);
+    status = cpu_instance_build(t->compiled, r->values, r->value_stride, r->value_count,
+                                INLAY_HAS(r, rooms) ? r->rooms : NULL, r->max_threads > 0 ? r->max_threads : 1, attempt,
+                                &out->instance, t->diag);
     t->compiled->trying = false;
     (void)pthread_mutex_unlock(&t->compiled->lock);
     if (status != INLAY_OK) {
@@ -102,12 +102,12 @@ static inlay_status try_run(struct trial *t, struct try *x)
     args.workspace = (inlay_buffer){ .handle = (uintptr_t)x->workspace, .bytes = x->instance->workspace_bytes };
     args.diag = t->diag;
     if (x->runs == 0)
-        status = rg_execute_timed(t->state, t->compiled, x->instance, &args, x->ns);
+        status = cpu_execute_timed(t->state, t->compiled, x->instance, &args, x->ns);
     if (status == INLAY_OK && t->how->poll != NULL)
         status = t->how->poll(t->how->ctx);
     if (status == INLAY_OK)
-        status = rg_execute_timed(t->state, t->compiled, x->instance, &args,
-                                  x->ns + (size_t)x->runs * x->instance->step_count);
+        status = cpu_execute_timed(t->state, t->compiled, x->instance, &args,
+                                   x->ns + (size_t)x->runs * x->instance->step_count);
     x->runs += status == INLAY_OK;
     return status;
 }
@@ -148,19 +148,19 @@ static double known_ns(void *ctx, const uint64_t key[2])
 static inlay_status note(struct trial *t, const struct try *x)
 {
     for (uint32_t i = 0; i < x->instance->choice_count; i++) {
-        const kn_choice *choice = &x->instance->choices[i];
-        kn_key_words key;
+        const kernel_choice *choice = &x->instance->choices[i];
+        kernel_key_words key;
         struct timed *there;
 
         if (choice->count < 2)
             continue;
-        kn_key(choice, choice->kernel[0], key.word);
+        kernel_key(choice, choice->kernel[0], key.word);
         there = find(t, key.word);
         if (there == NULL) {
-            if (!rg_grow(&t->list, t->count, &t->capacity, sizeof *t->list))
+            if (!cpu_grow(&t->list, t->count, &t->capacity, sizeof *t->list))
                 return inlay_fail(t->diag, INLAY_OUT_OF_MEMORY, "no memory to time kernels");
             there = &t->list[t->count++];
-            *there = (struct timed){ .key = key, .name = kn_kernels[choice->kernel[0]].name };
+            *there = (struct timed){ .key = key, .name = kernel_kernels[choice->kernel[0]].name };
         }
         there->ns += try_ns(x, choice->op);
         there->count++;
@@ -176,7 +176,7 @@ static bool has_time(const struct trial *t, double share)
 /* All layers by the kernels at that place of their order. *out_any: some layer has one there. */
 static inlay_status time_order(struct trial *t, uint32_t order, bool *out_any)
 {
-    const kn_attempt attempt = { .order = order };
+    const kernel_attempt attempt = { .order = order };
     inlay_status status;
     struct try x;
 
@@ -196,15 +196,15 @@ done:
 }
 
 /* Marks the figures of a layer to be kept. model: those alone whose best is what the model takes. */
-static void mark(struct trial *t, const kn_choice *choice, bool model)
+static void mark(struct trial *t, const kernel_choice *choice, bool model)
 {
-    struct timed *of[KN_COUNT] = { NULL };
+    struct timed *of[KERNEL_COUNT] = { NULL };
     uint32_t best = 0;
 
     for (uint32_t i = 0; i < choice->count; i++) {
         uint64_t key[2];
 
-        kn_key(choice, choice->kernel[i], key);
+        kernel_key(choice, choice->kernel[i], key);
         of[i] = find(t, key);
         if (of[i] != NULL && of[best] != NULL && of[i]->ns / of[i]->count < of[best]->ns / of[best]->count)
             best = i;
@@ -218,7 +218,7 @@ static void mark(struct trial *t, const kn_choice *choice, bool model)
  * the model. */
 static inlay_status compare(struct trial *t)
 {
-    const kn_attempt model = { .order = 0 }, figures = { .order = 0, .find = known_ns, .ctx = t };
+    const kernel_attempt model = { .order = 0 }, figures = { .order = 0, .find = known_ns, .ctx = t };
     inlay_status status;
     struct try a = { 0 }, b = { 0 };
     bool better;
@@ -250,14 +250,14 @@ static inlay_status keep_all(struct trial *t)
     return status;
 }
 
-inlay_status kn_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag)
+inlay_status kernel_time(void *state, inlay_compiled *c, const inlay_kernel_trial *how, inlay_diag *diag)
 {
     struct trial t = { .state = state, .compiled = c, .how = how, .begin_ns = (double)clock_ns(), .diag = diag };
     inlay_status status = INLAY_OK;
     bool any = true;
     uint32_t orders = 0;
 
-    for (; any && orders < KN_COUNT; orders++)
+    for (; any && orders < KERNEL_COUNT; orders++)
         INLAY_TRY(time_order(&t, orders, &any));
     if (orders > 2) { /* the last had none */
         INLAY_TRY(compare(&t));
@@ -271,41 +271,41 @@ done:
 /* ------------------------------------------------------------------ what was chosen */
 
 /* Why Winograd's was refused, where it was. */
-static const char *say_why(const rg_state *state, const kn_choice *choice, char *text, size_t bytes)
+static const char *say_why(const cpu_state *state, const kernel_choice *choice, char *text, size_t bytes)
 {
-    for (uint32_t k = 0; k < KN_COUNT; k++) {
+    for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         int n;
 
         if (choice->trusts[k] == NULL || tiles_are_trusted(state, choice->trusts[k]))
             continue;
-        n = snprintf(text, bytes, "not %s: ", kn_kernels[k].name);
+        n = snprintf(text, bytes, "not %s: ", kernel_kernels[k].name);
         tiles_say_distrust(state, choice->trusts[k], text + n, bytes - (size_t)n);
         return text;
     }
     return choice->why;
 }
 
-inlay_status kn_list(void *state, inlay_compiled *c, inlay_instance *instance,
-                     inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
+inlay_status kernel_list(void *state, inlay_compiled *c, inlay_instance *instance,
+                         inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
 {
-    static const uint32_t reasons[] = { [KN_BY_MODEL] = INLAY_KERNEL_MODEL,
-                                        [KN_BY_TIME] = INLAY_KERNEL_TIMED,
-                                        [KN_BY_OPTION] = INLAY_KERNEL_OPTION,
-                                        [KN_ONLY] = INLAY_KERNEL_ONLY };
+    static const uint32_t reasons[] = { [KERNEL_BY_MODEL] = INLAY_KERNEL_MODEL,
+                                        [KERNEL_BY_TIME] = INLAY_KERNEL_TIMED,
+                                        [KERNEL_BY_OPTION] = INLAY_KERNEL_OPTION,
+                                        [KERNEL_ONLY] = INLAY_KERNEL_ONLY };
     inlay_status status = INLAY_OK;
     char text[200];
 
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
-        const kn_choice *choice = &instance->choices[i];
+        const kernel_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
         const tile_trust *trust = choice->trusts[choice->kernel[0]];
         const inlay_kernel k = {
             .struct_size = sizeof k,
             .node = c->ops[choice->op].node,
             .reason = reasons[choice->source],
-            .name = kn_kernels[choice->kernel[0]].name,
+            .name = kernel_kernels[choice->kernel[0]].name,
             .ns = choice->ns[0],
-            .runner_up = other ? kn_kernels[choice->kernel[1]].name : NULL,
+            .runner_up = other ? kernel_kernels[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
             .why = say_why(state, choice, text, sizeof text),
             .error = trust != NULL ? trust->error : 0,

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 /* Where index i of axis d lies, in elements: axes add up, for blocks of one do not depend on another. */
-static int64_t axis_offset(const rg_md *md, int d, int64_t i)
+static int64_t axis_offset(const memory_desc *md, int d, int64_t i)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     int64_t offset = 0, step = 1;
 
     for (int k = desc->inner_nblks; k-- > 0; step *= desc->inner_blks[k]) {
@@ -19,14 +19,14 @@ static int64_t axis_offset(const rg_md *md, int d, int64_t i)
     return offset + i * desc->strides[d];
 }
 
-static bool is_simple(const rg_md *md)
+static bool is_simple(const memory_desc *md)
 {
-    return md->kind == RG_BLOCKED && md->ndims > 0 && rg_type_bytes(md->data_type) == sizeof(uint32_t);
+    return md->kind == CPU_BLOCKED && md->ndims > 0 && cpu_type_bytes(md->data_type) == sizeof(uint32_t);
 }
 
 /* Offsets of the elements along each axis, in elements: [dims[d]] each. */
 struct offsets {
-    const int64_t *in[DN_MAX_NDIMS], *out[DN_MAX_NDIMS];
+    const int64_t *in[LIBRARY_MAX_NDIMS], *out[LIBRARY_MAX_NDIMS];
 };
 
 /* The axis of more than one element whose neighbours are nearest; -1: there is none. */
@@ -133,11 +133,11 @@ static void copy_plane(const struct offsets *offsets, const struct plane *plane,
         copy_elements(offsets, plane, source, target);
 }
 
-bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, void *target, const int64_t *dims,
-                     const int64_t *first)
+bool memory_desc_copy_part(const memory_desc *from, const void *source, const memory_desc *to, void *target,
+                           const int64_t *dims, const int64_t *first)
 {
     const int rank = from->ndims;
-    int64_t at[DN_MAX_NDIMS] = { 0 }, total = 0, *tables, *next;
+    int64_t at[LIBRARY_MAX_NDIMS] = { 0 }, total = 0, *tables, *next;
     int outer, inner;
     bool done = false;
     struct offsets offsets;
@@ -195,14 +195,14 @@ bool rg_md_copy_part(const rg_md *from, const void *source, const rg_md *to, voi
     return true;
 }
 
-bool rg_md_copy(const rg_md *from, const void *source, const rg_md *to, void *target)
+bool memory_desc_copy(const memory_desc *from, const void *source, const memory_desc *to, void *target)
 {
     enum { MOST = 1 << 18 };
-    static const dn_dims zero;
-    const int64_t count = rg_md_count(from);
+    static const library_dims zero;
+    const int64_t count = memory_desc_count(from);
 
     if (count <= 0 || count > MOST || !is_simple(from) || !is_simple(to) || from->ndims != to->ndims)
         return false;
-    memset(target, 0, rg_md_bytes(to)); /* what pads blocks */
-    return rg_md_copy_part(from, source, to, target, from->dims, zero);
+    memset(target, 0, memory_desc_bytes(to)); /* what pads blocks */
+    return memory_desc_copy_part(from, source, to, target, from->dims, zero);
 }

@@ -11,59 +11,59 @@ static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-void rg_md_plain(rg_md *md, uint32_t rank, const int64_t *dims)
+void memory_desc_plain(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
-    int64_t strides[DN_MAX_NDIMS], one = 1;
+    int64_t strides[LIBRARY_MAX_NDIMS], one = 1;
 
     if (rank == 0) { /* a scalar is a vector of one */
         rank = 1;
         dims = &one;
     }
     axis_tags(rank, dims, strides);
-    rg_md_strides(md, rank, dims, strides);
+    memory_desc_strides(md, rank, dims, strides);
 }
 
 /* Layouts without blocks are written here, not by the library, which small models do without (late.c); and it refuses
  * axes that seem to overlap, as those of a part whose last step ends past the whole. */
-static void start_md(rg_md *md, rg_layout kind, uint32_t rank, const int64_t *dims)
+static void start_md(memory_desc *md, cpu_layout kind, uint32_t rank, const int64_t *dims)
 {
     memset(md, 0, sizeof *md);
-    if (rank > DN_MAX_NDIMS)
+    if (rank > LIBRARY_MAX_NDIMS)
         return;
     for (uint32_t d = 0; d < rank; d++)
         if (dims[d] < 0)
             return;
     md->ndims = (int)rank;
-    md->data_type = DN_F32;
+    md->data_type = LIBRARY_F32;
     md->kind = kind;
     memcpy(md->dims, dims, rank * sizeof *dims);
     memcpy(md->padded_dims, dims, rank * sizeof *dims);
 }
 
-void rg_md_any(rg_md *md, uint32_t rank, const int64_t *dims)
+void memory_desc_any(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
-    start_md(md, RG_ANY, rank, dims);
+    start_md(md, CPU_ANY, rank, dims);
 }
 
-void rg_md_strides(rg_md *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
+void memory_desc_strides(memory_desc *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    start_md(md, RG_BLOCKED, rank, dims);
+    start_md(md, CPU_BLOCKED, rank, dims);
     if (md->ndims > 0)
         memcpy(md->strides, strides, rank * sizeof *strides);
 }
 
-bool rg_md_blocks(rg_md *md, uint32_t rank, const int64_t *dims, const char *tag)
+bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, const char *tag)
 {
-    rg_md *desc = md;
-    int64_t blocks[DN_MAX_NDIMS], stride = 1;
+    memory_desc *desc = md;
+    int64_t blocks[LIBRARY_MAX_NDIMS], stride = 1;
     const char *inner;
 
-    start_md(md, RG_BLOCKED, rank, dims);
+    start_md(md, CPU_BLOCKED, rank, dims);
     if (md->ndims == 0 || strspn(tag, "abcdefABCDEF") != rank)
         return false;
     for (uint32_t d = 0; d < rank; d++)
         blocks[d] = 1;
-    for (inner = tag + rank; *inner != '\0' && desc->inner_nblks < RG_MAX_BLOCKS; inner++, desc->inner_nblks++) {
+    for (inner = tag + rank; *inner != '\0' && desc->inner_nblks < CPU_MAX_BLOCKS; inner++, desc->inner_nblks++) {
         char *axis;
         int64_t block = strtol(inner, &axis, 10);
 
@@ -88,36 +88,36 @@ static bool same_numbers(const int64_t *a, const int64_t *b, int count)
     return memcmp(a, b, (size_t)count * sizeof *a) == 0;
 }
 
-size_t rg_type_bytes(dn_type type)
+size_t cpu_type_bytes(library_type type)
 {
     switch (type) {
-    case DN_F32:
-    case DN_S32:
+    case LIBRARY_F32:
+    case LIBRARY_S32:
         return 4;
-    case DN_F16:
-    case DN_BF16:
+    case LIBRARY_F16:
+    case LIBRARY_BF16:
         return 2;
-    case DN_S8:
-    case DN_U8:
+    case LIBRARY_S8:
+    case LIBRARY_U8:
         return 1;
     default:
         return 0;
     }
 }
 
-void rg_md_channels_last(rg_md *md, uint32_t rank, const int64_t *dims)
+void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
-    dn_dims strides;
+    library_dims strides;
     int64_t stride = dims[1];
 
     for (uint32_t d = rank; d-- > 2; stride *= dims[d])
         strides[d] = stride;
     strides[1] = 1;
     strides[0] = stride;
-    rg_md_strides(md, rank, dims, strides);
+    memory_desc_strides(md, rank, dims, strides);
 }
 
-int64_t rg_md_count(const rg_md *md)
+int64_t memory_desc_count(const memory_desc *md)
 {
     int64_t count = 1;
 
@@ -126,14 +126,14 @@ int64_t rg_md_count(const rg_md *md)
     return count;
 }
 
-uint64_t rg_md_bytes(const rg_md *md)
+uint64_t memory_desc_bytes(const memory_desc *md)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     uint64_t most = 1, block_total = 1;
 
-    if (md->kind != RG_BLOCKED)
+    if (md->kind != CPU_BLOCKED)
         return md->opaque_bytes;
-    if (md->ndims == 0 || rg_md_count(md) == 0)
+    if (md->ndims == 0 || memory_desc_count(md) == 0)
         return 0;
     for (int i = 0; i < desc->inner_nblks; i++)
         block_total *= (uint64_t)desc->inner_blks[i];
@@ -147,24 +147,25 @@ uint64_t rg_md_bytes(const rg_md *md)
         if (blocks > 1 && (uint64_t)blocks * (uint64_t)desc->strides[d] > most)
             most = (uint64_t)blocks * (uint64_t)desc->strides[d];
     }
-    return (most == 1 ? block_total : most) * rg_type_bytes(md->data_type);
+    return (most == 1 ? block_total : most) * cpu_type_bytes(md->data_type);
 }
 
-bool rg_md_is_blocked(const rg_md *md)
+bool memory_desc_is_blocked(const memory_desc *md)
 {
-    return md->kind == RG_BLOCKED && md->inner_nblks > 0;
+    return md->kind == CPU_BLOCKED && md->inner_nblks > 0;
 }
 
-bool rg_md_is_dense(const rg_md *md)
+bool memory_desc_is_dense(const memory_desc *md)
 {
-    return md->kind == RG_BLOCKED && rg_md_bytes(md) == (uint64_t)rg_md_count(md) * rg_type_bytes(md->data_type);
+    return md->kind == CPU_BLOCKED &&
+           memory_desc_bytes(md) == (uint64_t)memory_desc_count(md) * cpu_type_bytes(md->data_type);
 }
 
-void rg_md_packed(rg_md *md, const rg_md *input)
+void memory_desc_packed(memory_desc *md, const memory_desc *input)
 {
     const int64_t *by = input->strides;
-    int64_t strides[DN_MAX_NDIMS], stride = 1;
-    bool done[DN_MAX_NDIMS] = { false };
+    int64_t strides[LIBRARY_MAX_NDIMS], stride = 1;
+    bool done[LIBRARY_MAX_NDIMS] = { false };
 
     for (int n = 0; n < input->ndims; n++) {
         int next = -1; /* of the smallest stride; the last of equals */
@@ -176,17 +177,17 @@ void rg_md_packed(rg_md *md, const rg_md *input)
         strides[next] = stride;
         stride *= input->dims[next];
     }
-    rg_md_strides(md, (uint32_t)input->ndims, input->dims, strides);
+    memory_desc_strides(md, (uint32_t)input->ndims, input->dims, strides);
     md->data_type = input->data_type;
 }
 
-bool rg_md_has_rows(const rg_md *input, int64_t *out_stride)
+bool memory_desc_has_rows(const memory_desc *input, int64_t *out_stride)
 {
     const int64_t *by = input->strides;
     int last = input->ndims - 1;
     int64_t stride = 0, rows = 1;
 
-    if (rg_md_is_blocked(input) || (input->dims[last] != 1 && by[last] != 1))
+    if (memory_desc_is_blocked(input) || (input->dims[last] != 1 && by[last] != 1))
         return false;
     for (int d = last; d-- > 0;) {
         if (input->dims[d] == 1)
@@ -201,13 +202,13 @@ bool rg_md_has_rows(const rg_md *input, int64_t *out_stride)
     return true;
 }
 
-bool rg_md_reshaped(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
+bool memory_desc_reshaped(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
 {
-    int64_t strides[DN_MAX_NDIMS];
+    int64_t strides[LIBRARY_MAX_NDIMS];
     uint32_t to = 0;
     int from = 0;
 
-    if (rg_md_count(input) == 0 || rg_md_is_blocked(input))
+    if (memory_desc_count(input) == 0 || memory_desc_is_blocked(input))
         return false;
     /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without
      * gaps. */
@@ -238,15 +239,15 @@ bool rg_md_reshaped(const rg_md *input, uint32_t rank, const int64_t *dims, rg_m
         for (uint32_t d = to; d-- > first; stride *= dims[d])
             strides[d] = stride;
     }
-    rg_md_strides(out, rank, dims, strides);
+    memory_desc_strides(out, rank, dims, strides);
     out->data_type = input->data_type;
     return true;
 }
 
 /* Where an axis has one element, or one block, its stride says nothing. */
-static void drop_idle_strides(rg_md *md)
+static void drop_idle_strides(memory_desc *md)
 {
-    rg_md *desc = md;
+    memory_desc *desc = md;
 
     for (int d = 0; d < md->ndims; d++) {
         int64_t block = 1;
@@ -258,15 +259,15 @@ static void drop_idle_strides(rg_md *md)
     }
 }
 
-bool rg_md_equal(const rg_md *a, const rg_md *b)
+bool memory_desc_equal(const memory_desc *a, const memory_desc *b)
 {
-    const rg_md *desc = a, *q = b;
-    rg_md input, output;
+    const memory_desc *desc = a, *q = b;
+    memory_desc input, output;
 
     if (a->ndims != b->ndims || a->data_type != b->data_type || a->kind != b->kind ||
         !same_numbers(a->dims, b->dims, a->ndims) || !same_numbers(a->padded_dims, b->padded_dims, a->ndims))
         return false;
-    if (a->kind != RG_BLOCKED)
+    if (a->kind != CPU_BLOCKED)
         return a->opaque == b->opaque;
     if (desc->inner_nblks != q->inner_nblks || !same_numbers(desc->inner_blks, q->inner_blks, desc->inner_nblks) ||
         !same_numbers(desc->inner_idxs, q->inner_idxs, desc->inner_nblks))
@@ -280,7 +281,7 @@ bool rg_md_equal(const rg_md *a, const rg_md *b)
     return same_numbers(input.strides, output.strides, a->ndims);
 }
 
-bool rg_md_permuted(const rg_md *input, const int *to, rg_md *out)
+bool memory_desc_permuted(const memory_desc *input, const int *to, memory_desc *out)
 {
     *out = *input;
     for (int d = 0; d < input->ndims; d++) {
@@ -290,17 +291,17 @@ bool rg_md_permuted(const rg_md *input, const int *to, rg_md *out)
     }
     for (int i = 0; i < input->inner_nblks; i++)
         out->inner_idxs[i] = to[input->inner_idxs[i]];
-    return dn_knows(out);
+    return library_knows(out);
 }
 
-bool rg_md_is_plain(const rg_md *md)
+bool memory_desc_is_plain(const memory_desc *md)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     int64_t expect = 1;
     int blocked_axis = -1;
     int64_t block = 1;
 
-    if (md->kind != RG_BLOCKED)
+    if (md->kind != CPU_BLOCKED)
         return false;
     if (desc->inner_nblks > 1)
         return false;
@@ -328,14 +329,14 @@ bool rg_md_is_plain(const rg_md *md)
     return true;
 }
 
-bool rg_md_is_image(const rg_md *md)
+bool memory_desc_is_image(const memory_desc *md)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     int64_t expect = md->ndims >= 3 ? md->dims[1] : 0;
 
-    if (rg_md_is_blocked(md))
+    if (memory_desc_is_blocked(md))
         return true;
-    if (md->ndims < 3 || md->kind != RG_BLOCKED || !rg_md_is_dense(md) || desc->strides[1] != 1)
+    if (md->ndims < 3 || md->kind != CPU_BLOCKED || !memory_desc_is_dense(md) || desc->strides[1] != 1)
         return false;
     for (int d = md->ndims; d-- > 2; expect *= md->dims[d])
         if (md->dims[d] != 1 && desc->strides[d] != expect)
@@ -343,23 +344,23 @@ bool rg_md_is_image(const rg_md *md)
     return md->dims[0] == 1 || desc->strides[0] == expect;
 }
 
-bool rg_md_same_blocks(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
+bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
 {
     static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
-    const rg_md *blocks = input;
+    const memory_desc *blocks = input;
 
-    if (!rg_md_is_blocked(input) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 || blocks->inner_idxs[0] != 1 ||
-        (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
+    if (!memory_desc_is_blocked(input) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 ||
+        blocks->inner_idxs[0] != 1 || (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
         return false;
-    return rg_md_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);
+    return memory_desc_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);
 }
 
-bool tiles_lie_well(const rg_md *md)
+bool tiles_lie_well(const memory_desc *md)
 {
     const int64_t *s = md->strides;
     int last = md->ndims - 1;
 
-    if (md->kind != RG_BLOCKED || rg_md_is_blocked(md))
+    if (md->kind != CPU_BLOCKED || memory_desc_is_blocked(md))
         return false;
     if (md->dims[1] > 1 && s[1] != 1)
         return false;
@@ -369,7 +370,7 @@ bool tiles_lie_well(const rg_md *md)
            (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
 }
 
-int64_t tiles_pixel_step(const rg_md *md)
+int64_t tiles_pixel_step(const memory_desc *md)
 {
     return md->strides[md->ndims - 1];
 }

@@ -3,7 +3,7 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_emit_copy);
+OPTIONAL_IF_CALLED(cpu_emit_copy);
 
 const move_set *moves_of_cpu(void)
 {
@@ -12,17 +12,17 @@ const move_set *moves_of_cpu(void)
 
 /* The axis that lies in blocks and how many elements a block has; block 1: none does. false: it is none of these
  * layouts. Elements of other sizes than a word are the library's where they lie in blocks. */
-static bool find_block(const rg_md *md, int *out_axis, int64_t *out_block)
+static bool find_block(const memory_desc *md, int *out_axis, int64_t *out_block)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
 
     *out_axis = -1;
     *out_block = 1;
-    if (md->kind != RG_BLOCKED || desc->inner_nblks > 1 || rg_type_bytes(md->data_type) > sizeof(float))
+    if (md->kind != CPU_BLOCKED || desc->inner_nblks > 1 || cpu_type_bytes(md->data_type) > sizeof(float))
         return false;
     if (desc->inner_nblks == 0)
         return true;
-    if (rg_type_bytes(md->data_type) != sizeof(float))
+    if (cpu_type_bytes(md->data_type) != sizeof(float))
         return false;
     *out_axis = (int)desc->inner_idxs[0];
     *out_block = desc->inner_blks[0];
@@ -65,7 +65,7 @@ static void merge_axes(move_axes *axes)
     axes->rank = last + 1;
 }
 
-bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out)
+bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out)
 {
     const int64_t *f = from->strides, *t = to->strides;
     int axis, other;
@@ -101,14 +101,14 @@ enum {
 
 /* Two axes are the kernel's: `row` and `column` for x; the others are counted through. */
 typedef struct move_step {
-    rg_native native;
+    cpu_native native;
     const move_set *set;
     move_axes axes;
     uint32_t size;        /* bytes of an element */
     uint32_t row, column; /* the same: one axis, which is the column */
     bool turn;            /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
-    int64_t counts[DN_MAX_NDIMS]; /* units along each axis */
+    int64_t counts[LIBRARY_MAX_NDIMS]; /* units along each axis */
     int64_t units;
 } move_step;
 
@@ -184,7 +184,7 @@ static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const move_call *call = user;
     const move_step *step = call->step;
-    int64_t at[DN_MAX_NDIMS], left = begin;
+    int64_t at[LIBRARY_MAX_NDIMS], left = begin;
 
     (void)worker;
     for (uint32_t d = step->axes.rank; d-- > 0; left /= step->counts[d])
@@ -199,7 +199,7 @@ static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-static inlay_status run_move(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_move(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const move_step *step = (const move_step *)(const void *)native;
@@ -248,50 +248,50 @@ static void divide(move_step *step)
     }
 }
 
-static inlay_status emit_move(rg_build *build, const move_axes *axes, const rg_place *from, const rg_place *to)
+static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu_place *from, const cpu_place *to)
 {
     move_step step = { .native.run = run_move,
                        .set = build->state->moves,
                        .axes = *axes,
-                       .size = (uint32_t)rg_type_bytes(from->md.data_type) };
+                       .size = (uint32_t)cpu_type_bytes(from->md.data_type) };
 
     divide(&step);
-    return rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ from, to }, 2);
+    return cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ from, to }, 2);
 }
 
 /* oneDNN's, but for layouts that it can't be told of: parts whose last step ends past the whole. */
-static inlay_status emit_reorder(rg_build *build, const rg_place *from, const rg_place *to)
+static inlay_status emit_reorder(cpu_build *build, const cpu_place *from, const cpu_place *to)
 {
-    dn_description pd = NULL;
-    dn_status code = dn_describe_reorder(build->state->engine, &from->md, &to->md, &pd);
+    library_description pd = NULL;
+    library_status code = library_describe_reorder(build->state->engine, &from->md, &to->md, &pd);
     inlay_status status;
     move_axes axes;
 
-    if ((code == DN_INVALID_ARGUMENTS || build->state->alone) && build->state->moves != NULL &&
+    if ((code == LIBRARY_INVALID_ARGUMENTS || build->state->alone) && build->state->moves != NULL &&
         move_axes_of(&from->md, &to->md, &axes))
         return emit_move(build, &axes, from, to);
-    INLAY_TRY(rg_check(code, build->diag, "reorder values", build->op->name));
-    status = rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_FROM, from }, { DN_ARG_TO, to } }, 2);
+    INLAY_TRY(cpu_check(code, build->diag, "reorder values", build->op->name));
+    status = cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_FROM, from }, { LIBRARY_ARG_TO, to } }, 2);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
 /* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of
  * colours that follow each other without gaps. */
-static bool is_thin(const move_axes *axes, const rg_md *md)
+static bool is_thin(const move_axes *axes, const memory_desc *md)
 {
     enum { THIN = 8, COLOURS = 3, PIXELS = 64 };
     const uint32_t last = axes->rank - 1;
 
-    if (rg_type_bytes(md->data_type) == sizeof(float) || axes->from[last] == 1)
+    if (cpu_type_bytes(md->data_type) == sizeof(float) || axes->from[last] == 1)
         return false;
     for (uint32_t d = 0; d < last; d++) {
         const int64_t columns = axes->dims[d], rows = axes->dims[last];
 
         if (axes->from[d] != 1)
             continue;
-        if (rg_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
+        if (cpu_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
             axes->from[last] == columns && rows >= PIXELS)
             return false;
         return columns < THIN || rows < THIN;
@@ -299,7 +299,7 @@ static bool is_thin(const move_axes *axes, const rg_md *md)
     return true;
 }
 
-inlay_status rg_emit_copy(rg_build *build, const rg_place *from, const rg_place *to)
+inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to)
 {
     move_axes axes;
 

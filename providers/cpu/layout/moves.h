@@ -11,7 +11,7 @@
  * together on both sides are one. Strides count elements. */
 typedef struct move_axes {
     uint32_t rank; /* at least 1 */
-    int64_t dims[DN_MAX_NDIMS], from[DN_MAX_NDIMS], to[DN_MAX_NDIMS];
+    int64_t dims[LIBRARY_MAX_NDIMS], from[LIBRARY_MAX_NDIMS], to[LIBRARY_MAX_NDIMS];
 } move_axes;
 
 /* NULL: this CPU has none that are faster than the library's. */
@@ -19,5 +19,5 @@ const move_set *moves_of_cpu(void);
 
 /* The axes of a copy between layouts of the same dims, in which one axis may lie in blocks that it fills; false: it is
  * not one of 1, 2 or 4 bytes, or more is blocked. */
-bool move_axes_of(const rg_md *from, const rg_md *to, move_axes *out);
+bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out);
 #endif

@@ -21,11 +21,11 @@ VEC_INLINE vec one_and_exp2(vec x, vec k)
 }
 
 /* fn is a constant where this is inlined. k: of a gate, -log2(e) times its alpha. */
-VEC_INLINE vec function_of(const sg_fn fn, vec x, vec k)
+VEC_INLINE vec function_of(const sgemm_fn fn, vec x, vec k)
 {
-    if (fn == SG_SIGMOID)
+    if (fn == SGEMM_SIGMOID)
         return vec_div(vec_set(1), one_and_exp2(x, k));
-    if (fn == SG_SWISH)
+    if (fn == SGEMM_SWISH)
         return vec_div(x, one_and_exp2(x, k));
     /* hardswish */
     return vec_mul(x, vec_min(vec_set(1), vec_max(vec_zero(), vec_fma(x, vec_set(1.0f / 6), vec_set(0.5f)))));

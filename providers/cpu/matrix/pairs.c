@@ -19,7 +19,7 @@ OPTIONAL_IF_CALLED(pairs_units);
 
 enum { DEPTH = 1024 /* of a panel, at most */, BLOCK_FLOATS = 96 * 1024, BLOCK_ROWS = 160, OWN_ROWS = 48 };
 
-const pr_set *pairs_of_cpu(void)
+const pairs_set *pairs_of_cpu(void)
 {
     return KERNEL_BEST(pairs);
 }
@@ -47,14 +47,14 @@ static int64_t part_begin(int64_t k, int64_t part)
 /* Where a part's first panel begins. */
 static int64_t part_offset(int64_t k, int64_t n, int64_t part)
 {
-    return (rounded(part_begin(k, part), 2) + part * PR_HEAD) * rounded(n, SG_LANES);
+    return (rounded(part_begin(k, part), 2) + part * PAIRS_HEAD) * rounded(n, SGEMM_LANES);
 }
 
 static int64_t panel_width(int64_t n, int64_t panel)
 {
-    const int64_t rest = n - panel * PR_WIDTH;
+    const int64_t rest = n - panel * PAIRS_WIDTH;
 
-    return rest < PR_WIDTH ? rounded(rest, SG_LANES) : PR_WIDTH;
+    return rest < PAIRS_WIDTH ? rounded(rest, SGEMM_LANES) : PAIRS_WIDTH;
 }
 
 int64_t pairs_pack_floats(int64_t k, int64_t n)
@@ -65,8 +65,8 @@ int64_t pairs_pack_floats(int64_t k, int64_t n)
 enum { SQUARE = 16 };
 
 /* `count` rows that lie weights->step apart, `columns` elements of each. */
-static void read_run(const pr_weights *weights, const char *from, int64_t columns, int64_t width, int64_t count,
-                     float *out)
+static void read_run(const pairs_packed_weights *weights, const char *from, int64_t columns, int64_t width,
+                     int64_t count, float *out)
 {
     const int64_t column = weights->column * (int64_t)sizeof(float), step = weights->step * (int64_t)sizeof(float);
 
@@ -81,8 +81,8 @@ static void read_run(const pr_weights *weights, const char *from, int64_t column
     }
 }
 
-static void read_rows(const pr_weights *weights, int64_t first, int64_t columns, int64_t width, int64_t k0, int64_t k1,
-                      float *out)
+static void read_rows(const pairs_packed_weights *weights, int64_t first, int64_t columns, int64_t width, int64_t k0,
+                      int64_t k1, float *out)
 {
     if (columns < width)
         memset(out, 0, (size_t)((k1 - k0) * width) * sizeof *out);
@@ -101,34 +101,34 @@ static void read_rows(const pr_weights *weights, int64_t first, int64_t columns,
 }
 
 /* Units: panels of a part. */
-int64_t pairs_pack_units(const pr_weights *weights)
+int64_t pairs_pack_units(const pairs_packed_weights *weights)
 {
-    return part_count(weights->k) * ((weights->n + PR_WIDTH - 1) / PR_WIDTH);
+    return part_count(weights->k) * ((weights->n + PAIRS_WIDTH - 1) / PAIRS_WIDTH);
 }
 
-void pairs_pack(const pr_weights *weights, float *target, int64_t begin, int64_t end)
+void pairs_pack(const pairs_packed_weights *weights, float *target, int64_t begin, int64_t end)
 {
-    const int64_t panels = (weights->n + PR_WIDTH - 1) / PR_WIDTH;
+    const int64_t panels = (weights->n + PAIRS_WIDTH - 1) / PAIRS_WIDTH;
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / panels, p = u % panels, width = panel_width(weights->n, p), first = p * PR_WIDTH;
+        const int64_t part = u / panels, p = u % panels, width = panel_width(weights->n, p), first = p * PAIRS_WIDTH;
         const int64_t k0 = part_begin(weights->k, part), k1 = part_begin(weights->k, part + 1),
                       rows = rounded(k1 - k0, 2);
-        float *panel = target + part_offset(weights->k, weights->n, part) + first * (PR_HEAD + rows);
+        float *panel = target + part_offset(weights->k, weights->n, part) + first * (PAIRS_HEAD + rows);
 
-        read_rows(weights, first, weights->n - first < PR_WIDTH ? weights->n - first : PR_WIDTH, width, k0, k1,
-                  panel + PR_HEAD * width);
+        read_rows(weights, first, weights->n - first < PAIRS_WIDTH ? weights->n - first : PAIRS_WIDTH, width, k0, k1,
+                  panel + PAIRS_HEAD * width);
         if (rows > k1 - k0)
-            memset(panel + (PR_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
+            memset(panel + (PAIRS_HEAD + rows - 1) * width, 0, (size_t)width * sizeof *panel);
         KERNEL_BEST(pairs)->make_head(panel, rows, k1 - k0, width);
     }
 }
 
 /* ------------------------------------------------------------------ the run */
 
-static int64_t panels_of(const sg_job *job)
+static int64_t panels_of(const sgemm_job *job)
 {
-    return (job->n + PR_WIDTH - 1) / PR_WIDTH;
+    return (job->n + PAIRS_WIDTH - 1) / PAIRS_WIDTH;
 }
 
 /* Elements of a prepared row: those of neighbours must not all fall into the same set of the cache. */
@@ -136,7 +136,7 @@ static int64_t prepared_row(int64_t k)
 {
     const int64_t most = (k + part_count(k) - 1) / part_count(k) + 2;
 
-    return rounded(most, 2 * SG_LANES) + SG_LANES;
+    return rounded(most, 2 * SGEMM_LANES) + SGEMM_LANES;
 }
 
 int64_t pairs_block_rows(int64_t k)
@@ -146,39 +146,39 @@ int64_t pairs_block_rows(int64_t k)
     return fit < BLOCK_ROWS ? fit : BLOCK_ROWS;
 }
 
-static int64_t row_blocks(const sg_job *job)
+static int64_t row_blocks(const sgemm_job *job)
 {
     const int64_t most = pairs_block_rows(job->k), least = (job->m + most - 1) / most;
 
     return least > job->blocks ? least : job->blocks;
 }
 
-void pairs_share(sg_job *job, uint32_t threads)
+void pairs_share(sgemm_job *job, uint32_t threads)
 {
     if (threads > 1 && job->m / threads >= OWN_ROWS)
         job->blocks = rounded(row_blocks(job), threads);
 }
 
-static int64_t block_rows(const sg_job *job)
+static int64_t block_rows(const sgemm_job *job)
 {
     return (job->m + row_blocks(job) - 1) / row_blocks(job);
 }
 
-int64_t pairs_units(const sg_job *job)
+int64_t pairs_units(const sgemm_job *job)
 {
     return row_blocks(job) * panels_of(job);
 }
 
 /* A worker has a piece of scratch for each part of k: which block of rows is prepared there (a line of cache), what the
  * rows were made by, and the rows. */
-static int64_t piece_floats(const sg_job *job)
+static int64_t piece_floats(const sgemm_job *job)
 {
-    return SG_LANES + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pr_row) / sizeof(float)));
+    return SGEMM_LANES + block_rows(job) * (prepared_row(job->k) + (int64_t)(sizeof(pairs_row) / sizeof(float)));
 }
 
-int64_t pairs_scratch_floats(const sg_job *job)
+int64_t pairs_scratch_floats(const sgemm_job *job)
 {
-    return part_count(job->k) * rounded(piece_floats(job), SG_LANES);
+    return part_count(job->k) * rounded(piece_floats(job), SGEMM_LANES);
 }
 
 static void mark(float *piece, int64_t block)
@@ -192,10 +192,10 @@ static bool is_marked(const float *piece, int64_t block)
     return memcmp(piece, &block, sizeof block) == 0;
 }
 
-void pairs_start(const sg_job *job, float *scratch, uint32_t workers)
+void pairs_start(const sgemm_job *job, float *scratch, uint32_t workers)
 {
     for (int64_t p = 0; p < part_count(job->k) * workers; p++)
-        mark(scratch + p * rounded(piece_floats(job), SG_LANES), -1);
+        mark(scratch + p * rounded(piece_floats(job), SGEMM_LANES), -1);
 }
 
 /* What is done with a product while its block is in registers, and what is left of the job's posts. */
@@ -207,42 +207,42 @@ struct ending {
     uint32_t posts; /* the first that is left */
 };
 
-static void find_ending(const sg_job *job, struct ending *ending)
+static void find_ending(const sgemm_job *job, struct ending *ending)
 {
-    const sg_post *post = job->posts;
+    const sgemm_post *post = job->posts;
     uint32_t n = 0;
 
     *ending = (struct ending){ .bias = job->bias, .add = job->add ? job->c : NULL, .add_row = job->c_row };
-    if (n < job->post_count && post[n].fn == SG_ADD && post[n].col == 1 && post[n].row == 0 && ending->bias == NULL)
+    if (n < job->post_count && post[n].fn == SGEMM_ADD && post[n].col == 1 && post[n].row == 0 && ending->bias == NULL)
         ending->bias = post[n++].other;
-    if (n < job->post_count && post[n].fn == SG_ADD && post[n].col == 1 && post[n].row > 0 && ending->add == NULL) {
+    if (n < job->post_count && post[n].fn == SGEMM_ADD && post[n].col == 1 && post[n].row > 0 && ending->add == NULL) {
         ending->add = post[n].other;
         ending->add_row = post[n++].row;
     }
-    if (n < job->post_count && (post[n].fn == SG_CLIP || (post[n].fn == SG_RELU && post[n].alpha == 0))) {
+    if (n < job->post_count && (post[n].fn == SGEMM_CLIP || (post[n].fn == SGEMM_RELU && post[n].alpha == 0))) {
         ending->clamp = true;
-        ending->low = post[n].fn == SG_CLIP ? post[n].alpha : 0;
-        ending->high = post[n].fn == SG_CLIP ? post[n].beta : INFINITY;
+        ending->low = post[n].fn == SGEMM_CLIP ? post[n].alpha : 0;
+        ending->high = post[n].fn == SGEMM_CLIP ? post[n].beta : INFINITY;
         n++;
     }
     ending->posts = n;
 }
 
 struct block {
-    const sg_job *job;
-    const pr_set *set;
+    const sgemm_job *job;
+    const pairs_set *set;
     const struct ending *end;
     const float *a; /* prepared */
-    const pr_row *facts;
+    const pairs_row *facts;
     int64_t first, count; /* rows */
     int64_t k0, k1;
 };
 
 /* A tile some of which the kernel can't do. */
-static void write_out(const struct block *d, int64_t row, int64_t rows, const pr_tile *tile, int64_t width,
+static void write_out(const struct block *d, int64_t row, int64_t rows, const pairs_tile *tile, int64_t width,
                       int64_t columns)
 {
-    float sum[PR_WIDTH];
+    float sum[PAIRS_WIDTH];
 
     for (int64_t r = 0; r < rows; r++) {
         float *c = tile->c + r * tile->c_row;
@@ -260,7 +260,7 @@ static void write_out(const struct block *d, int64_t row, int64_t rows, const pr
     }
 }
 
-static bool all_fine(const pr_row *rows, int64_t count)
+static bool all_fine(const pairs_row *rows, int64_t count)
 {
     bool fine = true;
 
@@ -272,28 +272,28 @@ static bool all_fine(const pr_row *rows, int64_t count)
 /* The rows of a block by panel j. next: what is read after it. */
 static void run_panel(const struct block *d, int64_t j, const float *panel, const float *next)
 {
-    const sg_job *job = d->job;
+    const sgemm_job *job = d->job;
     const struct ending *ending = d->end;
-    const int64_t at = j * PR_WIDTH, width = panel_width(job->n, j);
+    const int64_t at = j * PAIRS_WIDTH, width = panel_width(job->n, j);
     const int64_t columns = job->n - at < width ? job->n - at : width;
-    const int64_t vectors = width / SG_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
+    const int64_t vectors = width / SGEMM_LANES, tiles = (d->count + d->set->rows[vectors] - 1) / d->set->rows[vectors];
     const int64_t pairs = rounded(d->k1 - d->k0, 2) / 2;
     /* Elements a pair that each tile fetches of what comes next: evenly, for memory gives no more at a time. */
-    const int64_t share = ((2 * pairs + PR_HEAD) * PR_WIDTH + tiles * pairs - 1) / (tiles * pairs);
+    const int64_t share = ((2 * pairs + PAIRS_HEAD) * PAIRS_WIDTH + tiles * pairs - 1) / (tiles * pairs);
     const bool onto = d->k0 > 0, fine = panel[3 * width] != 0;
-    pr_tile tile = { .k = 2 * pairs,
-                     .width = width,
-                     .a_row = prepared_row(job->k),
-                     .b = panel,
-                     .c_row = job->c_row,
-                     .lines = share > SG_LANES ? 2 : 1,
-                     .ahead_step = share,
-                     .bias = !onto && ending->bias != NULL ? ending->bias + at : NULL,
-                     .add_row = onto ? job->c_row : ending->add_row,
-                     .clamp = ending->clamp && d->k1 == job->k,
-                     .low = ending->low,
-                     .high = ending->high,
-                     .last = (uint32_t)(columns - (vectors - 1) * SG_LANES) };
+    pairs_tile tile = { .k = 2 * pairs,
+                        .width = width,
+                        .a_row = prepared_row(job->k),
+                        .b = panel,
+                        .c_row = job->c_row,
+                        .lines = share > SGEMM_LANES ? 2 : 1,
+                        .ahead_step = share,
+                        .bias = !onto && ending->bias != NULL ? ending->bias + at : NULL,
+                        .add_row = onto ? job->c_row : ending->add_row,
+                        .clamp = ending->clamp && d->k1 == job->k,
+                        .low = ending->low,
+                        .high = ending->high,
+                        .last = (uint32_t)(columns - (vectors - 1) * SGEMM_LANES) };
 
     for (int64_t n = 0; n < tiles; n++) {
         const int64_t i = d->count * n / tiles, rows = d->count * (n + 1) / tiles - i;
@@ -308,7 +308,7 @@ static void run_panel(const struct block *d, int64_t j, const float *panel, cons
         else
             write_out(d, i, rows, &tile, width, columns);
         for (uint32_t post_index = ending->posts; post_index < job->post_count && d->k1 == job->k; post_index++) {
-            sg_post post = job->posts[post_index];
+            sgemm_post post = job->posts[post_index];
 
             if (post.other != NULL)
                 post.other += (d->first + i) * post.row + at * post.col;
@@ -317,16 +317,16 @@ static void run_panel(const struct block *d, int64_t j, const float *panel, cons
     }
 }
 
-static const float *panel_of(const sg_job *job, int64_t part, int64_t j)
+static const float *panel_of(const sgemm_job *job, int64_t part, int64_t j)
 {
     const int64_t rows = part_begin(job->k, part + 1) - part_begin(job->k, part);
 
-    return job->b + part_offset(job->k, job->n, part) + j * PR_WIDTH * (PR_HEAD + rounded(rows, 2));
+    return job->b + part_offset(job->k, job->n, part) + j * PAIRS_WIDTH * (PAIRS_HEAD + rounded(rows, 2));
 }
 
 /* What is read after panel j of a part, of [j0, j1) in all parts: at the end what another range begins with, which
  * mostly falls to the same core. */
-static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int64_t j0, int64_t j1)
+static const float *panel_after(const sgemm_job *job, int64_t part, int64_t j, int64_t j0, int64_t j1)
 {
     if (j + 1 < j1)
         return panel_of(job, part, j + 1);
@@ -336,13 +336,13 @@ static const float *panel_after(const sg_job *job, int64_t part, int64_t j, int6
 }
 
 /* Part number `part` of k, for block number `at` of the rows and panels [j0, j1). */
-static void run_part(const sg_job *job, const struct ending *ending, float *scratch, int64_t at, int64_t part,
+static void run_part(const sgemm_job *job, const struct ending *ending, float *scratch, int64_t at, int64_t part,
                      int64_t j0, int64_t j1)
 {
     const int64_t k0 = part_begin(job->k, part), k1 = part_begin(job->k, part + 1), blocks = row_blocks(job);
-    float *piece = scratch + part * rounded(piece_floats(job), SG_LANES);
-    float *a = piece + SG_LANES + block_rows(job) * (int64_t)(sizeof(pr_row) / sizeof(float));
-    pr_row *facts = (pr_row *)(void *)(piece + SG_LANES);
+    float *piece = scratch + part * rounded(piece_floats(job), SGEMM_LANES);
+    float *a = piece + SGEMM_LANES + block_rows(job) * (int64_t)(sizeof(pairs_row) / sizeof(float));
+    pairs_row *facts = (pairs_row *)(void *)(piece + SGEMM_LANES);
     struct block block = { .job = job,
                            .set = pairs_of_cpu(),
                            .end = ending,
@@ -362,7 +362,7 @@ static void run_part(const sg_job *job, const struct ending *ending, float *scra
         run_panel(&block, j, panel_of(job, part, j), panel_after(job, part, j, j0, j1));
 }
 
-void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+void pairs_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const int64_t panels = panels_of(job);
     struct ending ending;
@@ -380,7 +380,7 @@ void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
 /* ------------------------------------------------------------------ whether it pays */
 
 struct trial {
-    sg_job written, paired;
+    sgemm_job written, paired;
     float *scratch;
 };
 
@@ -391,7 +391,7 @@ static double seconds_of(const struct trial *trial, bool paired)
     if (paired)
         pairs_run(&trial->paired, trial->scratch, 0, pairs_units(&trial->paired));
     else
-        sg_run(&trial->written, 0, sg_units(&trial->written));
+        sgemm_run(&trial->written, 0, sgemm_units(&trial->written));
     return 1e-9 * (double)(clock_ns() - begin);
 }
 
@@ -399,25 +399,25 @@ static double seconds_of(const struct trial *trial, bool paired)
  * those that multiply are faster in pairs by a fifth, others slower. */
 static bool measure_gain(void)
 {
-    enum { M = 70, K = 256, FLOATS = (M + PR_WIDTH) * K + M * PR_WIDTH, TURNS = 9 };
-    const int64_t pack = pairs_pack_floats(K, PR_WIDTH);
-    sg_job job = { .kernel = sg_kernel_best(),
-                   .m = M,
-                   .n = PR_WIDTH,
-                   .k = K,
-                   .a_row = K,
-                   .width = PR_WIDTH,
-                   .b_step = PR_WIDTH,
-                   .c_row = PR_WIDTH };
+    enum { M = 70, K = 256, FLOATS = (M + PAIRS_WIDTH) * K + M * PAIRS_WIDTH, TURNS = 9 };
+    const int64_t pack = pairs_pack_floats(K, PAIRS_WIDTH);
+    sgemm_job job = { .kernel = sgemm_kernel_best(),
+                      .m = M,
+                      .n = PAIRS_WIDTH,
+                      .k = K,
+                      .a_row = K,
+                      .width = PAIRS_WIDTH,
+                      .b_step = PAIRS_WIDTH,
+                      .c_row = PAIRS_WIDTH };
     const int64_t scratch = pairs_scratch_floats(&job);
     double least[2] = { 1, 1 };
     bool fast = false;
     float *all = malloc((size_t)(FLOATS + pack + scratch) * sizeof *all);
 
     if (all != NULL) {
-        float *b = all + M * K, *c = b + K * PR_WIDTH, *packed = c + M * PR_WIDTH;
-        const pr_weights weights = {
-            .data = b, .n = PR_WIDTH, .k = K, .column = 1, .in = K, .step = PR_WIDTH, .window = { 1, 1, 1 }
+        float *b = all + M * K, *c = b + K * PAIRS_WIDTH, *packed = c + M * PAIRS_WIDTH;
+        const pairs_packed_weights weights = {
+            .data = b, .n = PAIRS_WIDTH, .k = K, .column = 1, .in = K, .step = PAIRS_WIDTH, .window = { 1, 1, 1 }
         };
         struct trial trial = { .written = job, .paired = job, .scratch = packed + pack };
 
@@ -445,7 +445,7 @@ static bool gains;
 
 static void ask(void)
 {
-    gains = pairs_of_cpu() != NULL && sg_kernel_best() != NULL && measure_gain();
+    gains = pairs_of_cpu() != NULL && sgemm_kernel_best() != NULL && measure_gain();
 }
 
 bool pairs_are_fast(void)

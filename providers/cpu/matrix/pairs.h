@@ -21,21 +21,21 @@
 #define CPU_PAIRS_H
 #include "matrix/sgemm.h"
 
-enum { PR_WIDTH = 64, PR_ROWS = 10, PR_HEAD = 4 };
+enum { PAIRS_WIDTH = 64, PAIRS_TILE_ROWS = 10, PAIRS_HEAD = 4 };
 
 /* What a row was made by: its sums of pairs, what takes its size back, its mean; 0 where it has to be summed as
  * written. */
-typedef struct pr_row {
+typedef struct pairs_row {
     float pairs, size, mean, fine;
-} pr_row;
+} pairs_row;
 
 /* A block of C, up to 64 columns: the product, bias, what is added, and a clamp. */
-typedef struct pr_tile {
+typedef struct pairs_tile {
     int64_t k, width; /* even; of the panel */
     const float *a;   /* prepared rows */
     int64_t a_row;
-    const pr_row *rows;
-    const float *b;    /* the panel, from its head on: [PR_HEAD + k][width] */
+    const pairs_row *rows;
+    const float *b;    /* the panel, from its head on: [PAIRS_HEAD + k][width] */
     const float *bias; /* NULL: none */
     const float *add;  /* likewise; may be c */
     int64_t add_row;
@@ -46,24 +46,25 @@ typedef struct pr_tile {
     uint32_t last;      /* columns of the last vector, 1 ... 16 */
     const float *ahead; /* a line of cache that is fetched with each pair, and `lines` - 1 (0, 1) behind it */
     int64_t ahead_step, lines;
-} pr_tile;
+} pairs_tile;
 
-typedef struct pr_set {
-    int64_t rows[PR_WIDTH / SG_LANES + 1];            /* most rows of a block with so many vectors */
-    void (*const (*tile)[PR_ROWS])(const pr_tile *t); /* [vectors - 1][rows - 1] */
+typedef struct pairs_set {
+    int64_t rows[PAIRS_WIDTH / SGEMM_LANES + 1];                 /* most rows of a block with so many vectors */
+    void (*const (*tile)[PAIRS_TILE_ROWS])(const pairs_tile *t); /* [vectors - 1][rows - 1] */
     /* Rows [count][k] as they are multiplied: k is made even by a zero. */
-    void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows);
+    void (*prepare)(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row,
+                    pairs_row *rows);
     /* The columns of a panel become of size 1, and its head is made of them. Columns that are not finite, or whose
      * squares are not, make a panel that is multiplied as written: its fourth line says so. rows: even. */
     void (*make_head)(float *panel, int64_t rows, int64_t count, int64_t width);
     /* One row by a panel as written: out [width]. */
     void (*as_written)(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
                        float *restrict out);
-} pr_set;
+} pairs_set;
 
-KERNEL_INSTANCES(pr_set, pairs)
+KERNEL_INSTANCES(pairs_set, pairs)
 /* The loops for this CPU; NULL: it has none. */
-const pr_set *pairs_of_cpu(void);
+const pairs_set *pairs_of_cpu(void);
 /* Are they faster here than products as written? Measured at the first call, in less than a millisecond. Thread-safe.
  */
 bool pairs_are_fast(void);
@@ -73,26 +74,26 @@ int64_t pairs_pack_floats(int64_t k, int64_t n);
 
 /* Weights as they are read: element (k, j) lies at j * column plus where k lies, which counts places of a window, each
  * with `in` elements that lie `step` apart. */
-typedef struct pr_weights {
+typedef struct pairs_packed_weights {
     const void *data;     /* floats, at any address */
     int64_t n, k, column; /* distances in elements */
     int64_t in, step;
     int64_t window[3], steps[3]; /* of the window; 1 where it has fewer axes */
-} pr_weights;
+} pairs_packed_weights;
 
 /* Packs them in units of any order: target [pairs_pack_floats(k, n)]. */
-int64_t pairs_pack_units(const pr_weights *weights);
-void pairs_pack(const pr_weights *weights, float *target, int64_t begin, int64_t end);
+int64_t pairs_pack_units(const pairs_packed_weights *weights);
+void pairs_pack(const pairs_packed_weights *weights, float *target, int64_t begin, int64_t end);
 
 /* Sets job->blocks so that threads have as many blocks each, where that is no matter of few rows. */
-void pairs_share(sg_job *job, uint32_t threads);
-/* A product as sg_run does it, job->b packed as above; width, b_panel and b_step are not read. Units: blocks of rows by
- * panels, panels first. scratch: pairs_scratch_floats(job) of this worker's own. pairs_start must have seen those of
+void pairs_share(sgemm_job *job, uint32_t threads);
+/* A product as sgemm_run does it, job->b packed as above; width, b_panel and b_step are not read. Units: blocks of rows
+ * by panels, panels first. scratch: pairs_scratch_floats(job) of this worker's own. pairs_start must have seen those of
  * all workers since A changed: rows that were prepared for one unit are there for the next. */
-int64_t pairs_units(const sg_job *job);
-int64_t pairs_scratch_floats(const sg_job *job);
-void pairs_start(const sg_job *job, float *scratch, uint32_t workers);
-void pairs_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
+int64_t pairs_units(const sgemm_job *job);
+int64_t pairs_scratch_floats(const sgemm_job *job);
+void pairs_start(const sgemm_job *job, float *scratch, uint32_t workers);
+void pairs_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
 /* The most rows of a block. */
 int64_t pairs_block_rows(int64_t k);
 #endif

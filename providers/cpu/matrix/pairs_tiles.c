@@ -5,9 +5,9 @@
 #include "simd/vec.h"
 
 enum {
-    PARTS = SG_LANES / VEC_LANES, /* vectors for so many columns */
-    WIDE = PARTS == 1,            /* all columns of a block are multiplied at once */
-    MOST_VECTORS = WIDE ? PR_WIDTH / SG_LANES : PARTS,
+    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for so many columns */
+    WIDE = PARTS == 1,               /* all columns of a block are multiplied at once */
+    MOST_VECTORS = WIDE ? PAIRS_WIDTH / SGEMM_LANES : PARTS,
     NARROW_ROWS = VEC_REGISTERS == 32 ? 5 : 4,
     LINE = 16
 };
@@ -32,16 +32,16 @@ VEC_INLINE vec add_by(const bool there, vec x, vec one, vec y)
 }
 
 /* `vectors` vectors from `column` on, of which so many columns are there. */
-VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, int64_t column, int64_t columns)
+VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *t, int64_t column, int64_t columns)
 {
     static const volatile float unit = 1;
-    const int64_t width = t->width, chains = (t->k + SG_CHAIN - 1) / SG_CHAIN, a_row = t->a_row;
-    const float *b = t->b + PR_HEAD * width + column, *a[(PR_ROWS + 2) / 3], *ahead = t->ahead;
+    const int64_t width = t->width, chains = (t->k + SGEMM_CHAIN - 1) / SGEMM_CHAIN, a_row = t->a_row;
+    const float *b = t->b + PAIRS_HEAD * width + column, *a[(PAIRS_TILE_ROWS + 2) / 3], *ahead = t->ahead;
     const int64_t ahead_step = column == 0 ? t->ahead_step : 0;
     const bool both = t->lines > 1;
     const vec one = vec_set(unit);
-    float before[PR_ROWS * PR_WIDTH]; /* of a long sum: the parts before */
-    vec sum[PR_ROWS][MOST_VECTORS];
+    float before[PAIRS_TILE_ROWS * PAIRS_WIDTH]; /* of a long sum: the parts before */
+    vec sum[PAIRS_TILE_ROWS][MOST_VECTORS];
     int64_t n = 0;
 
     __asm__("" : "=m"(before)); /* GCC 14 does not see that the first part writes what the others read */
@@ -113,7 +113,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
 
         VEC_UNROLL
         for (int row_index = 0; row_index < rows; row_index++) {
-            const pr_row *row = &t->rows[row_index];
+            const pairs_row *row = &t->rows[row_index];
             const vec rest = vec_fma(vec_set(row->mean), total, bias);
             const vec s = vec_sub(vec_sub(sum[row_index][v], pairs), vec_set(row->pairs));
 
@@ -141,9 +141,9 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pr_tile *t, in
 #define CELLS_10(X, v) CELLS_7(X, v) X(8, v) X(9, v) X(10, v)
 #if VEC_NARROW
 #define CELL(r, v)                                                                                                     \
-    static void multiply_##r##_##v(const pr_tile *t)                                                                   \
+    static void multiply_##r##_##v(const pairs_tile *t)                                                                \
     {                                                                                                                  \
-        multiply(r, v, t, 0, ((v)-1) * SG_LANES + (int64_t)t->last);                                                   \
+        multiply(r, v, t, 0, ((v)-1) * SGEMM_LANES + (int64_t)t->last);                                                \
     }
 CELLS_10(CELL, 1)
 CELLS_10(CELL, 2)
@@ -151,7 +151,7 @@ CELLS_7(CELL, 3)
 CELLS_5(CELL, 4)
 #undef CELL
 #define CELL(r, v) multiply_##r##_##v,
-static void (*const tiles[][PR_ROWS])(const pr_tile *) = {
+static void (*const tiles[][PAIRS_TILE_ROWS])(const pairs_tile *) = {
     { CELLS_10(CELL, 1) }, { CELLS_10(CELL, 2) }, { CELLS_7(CELL, 3) }, { CELLS_5(CELL, 4) }
 };
 #define ROWS                                                                                                           \
@@ -161,15 +161,15 @@ static void (*const tiles[][PR_ROWS])(const pr_tile *) = {
 #else
 /* Some columns after the other, by the same rows. */
 #define CELL(r, v)                                                                                                     \
-    static void multiply_##r(const pr_tile *t)                                                                         \
+    static void multiply_##r(const pairs_tile *t)                                                                      \
     {                                                                                                                  \
-        for (int64_t column = 0; column < t->width; column += SG_LANES)                                                \
-            multiply(r, PARTS, t, column, column + SG_LANES < t->width ? SG_LANES : (int64_t)t->last);                 \
+        for (int64_t column = 0; column < t->width; column += SGEMM_LANES)                                             \
+            multiply(r, PARTS, t, column, column + SGEMM_LANES < t->width ? SGEMM_LANES : (int64_t)t->last);           \
     }
 CELLS_5(CELL, 0)
 #undef CELL
 #define CELL(r, v) multiply_##r,
-static void (*const tiles[][PR_ROWS])(const pr_tile *) = {
+static void (*const tiles[][PAIRS_TILE_ROWS])(const pairs_tile *) = {
     { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }, { CELLS_5(CELL, 0) }
 };
 #define ROWS                                                                                                           \
@@ -247,7 +247,7 @@ static bool any_at_all(const float *a, int64_t k)
 /* The sum of input[i] input[i + 1] over even i. input is zero from k on, for a vector behind the last, too. */
 VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
 {
-    static const float first[SG_LANES] = { 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0 };
+    static const float first[SGEMM_LANES] = { 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0 };
     const vec even = vec_load(first);
     vec sum = vec_zero();
 
@@ -257,7 +257,7 @@ VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
 }
 
 /* part: 1 / k. out has room for a vector behind the one that ends the row. */
-VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, pr_row *row)
+VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, pairs_row *row)
 {
     const float most = 1e30f, least = 1e-30f, flat = 1e-6f; /* of squares; a row that is all mean */
     float total, squares, scale = 1, back;
@@ -268,7 +268,7 @@ VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, p
     total *= part;
     squares *= part;
     if (!(squares <= most) || (squares < least && any_at_all(a, k))) { /* nor NaN */
-        *row = (pr_row){ 0 };
+        *row = (pairs_row){ 0 };
         for (; i < k; i += VEC_LANES)
             vec_store(out + i, vec_zero());
         return;
@@ -290,10 +290,11 @@ VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, p
         i += VEC_LANES;
     }
     vec_store(out + i, vec_zero());
-    *row = (pr_row){ .pairs = sum_of_pairs(out, k), .size = back, .mean = total, .fine = 1 };
+    *row = (pairs_row){ .pairs = sum_of_pairs(out, k), .size = back, .mean = total, .fine = 1 };
 }
 
-static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row, pr_row *rows)
+static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row,
+                    pairs_row *rows)
 {
     const float part = 1 / (float)k;
 
@@ -307,9 +308,9 @@ enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are fin
 
 static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
 {
-    float *weights = panel + PR_HEAD * width;
-    double total[PR_WIDTH] = { 0 }, square[PR_WIDTH] = { 0 }, pairs[PR_WIDTH] = { 0 };
-    float scale[PR_WIDTH];
+    float *weights = panel + PAIRS_HEAD * width;
+    double total[PAIRS_WIDTH] = { 0 }, square[PAIRS_WIDTH] = { 0 }, pairs[PAIRS_WIDTH] = { 0 };
+    float scale[PAIRS_WIDTH];
     bool fine = true;
 
     for (int64_t k = 0; k < rows; k++)
@@ -351,11 +352,11 @@ static void as_written(const float *restrict a, int64_t k, const float *restrict
     memset(out, 0, (size_t)width * sizeof *out);
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < width; j++)
-            out[j] += a[i] * panel[(PR_HEAD + i) * width + j];
+            out[j] += a[i] * panel[(PAIRS_HEAD + i) * width + j];
     for (int64_t j = 0; j < width; j++)
         out[j] *= panel[width + j];
 }
 
-const pr_set KERNEL(pairs) = {
+const pairs_set KERNEL(pairs) = {
     .rows = ROWS, .tile = tiles, .prepare = prepare, .make_head = make_head, .as_written = as_written
 };

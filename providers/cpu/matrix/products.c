@@ -7,17 +7,17 @@
 #include "simd/vecmath.h"
 
 enum {
-    ROW_AHEAD = 1024,             /* floats */
-    PARTS = SG_LANES / VEC_LANES, /* vectors for so many columns */
-    WIDE = PARTS == 1,            /* all columns of a block are multiplied at once */
-    SPAN = WIDE ? 1 : 64,         /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    ROW_AHEAD = 1024,                /* floats */
+    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for so many columns */
+    WIDE = PARTS == 1,               /* all columns of a block are multiplied at once */
+    SPAN = WIDE ? 1 : 64,            /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
     LINE = 16
 };
 
 /* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for
  * with each k, ROW_AHEAD before they are needed. */
 VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const int lines,
-                     const sg_tile *t)
+                     const sgemm_tile *t)
 {
     const vmask part = vec_first(last);
     const float *ahead = t->ahead, *from = t->from;
@@ -27,7 +27,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     int64_t from_row = t->from_row, p = 0;
     float *c = t->c;
     const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
-    vec sum[SG_ROWS][SG_WIDTH / VEC_LANES], before[SG_ROWS][SG_WIDTH / VEC_LANES];
+    vec sum[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES], before[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES];
 
     VEC_UNROLL
     for (int i = 0; 3 * i < rows; i++)
@@ -58,7 +58,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
             for (int64_t i = 0; i < (WIDE ? 1 : ahead_step * SPAN); i += LINE)
                 vec_fetch_far(ahead + i);
             ahead += ahead_step * SPAN;
-            block_sum(rows, vectors, full, &source, count, lines, ROW_AHEAD, sum[0], SG_WIDTH / VEC_LANES);
+            block_sum(rows, vectors, full, &source, count, lines, ROW_AHEAD, sum[0], SGEMM_WIDTH / VEC_LANES);
             p += count;
         }
         if (kept) {
@@ -104,7 +104,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 #define CELLS_12(X, v) CELLS_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #if VEC_NARROW
 #define CELL(r, v)                                                                                                     \
-    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    KERNEL_PART(void, tile_##r##_##v, const sgemm_tile *t)                                                             \
     {                                                                                                                  \
         tile(r, v, false, t->last, (r) == 1 ? (v) : 0, t);                                                             \
     }
@@ -120,14 +120,14 @@ CELLS_6(CELL, 4)
 /* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is
  * passed several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for
  * the panel before, the first columns do, for all. */
-#define GROUP(rows) ((rows) == 1 ? SG_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
-enum { PANEL_LINES = SG_WIDTH / LINE };
+#define GROUP(rows) ((rows) == 1 ? SGEMM_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
+enum { PANEL_LINES = SGEMM_WIDTH / LINE };
 
 /* What is left of t for part n of so many. */
-static sg_tile part_of(const sg_tile *t, int64_t n, int64_t parts)
+static sgemm_tile part_of(const sgemm_tile *t, int64_t n, int64_t parts)
 {
     const int64_t begin = t->k * n / parts;
-    sg_tile u = *t;
+    sgemm_tile u = *t;
 
     u.k = t->k * (n + 1) / parts - begin;
     u.a += begin;
@@ -142,7 +142,7 @@ static sg_tile part_of(const sg_tile *t, int64_t n, int64_t parts)
     return u;
 }
 
-static void next_columns(sg_tile *u, int64_t count)
+static void next_columns(sgemm_tile *u, int64_t count)
 {
     u->b += count;
     u->c += count;
@@ -153,25 +153,25 @@ static void next_columns(sg_tile *u, int64_t count)
 }
 
 #define CELL(r, none)                                                                                                  \
-    static __attribute__((noinline)) void group_##r(const sg_tile *t)                                                  \
+    static __attribute__((noinline)) void group_##r(const sgemm_tile *t)                                               \
     {                                                                                                                  \
         tile(r, GROUP(r), true, VEC_LANES, (r) == 1 ? PANEL_LINES : 0, t);                                             \
     }                                                                                                                  \
-    static __attribute__((noinline)) void first_##r(const sg_tile *t)                                                  \
+    static __attribute__((noinline)) void first_##r(const sgemm_tile *t)                                               \
     {                                                                                                                  \
         tile(r, GROUP(r), true, VEC_LANES, PANEL_LINES, t);                                                            \
     }                                                                                                                  \
-    static __attribute__((noinline)) void one_##r(const sg_tile *t)                                                    \
+    static __attribute__((noinline)) void one_##r(const sgemm_tile *t)                                                 \
     {                                                                                                                  \
         tile(r, 1, false, t->last, (r) == 1 ? 1 : 0, t);                                                               \
     }                                                                                                                  \
-    static void columns_##r(const sg_tile *t, int64_t count)                                                           \
+    static void columns_##r(const sgemm_tile *t, int64_t count)                                                        \
     {                                                                                                                  \
         const int64_t parts = t->k <= t->chain ? 1 : (t->k + t->chain - 1) / t->chain;                                 \
-        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SG_WIDTH;                                      \
+        const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SGEMM_WIDTH;                                   \
                                                                                                                        \
         for (int64_t n = 0; n < parts; n++) {                                                                          \
-            sg_tile u = part_of(t, n, parts);                                                                          \
+            sgemm_tile u = part_of(t, n, parts);                                                                       \
             int64_t left = count;                                                                                      \
                                                                                                                        \
             while (left > 0) {                                                                                         \
@@ -188,9 +188,9 @@ static void next_columns(sg_tile *u, int64_t count)
 CELLS_6(CELL, )
 #undef CELL
 #define CELL(r, v)                                                                                                     \
-    KERNEL_PART(void, tile_##r##_##v, const sg_tile *t)                                                                \
+    KERNEL_PART(void, tile_##r##_##v, const sgemm_tile *t)                                                             \
     {                                                                                                                  \
-        columns_##r(t, ((v)-1) * SG_LANES + (int64_t)t->last);                                                         \
+        columns_##r(t, ((v)-1) * SGEMM_LANES + (int64_t)t->last);                                                      \
     }
 CELLS_6(CELL, 1)
 CELLS_6(CELL, 2)
@@ -207,14 +207,14 @@ CELLS_6(CELL, 4)
 #endif
 #undef CELL
 #define CELL(r, v) KERNEL_PART_OF(tile_##r##_##v),
-static const sg_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_12(CELL, 2) },
-                        tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
+static const sgemm_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELLS_12(CELL, 2) },
+                           tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
 #undef CELL
 
 /* ------------------------------------------------------------------ functions behind it */
 
 #define FUNCTION(name, expression)                                                                                     \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
         const float alpha = post->alpha, beta = post->beta;                                                            \
                                                                                                                        \
@@ -239,7 +239,7 @@ FUNCTION(fn_clip, x<alpha ? alpha : x> beta ? beta : x)
 
 /* Functions of vectors as wholes. */
 #define VECTORS(name, expression)                                                                                      \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
         (void)post;                                                                                                    \
         for (int64_t r = 0; r < rows; r++) {                                                                           \
@@ -263,7 +263,7 @@ VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
 VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
 
 #define FUNCTION_2(name, expression)                                                                                   \
-    KERNEL_PART(void, name, const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)                  \
+    KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
         for (int64_t r = 0; r < rows; r++) {                                                                           \
             const float *other = post->other + r * post->row;                                                          \
@@ -291,23 +291,23 @@ FUNCTION_2(fn_mul, x *o)
 FUNCTION_2(fn_div, x / o)
 FUNCTION_2(fn_prelu, x < 0 ? x * o : x)
 
-static void post_block(const sg_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
+static void post_block(const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)
 {
-    static void (*const functions[SG_FN_COUNT])(const sg_post *, float *, int64_t, int64_t, int64_t) = {
-        [SG_RELU] = KERNEL_PART_OF(fn_relu),
-        [SG_GELU] = KERNEL_PART_OF(fn_gelu),
-        [SG_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh),
-        [SG_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
-        [SG_TANH] = KERNEL_PART_OF(fn_tanh),
-        [SG_SWISH] = KERNEL_PART_OF(fn_swish),
-        [SG_HARDSWISH] = KERNEL_PART_OF(fn_hardswish),
-        [SG_LINEAR] = KERNEL_PART_OF(fn_linear),
-        [SG_CLIP] = KERNEL_PART_OF(fn_clip),
-        [SG_ADD] = KERNEL_PART_OF(fn_add),
-        [SG_SUB] = KERNEL_PART_OF(fn_sub),
-        [SG_MUL] = KERNEL_PART_OF(fn_mul),
-        [SG_DIV] = KERNEL_PART_OF(fn_div),
-        [SG_PRELU] = KERNEL_PART_OF(fn_prelu),
+    static void (*const functions[SGEMM_FN_COUNT])(const sgemm_post *, float *, int64_t, int64_t, int64_t) = {
+        [SGEMM_RELU] = KERNEL_PART_OF(fn_relu),
+        [SGEMM_GELU] = KERNEL_PART_OF(fn_gelu),
+        [SGEMM_GELU_TANH] = KERNEL_PART_OF(fn_gelu_tanh),
+        [SGEMM_SIGMOID] = KERNEL_PART_OF(fn_sigmoid),
+        [SGEMM_TANH] = KERNEL_PART_OF(fn_tanh),
+        [SGEMM_SWISH] = KERNEL_PART_OF(fn_swish),
+        [SGEMM_HARDSWISH] = KERNEL_PART_OF(fn_hardswish),
+        [SGEMM_LINEAR] = KERNEL_PART_OF(fn_linear),
+        [SGEMM_CLIP] = KERNEL_PART_OF(fn_clip),
+        [SGEMM_ADD] = KERNEL_PART_OF(fn_add),
+        [SGEMM_SUB] = KERNEL_PART_OF(fn_sub),
+        [SGEMM_MUL] = KERNEL_PART_OF(fn_mul),
+        [SGEMM_DIV] = KERNEL_PART_OF(fn_div),
+        [SGEMM_PRELU] = KERNEL_PART_OF(fn_prelu),
     };
 
     functions[post->fn](post, c, c_row, rows, cols);
@@ -335,7 +335,7 @@ VEC_INLINE vec exp_of(vec x)
 
 /* At most VEC_LANES rows from `first` on: what is joined over a row is joined for all of them at once, and in whole
  * vectors, for rows of windows and images are short. */
-static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
+static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows)
 {
     const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(scores->scale);
     const int64_t size = scores->count;
@@ -380,16 +380,16 @@ static void softmax_some(const sg_scores *scores, int64_t first, int64_t rows)
     }
     sums[0] = vec_sums(sums);
     tops[0] = vec_div(vec_set(1), sums[0]); /* where all are 0, infinity, which makes NaN of them */
-    if (scores->blank != SG_BLANK_NAN)
-        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], scores->blank == SG_BLANK_ZERO ? sums[0] : zero);
+    if (scores->blank != SGEMM_BLANK_NAN)
+        tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], scores->blank == SGEMM_BLANK_ZERO ? sums[0] : zero);
     vec_store(top, tops[0]);
-    for (int64_t r = 0; r < rows && scores->blank == SG_BLANK_GUARDED; r++)
+    for (int64_t r = 0; r < rows && scores->blank == SGEMM_BLANK_GUARDED; r++)
         for (int64_t i = 0; i < size && top[r] == 0; i += VEC_LANES)
             vec_store(scores->input + (first + r) * scores->x_row + i, zero);
     vec_store_some(scores->factors + first, vec_first(rows), tops[0]);
 }
 
-KERNEL_PART(void, softmax_rows, const sg_scores *s)
+KERNEL_PART(void, softmax_rows, const sgemm_scores *s)
 {
     for (int64_t r = 0; r < s->rows; r += VEC_LANES)
         softmax_some(s, r, s->rows - r < VEC_LANES ? s->rows - r : VEC_LANES);
@@ -397,7 +397,7 @@ KERNEL_PART(void, softmax_rows, const sg_scores *s)
 
 KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
-    const int64_t past = (count + SG_LANES - 1) / SG_LANES * SG_LANES;
+    const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 
     for (int64_t i = 0; i < past; i += VEC_LANES) {
         for (int64_t k = 0; k < size; k += VEC_LANES) {
@@ -409,7 +409,7 @@ KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count,
                 r[n] = i + n < count ? vec_load_some(part, lines + (i + n) * stride + k) : vec_zero();
             vec_transpose(r);
             for (int n = 0; n < VEC_LANES && k + n < size; n++)
-                vec_store(out + (k + n) * SG_WIDTH + i, r[n]);
+                vec_store(out + (k + n) * SGEMM_WIDTH + i, r[n]);
         }
     }
 }
@@ -470,7 +470,7 @@ KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float
     }
 }
 
-const sg_kernel KERNEL(products) = {
+const sgemm_kernel KERNEL(products) = {
     .isa = KERNEL_TEXT,
     .rows = ROWS,
     .tile = { NULL, tiles_1, tiles_2, tiles_3, tiles_4 },

@@ -5,13 +5,14 @@
 #include <stddef.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(sg_kernel_best, "rg_product rg_conv rg_conv_transpose rg_attention rg_nbits_product rg_recurrent");
+OPTIONAL_WITH(sgemm_kernel_best,
+              "cpu_product cpu_conv cpu_conv_transpose cpu_attention cpu_nbits_product cpu_recurrent");
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0
 enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
 
-const sg_kernel *sg_kernel_best(void)
+const sgemm_kernel *sgemm_kernel_best(void)
 {
     return KERNEL_BEST(products);
 }
@@ -21,30 +22,30 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-static int64_t panels_of(const sg_job *job)
+static int64_t panels_of(const sgemm_job *job)
 {
     return ceil_div(job->n, job->width);
 }
 
-static int64_t row_blocks(const sg_job *job)
+static int64_t row_blocks(const sgemm_job *job)
 {
     const int64_t blocks = ceil_div(job->m, BLOCK_ROWS);
 
     return blocks > job->blocks ? blocks : job->blocks;
 }
 
-void sg_share(sg_job *job, uint32_t threads)
+void sgemm_share(sgemm_job *job, uint32_t threads)
 {
     if (threads > 1 && job->m / threads >= OWN_ROWS)
         job->blocks = ceil_div(row_blocks(job), threads) * threads;
 }
 
-int64_t sg_units(const sg_job *job)
+int64_t sgemm_units(const sgemm_job *job)
 {
     return row_blocks(job) * panels_of(job);
 }
 
-double sg_estimate_ns(const sg_job *job)
+double sgemm_estimate_ns(const sgemm_job *job)
 {
     double work = 2.0 * (double)job->m * (double)job->n * (double)job->k / FLOPS_PER_NS;
     double bytes = 4.0 * (double)job->n * (double)job->k / BYTES_PER_NS;
@@ -53,23 +54,24 @@ double sg_estimate_ns(const sg_job *job)
 }
 
 /* Rows [i0, i1) of panel j, for k in [k0, k1). next: what is read after this panel, NULL: nothing. */
-static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1, const float *next)
+static void run_panel(const sgemm_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1,
+                      const float *next)
 {
-    const sg_kernel *kernel = job->kernel;
+    const sgemm_kernel *kernel = job->kernel;
     int64_t at = j * job->width, cols = job->n - at < job->width ? job->n - at : job->width;
-    int64_t vectors = ceil_div(cols, SG_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
+    int64_t vectors = ceil_div(cols, SGEMM_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
     /* Elements a k that each call fetches of what comes next: evenly, for memory gives no more at a time. */
-    int64_t share = ceil_div(job->width, blocks < SG_VECTORS ? SG_VECTORS : blocks);
+    int64_t share = ceil_div(job->width, blocks < SGEMM_VECTORS ? SGEMM_VECTORS : blocks);
     const int64_t even = blocks > 0 ? (i1 - i0) / blocks : 0, left = i1 - i0 - even * blocks;
     bool sums = k0 > 0 || job->add;
-    sg_tile tile = { .k = k1 - k0,
-                     .chain = job->chain > 0 ? job->chain : SG_CHAIN,
-                     .a_row = job->a_row,
-                     .b = job->b + j * job->b_panel + k0 * job->b_step,
-                     .b_step = job->b_step,
-                     .from_row = sums ? job->c_row : 0,
-                     .c_row = job->c_row,
-                     .last = (uint32_t)(cols - (vectors - 1) * SG_LANES) };
+    sgemm_tile tile = { .k = k1 - k0,
+                        .chain = job->chain > 0 ? job->chain : SGEMM_CHAIN,
+                        .a_row = job->a_row,
+                        .b = job->b + j * job->b_panel + k0 * job->b_step,
+                        .b_step = job->b_step,
+                        .from_row = sums ? job->c_row : 0,
+                        .c_row = job->c_row,
+                        .last = (uint32_t)(cols - (vectors - 1) * SGEMM_LANES) };
 
     /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, without dividing each time. */
     for (int64_t n = 0, i = i0, rows, part = 0; n < blocks; n++, i += rows) {
@@ -91,7 +93,7 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
         if (k1 < job->k)
             continue;
         for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
-            sg_post post = job->posts[post_index];
+            sgemm_post post = job->posts[post_index];
 
             if (post.other != NULL)
                 post.other += i * post.row + at * post.col;
@@ -100,7 +102,7 @@ static void run_panel(const sg_job *job, int64_t i0, int64_t i1, int64_t j, int6
     }
 }
 
-void sg_run(const sg_job *job, int64_t begin, int64_t end)
+void sgemm_run(const sgemm_job *job, int64_t begin, int64_t end)
 {
     int64_t panels = panels_of(job), row_count = row_blocks(job), k_count = ceil_div(job->k, BLOCK_K);
 

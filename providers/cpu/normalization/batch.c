@@ -7,7 +7,7 @@
 enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels whose factors are at hand; elements worth a thread's while */
 
 struct batch {
-    rg_native native;
+    cpu_native native;
     int64_t rows, channels, pixels; /* pixels > 0: rows of so many, each of one channel; 0: rows of all channels */
     float epsilon;
     bool relu;
@@ -54,7 +54,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 }
 
 /* args: x, scale, shift, mean, variance, y. */
-static inlay_status run_batch(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_batch(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct batch *batch = (const struct batch *)(const void *)native;
@@ -68,44 +68,44 @@ static inlay_status run_batch(const rg_native *native, const rg_state *state, in
     return state->host->parallel_for(state->host->ctx, run, units, 1, run_rows, &call);
 }
 
-inlay_status rg_lower_batch_rows(rg_build *build, const rg_group *group, bool relu, bool *out_done)
+inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool relu, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t rank = build->ranks[op->in[0]];
     const int64_t *dims = build->dims[op->in[0]];
-    rg_place input, output, parameters[4];
-    const rg_place *places[6] = { &input, &parameters[0], &parameters[1], &parameters[2], &parameters[3], &output };
-    bool overwrite = rg_is_last_use(build, op->in[0]), last;
+    cpu_place input, output, parameters[4];
+    const cpu_place *places[6] = { &input, &parameters[0], &parameters[1], &parameters[2], &parameters[3], &output };
+    bool overwrite = cpu_is_last_use(build, op->in[0]), last;
     inlay_status status;
-    rg_md vector, image;
+    memory_desc vector, image;
     struct batch batch = { 0 };
 
     *out_done = false;
-    if (rg_type(build, op->in[0]) != DN_F32 || rg_count(build, op->in[0]) == 0)
+    if (cpu_type(build, op->in[0]) != LIBRARY_F32 || cpu_count(build, op->in[0]) == 0)
         return INLAY_OK;
-    INLAY_TRY(rg_read(build, op->in[0], &input));
+    INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (rank >= 3)
-        rg_md_channels_last(&image, rank, dims);
-    last = rank == 2 ? rg_md_is_plain(&input.md) : rg_md_equal(&input.md, &image);
-    if (!last && !rg_md_is_plain(&input.md))
+        memory_desc_channels_last(&image, rank, dims);
+    last = rank == 2 ? memory_desc_is_plain(&input.md) : memory_desc_equal(&input.md, &image);
+    if (!last && !memory_desc_is_plain(&input.md))
         return INLAY_OK;
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
-                                  &output));
-    rg_md_plain(&vector, 1, &dims[1]);
+        INLAY_TRY(cpu_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
+                                   &output));
+    memory_desc_plain(&vector, 1, &dims[1]);
     for (uint32_t i = 0; i < 4; i++)
-        INLAY_TRY(rg_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
+        INLAY_TRY(cpu_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
     batch.native.run = run_batch;
     batch.channels = dims[1];
-    batch.pixels = last ? 0 : rg_count(build, op->in[0]) / dims[0] / dims[1];
-    batch.rows = last ? rg_count(build, op->in[0]) / dims[1] : dims[0] * dims[1];
+    batch.pixels = last ? 0 : cpu_count(build, op->in[0]) / dims[0] / dims[1];
+    batch.rows = last ? cpu_count(build, op->in[0]) / dims[1] : dims[0] * dims[1];
     batch.epsilon = op->normalization.epsilon;
     batch.relu = relu;
-    INLAY_TRY(rg_emit_step(build, &batch.native, sizeof batch, places, 6));
+    INLAY_TRY(cpu_emit_step(build, &batch.native, sizeof batch, places, 6));
     *out_done = true;
-    status = rg_finish(build, group, relu ? 1 : 0, &output, true);
+    status = cpu_finish(build, group, relu ? 1 : 0, &output, true);
 done:
     return status;
 }

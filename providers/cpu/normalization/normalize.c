@@ -5,11 +5,11 @@
 
 /* ------------------------------------------------------------------ batch normalisation */
 
-static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(input, 2, 5, "input 0", why))
+    if (!cpu_known_rank(input, 2, 5, "input 0", why))
         return false;
     for (uint32_t i = 1; i < 5; i++)
         if (!kit_is_constant(node, i) || kit_input(node, i)->rank != 1)
@@ -20,54 +20,54 @@ static bool parse_batch(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-static inlay_status lower_batch(rg_build *build, const rg_group *group)
+static inlay_status lower_batch(cpu_build *build, const cpu_group *group)
 {
-    static const int ids[] = { DN_ARG_SCALE, DN_ARG_SHIFT, DN_ARG_MEAN, DN_ARG_VARIANCE };
-    const rg_op *op = build->op;
-    unsigned flags = DN_USE_GLOBAL_STATS | DN_USE_SCALE | DN_USE_SHIFT;
-    const rg_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
-    bool relu = next != NULL && next->kind == RG_POST_ELTWISE && next->eltwise.alg == DN_ELTWISE_RELU &&
+    static const int ids[] = { LIBRARY_ARG_SCALE, LIBRARY_ARG_SHIFT, LIBRARY_ARG_MEAN, LIBRARY_ARG_VARIANCE };
+    const cpu_op *op = build->op;
+    unsigned flags = LIBRARY_USE_GLOBAL_STATS | LIBRARY_USE_SCALE | LIBRARY_USE_SHIFT;
+    const cpu_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    bool relu = next != NULL && next->kind == CPU_POST_ELTWISE && next->eltwise.alg == LIBRARY_ELTWISE_RELU &&
                 next->eltwise.alpha == 0;
-    bool overwrite = rg_is_last_use(build, op->in[0]);
-    dn_description pd = NULL;
-    dn_op desc = { .kind = DN_BATCH_NORM, .epsilon = op->normalization.epsilon };
-    rg_place input, output, parameters[4];
-    rg_operand operands[6];
+    bool overwrite = cpu_is_last_use(build, op->in[0]);
+    library_description pd = NULL;
+    library_op desc = { .kind = LIBRARY_BATCH_NORM, .epsilon = op->normalization.epsilon };
+    cpu_place input, output, parameters[4];
+    cpu_operand operands[6];
     inlay_status status;
-    rg_md vector;
+    memory_desc vector;
     bool done;
 
-    INLAY_TRY(rg_lower_batch_rows(build, group, relu, &done));
+    INLAY_TRY(cpu_lower_batch_rows(build, group, relu, &done));
     if (done)
         return INLAY_OK;
-    INLAY_TRY(rg_read(build, op->in[0], &input));
-    if (!rg_md_is_image(&input.md) && !rg_md_is_plain(&input.md)) {
-        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    INLAY_TRY(cpu_read(build, op->in[0], &input));
+    if (!memory_desc_is_image(&input.md) && !memory_desc_is_plain(&input.md)) {
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         overwrite = false;
     }
     desc.input = input.md;
-    desc.flags = flags | (relu ? DN_FUSE_RELU : 0);
-    INLAY_TRY(rg_describe(build, &desc, &pd));
+    desc.flags = flags | (relu ? LIBRARY_FUSE_RELU : 0);
+    INLAY_TRY(cpu_describe(build, &desc, &pd));
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(rg_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
-                                  &output));
-    operands[0] = (rg_operand){ DN_ARG_SRC, &input };
-    operands[1] = (rg_operand){ DN_ARG_DST, &output };
-    rg_md_plain(&vector, 1, &build->dims[op->in[0]][1]);
+        INLAY_TRY(cpu_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
+                                   &output));
+    operands[0] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[1] = (cpu_operand){ LIBRARY_ARG_DST, &output };
+    memory_desc_plain(&vector, 1, &build->dims[op->in[0]][1]);
     for (uint32_t i = 0; i < 4; i++) {
-        INLAY_TRY(rg_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
-        operands[2 + i] = (rg_operand){ ids[i], &parameters[i] };
+        INLAY_TRY(cpu_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
+        operands[2 + i] = (cpu_operand){ ids[i], &parameters[i] };
     }
-    INLAY_TRY(rg_emit(build, pd, operands, 6));
-    status = rg_finish(build, group, relu ? 1 : 0, &output, true);
+    INLAY_TRY(cpu_emit(build, pd, operands, 6));
+    status = cpu_finish(build, group, relu ? 1 : 0, &output, true);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
-const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch };
+const cpu_family cpu_normalize = { "batch normalisation", parse_batch, lower_batch };
 
 /* ------------------------------------------------------------------ rows */
 
@@ -75,7 +75,7 @@ const rg_family rg_normalize = { "batch normalisation", parse_batch, lower_batch
  * LayerNormalization and RMSNormalization out by (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul
  * by the reciprocal), so that a model that is fused gives the same bits. */
 struct rows {
-    rg_native native;
+    cpu_native native;
     int64_t count, n;
     float epsilon;
     bool centred, shifted;
@@ -102,7 +102,7 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct rows *rows = (const struct rows *)(const void *)native;
@@ -115,27 +115,27 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
 }
 
 /* Scale or bias: an element for each of a row. */
-static inlay_status read_row(rg_build *build, uint32_t value, int64_t n, rg_place *out)
+static inlay_status read_row(cpu_build *build, uint32_t value, int64_t n, cpu_place *out)
 {
-    rg_md vector;
+    memory_desc vector;
 
-    if (rg_count(build, value) != n)
+    if (cpu_count(build, value) != n)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': scale or bias has %lld elements for rows of %lld", build->op->name,
-                          (long long)rg_count(build, value), (long long)n);
+                          (long long)cpu_count(build, value), (long long)n);
     if (build->compiled->values[value].constant == INLAY_NONE)
-        return rg_read_plain(build, value, out);
-    rg_md_plain(&vector, 1, &n);
-    return rg_read_constant(build, value, &vector, &vector, out);
+        return cpu_read_plain(build, value, out);
+    memory_desc_plain(&vector, 1, &n);
+    return cpu_read_constant(build, value, &vector, &vector, out);
 }
 
-static inlay_status lower_rows(rg_build *build, const rg_group *group)
+static inlay_status lower_rows(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
-    bool overwrite = rg_is_last_use(build, op->in[0]), centred = op->row->family == &rg_layer_norm;
+    const cpu_op *op = build->op;
+    bool overwrite = cpu_is_last_use(build, op->in[0]), centred = op->row->family == &cpu_layer_norm;
     bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
-    rg_place input, output, scale, bias;
-    const rg_place *places[] = { &input, &scale, shifted ? &bias : &output, &output };
+    cpu_place input, output, scale, bias;
+    const cpu_place *places[] = { &input, &scale, shifted ? &bias : &output, &output };
     struct rows rows = {
         .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .shifted = shifted
     };
@@ -143,8 +143,8 @@ static inlay_status lower_rows(rg_build *build, const rg_group *group)
 
     for (uint32_t d = (uint32_t)op->axis; d < build->ranks[op->in[0]]; d++)
         rows.n *= build->dims[op->in[0]][d];
-    rows.count = rows.n > 0 ? rg_count(build, op->in[0]) / rows.n : 0;
-    INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    rows.count = rows.n > 0 ? cpu_count(build, op->in[0]) / rows.n : 0;
+    INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
     INLAY_TRY(read_row(build, op->in[1], rows.n, &scale));
     if (shifted)
@@ -152,9 +152,9 @@ static inlay_status lower_rows(rg_build *build, const rg_group *group)
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
-    INLAY_TRY(rg_emit_step(build, &rows.native, sizeof rows, places, shifted ? 4 : 3));
-    status = rg_finish(build, group, 0, &output, false);
+        INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
+    INLAY_TRY(cpu_emit_step(build, &rows.native, sizeof rows, places, shifted ? 4 : 3));
+    status = cpu_finish(build, group, 0, &output, false);
 done:
     return status;
 }
@@ -173,26 +173,26 @@ static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_r
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "input %u has %u axes; %u are normalised", input,
                           value->rank, x->rank - (uint32_t)axis);
     for (uint32_t d = 0; d < value->rank; d++)
-        if (!rg_same_dim(&value->dims[d], &x->dims[(uint32_t)axis + d]) &&
+        if (!cpu_same_dim(&value->dims[d], &x->dims[(uint32_t)axis + d]) &&
             (value->dims[d].kind != INLAY_DIM_FIXED || value->dims[d].value == 1))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or spell it out",
                               "input %u may be one element for all along axis %u", input, d);
     return true;
 }
 
-static bool parse_layer(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_layer(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
 
-    if (!rg_known_rank(input, 1, RG_MAX_RANK, "input 0", why))
+    if (!cpu_known_rank(input, 1, CPU_MAX_RANK, "input 0", why))
         return false;
-    if (!rg_axis(kit_attr_int(node->info, "axis", -1), input->rank, &op->axis))
+    if (!cpu_axis(kit_attr_int(node->info, "axis", -1), input->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
 }
 
-const rg_family rg_layer_norm = { "layer normalisation", parse_layer, lower_rows };
+const cpu_family cpu_layer_norm = { "layer normalisation", parse_layer, lower_rows };
 
 /* ------------------------------------------------------------------ with a residual before it */
 
@@ -203,14 +203,14 @@ static bool is_vector(const kit_node *node, uint32_t i)
 
 /* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: expand.c takes them apart, so
  * that the sums are made where the product before them has its own. */
-static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *skip = kit_input(node, 1);
 
-    if (!rg_known_rank(input, 2, 5, "input 0", why) || !rg_known_rank(skip, input->rank, input->rank, "input 1", why))
+    if (!cpu_known_rank(input, 2, 5, "input 0", why) || !cpu_known_rank(skip, input->rank, input->rank, "input 1", why))
         return false;
     for (uint32_t d = 0; d < input->rank; d++)
-        if (!rg_same_dim(&input->dims[d], &skip->dims[d]))
+        if (!cpu_same_dim(&input->dims[d], &skip->dims[d]))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "they may differ along axis %u", d);
     for (uint32_t i = 2; i < node->info->input_count; i++)
         if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
@@ -219,17 +219,17 @@ static bool parse_skip(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-const rg_family rg_skip_norm = { "normalisation of a sum", parse_skip, NULL };
+const cpu_family cpu_skip_norm = { "normalisation of a sum", parse_skip, NULL };
 
 /* ------------------------------------------------------------------ by the root of the mean square */
 
-const rg_family rg_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
+const cpu_family cpu_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
 
 /* ------------------------------------------------------------------ local response normalisation */
 
-static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_lrn(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    if (!rg_known_rank(kit_input(node, 0), 3, RG_MAX_RANK, "input 0", why))
+    if (!cpu_known_rank(kit_input(node, 0), 3, CPU_MAX_RANK, "input 0", why))
         return false;
     op->size = kit_attr_int(node->info, "size", 0);
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
@@ -243,14 +243,14 @@ static bool parse_lrn(const kit_node *node, rg_op *op, kit_refusal *why)
 /* oneDNN multiplies the sum of squares by its root, which overflows for numbers whose squares do not. Where there are
  * such, or NaN, all is done again. */
 typedef struct odd_lrn {
-    rg_native native;
-    rg_md md; /* [N, C, H, W], channels maybe in blocks */
+    cpu_native native;
+    memory_desc md; /* [N, C, H, W], channels maybe in blocks */
     double factor, beta, bias;
     int64_t size;
     float most; /* numbers up to here are oneDNN's */
 } odd_lrn;
 
-static int64_t lrn_place(const rg_md *md, int64_t n, int64_t c, int64_t h, int64_t w)
+static int64_t lrn_place(const memory_desc *md, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     const int64_t block = md->inner_nblks > 0 ? md->inner_blks[0] : 1;
 
@@ -275,7 +275,7 @@ static void lrn_pixel(const odd_lrn *lrn, const float *input, float *output, int
 }
 
 /* args: x, y. */
-static inlay_status run_odd_lrn(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_odd_lrn(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const odd_lrn *lrn = (const odd_lrn *)(const void *)native;
@@ -296,29 +296,30 @@ static inlay_status run_odd_lrn(const rg_native *native, const rg_state *state, 
     return INLAY_OK;
 }
 
-static inlay_status lower_lrn(rg_build *build, const rg_group *group)
+static inlay_status lower_lrn(cpu_build *build, const cpu_group *group)
 {
     odd_lrn odd = { .native.run = run_odd_lrn };
-    const rg_op *op = build->op;
-    dn_description pd = NULL;
-    dn_op desc = {
-        .kind = DN_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->normalization.bias, .size = op->size
+    const cpu_op *op = build->op;
+    library_description pd = NULL;
+    library_op desc = {
+        .kind = LIBRARY_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->normalization.bias, .size = op->size
     };
     const int64_t *dims = build->dims[op->in[0]],
-                  folded[] = { dims[0], dims[1], rg_count(build, op->in[0]) / dims[0] / dims[1], 1 };
+                  folded[] = { dims[0], dims[1], cpu_count(build, op->in[0]) / dims[0] / dims[1], 1 };
     const bool folds = build->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
-    rg_place input, output;
+    cpu_place input, output;
     inlay_status status;
 
-    INLAY_TRY(rg_read(build, op->in[0], &input));
-    if (folds || (!rg_md_is_image(&input.md) && !rg_md_is_plain(&input.md)) || input.md.inner_nblks > 1)
-        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    INLAY_TRY(cpu_read(build, op->in[0], &input));
+    if (folds || (!memory_desc_is_image(&input.md) && !memory_desc_is_plain(&input.md)) || input.md.inner_nblks > 1)
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     if (folds)
-        rg_md_plain(&input.md, 4, folded);
+        memory_desc_plain(&input.md, 4, folded);
     desc.input = input.md;
-    INLAY_TRY(rg_describe(build, &desc, &pd));
-    INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
-    INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_DST, &output } }, 2));
+    INLAY_TRY(cpu_describe(build, &desc, &pd));
+    INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
+    INLAY_TRY(
+        cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, &input }, { LIBRARY_ARG_DST, &output } }, 2));
     odd.md = input.md;
     odd.factor = (double)op->alpha / (double)op->size;
     odd.beta = (double)op->beta;
@@ -326,13 +327,13 @@ static inlay_status lower_lrn(rg_build *build, const rg_group *group)
     odd.size = op->size;
     odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
     odd.most = odd.most < 1e18f ? odd.most : 1e18f;
-    INLAY_TRY(rg_emit_step(build, &odd.native, sizeof odd, (const rg_place *[]){ &input, &output }, 2));
+    INLAY_TRY(cpu_emit_step(build, &odd.native, sizeof odd, (const cpu_place *[]){ &input, &output }, 2));
     if (folds)
-        rg_md_plain(&output.md, build->ranks[op->in[0]], dims);
-    status = rg_finish(build, group, 0, &output, false);
+        memory_desc_plain(&output.md, build->ranks[op->in[0]], dims);
+    status = cpu_finish(build, group, 0, &output, false);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
-const rg_family rg_lrn = { "local response normalisation", parse_lrn, lower_lrn };
+const cpu_family cpu_lrn = { "local response normalisation", parse_lrn, lower_lrn };

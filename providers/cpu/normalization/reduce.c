@@ -12,7 +12,7 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_reduced_nothing);
+OPTIONAL_IF_CALLED(cpu_reduced_nothing);
 
 /* Which elements come together how, and what becomes of that. */
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
@@ -51,18 +51,18 @@ static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit
 {
     uint32_t count = 0;
     const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
-    int64_t list[RG_MAX_RANK];
+    int64_t list[CPU_MAX_RANK];
 
     *out = 0;
     if (axes == NULL && kit_input(node, 1) != NULL) {
-        if (!rg_known_ints(kit_input(node, 1), list, RG_MAX_RANK, &count))
+        if (!cpu_known_ints(kit_input(node, 1), list, CPU_MAX_RANK, &count))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make the axes a constant", "the axes are not constant");
         axes = list;
     }
     for (uint32_t i = 0; i < count; i++) {
         int64_t a;
 
-        if (!rg_axis(axes[i], rank, &a))
+        if (!cpu_axis(axes[i], rank, &a))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
         *out |= 1u << a;
     }
@@ -74,13 +74,13 @@ static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit
     return true;
 }
 
-static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_reduce(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
     const char *type = op->row->op_type;
     uint32_t rank, images;
 
-    if (!rg_known_rank(input, 2, RG_MAX_RANK, "input 0", why) ||
+    if (!cpu_known_rank(input, 2, CPU_MAX_RANK, "input 0", why) ||
         !reduced_axes(node, input->rank, &op->reduction.axes, why))
         return false;
     rank = input->rank;
@@ -90,12 +90,12 @@ static bool parse_reduce(const kit_node *node, rg_op *op, kit_refusal *why)
         (strcmp(type, "ReduceMean") == 0 || strcmp(type, "ReduceMax") == 0)) {
         op->window.global = true;
         op->window.spatial = rank - 2;
-        op->alg = strcmp(type, "ReduceMax") == 0 ? DN_POOLING_MAX : DN_POOLING_AVG_EXCLUDE_PADDING;
+        op->alg = strcmp(type, "ReduceMax") == 0 ? LIBRARY_POOLING_MAX : LIBRARY_POOLING_AVG_EXCLUDE_PADDING;
     }
     return true;
 }
 
-float rg_reduced_nothing(const rg_op *op)
+float cpu_reduced_nothing(const cpu_op *op)
 {
     return kind_of(op->row->op_type)->nothing;
 }
@@ -104,7 +104,7 @@ float rg_reduced_nothing(const rg_op *op)
 
 /* `count` times n elements with `inner` columns each; inner 1: rows. */
 struct reduction {
-    rg_native native;
+    cpu_native native;
     int64_t count, n, inner;
     int64_t blocks; /* of columns */
     const struct kind *kind;
@@ -154,7 +154,7 @@ static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static inlay_status run_reduction(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_reduction(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const struct reduction *reduction = (const struct reduction *)(const void *)native;
@@ -171,10 +171,10 @@ static inlay_status run_reduction(const rg_native *native, const rg_state *state
 
 /* Do the reduced axes lie together in input, which is dense, and the kept ones in their order, so that the result is
  * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
-static bool together(const rg_md *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+static bool together(const memory_desc *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
     const int64_t *strides = input->strides;
-    int order[RG_MAX_RANK], rank = 0, last_kept = -1;
+    int order[CPU_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
     for (int d = 0; d < input->ndims; d++) { /* from the outermost, as they lie */
@@ -205,9 +205,9 @@ static bool together(const rg_md *input, uint32_t axes, int64_t *count, int64_t 
 }
 
 /* The kept axes, then the reduced ones, each in their order. */
-static void reduced_last(const rg_build *build, uint32_t x, uint32_t axes, rg_md *out)
+static void reduced_last(const cpu_build *build, uint32_t x, uint32_t axes, memory_desc *out)
 {
-    int64_t strides[RG_MAX_RANK], stride = 1;
+    int64_t strides[CPU_MAX_RANK], stride = 1;
 
     for (int pass = 1; pass >= 0; pass--)
         for (uint32_t d = build->ranks[x]; d-- > 0;) {
@@ -216,50 +216,50 @@ static void reduced_last(const rg_build *build, uint32_t x, uint32_t axes, rg_md
             strides[d] = stride;
             stride *= build->dims[x][d];
         }
-    rg_md_strides(out, build->ranks[x], build->dims[x], strides);
+    memory_desc_strides(out, build->ranks[x], build->dims[x], strides);
 }
 
-static inlay_status lower_reduce(rg_build *build, const rg_group *group)
+static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t x = op->in[0], rank = build->ranks[x];
     struct reduction reduction = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
-    rg_place in, out;
+    cpu_place in, out;
     inlay_status status;
     bool lies;
-    rg_md md;
+    memory_desc md;
 
-    INLAY_TRY(rg_read(build, x, &in));
-    lies = !rg_md_is_blocked(&in.md) && rg_md_is_dense(&in.md);
+    INLAY_TRY(cpu_read(build, x, &in));
+    lies = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
     /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
      * sequence that a Transpose has left where they were, summed as any other row. */
-    if (op->window.global && (op->alg == DN_POOLING_MAX || (rg_md_is_image(&in.md) && !(rank == 3 && lies))))
-        return rg_pool.lower(build, group);
-    rg_md_plain(&md, rank, build->dims[x]);
+    if (op->window.global && (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && lies))))
+        return cpu_pool.lower(build, group);
+    memory_desc_plain(&md, rank, build->dims[x]);
     if (lies && together(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
         /* as it is */
     } else if (together(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
-        INLAY_TRY(rg_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, x, &in));
     } else {
         reduced_last(build, x, op->reduction.axes, &md);
-        INLAY_TRY(rg_read_as(build, x, &md, &in));
+        INLAY_TRY(cpu_read_as(build, x, &md, &in));
         reduction.n = reduction.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
             reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[x][d] : 1;
-        reduction.count = rg_count(build, x) / reduction.n;
+        reduction.count = cpu_count(build, x) / reduction.n;
     }
-    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
     if (reduction.n == 1 && reduction.kind->is_itself) {
-        INLAY_TRY(rg_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, x, &in));
         in.md = md;
-        return rg_finish(build, group, 0, &in, false);
+        return cpu_finish(build, group, 0, &in, false);
     }
-    INLAY_TRY(rg_result_place(build, group->out, &md, &out));
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &out));
     reduction.blocks = reduction.inner > 1 ? (reduction.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
-    INLAY_TRY(rg_emit_step(build, &reduction.native, sizeof reduction, (const rg_place *const[]){ &in, &out }, 2));
-    status = rg_finish(build, group, 0, &out, false);
+    INLAY_TRY(cpu_emit_step(build, &reduction.native, sizeof reduction, (const cpu_place *const[]){ &in, &out }, 2));
+    status = cpu_finish(build, group, 0, &out, false);
 done:
     return status;
 }
 
-const rg_family rg_reduce = { "reduction", parse_reduce, lower_reduce };
+const cpu_family cpu_reduce = { "reduction", parse_reduce, lower_reduce };

@@ -5,23 +5,23 @@
 #include "region/build.h"
 #include "simd/row_set.h"
 
-static bool parse_softmax(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
     const bool old = node->info->since_version < 13;
 
-    if (!rg_known_rank(input, 1, RG_MAX_RANK, "input 0", why))
+    if (!cpu_known_rank(input, 1, CPU_MAX_RANK, "input 0", why))
         return false;
     /* Versions 1 to 11 see a matrix, cut at the axis. */
-    if (!rg_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), input->rank, &op->axis))
+    if (!cpu_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), input->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->softmax.flattened = old;
-    op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? DN_SOFTMAX_LOG : DN_SOFTMAX_ACCURATE;
+    op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? LIBRARY_SOFTMAX_LOG : LIBRARY_SOFTMAX_ACCURATE;
     return true;
 }
 
 struct softmax {
-    rg_native native;
+    cpu_native native;
     int64_t n, inner; /* elements along the axis, and from one of them to the next */
     int64_t items;    /* rows, or blocks of columns */
     int64_t blocks;   /* of columns, in `inner` */
@@ -57,7 +57,7 @@ static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-static inlay_status run_softmax(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_softmax(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const struct softmax *softmax = (const struct softmax *)(const void *)native;
@@ -72,31 +72,31 @@ static inlay_status run_softmax(const rg_native *native, const rg_state *state, 
 /* ------------------------------------------------------------------ lowering */
 
 /* x without gaps: as it lies if that is not in blocks. Along the channels, with these last. */
-static inlay_status read_dense(rg_build *build, uint32_t value, rg_place *out)
+static inlay_status read_dense(cpu_build *build, uint32_t value, cpu_place *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t rank = build->ranks[value];
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     if (op->softmax.flattened) /* several axes as one */
-        return rg_read_plain(build, value, out);
-    status = rg_read(build, value, out);
-    if (status != INLAY_OK || (!rg_md_is_blocked(&out->md) && rg_md_is_dense(&out->md)))
+        return cpu_read_plain(build, value, out);
+    status = cpu_read(build, value, out);
+    if (status != INLAY_OK || (!memory_desc_is_blocked(&out->md) && memory_desc_is_dense(&out->md)))
         return status;
     if (op->axis != 1 || rank < 3 || rank > 5)
-        return rg_read_plain(build, value, out);
-    rg_md_channels_last(&md, rank, build->dims[value]);
-    return rg_read_as(build, value, &md, out);
+        return cpu_read_plain(build, value, out);
+    memory_desc_channels_last(&md, rank, build->dims[value]);
+    return cpu_read_as(build, value, &md, out);
 }
 
-static inlay_status lower_softmax(rg_build *build, const rg_group *group)
+static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t rank = build->ranks[op->in[0]];
-    bool overwrite = rg_is_last_use(build, op->in[0]);
+    bool overwrite = cpu_is_last_use(build, op->in[0]);
     struct softmax softmax;
-    rg_place input, output;
+    cpu_place input, output;
     inlay_status status;
 
     INLAY_TRY(read_dense(build, op->in[0], &input));
@@ -104,20 +104,21 @@ static inlay_status lower_softmax(rg_build *build, const rg_group *group)
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(rg_result_place(build, group->out, &input.md, &output));
-    softmax = (struct softmax){
-        .native.run = run_softmax, .n = build->dims[op->in[0]][op->axis], .inner = 1, .log = op->alg == DN_SOFTMAX_LOG
-    };
+        INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
+    softmax = (struct softmax){ .native.run = run_softmax,
+                                .n = build->dims[op->in[0]][op->axis],
+                                .inner = 1,
+                                .log = op->alg == LIBRARY_SOFTMAX_LOG };
     for (uint32_t d = (uint32_t)op->axis + 1; op->softmax.flattened && d < rank; d++)
         softmax.n *= build->dims[op->in[0]][d];
     if (!op->softmax.flattened && softmax.n > 1)
         softmax.inner = input.md.strides[op->axis];
     softmax.blocks = (softmax.inner + ROW_COLUMNS - 1) / ROW_COLUMNS;
-    softmax.items = rg_count(build, op->in[0]) / softmax.n / softmax.inner * (softmax.inner > 1 ? softmax.blocks : 1);
-    INLAY_TRY(rg_emit_step(build, &softmax.native, sizeof softmax, (const rg_place *const[]){ &input, &output }, 2));
-    status = rg_finish(build, group, 0, &output, false);
+    softmax.items = cpu_count(build, op->in[0]) / softmax.n / softmax.inner * (softmax.inner > 1 ? softmax.blocks : 1);
+    INLAY_TRY(cpu_emit_step(build, &softmax.native, sizeof softmax, (const cpu_place *const[]){ &input, &output }, 2));
+    status = cpu_finish(build, group, 0, &output, false);
 done:
     return status;
 }
 
-const rg_family rg_softmax = { "softmax", parse_softmax, lower_softmax };
+const cpu_family cpu_softmax = { "softmax", parse_softmax, lower_softmax };

@@ -12,7 +12,7 @@ struct image {
 };
 
 struct maxima {
-    rg_native native;
+    cpu_native native;
     int64_t batches, planes, lanes;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
     struct image image, y;
@@ -143,7 +143,7 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-static inlay_status run_maxima(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_maxima(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct maxima *maxima = (const struct maxima *)(const void *)native;
@@ -159,12 +159,12 @@ static inlay_status run_maxima(const rg_native *native, const rg_state *state, i
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
-static bool read_image(const rg_md *md, struct image *out, int64_t *planes, int64_t *lanes)
+static bool read_image(const memory_desc *md, struct image *out, int64_t *planes, int64_t *lanes)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     const uint32_t rank = (uint32_t)md->ndims;
 
-    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || rank < 3 || rank > 4 || desc->inner_nblks > 1 ||
+    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || rank < 3 || rank > 4 || desc->inner_nblks > 1 ||
         (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
         return false;
     *out = (struct image){ .batch = desc->strides[0],
@@ -183,9 +183,9 @@ static bool read_image(const rg_md *md, struct image *out, int64_t *planes, int6
     return true;
 }
 
-inlay_status rg_lower_max(rg_build *build, const rg_place *input, const int64_t *out_dims, const int64_t *kernel,
-                          const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
-                          rg_place *out, bool *out_done)
+inlay_status cpu_lower_max(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
+                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
+                           cpu_place *out, bool *out_done)
 {
     const uint32_t rank = (uint32_t)input->md.ndims, first = rank == 3 ? 1 : 0;
     struct maxima maxima = { .native.run = run_maxima,
@@ -197,18 +197,18 @@ inlay_status rg_lower_max(rg_build *build, const rg_place *input, const int64_t 
                              .dilation = { 1, 1 } };
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
-    rg_md output;
+    memory_desc output;
 
     *out_done = false;
     if (!read_image(&input->md, &maxima.image, &maxima.planes, &maxima.lanes))
         goto done;
-    if (rg_md_is_blocked(&input->md)) {
-        if (!rg_md_same_blocks(&input->md, rank, out_dims, &output))
+    if (memory_desc_is_blocked(&input->md)) {
+        if (!memory_desc_same_blocks(&input->md, rank, out_dims, &output))
             goto done;
     } else if (maxima.lanes > 1) {
-        rg_md_channels_last(&output, rank, out_dims);
+        memory_desc_channels_last(&output, rank, out_dims);
     } else {
-        rg_md_plain(&output, rank, out_dims);
+        memory_desc_plain(&output, rank, out_dims);
     }
     (void)read_image(&output, &maxima.y, &planes, &lanes);
     if (planes != maxima.planes || lanes != maxima.lanes) { /* an image of one pixel, which lies either way */
@@ -226,9 +226,9 @@ inlay_status rg_lower_max(rg_build *build, const rg_place *input, const int64_t 
         maxima.dilation[first + i] = dilations[i] + 1;
         maxima.begin[first + i] = begins[i];
     }
-    INLAY_TRY(rg_result_place(build, result, &output, out));
+    INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;
-    status = rg_emit_step(build, &maxima.native, sizeof maxima, (const rg_place *const[]){ input, out }, 2);
+    status = cpu_emit_step(build, &maxima.native, sizeof maxima, (const cpu_place *const[]){ input, out }, 2);
 done:
     return status;
 }

@@ -7,11 +7,11 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_lower_mean);
+OPTIONAL_IF_CALLED(cpu_lower_mean);
 
 /* Images as planes (of one channel, of a block of them, or of all) of pixels with `lanes` numbers side by side. */
 struct means {
-    rg_native native;
+    cpu_native native;
     int64_t images, planes, chunks, pixels, lanes, chunk; /* chunks of lanes are a task each */
     int64_t batch, plane;                                 /* steps of x, in elements; pixels are `lanes` apart */
     int64_t y_batch;
@@ -49,7 +49,7 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run_means(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_means(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct means *means = (const struct means *)(const void *)native;
@@ -63,12 +63,12 @@ static inlay_status run_means(const rg_native *native, const rg_state *state, in
 }
 
 /* How the image lies; false: in a way that the loop does not know. */
-static bool read_image(const rg_md *md, struct means *means)
+static bool read_image(const memory_desc *md, struct means *means)
 {
-    const rg_md *desc = md;
+    const memory_desc *desc = md;
     int64_t step;
 
-    if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || md->ndims < 3 || desc->inner_nblks > 1 ||
+    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims < 3 || desc->inner_nblks > 1 ||
         (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
         return false;
     means->lanes = desc->inner_nblks == 1 ? desc->inner_blks[0] : desc->strides[1] == 1 ? md->dims[1] : 1;
@@ -95,33 +95,33 @@ static int64_t chunk_of(int64_t lanes)
     return lanes >= most ? most : lanes;
 }
 
-inlay_status rg_lower_mean(rg_build *build, const rg_place *input, uint32_t result, rg_place *out, bool *out_done)
+inlay_status cpu_lower_mean(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out, bool *out_done)
 {
     const uint32_t rank = (uint32_t)input->md.ndims;
-    int64_t dims[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK];
     inlay_status status = INLAY_OK;
     struct means means = { .native.run = run_means };
-    rg_md output;
+    memory_desc output;
 
     *out_done = false;
     if (!read_image(&input->md, &means))
         goto done;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? input->md.dims[d] : 1;
-    if (rg_md_is_blocked(&input->md)) {
-        if (!rg_md_same_blocks(&input->md, rank, dims, &output))
+    if (memory_desc_is_blocked(&input->md)) {
+        if (!memory_desc_same_blocks(&input->md, rank, dims, &output))
             goto done;
     } else if (means.lanes > 1) {
-        rg_md_channels_last(&output, rank, dims);
+        memory_desc_channels_last(&output, rank, dims);
     } else {
-        rg_md_plain(&output, rank, dims);
+        memory_desc_plain(&output, rank, dims);
     }
     means.y_batch = means.planes * means.lanes;
     means.chunk = chunk_of(means.lanes);
     means.chunks = (means.lanes + means.chunk - 1) / means.chunk;
-    INLAY_TRY(rg_result_place(build, result, &output, out));
+    INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;
-    status = rg_emit_step(build, &means.native, sizeof means, (const rg_place *const[]){ input, out }, 2);
+    status = cpu_emit_step(build, &means.native, sizeof means, (const cpu_place *const[]){ input, out }, 2);
 done:
     return status;
 }

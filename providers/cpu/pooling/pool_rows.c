@@ -10,13 +10,13 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(rg_lower_planes);
-OPTIONAL_IF_CALLED(rg_lower_rows);
+OPTIONAL_IF_CALLED(cpu_lower_planes);
+OPTIONAL_IF_CALLED(cpu_lower_rows);
 
 enum { MOST = 4096 }; /* a row with its padding */
 
 typedef struct row_pool {
-    rg_native native;
+    cpu_native native;
     int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
     int64_t reach; /* what the windows of a row see, padding included */
     bool is_mean, counts_pads;
@@ -140,7 +140,7 @@ static inlay_status planes_some(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static inlay_status run_planes(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_planes(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const row_pool *pool = (const row_pool *)(const void *)native;
@@ -152,24 +152,24 @@ static inlay_status run_planes(const rg_native *native, const rg_state *state, i
     return state->host->parallel_for(state->host->ctx, run, pool->planes, grain, planes_some, &call);
 }
 
-inlay_status rg_lower_planes(rg_build *build, const rg_place *input, uint32_t result, rg_place *out)
+inlay_status cpu_lower_planes(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out)
 {
     const uint32_t rank = (uint32_t)input->md.ndims;
     row_pool pool = { .native.run = run_planes,
                       .planes = input->md.dims[0] * input->md.dims[1],
                       .in = { 1, 1 },
-                      .is_mean = build->op->alg != DN_POOLING_MAX };
-    int64_t dims[RG_MAX_RANK];
+                      .is_mean = build->op->alg != LIBRARY_POOLING_MAX };
+    int64_t dims[CPU_MAX_RANK];
     inlay_status status;
-    rg_md output;
+    memory_desc output;
 
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d < 2 ? input->md.dims[d] : 1;
         pool.in[1] *= d < 2 ? 1 : input->md.dims[d];
     }
-    rg_md_plain(&output, rank, dims);
-    INLAY_TRY(rg_result_place(build, result, &output, out));
-    status = rg_emit_step(build, &pool.native, sizeof pool, (const rg_place *const[]){ input, out }, 2);
+    memory_desc_plain(&output, rank, dims);
+    INLAY_TRY(cpu_result_place(build, result, &output, out));
+    status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out }, 2);
 done:
     return status;
 }
@@ -253,7 +253,7 @@ static inlay_status small_some(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const row_pool *pool = (const row_pool *)(const void *)native;
@@ -270,11 +270,11 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     return state->host->parallel_for(state->host->ctx, run, units, grain, some, &call);
 }
 
-inlay_status rg_lower_rows(rg_build *build, const rg_place *input, const int64_t *out_dims, const int64_t *kernel,
-                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
-                           rg_place *out, bool *out_done)
+inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
+                            const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
+                            cpu_place *out, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t rank = (uint32_t)input->md.ndims, first = rank == 3 ? 1 : 0;
     row_pool pool = { .native.run = run_rows,
                       .in = { 1, 1 },
@@ -282,13 +282,13 @@ inlay_status rg_lower_rows(rg_build *build, const rg_place *input, const int64_t
                       .kernel = { 1, 1 },
                       .stride = { 1, 1 },
                       .dilation = { 1, 1 },
-                      .is_mean = op->alg != DN_POOLING_MAX,
-                      .counts_pads = op->alg == DN_POOLING_AVG_INCLUDE_PADDING };
+                      .is_mean = op->alg != LIBRARY_POOLING_MAX,
+                      .counts_pads = op->alg == LIBRARY_POOLING_AVG_INCLUDE_PADDING };
     inlay_status status = INLAY_OK;
-    rg_md output;
+    memory_desc output;
 
     *out_done = false;
-    if (input->md.data_type != DN_F32 || rank < 3 || rank > 4)
+    if (input->md.data_type != LIBRARY_F32 || rank < 3 || rank > 4)
         goto done;
     pool.planes = input->md.dims[0] * input->md.dims[1];
     for (uint32_t i = 0; i < rank - 2; i++) {
@@ -306,10 +306,10 @@ inlay_status rg_lower_rows(rg_build *build, const rg_place *input, const int64_t
     pool.reach = (pool.out[1] - 1) * pool.stride[1] + (pool.kernel[1] - 1) * pool.dilation[1] + 1;
     if (pool.reach > MOST || pool.begin[1] >= pool.reach || pool.planes == 0)
         goto done;
-    rg_md_plain(&output, rank, out_dims);
-    INLAY_TRY(rg_result_place(build, result, &output, out));
+    memory_desc_plain(&output, rank, out_dims);
+    INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;
-    status = rg_emit_step(build, &pool.native, sizeof pool, (const rg_place *const[]){ input, out }, 2);
+    status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out }, 2);
 done:
     return status;
 }

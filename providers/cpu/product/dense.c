@@ -14,8 +14,8 @@ typedef struct dense_call {
     const float *lines; /* B as it lies, and */
     float *panels;      /* where it is put */
     float *scratch;     /* of the first worker */
-    sg_job job;
-    sg_post posts[RG_MAX_POSTS + 1];
+    sgemm_job job;
+    sgemm_post posts[CPU_MAX_POSTS + 1];
 } dense_call;
 
 /* Where product number i starts in an operand. */
@@ -31,7 +31,7 @@ static int64_t offset(const struct dense *dense, int64_t i, const int64_t *steps
 static inlay_status one_product(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
-    sg_run(&((const dense_call *)user)->job, begin, end);
+    sgemm_run(&((const dense_call *)user)->job, begin, end);
     return INLAY_OK;
 }
 
@@ -61,8 +61,8 @@ static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32
 
     for (int64_t u = begin; u < end; u++) {
         const int64_t at = u * dense->job.width;
-        sg_post posts[RG_MAX_POSTS + 1];
-        sg_job job = call->job;
+        sgemm_post posts[CPU_MAX_POSTS + 1];
+        sgemm_job job = call->job;
 
         narrow_unfold(call->lines, u * job.b_panel, (u + 1) * job.b_panel, room);
         job.n = job.n - at < job.width ? job.n - at : job.width;
@@ -75,7 +75,7 @@ static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32
             if (posts[i].other != NULL)
                 posts[i].other += at * posts[i].col;
         }
-        sg_run(&job, 0, sg_units(&job));
+        sgemm_run(&job, 0, sgemm_units(&job));
     }
     return INLAY_OK;
 }
@@ -85,14 +85,15 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 {
     const dense_call *call = user;
     const struct dense *dense = call->dense;
-    int64_t units = sg_units(&call->job), matrix = dense->job.k * ((dense->job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
+    int64_t units = sgemm_units(&call->job),
+            matrix = dense->job.k * ((dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
 
     (void)worker;
     while (begin < end) {
         int64_t i = begin / units, first = begin % units;
         int64_t last = end - begin < units - first ? first + end - begin : units;
-        sg_post posts[RG_MAX_POSTS + 1];
-        sg_job job = call->job;
+        sgemm_post posts[CPU_MAX_POSTS + 1];
+        sgemm_job job = call->job;
 
         job.a += offset(dense, i, dense->a_steps);
         job.b += dense->lines > 0 ? i % dense->b_count * matrix : offset(dense, i, dense->b_steps);
@@ -103,7 +104,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
             if (posts[post].other != NULL)
                 posts[post].other += i * dense->job.m * posts[post].row;
         }
-        sg_run(&job, first, last);
+        sgemm_run(&job, first, last);
         begin += last - first;
     }
     return INLAY_OK;
@@ -114,7 +115,7 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 {
     const dense_call *call = user;
     const struct dense *dense = call->dense;
-    const sg_job *job = &call->job;
+    const sgemm_job *job = &call->job;
 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
@@ -124,7 +125,7 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         job->kernel->dots(job->a + offset(dense, i, dense->a_steps), job->a_row, job->m,
                           call->lines + offset(dense, i, dense->b_steps), dense->lines, job->n, job->k, c, job->c_row);
         for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
-            sg_post post = call->posts[post_index];
+            sgemm_post post = call->posts[post_index];
 
             post.other += post.other != NULL ? row * post.row : 0;
             job->kernel->post(&post, c, job->c_row, job->m, job->n);
@@ -137,20 +138,20 @@ static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t
 {
     const dense_call *call = user;
     const struct dense *dense = call->dense;
-    int64_t panels = (dense->job.n + SG_WIDTH - 1) / SG_WIDTH;
+    int64_t panels = (dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
 
     (void)worker;
     for (int64_t u = begin; u < end; u++) {
-        int64_t first = u % panels * SG_WIDTH,
-                count = dense->job.n - first < SG_WIDTH ? dense->job.n - first : SG_WIDTH;
+        int64_t first = u % panels * SGEMM_WIDTH,
+                count = dense->job.n - first < SGEMM_WIDTH ? dense->job.n - first : SGEMM_WIDTH;
 
         dense->job.kernel->panel(call->lines + offset(dense, u / panels, dense->b_steps) + first * dense->lines,
-                                 dense->lines, count, dense->job.k, call->panels + u * dense->job.k * SG_WIDTH);
+                                 dense->lines, count, dense->job.k, call->panels + u * dense->job.k * SGEMM_WIDTH);
     }
     return INLAY_OK;
 }
 
-static inlay_status run_loop(const rg_state *state, inlay_run *run, int64_t units, double ns,
+static inlay_status run_loop(const cpu_state *state, inlay_run *run, int64_t units, double ns,
                              inlay_status (*body)(void *, int64_t, int64_t, uint32_t), dense_call *call)
 {
     int64_t grain = 1;
@@ -161,16 +162,16 @@ static inlay_status run_loop(const rg_state *state, inlay_run *run, int64_t unit
 }
 
 /* args: x, weights, panels if they are made here, operands, y. */
-static inlay_status run_dense(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_dense(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
     dense_call call = { .dense = dense, .lines = args[1], .job = dense->job };
     int64_t units = dense->paired   ? pairs_units(&call.job)
                     : dense->sparse ? sparse_units(&call.job)
-                                    : sg_units(&call.job) * dense->batch;
-    int64_t panels = dense->b_count * ((dense->job.n + SG_WIDTH - 1) / SG_WIDTH);
-    double ns = sg_estimate_ns(&call.job) * (double)dense->batch;
+                                    : sgemm_units(&call.job) * dense->batch;
+    int64_t panels = dense->b_count * ((dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH);
+    double ns = sgemm_estimate_ns(&call.job) * (double)dense->batch;
     const bool alone = ns < WAKE_NS;
     inlay_status status = INLAY_OK;
 
@@ -188,10 +189,10 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
     if (dense->few)
         return alone ? few_rows(&call, 0, dense->batch, 0) : run_loop(state, run, dense->batch, ns, few_rows, &call);
     if (dense->lines > 0)
-        status =
-            alone ? make_panels(&call, 0, panels, 0)
-                  : run_loop(state, run, panels, 4.0 * (double)(panels * SG_WIDTH * dense->job.k) / PANEL_BYTES_PER_NS,
-                             make_panels, &call);
+        status = alone ? make_panels(&call, 0, panels, 0)
+                       : run_loop(state, run, panels,
+                                  4.0 * (double)(panels * SGEMM_WIDTH * dense->job.k) / PANEL_BYTES_PER_NS, make_panels,
+                                  &call);
     if (status != INLAY_OK)
         return status;
     if (dense->paired) {
@@ -215,22 +216,22 @@ static inlay_status run_dense(const rg_native *native, const rg_state *state, in
 
 /* ------------------------------------------------------------------ lowering */
 
-bool rg_function_of(const rg_eltwise *eltwise, sg_post *out)
+bool cpu_function_of(const cpu_eltwise *eltwise, sgemm_post *out)
 {
     static const struct {
-        dn_alg alg;
-        sg_fn fn;
+        library_alg alg;
+        sgemm_fn fn;
     } known[] = {
-        { DN_ELTWISE_RELU, SG_RELU },           { DN_ELTWISE_GELU_ERF, SG_GELU },
-        { DN_ELTWISE_GELU_TANH, SG_GELU_TANH }, { DN_ELTWISE_LOGISTIC, SG_SIGMOID },
-        { DN_ELTWISE_TANH, SG_TANH },           { DN_ELTWISE_SWISH, SG_SWISH },
-        { DN_ELTWISE_HARDSWISH, SG_HARDSWISH }, { DN_ELTWISE_LINEAR, SG_LINEAR },
-        { DN_ELTWISE_CLIP_V2, SG_CLIP },
+        { LIBRARY_ELTWISE_RELU, SGEMM_RELU },           { LIBRARY_ELTWISE_GELU_ERF, SGEMM_GELU },
+        { LIBRARY_ELTWISE_GELU_TANH, SGEMM_GELU_TANH }, { LIBRARY_ELTWISE_LOGISTIC, SGEMM_SIGMOID },
+        { LIBRARY_ELTWISE_TANH, SGEMM_TANH },           { LIBRARY_ELTWISE_SWISH, SGEMM_SWISH },
+        { LIBRARY_ELTWISE_HARDSWISH, SGEMM_HARDSWISH }, { LIBRARY_ELTWISE_LINEAR, SGEMM_LINEAR },
+        { LIBRARY_ELTWISE_CLIP_V2, SGEMM_CLIP },
     };
 
     for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
         if (known[i].alg == eltwise->alg) {
-            *out = (sg_post){ .fn = known[i].fn, .alpha = eltwise->alpha, .beta = eltwise->beta };
+            *out = (sgemm_post){ .fn = known[i].fn, .alpha = eltwise->alpha, .beta = eltwise->beta };
             return true;
         }
     }
@@ -238,13 +239,13 @@ bool rg_function_of(const rg_eltwise *eltwise, sg_post *out)
 }
 
 /* How value `other` lies beside the rows and columns of the output, which has `rank` axes, the last of n elements. */
-static bool operand_of(const rg_build *build, uint32_t other, uint32_t out, sg_post *post)
+static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sgemm_post *post)
 {
     uint32_t rank = build->ranks[out], own = build->ranks[other];
-    int64_t n = build->dims[out][rank - 1], count = rg_count(build, other),
+    int64_t n = build->dims[out][rank - 1], count = cpu_count(build, other),
             last = own > 0 ? build->dims[other][own - 1] : 1;
 
-    if (count == rg_count(build, out)) {
+    if (count == cpu_count(build, out)) {
         post->row = n;
         post->col = 1;
     } else if (count == last && last == n) {
@@ -252,7 +253,7 @@ static bool operand_of(const rg_build *build, uint32_t other, uint32_t out, sg_p
         post->col = 1;
     } else if (count == 1) {
         post->row = post->col = 0;
-    } else if (last == 1 && count == rg_count(build, out) / n) {
+    } else if (last == 1 && count == cpu_count(build, out) / n) {
         post->row = 1;
         post->col = 0;
     } else {
@@ -261,22 +262,22 @@ static bool operand_of(const rg_build *build, uint32_t other, uint32_t out, sg_p
     return own <= rank;
 }
 
-static bool binary_of(const rg_build *build, const rg_post *post, uint32_t out, sg_post *result)
+static bool binary_of(const cpu_build *build, const cpu_post *post, uint32_t out, sgemm_post *result)
 {
-    *result = (sg_post){ .fn = post->alg == RG_PRELU ? SG_PRELU : SG_ADD };
-    if (post->alg == RG_PRELU)
+    *result = (sgemm_post){ .fn = post->alg == CPU_PRELU ? SGEMM_PRELU : SGEMM_ADD };
+    if (post->alg == CPU_PRELU)
         return operand_of(build, post->other, out, result);
     switch (post->alg) {
-    case DN_BINARY_ADD:
+    case LIBRARY_BINARY_ADD:
         break;
-    case DN_BINARY_SUB:
-        result->fn = SG_SUB;
+    case LIBRARY_BINARY_SUB:
+        result->fn = SGEMM_SUB;
         break;
-    case DN_BINARY_MUL:
-        result->fn = SG_MUL;
+    case LIBRARY_BINARY_MUL:
+        result->fn = SGEMM_MUL;
         break;
-    case DN_BINARY_DIV:
-        result->fn = SG_DIV;
+    case LIBRARY_BINARY_DIV:
+        result->fn = SGEMM_DIV;
         break;
     default:
         return false;
@@ -285,24 +286,24 @@ static bool binary_of(const rg_build *build, const rg_post *post, uint32_t out, 
 }
 
 /* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
-static inlay_status take_posts(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
-                               rg_place *others, uint32_t *out_taken)
+static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
+                               cpu_place *others, uint32_t *out_taken)
 {
     uint32_t n = 0;
 
     for (; n < group->post_count && dense->job.post_count < KIT_COUNT(dense->posts); n++) {
-        const rg_post *post = &group->posts[n];
+        const cpu_post *post = &group->posts[n];
         struct behind *next = &dense->posts[dense->job.post_count];
-        bool binary = post->kind == RG_POST_BINARY;
+        bool binary = post->kind == CPU_POST_BINARY;
         inlay_status status;
 
         next->arg = INLAY_NONE;
-        if (binary ? !binary_of(build, post, group->out, &next->post) : !rg_function_of(&post->eltwise, &next->post))
+        if (binary ? !binary_of(build, post, group->out, &next->post) : !cpu_function_of(&post->eltwise, &next->post))
             break;
         dense->job.post_count++;
         if (!binary)
             continue;
-        status = rg_read_plain(build, post->other, &others[n]);
+        status = cpu_read_plain(build, post->other, &others[n]);
         if (status != INLAY_OK)
             return status;
         next->arg = args->count;
@@ -313,51 +314,51 @@ static inlay_status take_posts(rg_build *build, const rg_group *group, struct de
 }
 
 /* A first operand of the output's size that nobody reads afterwards takes the sums: true. */
-static bool adds_in_place(const rg_build *build, const rg_group *group)
+static bool adds_in_place(const cpu_build *build, const cpu_group *group)
 {
-    const rg_post *first = &group->posts[0];
+    const cpu_post *first = &group->posts[0];
 
-    return group->post_count > 0 && first->kind == RG_POST_BINARY && first->alg == DN_BINARY_ADD &&
-           rg_count(build, first->other) == rg_count(build, group->out) && rg_is_last_use(build, first->other) &&
-           build->places[first->other].buffer != INLAY_NONE && rg_md_is_plain(&build->places[first->other].md) &&
+    return group->post_count > 0 && first->kind == CPU_POST_BINARY && first->alg == LIBRARY_BINARY_ADD &&
+           cpu_count(build, first->other) == cpu_count(build, group->out) && cpu_is_last_use(build, first->other) &&
+           build->places[first->other].buffer != INLAY_NONE && memory_desc_is_plain(&build->places[first->other].md) &&
            build->compiled->values[group->out].output == INLAY_NONE;
 }
 
 /* The panels of a [k, n] matrix as a layout of oneDNN's. */
-static void panels(int64_t n, int64_t k, rg_md *out, sg_job *job)
+static void panels(int64_t n, int64_t k, memory_desc *out, sgemm_job *job)
 {
-    const dn_dims dims = { n, k };
+    const library_dims dims = { n, k };
 
-    (void)rg_md_blocks(out, 2, dims, n <= 16 ? "AB16b16a" : n <= 32 ? "AB16b32a" : "AB16b64a");
+    (void)memory_desc_blocks(out, 2, dims, n <= 16 ? "AB16b16a" : n <= 32 ? "AB16b32a" : "AB16b64a");
     job->width = job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
 
-inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
+inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
                         uint32_t bias_value)
 {
-    rg_place others[RG_MAX_POSTS], bias, output, scratch;
+    cpu_place others[CPU_MAX_POSTS], bias, output, scratch;
     uint32_t taken = 0;
-    rg_md md, bias_md;
+    memory_desc md, bias_md;
     bool add = !dense->few && !dense->bits.on && !dense->sparse && adds_in_place(build, group);
     inlay_status status;
 
-    rg_md_plain(&bias_md, 1, &dense->job.n);
+    memory_desc_plain(&bias_md, 1, &dense->job.n);
     if (bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
+        INLAY_TRY(cpu_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
         dense->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
     if (add) { /* the bias comes behind it */
         if (bias_value != INLAY_NONE)
             dense->posts[dense->job.post_count++] =
-                (struct behind){ .post = { .fn = SG_ADD, .col = 1 }, .arg = dense->bias_arg };
+                (struct behind){ .post = { .fn = SGEMM_ADD, .col = 1 }, .arg = dense->bias_arg };
         output = build->places[group->posts[0].other];
         dense->job.add = true;
     }
     dense->biased = bias_value != INLAY_NONE && !add;
     if (add) {
-        rg_group rest = *group;
+        cpu_group rest = *group;
 
         rest.post_count--;
         memmove(rest.posts, rest.posts + 1, rest.post_count * sizeof *rest.posts);
@@ -365,8 +366,8 @@ inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *de
         taken++;
     } else {
         INLAY_TRY(take_posts(build, group, dense, args, others, &taken));
-        rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
-        INLAY_TRY(rg_made_place(build, group, taken, &md, &output));
+        memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+        INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
@@ -375,57 +376,57 @@ inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *de
                                                  : dense->sparse ? sparse_scratch_floats(&dense->job)
                                                                  : dense->job.b_panel);
 
-        INLAY_TRY(rg_new_floats(build, floats, &scratch));
+        INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         args->list[args->count++] = &scratch;
     }
-    INLAY_TRY(rg_emit_step(build, &dense->native, sizeof *dense, args->list, args->count));
-    rg_md_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
-    status = rg_finish(build, group, taken, &output, true);
+    INLAY_TRY(cpu_emit_step(build, &dense->native, sizeof *dense, args->list, args->count));
+    memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    status = cpu_finish(build, group, taken, &output, true);
 done:
     return status;
 }
 
-inlay_status rg_lower_dense(rg_build *build, const rg_group *group, uint32_t bias_value, rg_dense_way way)
+inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, cpu_dense_way way)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t w = op->in[1];
     int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
-            m = rg_count(build, op->in[0]) / k;
+            m = cpu_count(build, op->in[0]) / k;
     int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     struct dense dense = { .native.run = run_dense,
                            .job = { .kernel = build->state->sgemm,
                                     .m = m,
                                     .n = n,
                                     .k = k,
-                                    .chain = sg_chain(k, build->state->strict),
+                                    .chain = sgemm_chain(k, build->state->strict),
                                     .a_row = k,
                                     .c_row = n } };
     dense_args args = { .count = 2 };
-    rg_place input, packed;
-    rg_md w_plain, w_md;
+    cpu_place input, packed;
+    memory_desc w_plain, w_md;
     inlay_status status;
 
     dense.batch = dense.b_count = 1;
-    (way == RG_DENSE_PAIRS ? pairs_share : sg_share)(&dense.job, build->instance->threads);
-    dense.paired = way == RG_DENSE_PAIRS;
-    dense.sparse = way == RG_DENSE_SPARSE;
-    dense.narrow = way == RG_DENSE_PLAIN && kn_is_narrow(build);
+    (way == CPU_DENSE_PAIRS ? pairs_share : sgemm_share)(&dense.job, build->instance->threads);
+    dense.paired = way == CPU_DENSE_PAIRS;
+    dense.sparse = way == CPU_DENSE_SPARSE;
+    dense.narrow = way == CPU_DENSE_PLAIN && kernel_is_narrow(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    rg_md_strides(&w_plain, 2, w_dims, w_strides);
+    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
     if (dense.paired) {
         pairs_layout(k, n, &w_md);
     } else if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
-        dense.job.width = sparse_fours_of(build, op) ? FR_WIDTH : SP_WIDTH;
+        dense.job.width = sparse_fours_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else {
         panels(n, k, &w_md, &dense.job);
     }
-    INLAY_TRY(rg_read_strided(build, op->in[0], &input));
-    if (!rg_md_has_rows(&input.md, &dense.job.a_row)) {
-        INLAY_TRY(rg_read_plain(build, op->in[0], &input));
+    INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
+    if (!memory_desc_has_rows(&input.md, &dense.job.a_row)) {
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY((dense.narrow ? narrow_read_pack : rg_read_constant)(build, w, &w_plain, &w_md, &packed));
+    INLAY_TRY((dense.narrow ? narrow_read_pack : cpu_read_constant)(build, w, &w_plain, &w_md, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);
@@ -433,8 +434,8 @@ done:
     return status;
 }
 
-/* Rows and columns of an operand, as rg_read_matrix has it, and its steps along the axes that count products. */
-static void read_steps(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
+/* Rows and columns of an operand, as cpu_read_matrix has it, and its steps along the axes that count products. */
+static void read_steps(const memory_desc *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
 {
     const int64_t *s = md->strides;
 
@@ -444,33 +445,33 @@ static void read_steps(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *
     *out_column = s[axes + 1];
 }
 
-inlay_status rg_lower_batched(rg_build *build, const rg_group *group)
+inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t y = op->out[0], rank = build->ranks[y], axes = rank - 2;
     const int64_t *dims = build->dims[y];
     struct dense dense = { .native.run = run_dense,
-                           .batch = rg_count(build, y) / (dims[axes] * dims[axes + 1]),
+                           .batch = cpu_count(build, y) / (dims[axes] * dims[axes + 1]),
                            .axes = axes,
                            .job = { .kernel = build->state->sgemm,
                                     .m = dims[axes],
                                     .n = dims[axes + 1],
-                                    .width = SG_WIDTH,
-                                    .b_panel = SG_WIDTH,
+                                    .width = SGEMM_WIDTH,
+                                    .b_panel = SGEMM_WIDTH,
                                     .c_row = dims[axes + 1] } };
     dense_args args = { .count = 2 };
     int64_t row, column, floats;
-    rg_place place, weights, scratch;
+    cpu_place place, weights, scratch;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
-    INLAY_TRY(rg_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
-    INLAY_TRY(rg_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
+    INLAY_TRY(cpu_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
+    INLAY_TRY(cpu_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
     dense.job.k = place.md.dims[rank - 1];
-    dense.job.chain = sg_chain(dense.job.k, build->state->strict);
+    dense.job.chain = sgemm_chain(dense.job.k, build->state->strict);
     if (place.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
-        rg_md_plain(&md, rank, place.md.dims);
-        INLAY_TRY(rg_reorder(build, &place, &md, &place));
+        memory_desc_plain(&md, rank, place.md.dims);
+        INLAY_TRY(cpu_reorder(build, &place, &md, &place));
     }
     memcpy(dense.dims, dims, axes * sizeof *dims);
     read_steps(&place.md, axes, dense.a_steps, &dense.job.a_row, &column);
@@ -483,13 +484,13 @@ inlay_status rg_lower_batched(rg_build *build, const rg_group *group)
     dense.job.b_step = row;
     if (column != 1)
         dense.lines = column;
-    dense.few = column != 1 && dense.job.m <= SG_FEW && !build->state->reproducible;
+    dense.few = column != 1 && dense.job.m <= SGEMM_FEW && !build->state->reproducible;
     if (column != 1 && !dense.few) {
-        floats = dense.b_count * dense.job.k * ((dense.job.n + SG_WIDTH - 1) / SG_WIDTH * SG_WIDTH);
-        INLAY_TRY(rg_new_floats(build, floats, &scratch));
+        floats = dense.b_count * dense.job.k * ((dense.job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
+        INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         args.list[args.count++] = &scratch;
-        dense.job.b_step = SG_WIDTH;
-        dense.job.b_panel = dense.job.k * SG_WIDTH;
+        dense.job.b_step = SGEMM_WIDTH;
+        dense.job.b_panel = dense.job.k * SGEMM_WIDTH;
     }
     status = dense_emit(build, group, &dense, &args, INLAY_NONE);
 done:

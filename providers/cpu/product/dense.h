@@ -10,9 +10,9 @@ enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other t
 /* Of a product by weights of a few bits (nbits.c). Offsets are bytes of the scratch. */
 typedef struct nbits_plan {
     bool on;
-    const nb_kernel *kernel;
-    nb_mode mode;
-    nb_shape shape;
+    const nbits_kernel *kernel;
+    nbits_mode mode;
+    nbits_shape shape;
     bool has_zeros; /* an operand of its own; otherwise all are `zero` */
     float zero;
     bool spreads; /* rows are copied with each block padded */
@@ -24,16 +24,16 @@ typedef struct nbits_plan {
 
 /* One function or operand behind the product. */
 struct behind {
-    sg_post post;
+    sgemm_post post;
     uint32_t arg; /* of the step: the operand's; INLAY_NONE */
 };
 
 struct dense {
-    rg_native native;
-    sg_job job;    /* of one product, without addresses */
+    cpu_native native;
+    sgemm_job job; /* of one product, without addresses */
     int64_t batch; /* products */
     uint32_t axes; /* that they are counted by */
-    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK], a_steps[CPU_MAX_RANK], b_steps[CPU_MAX_RANK];
     int64_t lines;   /* elements from one column of B to the next: they are put into panels, unless */
     bool few;        /* rows are few; 0: rows of B are read as they lie */
     int64_t b_count; /* matrices that are: one for all products, or as many */
@@ -45,17 +45,17 @@ struct dense {
     uint32_t arg_count;
     uint32_t bias_arg;
     nbits_plan bits;
-    struct behind posts[RG_MAX_POSTS + 1];
+    struct behind posts[CPU_MAX_POSTS + 1];
 };
 
 /* Operands of the step that becomes of it. */
 typedef struct dense_args {
-    const rg_place *list[RG_MAX_POSTS + 8];
+    const cpu_place *list[CPU_MAX_POSTS + 8];
     uint32_t count;
 } dense_args;
 
 /* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of dense with what it
  * takes of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
-inlay_status dense_emit(rg_build *build, const rg_group *group, struct dense *dense, dense_args *args,
+inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
                         uint32_t bias_value);
 #endif

@@ -9,11 +9,11 @@
 OPTIONAL_IF_CALLED(nbits_lower);
 
 enum {
-    MANY_ROWS = 8,                 /* from so many on a panel is unfolded, where activations stay floats, */
-    FINE_ROWS = 16,                /* and where two limbs for each take longer than floats, if no tile has many rows */
-    GROUP = SG_WIDTH / NB_COLUMNS, /* panels whose columns are done together */
-    ROW_BLOCK = 32,                /* rows whose integers stay near the core while all weights pass, */
-    BLOCK_ROWS = 128               /* and those of blocks, which a part of the panel meets at once */
+    MANY_ROWS = 8,  /* from so many on a panel is unfolded, where activations stay floats, */
+    FINE_ROWS = 16, /* and where two limbs for each take longer than floats, if no tile has many rows */
+    GROUP = SGEMM_WIDTH / NBITS_COLUMNS, /* panels whose columns are done together */
+    ROW_BLOCK = 32,                      /* rows whose integers stay near the core while all weights pass, */
+    BLOCK_ROWS = 128                     /* and those of blocks, which a part of the panel meets at once */
 };
 #define BYTES_PER_NS 20.0 /* packed weights, by one row */
 #define INTEGERS_PER_NS 60.0
@@ -26,7 +26,7 @@ typedef struct nbits_call {
     char *scratch;
     float *output;
     const float *bias;
-    sg_post posts[RG_MAX_POSTS + 1];
+    sgemm_post posts[CPU_MAX_POSTS + 1];
 } nbits_call;
 
 /* Row r as kernels read it. */
@@ -35,14 +35,14 @@ static const float *row_of(const nbits_call *call, int64_t r)
     const nbits_plan *plan = &call->dense->bits;
 
     if (plan->spreads)
-        return (const float *)(void *)(call->scratch + plan->rows) + r * nb_depth(&plan->shape);
+        return (const float *)(void *)(call->scratch + plan->rows) + r * nbits_depth(&plan->shape);
     return call->input + r * call->dense->job.a_row;
 }
 
 /* Bytes of a row's integers. */
 static int64_t limb_bytes(const nbits_plan *plan)
 {
-    return (plan->blocks ? (int64_t)plan->mode : 2) * nb_depth(&plan->shape);
+    return (plan->blocks ? (int64_t)plan->mode : 2) * nbits_depth(&plan->shape);
 }
 
 static int8_t *limbs_of(const nbits_call *call, int64_t r)
@@ -54,9 +54,9 @@ static int8_t *limbs_of(const nbits_call *call, int64_t r)
 
 static void spread(const nbits_call *call, int64_t r)
 {
-    const nb_shape *shape = &call->dense->bits.shape;
+    const nbits_shape *shape = &call->dense->bits.shape;
     const float *from = call->input + r * call->dense->job.a_row;
-    float *to = (float *)(void *)(call->scratch + call->dense->bits.rows) + r * nb_depth(shape);
+    float *to = (float *)(void *)(call->scratch + call->dense->bits.rows) + r * nbits_depth(shape);
 
     for (int64_t b = 0; b < shape->blocks; b++, to += shape->padded) {
         const int64_t begin = b * shape->block,
@@ -71,48 +71,48 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
 {
     const nbits_call *call = user;
     const nbits_plan *plan = &call->dense->bits;
-    const int64_t parts = nb_parts(&plan->shape);
+    const int64_t parts = nbits_parts(&plan->shape);
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
         if (plan->spreads)
             spread(call, r);
-        if (plan->mode != NB_EXACT)
+        if (plan->mode != NBITS_EXACT)
             call->scratch[plan->fit + (uint64_t)r] = plan->kernel->prepare(
                 &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, r),
-                &(nb_row){ .limbs = limbs_of(call, r),
-                           .limbs_part = limb_bytes(plan) / parts,
-                           .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
-                           .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
-                           .starts =
-                               plan->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + r * parts : NULL });
+                &(nbits_row){ .limbs = limbs_of(call, r),
+                              .limbs_part = limb_bytes(plan) / parts,
+                              .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
+                              .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
+                              .starts = plan->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + r * parts
+                                                     : NULL });
     }
     return INLAY_OK;
 }
 
 /* Rows [r, r + count) by panels from that one on. */
-static nb_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t r, int64_t count)
+static nbits_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t r, int64_t count)
 {
     const nbits_plan *plan = &call->dense->bits;
-    const nb_shape *shape = &plan->shape;
-    const int64_t parts = nb_parts(shape), at = panel * NB_COLUMNS, scales = shape->blocks * NB_COLUMNS;
+    const nbits_shape *shape = &plan->shape;
+    const int64_t parts = nbits_parts(shape), at = panel * NBITS_COLUMNS, scales = shape->blocks * NBITS_COLUMNS;
 
-    return (nb_tile){ .shape = shape,
-                      .weights = call->weights + nb_weight_bytes(shape) / shape->panels * panel,
-                      .scales = call->scales + scales * panel,
-                      .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
-                      .zero = plan->zero,
-                      .rows = count,
-                      .a = row_of(call, r),
-                      .a_row = plan->spreads ? nb_depth(shape) : call->dense->job.a_row,
-                      .limbs = limbs_of(call, r),
-                      .limbs_row = limb_bytes(plan),
-                      .limbs_part = limb_bytes(plan) / parts,
-                      .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
-                      .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
-                      .c = call->output + r * call->dense->job.c_row + at,
-                      .c_row = call->dense->job.c_row,
-                      .columns = shape->n - at < panels * NB_COLUMNS ? shape->n - at : panels * NB_COLUMNS };
+    return (nbits_tile){ .shape = shape,
+                         .weights = call->weights + nbits_weight_bytes(shape) / shape->panels * panel,
+                         .scales = call->scales + scales * panel,
+                         .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
+                         .zero = plan->zero,
+                         .rows = count,
+                         .a = row_of(call, r),
+                         .a_row = plan->spreads ? nbits_depth(shape) : call->dense->job.a_row,
+                         .limbs = limbs_of(call, r),
+                         .limbs_row = limb_bytes(plan),
+                         .limbs_part = limb_bytes(plan) / parts,
+                         .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
+                         .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
+                         .c = call->output + r * call->dense->job.c_row + at,
+                         .c_row = call->dense->job.c_row,
+                         .columns = shape->n - at < panels * NBITS_COLUMNS ? shape->n - at : panels * NBITS_COLUMNS };
 }
 
 static bool fits(const nbits_call *call, int64_t r)
@@ -125,29 +125,29 @@ static bool fits(const nbits_call *call, int64_t r)
 static void multiply(const nbits_call *call, int64_t panel, int64_t r, int64_t count)
 {
     const nbits_plan *plan = &call->dense->bits;
-    bool all = plan->mode != NB_EXACT;
+    bool all = plan->mode != NBITS_EXACT;
 
     for (int64_t i = 0; all && i < count; i++)
         all = fits(call, r + i);
     for (int64_t i = 0; i < count;) {
-        const int64_t rows = all || plan->mode == NB_EXACT ? count : 1;
-        const nb_tile tile = tile_of(call, panel, 1, r + i, rows);
+        const int64_t rows = all || plan->mode == NBITS_EXACT ? count : 1;
+        const nbits_tile tile = tile_of(call, panel, 1, r + i, rows);
 
-        plan->kernel->tile[plan->mode != NB_EXACT && fits(call, r + i) ? plan->mode : NB_EXACT](&tile);
+        plan->kernel->tile[plan->mode != NBITS_EXACT && fits(call, r + i) ? plan->mode : NBITS_EXACT](&tile);
         i += rows;
     }
 }
 
 static void finish(const nbits_call *call, int64_t r, int64_t rows, int64_t at, int64_t columns)
 {
-    const sg_job *job = &call->dense->job;
+    const sgemm_job *job = &call->dense->job;
     float *output = call->output + r * job->c_row + at;
 
     if (call->bias != NULL)
-        job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = call->bias + at, .col = 1 }, output, job->c_row, rows,
-                          columns);
+        job->kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = call->bias + at, .col = 1 }, output, job->c_row,
+                          rows, columns);
     for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
-        sg_post post = call->posts[post_index];
+        sgemm_post post = call->posts[post_index];
 
         if (post.other != NULL)
             post.other += r * post.row + at * post.col;
@@ -155,7 +155,7 @@ static void finish(const nbits_call *call, int64_t r, int64_t rows, int64_t at, 
     }
 }
 
-static int64_t groups_of(const nb_shape *shape)
+static int64_t groups_of(const nbits_shape *shape)
 {
     return (shape->panels + GROUP - 1) / GROUP;
 }
@@ -164,7 +164,7 @@ static int64_t groups_of(const nb_shape *shape)
 static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
-    const nb_shape *shape = &call->dense->bits.shape;
+    const nbits_shape *shape = &call->dense->bits.shape;
     const int64_t groups = groups_of(shape);
 
     (void)worker;
@@ -172,10 +172,10 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
         const int64_t above = u / groups * ROW_BLOCK,
                       m = call->dense->job.m < above + ROW_BLOCK ? call->dense->job.m : above + ROW_BLOCK;
         const int64_t first = u % groups * GROUP, last = first + GROUP < shape->panels ? first + GROUP : shape->panels;
-        const int64_t at = first * NB_COLUMNS, columns = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
+        const int64_t at = first * NBITS_COLUMNS, columns = shape->n - at < SGEMM_WIDTH ? shape->n - at : SGEMM_WIDTH;
 
         for (int64_t r = above, rows; r < m; r += rows) {
-            rows = m - r < NB_ROWS ? m - r : NB_ROWS;
+            rows = m - r < NBITS_ROWS ? m - r : NBITS_ROWS;
             for (int64_t panel = first; panel < last; panel++)
                 multiply(call, panel, r, rows);
             finish(call, r, rows, at, columns);
@@ -189,44 +189,44 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
 {
     const nbits_call *call = user;
     const nbits_plan *plan = &call->dense->bits;
-    const nb_shape *shape = &plan->shape;
-    const int64_t groups = (shape->panels + NB_BESIDE - 1) / NB_BESIDE, parts = nb_parts(shape);
+    const nbits_shape *shape = &plan->shape;
+    const int64_t groups = (shape->panels + NBITS_BESIDE - 1) / NBITS_BESIDE, parts = nbits_parts(shape);
     char *room = call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes;
-    int32_t *starts = (int32_t *)(void *)(room + nb_block_bytes(plan->mode));
-    nb_block block = { .weights = room, .w_starts = starts };
+    int32_t *starts = (int32_t *)(void *)(room + nbits_block_bytes(plan->mode));
+    nbits_weight_block block = { .weights = room, .w_starts = starts };
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NB_BESIDE;
+        const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NBITS_BESIDE;
         const int64_t m = call->dense->job.m < above + BLOCK_ROWS ? call->dense->job.m : above + BLOCK_ROWS;
-        const int64_t panels = shape->panels - panel < NB_BESIDE ? shape->panels - panel : NB_BESIDE;
+        const int64_t panels = shape->panels - panel < NBITS_BESIDE ? shape->panels - panel : NBITS_BESIDE;
 
-        for (int64_t first = 0; first < parts; first += NB_PARTS) {
-            const int64_t count = parts - first < NB_PARTS ? parts - first : NB_PARTS;
+        for (int64_t first = 0; first < parts; first += NBITS_PARTS) {
+            const int64_t count = parts - first < NBITS_PARTS ? parts - first : NBITS_PARTS;
 
-            for (int64_t i = 0; i < NB_BESIDE; i++) { /* those that are not there are the last again */
-                const nb_tile tile = tile_of(call, panel + (i < panels ? i : panels - 1), 1, above, 1);
+            for (int64_t i = 0; i < NBITS_BESIDE; i++) { /* those that are not there are the last again */
+                const nbits_tile tile = tile_of(call, panel + (i < panels ? i : panels - 1), 1, above, 1);
 
                 plan->kernel->spread(&tile, plan->mode, first, count, (int)i, room, starts);
             }
             block.first = first;
             block.parts = count;
-            block.tile = tile_of(call, panel, panels, above, NB_ROWS);
+            block.tile = tile_of(call, panel, panels, above, NBITS_ROWS);
             block.starts = (int32_t *)(void *)(call->scratch + plan->starts) + above * parts;
-            for (int64_t r = above; r < m; r += NB_ROWS) {
-                block.tile.rows = m - r < NB_ROWS ? m - r : NB_ROWS;
+            for (int64_t r = above; r < m; r += NBITS_ROWS) {
+                block.tile.rows = m - r < NBITS_ROWS ? m - r : NBITS_ROWS;
                 plan->kernel->block(&block, plan->mode);
-                block.tile.limbs += NB_ROWS * block.tile.limbs_row;
-                block.tile.factors += NB_ROWS * parts;
-                block.tile.sums += NB_ROWS * parts;
-                block.starts += NB_ROWS * parts;
-                block.tile.c += NB_ROWS * block.tile.c_row;
+                block.tile.limbs += NBITS_ROWS * block.tile.limbs_row;
+                block.tile.factors += NBITS_ROWS * parts;
+                block.tile.sums += NBITS_ROWS * parts;
+                block.starts += NBITS_ROWS * parts;
+                block.tile.c += NBITS_ROWS * block.tile.c_row;
             }
         }
         for (int64_t r = above; r < m; r++)
             for (int64_t i = 0; !fits(call, r) && i < panels; i++)
                 multiply(call, panel + i, r, 1);
-        for (int64_t r = above; r < m; r += NB_ROWS)
-            finish(call, r, m - r < NB_ROWS ? m - r : NB_ROWS, panel * NB_COLUMNS, block.tile.columns);
+        for (int64_t r = above; r < m; r += NBITS_ROWS)
+            finish(call, r, m - r < NBITS_ROWS ? m - r : NBITS_ROWS, panel * NBITS_COLUMNS, block.tile.columns);
     }
     return INLAY_OK;
 }
@@ -235,28 +235,28 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 {
     const nbits_call *call = user;
     const nbits_plan *plan = &call->dense->bits;
-    const nb_shape *shape = &plan->shape;
-    const int64_t scales = shape->blocks * NB_COLUMNS;
+    const nbits_shape *shape = &plan->shape;
+    const int64_t scales = shape->blocks * NBITS_COLUMNS;
     float *panel = (float *)(void *)(call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes);
 
     for (int64_t u = begin; u < end; u++) {
-        const int64_t at = u * SG_WIDTH;
-        sg_post posts[RG_MAX_POSTS + 1];
-        sg_job job = call->dense->job;
+        const int64_t at = u * SGEMM_WIDTH;
+        sgemm_post posts[CPU_MAX_POSTS + 1];
+        sgemm_job job = call->dense->job;
 
-        job.n = shape->n - at < SG_WIDTH ? shape->n - at : SG_WIDTH;
+        job.n = shape->n - at < SGEMM_WIDTH ? shape->n - at : SGEMM_WIDTH;
         for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < shape->panels; i++) {
-            const nb_tile tile = { .shape = shape,
-                                   .weights = call->weights + nb_weight_bytes(shape) / shape->panels * i,
-                                   .scales = call->scales + scales * i,
-                                   .zeros = call->zeros == NULL ? NULL : call->zeros + scales * i,
-                                   .zero = plan->zero };
+            const nbits_tile tile = { .shape = shape,
+                                      .weights = call->weights + nbits_weight_bytes(shape) / shape->panels * i,
+                                      .scales = call->scales + scales * i,
+                                      .zeros = call->zeros == NULL ? NULL : call->zeros + scales * i,
+                                      .zero = plan->zero };
 
-            plan->kernel->unfold(&tile, panel + (i - u * GROUP) * NB_COLUMNS, SG_WIDTH);
+            plan->kernel->unfold(&tile, panel + (i - u * GROUP) * NBITS_COLUMNS, SGEMM_WIDTH);
         }
         job.a = call->input;
         job.b = panel;
-        job.width = job.b_step = SG_WIDTH;
+        job.width = job.b_step = SGEMM_WIDTH;
         job.bias = call->bias == NULL ? NULL : call->bias + at;
         job.c = call->output + at;
         job.posts = posts;
@@ -265,7 +265,7 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
             if (posts[i].other != NULL)
                 posts[i].other += at * posts[i].col;
         }
-        sg_run(&job, 0, sg_units(&job));
+        sgemm_run(&job, 0, sgemm_units(&job));
     }
     return INLAY_OK;
 }
@@ -273,12 +273,13 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
 static double estimate_ns(const struct dense *dense)
 {
     const double count = (double)dense->job.n * (double)dense->job.k, bytes = count * dense->bits.shape.bits / 8;
-    const double work = (double)dense->job.m * count / (dense->bits.mode != NB_EXACT ? INTEGERS_PER_NS : FLOATS_PER_NS);
+    const double work =
+        (double)dense->job.m * count / (dense->bits.mode != NBITS_EXACT ? INTEGERS_PER_NS : FLOATS_PER_NS);
 
     return bytes / BYTES_PER_NS > work ? bytes / BYTES_PER_NS : work;
 }
 
-static inlay_status share(const rg_state *state, inlay_run *run, int64_t units, double ns, uint32_t threads,
+static inlay_status share(const cpu_state *state, inlay_run *run, int64_t units, double ns, uint32_t threads,
                           inlay_status (*body)(void *, int64_t, int64_t, uint32_t), nbits_call *call)
 {
     int64_t grain = 1;
@@ -291,7 +292,7 @@ static inlay_status share(const rg_state *state, inlay_run *run, int64_t units, 
 }
 
 /* args: x, weights, scales, zero points if there are any, scratch, then as dense_emit has them. */
-static inlay_status run_nbits(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
@@ -314,14 +315,15 @@ static inlay_status run_nbits(const rg_native *native, const rg_state *state, in
     }
     if (plan->unfolds)
         return share(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
-    if (plan->spreads || plan->mode != NB_EXACT)
+    if (plan->spreads || plan->mode != NBITS_EXACT)
         status =
             share(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads, prepare_rows, &call);
     if (status != INLAY_OK)
         return status;
     if (plan->blocks)
         return share(state, run,
-                     (plan->shape.panels + NB_BESIDE - 1) / NB_BESIDE * ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS),
+                     (plan->shape.panels + NBITS_BESIDE - 1) / NBITS_BESIDE *
+                         ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS),
                      ns, threads, block_units, &call);
     return share(state, run, groups_of(&plan->shape) * ((dense->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads,
                  packed_units, &call);
@@ -339,93 +341,94 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
 
 /* A model may ask for floats or for 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that asks for less may get
  * more); what the session asks for is a bound for the rest. */
-static nb_mode mode_of(const rg_build *build, const rg_op *op)
+static nbits_mode mode_of(const cpu_build *build, const cpu_op *op)
 {
-    const int64_t level = op->row->family == &rg_nbits_product ? op->size : 0;
+    const int64_t level = op->row->family == &cpu_nbits_product ? op->size : 0;
 
     if (level == 1 || !build->state->nbits->has_limbs || build->compiled->as_written)
-        return NB_EXACT;
-    return level == 4 && build->state->by_model ? NB_FINE : (nb_mode)build->state->limbs;
+        return NBITS_EXACT;
+    return level == 4 && build->state->by_model ? NBITS_FINE : (nbits_mode)build->state->limbs;
 }
 
-static inlay_status read_rows(rg_build *build, struct dense *dense, rg_place *input)
+static inlay_status read_rows(cpu_build *build, struct dense *dense, cpu_place *input)
 {
-    inlay_status status = rg_read_strided(build, build->op->in[0], input);
+    inlay_status status = cpu_read_strided(build, build->op->in[0], input);
 
     dense->job.a_row = dense->job.k;
-    if (status == INLAY_OK && !rg_md_has_rows(&input->md, &dense->job.a_row)) {
+    if (status == INLAY_OK && !memory_desc_has_rows(&input->md, &dense->job.a_row)) {
         dense->job.a_row = dense->job.k;
-        status = rg_read_plain(build, build->op->in[0], input);
+        status = cpu_read_plain(build, build->op->in[0], input);
     }
     return status;
 }
 
-static inlay_status take_scratch(rg_build *build, struct dense *dense, dense_args *args, rg_place *scratch)
+static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_args *args, cpu_place *scratch)
 {
     nbits_plan *plan = &dense->bits;
-    const uint64_t m = (uint64_t)dense->job.m, depth = (uint64_t)nb_depth(&plan->shape),
-                   parts = (uint64_t)nb_parts(&plan->shape);
+    const uint64_t m = (uint64_t)dense->job.m, depth = (uint64_t)nbits_depth(&plan->shape),
+                   parts = (uint64_t)nbits_parts(&plan->shape);
     uint64_t bytes = 64;
     inlay_status status;
     int64_t count;
-    rg_md md;
+    memory_desc md;
 
     if (plan->unfolds) {
-        plan->panel_bytes = (uint64_t)dense->job.k * SG_WIDTH * sizeof(float);
+        plan->panel_bytes = (uint64_t)dense->job.k * SGEMM_WIDTH * sizeof(float);
         plan->panels = reserve(&bytes, plan->panel_bytes * dense->workers);
     } else {
         plan->rows = reserve(&bytes, plan->spreads ? m * depth * sizeof(float) : 0);
-        plan->limbs = reserve(&bytes, plan->mode != NB_EXACT ? m * (uint64_t)limb_bytes(plan) : 0);
-        plan->factors = reserve(&bytes, plan->mode != NB_EXACT ? m * parts * sizeof(float) : 0);
-        plan->sums = reserve(&bytes, plan->mode != NB_EXACT ? m * parts * sizeof(int32_t) : 0);
+        plan->limbs = reserve(&bytes, plan->mode != NBITS_EXACT ? m * (uint64_t)limb_bytes(plan) : 0);
+        plan->factors = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(float) : 0);
+        plan->sums = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(int32_t) : 0);
         plan->starts = reserve(&bytes, plan->blocks ? m * parts * sizeof(int32_t) : 0);
         plan->fit = reserve(&bytes, m);
-        plan->panel_bytes = (uint64_t)nb_block_bytes(plan->mode) + NB_PARTS * NB_BESIDE * NB_COLUMNS * sizeof(int32_t);
+        plan->panel_bytes =
+            (uint64_t)nbits_block_bytes(plan->mode) + NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof(int32_t);
         plan->panels = reserve(&bytes, plan->blocks ? plan->panel_bytes * dense->workers : 0);
     }
     count = (int64_t)bytes;
-    rg_md_plain(&md, 1, &count);
-    md.data_type = DN_U8;
-    status = rg_new_place(build, &md, scratch);
+    memory_desc_plain(&md, 1, &count);
+    md.data_type = LIBRARY_U8;
+    status = cpu_new_place(build, &md, scratch);
     plan->scratch_arg = args->count;
     args->list[args->count++] = scratch;
     return status;
 }
 
 static const char *const bounds[] = {
-    [NB_EXACT] = "activations stay floats",
-    [NB_BYTE] = "activations of 8 bits: each is off by at most 1/254 of the largest of its 32 neighbours",
-    [NB_FINE] = "activations of 16 bits: each is off by at most 2^-16 of the largest of its 32 neighbours",
+    [NBITS_EXACT] = "activations stay floats",
+    [NBITS_BYTE] = "activations of 8 bits: each is off by at most 1/254 of the largest of its 32 neighbours",
+    [NBITS_FINE] = "activations of 16 bits: each is off by at most 2^-16 of the largest of its 32 neighbours",
 };
 
 /* C of Gemm that is no row is one more operand behind the product. */
-static uint32_t take_bias(const rg_build *build, const rg_op *op, rg_group *group, int64_t n)
+static uint32_t take_bias(const cpu_build *build, const cpu_op *op, cpu_group *group, int64_t n)
 {
-    const bool product = op->row->family == &rg_product;
+    const bool product = op->row->family == &cpu_product;
     const uint32_t at = product ? 2 : 5, c = op->in_count > at ? op->in[at] : INLAY_NONE;
 
     if (c == INLAY_NONE)
         return group->bias;
-    if (!product || (build->compiled->values[c].constant != INLAY_NONE && rg_count(build, c) == n &&
+    if (!product || (build->compiled->values[c].constant != INLAY_NONE && cpu_count(build, c) == n &&
                      build->ranks[c] >= 1 && build->dims[c][build->ranks[c] - 1] == n))
         return c;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
-    group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = DN_BINARY_ADD, .other = c };
+    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = c };
     group->post_count++;
     return INLAY_NONE;
 }
 
-inlay_status nbits_lower(rg_build *build, const rg_group *group)
+inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
 {
     struct dense dense = { .native.run = run_nbits, .batch = 1, .b_count = 1 };
     nbits_plan *plan = &dense.bits;
     dense_args args = { .count = 3 };
-    const rg_op *op = build->op;
-    rg_place input, weights, scales, zeros, scratch;
-    rg_group own = *group;
+    const cpu_op *op = build->op;
+    cpu_place input, weights, scales, zeros, scratch;
+    cpu_group own = *group;
     inlay_status status;
     uint32_t bias;
-    rg_nbits nbits;
+    cpu_nbits nbits;
 
     (void)nbits_weights_of(build, &nbits, &plan->shape);
     if (build->state->nbits == NULL)
@@ -439,18 +442,18 @@ inlay_status nbits_lower(rg_build *build, const rg_group *group)
     plan->mode = mode_of(build, op);
     plan->zero = nbits.all;
     plan->has_zeros = nbits.zero != INLAY_NONE;
-    plan->spreads = nb_depth(&plan->shape) != nbits.k;
+    plan->spreads = nbits_depth(&plan->shape) != nbits.k;
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    dense.job = (sg_job){ .kernel = sg_kernel_best(),
-                          .m = rg_count(build, op->in[0]) / nbits.k,
-                          .n = nbits.n,
-                          .k = nbits.k,
-                          .chain = sg_chain(nbits.k, build->state->strict),
-                          .c_row = nbits.n };
-    if (plan->mode == NB_FINE && dense.job.m >= FINE_ROWS && plan->kernel->many == 0 && !build->state->reproducible)
-        plan->mode = NB_EXACT;
-    plan->blocks = plan->mode != NB_EXACT && plan->kernel->many > 0 && dense.job.m >= plan->kernel->many;
-    plan->unfolds = plan->mode == NB_EXACT && dense.job.m >= MANY_ROWS && !build->state->reproducible;
+    dense.job = (sgemm_job){ .kernel = sgemm_kernel_best(),
+                             .m = cpu_count(build, op->in[0]) / nbits.k,
+                             .n = nbits.n,
+                             .k = nbits.k,
+                             .chain = sgemm_chain(nbits.k, build->state->strict),
+                             .c_row = nbits.n };
+    if (plan->mode == NBITS_FINE && dense.job.m >= FINE_ROWS && plan->kernel->many == 0 && !build->state->reproducible)
+        plan->mode = NBITS_EXACT;
+    plan->blocks = plan->mode != NBITS_EXACT && plan->kernel->many > 0 && dense.job.m >= plan->kernel->many;
+    plan->unfolds = plan->mode == NBITS_EXACT && dense.job.m >= MANY_ROWS && !build->state->reproducible;
     INLAY_TRY(read_rows(build, &dense, &input));
     INLAY_TRY(nbits_read(build, &nbits, &weights, &scales, &zeros));
     args.list[0] = &input;
@@ -461,11 +464,11 @@ inlay_status nbits_lower(rg_build *build, const rg_group *group)
     INLAY_TRY(take_scratch(build, &dense, &args, &scratch));
     bias = take_bias(build, op, &own, nbits.n);
     INLAY_TRY(dense_emit(build, &own, &dense, &args, bias));
-    status = kn_remember(build, &(kn_choice){ .op = own.op,
-                                              .count = 1,
-                                              .source = KN_ONLY,
-                                              .why = bounds[plan->mode],
-                                              .kernel = { (uint8_t)(KN_BITS_EXACT + plan->mode) } });
+    status = kernel_remember(build, &(kernel_choice){ .op = own.op,
+                                                      .count = 1,
+                                                      .source = KERNEL_ONLY,
+                                                      .why = bounds[plan->mode],
+                                                      .kernel = { (uint8_t)(KERNEL_BITS_EXACT + plan->mode) } });
 done:
     return status;
 }

@@ -2,43 +2,43 @@
 #include "region/build.h"
 
 /* C of Gemm as a bias: one element for each column. */
-static bool is_row(const rg_build *build, uint32_t c, int64_t columns)
+static bool is_row(const cpu_build *build, uint32_t c, int64_t columns)
 {
     uint32_t rank = build->ranks[c];
 
     return build->compiled->values[c].constant != INLAY_NONE && rank >= 1 && build->dims[c][rank - 1] == columns &&
-           rg_count(build, c) == columns;
+           cpu_count(build, c) == columns;
 }
 
-bool rg_is_packed(const rg_build *build, const rg_op *op)
+bool cpu_is_packed(const cpu_build *build, const cpu_op *op)
 {
     uint32_t w = op->in[1];
     bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
                is_row(build, op->in[2], build->dims[op->out[0]][build->ranks[op->out[0]] - 1]);
 
     return build->compiled->values[w].constant != INLAY_NONE && build->ranks[w] == 2 && !op->product.trans_a && row &&
-           rg_count(build, op->in[0]) > 0;
+           cpu_count(build, op->in[0]) > 0;
 }
 
-inlay_status rg_read_matrix(rg_build *build, uint32_t value, uint32_t rank, bool trans, rg_place *out)
+inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out)
 {
     uint32_t own = build->ranks[value];
-    int64_t dims[RG_MAX_RANK], strides[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK], strides[CPU_MAX_RANK];
     const int64_t *s;
-    inlay_status status = rg_read(build, value, out);
+    inlay_status status = cpu_read(build, value, out);
 
     if (status != INLAY_OK)
         return status;
     s = out->md.strides;
-    if (rg_md_is_blocked(&out->md) || !rg_md_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
-        status = rg_read_plain(build, value, out);
+    if (memory_desc_is_blocked(&out->md) || !memory_desc_is_dense(&out->md) || (s[own - 1] != 1 && s[own - 2] != 1)) {
+        status = cpu_read_plain(build, value, out);
         if (status != INLAY_OK)
             return status;
         s = out->md.strides;
     }
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d + own < rank ? 1 : build->dims[value][d + own - rank];
-        strides[d] = d + own < rank ? rg_count(build, value) : s[d + own - rank];
+        strides[d] = d + own < rank ? cpu_count(build, value) : s[d + own - rank];
     }
     if (trans) {
         int64_t t = dims[rank - 1];
@@ -54,6 +54,6 @@ inlay_status rg_read_matrix(rg_build *build, uint32_t value, uint32_t rank, bool
         strides[rank - 1] = 1;
     else if (dims[rank - 2] == 1)
         strides[rank - 2] = strides[rank - 1] == 1 ? dims[rank - 1] : 1;
-    rg_md_strides(&out->md, rank, dims, strides);
+    memory_desc_strides(&out->md, rank, dims, strides);
     return INLAY_OK;
 }

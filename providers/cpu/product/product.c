@@ -4,12 +4,12 @@
 #include "weights/nbits_weights.h"
 #include "weights/sparse_weights.h"
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, 1), *c = kit_input(node, 2);
     bool gemm = strcmp(op->row->op_type, "Gemm") == 0;
 
-    if (!rg_known_rank(info, 2, 6, "input 0", why) || !rg_known_rank(weights, 2, 6, "input 1", why))
+    if (!cpu_known_rank(info, 2, 6, "input 0", why) || !cpu_known_rank(weights, 2, 6, "input 1", why))
         return false;
     if (!gemm)
         return true;
@@ -23,134 +23,135 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* oneDNN's inner product by a constant matrix, which it packs. */
-static inlay_status lower_inner(rg_build *build, const rg_group *group)
+static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t a = op->in[0], w = op->in[1];
     int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
-            m = rg_count(build, a) / k;
+            m = cpu_count(build, a) / k;
     int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
     int64_t w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    dn_op desc = { .kind = DN_INNER_PRODUCT };
-    rg_md w_plain, bias_md;
-    rg_fused fused = { 0 };
-    rg_place input, packed, bias;
-    rg_operand operands[3];
+    library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
+    memory_desc w_plain, bias_md;
+    cpu_fused fused = { 0 };
+    cpu_place input, packed, bias;
+    cpu_operand operands[3];
     uint32_t count = 0;
     inlay_status status;
 
-    rg_md_plain(&desc.input, 2, a_dims);
-    rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    rg_md_any(&desc.desc, 2, w_dims);
-    rg_md_plain(&desc.output, 2, y_dims);
-    rg_md_plain(&bias_md, 1, &n);
-    desc.input.data_type = desc.desc.data_type = rg_product_type(build);
-    desc.output.data_type = rg_kept_type(build, group->out);
+    memory_desc_plain(&desc.input, 2, a_dims);
+    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
+    memory_desc_any(&desc.desc, 2, w_dims);
+    memory_desc_plain(&desc.output, 2, y_dims);
+    memory_desc_plain(&bias_md, 1, &n);
+    desc.input.data_type = desc.desc.data_type = cpu_product_type(build);
+    desc.output.data_type = cpu_kept_type(build, group->out);
     if (bias_value != INLAY_NONE)
         desc.bias = bias_md;
-    INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
-    if (desc.output.data_type != DN_F32 && fused.count < group->post_count) { /* the rest wants floats */
-        desc.output.data_type = DN_F32;
-        dn_destroy(fused.pd);
-        fused = (rg_fused){ 0 };
-        INLAY_TRY(rg_fuse_posts(build, group, &desc, &fused));
+    INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
+    if (desc.output.data_type != LIBRARY_F32 && fused.count < group->post_count) { /* the rest wants floats */
+        desc.output.data_type = LIBRARY_F32;
+        library_destroy(fused.pd);
+        fused = (cpu_fused){ 0 };
+        INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
     }
-    INLAY_TRY(rg_read_rows(build, a, desc.input.data_type, &input));
+    INLAY_TRY(cpu_read_rows(build, a, desc.input.data_type, &input));
     input.md = desc.input;
-    INLAY_TRY(rg_read_constant(build, w, &w_plain, dn_layout(fused.pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &packed));
-    operands[count++] = (rg_operand){ DN_ARG_SRC, &input };
-    operands[count++] = (rg_operand){ DN_ARG_WEIGHTS, &packed };
+    INLAY_TRY(cpu_read_constant(build, w, &w_plain,
+                                library_layout(fused.pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &packed));
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &packed };
     if (bias_value != INLAY_NONE) {
-        INLAY_TRY(rg_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
-        operands[count++] = (rg_operand){ DN_ARG_BIAS, &bias };
+        INLAY_TRY(cpu_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
+        operands[count++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
-    status = rg_emit_fused(build, group, &fused, operands, count);
+    status = cpu_emit_fused(build, group, &fused, operands, count);
 done:
-    dn_destroy(fused.pd);
+    library_destroy(fused.pd);
     return status;
 }
 
 /* C of Gemm is added like any other operand, ahead of the rest. */
-static void add_operand(const rg_op *op, rg_group *group)
+static void add_operand(const cpu_op *op, cpu_group *group)
 {
     if (op->in_count < 3 || op->in[2] == INLAY_NONE)
         return;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
-    group->posts[0] = (rg_post){ .kind = RG_POST_BINARY, .alg = DN_BINARY_ADD, .other = op->in[2] };
+    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = op->in[2] };
     group->post_count++;
 }
 
 /* ------------------------------------------------------------------ the kernels */
 
-static uint32_t bias_of(const rg_op *op, const rg_group *group)
+static uint32_t bias_of(const cpu_op *op, const cpu_group *group)
 {
     return op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
 }
 
-inlay_status kn_packed(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = true;
-    return rg_lower_dense(build, group, bias_of(build->op, group), RG_DENSE_PLAIN);
+    return cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_PLAIN);
 }
 
-inlay_status kn_paired(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_paired(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = true;
-    return rg_lower_dense(build, group, bias_of(build->op, group), RG_DENSE_PAIRS);
+    return cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_PAIRS);
 }
 
-inlay_status kn_sparse(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = sparse_blocks_of(build, build->op) >= 0 || sparse_fours_of(build, build->op);
-    return *out_done ? rg_lower_dense(build, group, bias_of(build->op, group), RG_DENSE_SPARSE) : INLAY_OK;
+    return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_SPARSE) : INLAY_OK;
 }
 
-inlay_status kn_inner(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = true;
     return lower_inner(build, group);
 }
 
-inlay_status kn_plain(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_plain(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = true;
-    return rg_lower_cut(build, group, bias_of(build->op, group));
+    return cpu_lower_cut(build, group, bias_of(build->op, group));
 }
 
-inlay_status kn_batched(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
+inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    rg_group own = *group;
-
-    (void)layer;
-    *out_done = true;
-    add_operand(build->op, &own);
-    return rg_lower_batched(build, &own);
-}
-
-inlay_status kn_matmul(rg_build *build, const rg_group *group, const kn_case *layer, bool *out_done)
-{
-    rg_group own = *group;
+    cpu_group own = *group;
 
     (void)layer;
     *out_done = true;
     add_operand(build->op, &own);
-    return rg_lower_cut(build, &own, INLAY_NONE);
+    return cpu_lower_batched(build, &own);
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+inlay_status kernel_matmul(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    kn_case layer = { .product = true };
+    cpu_group own = *group;
+
+    (void)layer;
+    *out_done = true;
+    add_operand(build->op, &own);
+    return cpu_lower_cut(build, &own, INLAY_NONE);
+}
+
+static inlay_status lower(cpu_build *build, const cpu_group *group)
+{
+    kernel_layer layer = { .product = true };
 
     if (build->compiled->values[build->op->in[1]].weights != INLAY_NONE)
         return nbits_lower(build, group);
-    kn_measure_product(build, &layer.p);
-    return kn_lower(build, group, &layer);
+    kernel_measure_product(build, &layer.p);
+    return kernel_lower(build, group, &layer);
 }
 
-const rg_family rg_product = { "product", parse, lower };
+const cpu_family cpu_product = { "product", parse, lower };

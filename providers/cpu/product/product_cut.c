@@ -7,11 +7,11 @@ enum { MOST_UNITS = 64, LEAST_WORK = 1 << 20, FEW_ROWS = 48, FEW_COLUMNS = 64 };
 enum { WAKE_NS = 10000 };
 
 struct cut {
-    rg_native native;
+    cpu_native native;
     int64_t batch, m, n, k;
     int64_t rows, columns; /* of a block */
     uint32_t axes;         /* that products are counted by */
-    int64_t dims[RG_MAX_RANK], a_steps[RG_MAX_RANK], b_steps[RG_MAX_RANK], y_steps[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK], a_steps[CPU_MAX_RANK], b_steps[CPU_MAX_RANK], y_steps[CPU_MAX_RANK];
     int64_t a_line, b_line, y_line; /* elements from one row to the next, of one column where it is turned */
     bool a_turned, b_turned, biased;
 };
@@ -56,8 +56,8 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
     const float *bias = cut->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *output = (float *)call->args[ARG_Y] + offset(cut, i, cut->y_steps) + row * cut->y_line + column;
 
-    if (dn_sgemm(cut->a_turned, cut->b_turned, rows, columns, cut->k, a, cut->a_line, b, cut->b_line, output,
-                 cut->y_line) != DN_SUCCESS)
+    if (library_sgemm(cut->a_turned, cut->b_turned, rows, columns, cut->k, a, cut->a_line, b, cut->b_line, output,
+                      cut->y_line) != LIBRARY_SUCCESS)
         return INLAY_INTERNAL;
     for (int64_t r = 0; bias != NULL && r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
@@ -67,17 +67,17 @@ static inlay_status one_block(const cut_call *call, int64_t unit)
 
 static inlay_status blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const int before = rg_threads_set(1); /* in a team it is one anyway */
+    const int before = cpu_threads_set(1); /* in a team it is one anyway */
     inlay_status status = INLAY_OK;
 
     (void)worker;
     for (int64_t u = begin; status == INLAY_OK && u < end; u++)
         status = one_block(user, u);
-    rg_threads_restore(before);
+    cpu_threads_restore(before);
     return status;
 }
 
-static inlay_status run_cut(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_cut(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                             uint32_t threads)
 {
     const struct cut *cut = (const struct cut *)(const void *)native;
@@ -108,7 +108,7 @@ static void divide(struct cut *cut)
 }
 
 /* How an operand lies: its steps along the axes that count products, its lines. */
-static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *line, bool *turned)
+static void describe(const memory_desc *md, uint32_t axes, int64_t *steps, int64_t *line, bool *turned)
 {
     const int64_t *s = md->strides;
 
@@ -118,12 +118,12 @@ static void describe(const rg_md *md, uint32_t axes, int64_t *steps, int64_t *li
     *line = s[axes + (*turned ? 1 : 0)];
 }
 
-static inlay_status emit(rg_build *build, const struct cut *cut, const rg_place *const *places, uint32_t count)
+static inlay_status emit(cpu_build *build, const struct cut *cut, const cpu_place *const *places, uint32_t count)
 {
     struct cut whole = *cut;
 
     divide(&whole);
-    return rg_emit_step(build, &whole.native, sizeof whole, places, count);
+    return cpu_emit_step(build, &whole.native, sizeof whole, places, count);
 }
 
 /* Results that lie one after the other. */
@@ -136,8 +136,8 @@ static void describe_rows(struct cut *cut)
         cut->y_steps[x] = step;
 }
 
-inlay_status rg_emit_cut(rg_build *build, const rg_place *place, const rg_place *weights, int64_t batch, int64_t groups,
-                         int64_t m, int64_t k, int64_t n, const rg_place *output)
+inlay_status cpu_emit_cut(cpu_build *build, const cpu_place *place, const cpu_place *weights, int64_t batch,
+                          int64_t groups, int64_t m, int64_t k, int64_t n, const cpu_place *output)
 {
     const struct cut cut = { .native.run = run_cut,
                              .batch = batch * groups,
@@ -153,11 +153,11 @@ inlay_status rg_emit_cut(rg_build *build, const rg_place *place, const rg_place 
                              .b_line = n,
                              .y_line = groups * n };
 
-    return emit(build, &cut, (const rg_place *const[]){ place, weights, output }, 3);
+    return emit(build, &cut, (const cpu_place *const[]){ place, weights, output }, 3);
 }
 
-inlay_status rg_emit_cut_matrices(rg_build *build, const rg_place *place, const rg_place *weights,
-                                  const rg_place *output)
+inlay_status cpu_emit_cut_matrices(cpu_build *build, const cpu_place *place, const cpu_place *weights,
+                                   const cpu_place *output)
 {
     const uint32_t axes = (uint32_t)output->md.ndims - 2;
     struct cut cut = { .native.run = run_cut,
@@ -172,32 +172,32 @@ inlay_status rg_emit_cut_matrices(rg_build *build, const rg_place *place, const 
     describe(&place->md, axes, cut.a_steps, &cut.a_line, &cut.a_turned);
     describe(&weights->md, axes, cut.b_steps, &cut.b_line, &cut.b_turned);
     describe_rows(&cut);
-    return emit(build, &cut, (const rg_place *const[]){ place, weights, output }, 3);
+    return emit(build, &cut, (const cpu_place *const[]){ place, weights, output }, 3);
 }
 
-inlay_status rg_lower_cut(rg_build *build, const rg_group *group, uint32_t bias_value)
+inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bias_value)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const uint32_t y_value = op->out[0], rank = build->ranks[y_value] < 2 ? 2 : build->ranks[y_value];
-    const bool packed = rg_is_packed(build, op);
+    const bool packed = cpu_is_packed(build, op);
     struct cut cut = { .native.run = run_cut, .batch = 1, .biased = bias_value != INLAY_NONE };
-    rg_place place, weights, output, bias;
+    cpu_place place, weights, output, bias;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     if (packed) { /* all rows are one matrix */
         const uint32_t rows = build->ranks[op->in[1]];
 
-        INLAY_TRY(rg_read_plain(build, op->in[0], &place));
-        INLAY_TRY(rg_read_matrix(build, op->in[1], rows, op->product.trans_b, &weights));
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
+        INLAY_TRY(cpu_read_matrix(build, op->in[1], rows, op->product.trans_b, &weights));
         cut.k = weights.md.dims[0];
         cut.n = weights.md.dims[1];
-        cut.m = rg_count(build, op->in[0]) / cut.k;
+        cut.m = cpu_count(build, op->in[0]) / cut.k;
         cut.a_line = cut.k;
         describe(&weights.md, 0, cut.b_steps, &cut.b_line, &cut.b_turned);
     } else {
-        INLAY_TRY(rg_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
-        INLAY_TRY(rg_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
+        INLAY_TRY(cpu_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
+        INLAY_TRY(cpu_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
         cut.axes = rank - 2;
         memcpy(cut.dims, build->dims[y_value], cut.axes * sizeof *cut.dims);
         for (uint32_t x = 0; x < cut.axes; x++)
@@ -209,14 +209,14 @@ inlay_status rg_lower_cut(rg_build *build, const rg_group *group, uint32_t bias_
         describe(&weights.md, cut.axes, cut.b_steps, &cut.b_line, &cut.b_turned);
     }
     describe_rows(&cut);
-    rg_md_plain(&md, 1, &cut.n);
+    memory_desc_plain(&md, 1, &cut.n);
     if (cut.biased)
-        INLAY_TRY(rg_read_constant(build, bias_value, &md, &md, &bias));
-    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    INLAY_TRY(rg_made_place(build, group, 0, &md, &output));
-    INLAY_TRY(emit(build, &cut, (const rg_place *const[]){ &place, &weights, &output, &bias }, cut.biased ? 4 : 3));
+        INLAY_TRY(cpu_read_constant(build, bias_value, &md, &md, &bias));
+    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(cpu_made_place(build, group, 0, &md, &output));
+    INLAY_TRY(emit(build, &cut, (const cpu_place *const[]){ &place, &weights, &output, &bias }, cut.biased ? 4 : 3));
     output.md = md;
-    status = rg_finish(build, group, 0, &output, true);
+    status = cpu_finish(build, group, 0, &output, true);
 done:
     return status;
 }

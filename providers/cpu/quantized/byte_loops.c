@@ -126,36 +126,36 @@ static int32_t sum(const void *input, bool is_signed, int64_t n)
     return is_signed ? sum_s8(input, n) : sum_u8(input, n);
 }
 
-static void one_function(float *restrict output, const float *restrict input, int64_t n, dn_alg alg, float alpha,
+static void one_function(float *restrict output, const float *restrict input, int64_t n, library_alg alg, float alpha,
                          float beta)
 {
     switch ((int)alg) {
-    case DN_ELTWISE_RELU:
+    case LIBRARY_ELTWISE_RELU:
         for (int64_t i = 0; i < n; i++)
             output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf is no 0 */
         break;
-    case DN_ELTWISE_CLIP_V2:
+    case LIBRARY_ELTWISE_CLIP_V2:
         for (int64_t i = 0; i < n; i++) {
             float v = input[i] < alpha ? alpha : input[i]; /* NaN stays */
             output[i] = v > beta ? beta : v;
         }
         break;
-    case DN_ELTWISE_LINEAR:
+    case LIBRARY_ELTWISE_LINEAR:
         for (int64_t i = 0; i < n; i++)
             output[i] = alpha * input[i] + beta;
         break;
-    case DN_ELTWISE_HARDSWISH:
+    case LIBRARY_ELTWISE_HARDSWISH:
         for (int64_t i = 0; i < n; i++) {
             float v = input[i] * (1.0f / 6) + 0.5f;
             v = v > 0 ? v : 0;
             output[i] = input[i] * (v < 1 ? v : 1);
         }
         break;
-    case DN_ELTWISE_LOGISTIC:
+    case LIBRARY_ELTWISE_LOGISTIC:
         for (int64_t i = 0; i < n; i++)
             output[i] = vm_sigmoid(input[i]);
         break;
-    case DN_ELTWISE_SWISH:
+    case LIBRARY_ELTWISE_SWISH:
         for (int64_t i = 0; i < n; i++)
             output[i] = input[i] * vm_sigmoid(alpha * input[i]);
         break;
@@ -166,26 +166,26 @@ static void one_function(float *restrict output, const float *restrict input, in
     }
 }
 
-static void two_function(float *restrict output, const float *p, const float *q, int64_t n, dn_alg alg)
+static void two_function(float *restrict output, const float *p, const float *q, int64_t n, library_alg alg)
 {
     switch (alg) {
-    case DN_BINARY_ADD:
+    case LIBRARY_BINARY_ADD:
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] + q[i];
         break;
-    case DN_BINARY_SUB:
+    case LIBRARY_BINARY_SUB:
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] - q[i];
         break;
-    case DN_BINARY_MUL:
+    case LIBRARY_BINARY_MUL:
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] * q[i];
         break;
-    case DN_BINARY_DIV:
+    case LIBRARY_BINARY_DIV:
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] / q[i];
         break;
-    case DN_BINARY_MAX:
+    case LIBRARY_BINARY_MAX:
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] > q[i] || p[i] != p[i] ? p[i] : q[i];
         break;

@@ -1,7 +1,7 @@
 /* byte_loops.h - loops over bytes, what they stand for, and sums of their products. */
 #ifndef CPU_BYTE_LOOPS_H
 #define CPU_BYTE_LOOPS_H
-#include "library/dn.h"
+#include "library/library.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +17,9 @@ typedef struct byte_loops {
     void (*clip)(void *output, const void *input, bool is_signed, int64_t n, int32_t low, int32_t high);
     int32_t (*sum)(const void *input, bool is_signed, int64_t n);
     /* Functions of dequantized values, as quant_chain.c has them. */
-    void (*one_function)(float *restrict output, const float *restrict input, int64_t n, dn_alg alg, float alpha,
+    void (*one_function)(float *restrict output, const float *restrict input, int64_t n, library_alg alg, float alpha,
                          float beta);
-    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t n, dn_alg alg);
+    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t n, library_alg alg);
     /* output = acc - zero * sums; output -= rest * w_zeros: both modulo 2^32. */
     void (*without_zeros)(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
                           int64_t n, int32_t zero);

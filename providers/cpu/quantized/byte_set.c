@@ -3,7 +3,7 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(byte_set_of_cpu, RG_BYTE_FAMILIES);
+OPTIONAL_WITH(byte_set_of_cpu, CPU_BYTE_FAMILIES);
 
 const byte_set *byte_set_of_cpu(void)
 {

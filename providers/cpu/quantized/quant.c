@@ -6,9 +6,9 @@
 /* ------------------------------------------------------------------ parsing */
 
 /* Both directions: x float and y bytes, or the other way round. */
-static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    bool back = op->row->family == &rg_dequantize;
+    bool back = op->row->family == &cpu_dequantize;
     const inlay_value_info *floats = back ? kit_output(node, 0) : kit_input(node, 0);
     const inlay_value_info *bytes = back ? kit_input(node, 0) : kit_output(node, 0);
 
@@ -17,23 +17,23 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
                           inlay_dtype_name(floats->dtype), inlay_dtype_name(bytes->dtype));
     if (kit_attr_int(node->info, "precision", 0) > 1)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "quotients that are not float");
-    return rg_known_rank(floats, 1, 6, "the tensor", why) &&
+    return cpu_known_rank(floats, 1, 6, "the tensor", why) &&
            q_known_scale(kit_input(node, 1), 1, "input 0", &op->quantized.scale, why) &&
            q_known_zero(kit_input(node, 2), bytes, "input 0", &op->quantized.zero, why);
 }
 
-static bool parse_dynamic(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_dynamic(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
     if (kit_input(node, 0)->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input 0 is not float");
-    return rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
+    return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 struct linear {
-    rg_native native;
+    cpu_native native;
     int64_t count;
     float scale, zero;
     int32_t low, high; /* clip */
@@ -77,7 +77,7 @@ static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t w
 
 enum { GRAIN = 16384 };
 
-static inlay_status run_linear(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_linear(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct linear *linear = (const struct linear *)(const void *)native;
@@ -88,42 +88,42 @@ static inlay_status run_linear(const rg_native *native, const rg_state *state, i
     return state->host->parallel_for(state->host->ctx, run, linear->count, GRAIN, run_range, &call);
 }
 
-static inlay_status lower_linear(rg_build *build, const rg_group *group)
+static inlay_status lower_linear(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
-    rg_place input, output;
+    const cpu_op *op = build->op;
+    cpu_place input, output;
     inlay_status status;
     struct linear linear;
-    rg_md md;
+    memory_desc md;
 
     INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
-    md = q_typed(&input.md, rg_type(build, group->out));
-    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    md = q_typed(&input.md, cpu_type(build, group->out));
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     linear = (struct linear){ .native.run = run_linear,
-                              .count = rg_md_count(&md),
+                              .count = memory_desc_count(&md),
                               .scale = op->quantized.scale,
                               .zero = (float)op->quantized.zero,
                               .low = (int32_t)op->alpha,
                               .high = (int32_t)op->beta };
-    if (op->row->family == &rg_quantize) {
-        linear.is_signed = md.data_type == DN_S8;
+    if (op->row->family == &cpu_quantize) {
+        linear.is_signed = md.data_type == LIBRARY_S8;
         linear.run = forth;
     } else {
-        linear.is_signed = input.md.data_type == DN_S8;
-        linear.run = op->row->family == &rg_dequantize ? back : clip;
+        linear.is_signed = input.md.data_type == LIBRARY_S8;
+        linear.run = op->row->family == &cpu_dequantize ? back : clip;
     }
-    INLAY_TRY(rg_emit_step(build, &linear.native, sizeof linear, (const rg_place *const[]){ &input, &output }, 2));
-    status = rg_finish(build, group, 0, &output, true);
+    INLAY_TRY(cpu_emit_step(build, &linear.native, sizeof linear, (const cpu_place *const[]){ &input, &output }, 2));
+    status = cpu_finish(build, group, 0, &output, true);
 done:
     return status;
 }
 
-static inlay_status lower_quantize(rg_build *build, const rg_group *group);
+static inlay_status lower_quantize(cpu_build *build, const cpu_group *group);
 
-const rg_family rg_quantize = { "quantization", parse_linear, lower_quantize };
-const rg_family rg_dequantize = { "dequantization", parse_linear, lower_linear };
+const cpu_family cpu_quantize = { "quantization", parse_linear, lower_quantize };
+const cpu_family cpu_dequantize = { "dequantization", parse_linear, lower_linear };
 
-static inlay_status lower_quantize(rg_build *build, const rg_group *group)
+static inlay_status lower_quantize(cpu_build *build, const cpu_group *group)
 {
     bool done = false;
     inlay_status status = q_lower_chain(build, group, &done);
@@ -144,7 +144,7 @@ static bool bound(const inlay_value_info *value, int32_t otherwise, float *out)
     return true;
 }
 
-static bool parse_clip(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     bool is_signed = kit_input(node, 0)->dtype == INLAY_INT8;
 
@@ -153,15 +153,15 @@ static bool parse_clip(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make min and max constants", "the bounds are not constant");
     if (op->alpha > op->beta) /* ONNX Clip-13: everything is max */
         op->alpha = op->beta;
-    return rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
+    return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-const rg_family rg_byte_clip = { "bounds", parse_clip, lower_linear };
+const cpu_family cpu_byte_clip = { "bounds", parse_clip, lower_linear };
 
 /* ------------------------------------------------------------------ DynamicQuantizeLinear */
 
 struct dynamic {
-    rg_native native;
+    cpu_native native;
     int64_t count;
 };
 
@@ -202,7 +202,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
 }
 
 /* As the operator's function body in ONNX has it, with a scale of 1 for zeros alone. */
-static inlay_status run_dynamic(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const struct dynamic *dynamic = (const struct dynamic *)(const void *)native;
@@ -233,15 +233,15 @@ static inlay_status run_dynamic(const rg_native *native, const rg_state *state, 
     return state->host->parallel_for(state->host->ctx, run, parts, 1, quantize_parts, &call);
 }
 
-static inlay_status lower_dynamic(rg_build *build, const rg_group *group)
+static inlay_status lower_dynamic(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
-    const dn_type types[] = { DN_U8, DN_F32, DN_U8 };
-    const rg_place *places[4];
-    rg_place input, place[3];
+    const cpu_op *op = build->op;
+    const library_type types[] = { LIBRARY_U8, LIBRARY_F32, LIBRARY_U8 };
+    const cpu_place *places[4];
+    cpu_place input, place[3];
     inlay_status status;
     struct dynamic dynamic;
-    rg_md md;
+    memory_desc md;
 
     (void)group;
     INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
@@ -252,21 +252,21 @@ static inlay_status lower_dynamic(rg_build *build, const rg_group *group)
         if (i == 0)
             md = input.md;
         else
-            rg_md_plain(&md, 0, NULL);
+            memory_desc_plain(&md, 0, NULL);
         md.data_type = types[i];
         if (value == INLAY_NONE)
-            INLAY_TRY(rg_new_place(build, &md, &place[i]));
+            INLAY_TRY(cpu_new_place(build, &md, &place[i]));
         else
-            INLAY_TRY(rg_result_place(build, value, &md, &place[i]));
+            INLAY_TRY(cpu_result_place(build, value, &md, &place[i]));
         places[i + 1] = &place[i];
     }
-    dynamic = (struct dynamic){ .native.run = run_dynamic, .count = rg_md_count(&input.md) };
-    INLAY_TRY(rg_emit_step(build, &dynamic.native, sizeof dynamic, places, 4));
+    dynamic = (struct dynamic){ .native.run = run_dynamic, .count = memory_desc_count(&input.md) };
+    INLAY_TRY(cpu_emit_step(build, &dynamic.native, sizeof dynamic, places, 4));
     for (uint32_t i = 0; i < op->out_count && i < 3; i++)
         if (op->out[i] != INLAY_NONE)
-            INLAY_TRY(rg_set_place(build, op->out[i], &place[i]));
+            INLAY_TRY(cpu_set_place(build, op->out[i], &place[i]));
 done:
     return status;
 }
 
-const rg_family rg_dynamic = { "dynamic quantization", parse_dynamic, lower_dynamic };
+const cpu_family cpu_dynamic = { "dynamic quantization", parse_dynamic, lower_dynamic };

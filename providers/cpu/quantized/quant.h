@@ -21,23 +21,23 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
 /* ------------------------------------------------------------------ lowering */
 
 /* The bytes of a constant of the region as the model has them; NULL: it is none, or dropped. It is kept from now on. */
-const void *q_constant(rg_build *build, uint32_t value);
+const void *q_constant(cpu_build *build, uint32_t value);
 /* The value in a layout without gaps and blocks, whichever that is; `as`: how the other operand lies, NULL = any. */
-inlay_status q_read_dense(rg_build *build, uint32_t value, const rg_md *as, rg_place *out);
+inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out);
 /* md with elements of another type. */
-static inline rg_md q_typed(const rg_md *md, dn_type type)
+static inline memory_desc q_typed(const memory_desc *md, library_type type)
 {
-    rg_md typed = *md;
+    memory_desc typed = *md;
 
     typed.data_type = type;
     return typed;
 }
-inlay_status q_no_memory(const rg_build *build);
+inlay_status q_no_memory(const cpu_build *build);
 /* The constant of uint8 weights is read as int8, 128 less. */
-void q_shift(rg_build *build, uint32_t value);
+void q_shift(cpu_build *build, uint32_t value);
 
 /* Emits the chain that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: it is none. */
-inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_done);
+inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done);
 
 /* ------------------------------------------------------------------ loops */
 

@@ -4,7 +4,7 @@
 
 /* Copies an image, however it lies, into one with channels last in fours, and a border. */
 struct border {
-    rg_native native;
+    cpu_native native;
     const byte_set *set;
     int64_t images, channels, pixel; /* pixel: bytes of one of the copy */
     int64_t height, width, top, left, out_height, out_width;
@@ -59,7 +59,7 @@ static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t
 
 enum { GRAIN_BYTES = 1 << 16 };
 
-static inlay_status run_border(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_border(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct border *border = (const struct border *)(const void *)native;
@@ -72,9 +72,9 @@ static inlay_status run_border(const rg_native *native, const rg_state *state, i
     return state->host->parallel_for(state->host->ctx, run, rows, grain, border_rows, &call);
 }
 
-inlay_status bytes_add_border(rg_build *build, bytes_case *layer)
+inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
 {
-    kn_window *window = &layer->window;
+    kernel_conv_shape *window = &layer->window;
     const int64_t *s = layer->input.md.strides;
     const int64_t dims[] = { window->images, bytes_in_fours(window->in),
                              window->height + window->begin[0] + window->end[0],
@@ -96,13 +96,13 @@ inlay_status bytes_add_border(rg_build *build, bytes_case *layer)
                                  .s_pixel = s[layer->input.md.ndims - 1],
                                  .value = layer->border };
     inlay_status status;
-    rg_place output;
-    rg_md md;
+    cpu_place output;
+    memory_desc md;
 
-    rg_md_channels_last(&md, 4, dims);
+    memory_desc_channels_last(&md, 4, dims);
     md.data_type = layer->input.md.data_type;
-    INLAY_TRY(rg_new_place(build, &md, &output));
-    INLAY_TRY(rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &layer->input, &output }, 2));
+    INLAY_TRY(cpu_new_place(build, &md, &output));
+    INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &layer->input, &output }, 2));
     layer->input = output;
     window->height = dims[2];
     window->width = dims[3];

@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(rg_quant_chains, RG_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_quant_chains, CPU_BYTE_FAMILIES);
 OPTIONAL_IF_CALLED(q_lower_chain);
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
@@ -19,13 +19,13 @@ struct leaf {
 
 /* y = f(slot a, slot b); slots are leaves, then the steps before. */
 typedef struct chain_step {
-    dn_alg alg;
+    library_alg alg;
     uint32_t a, b;
     float alpha, beta;
 } chain_step;
 
 struct chain {
-    rg_native native;
+    cpu_native native;
     struct leaf leaves[MOST_LEAVES];
     chain_step steps[MOST_STEPS];
     uint32_t leaf_count, step_count;
@@ -41,7 +41,7 @@ enum { STEP = 16 }; /* slots from here on are steps */
 
 /* ------------------------------------------------------------------ finding */
 
-static uint32_t maker_of(const rg_build *build, uint32_t value)
+static uint32_t maker_of(const cpu_build *build, uint32_t value)
 {
     if (value == INLAY_NONE || build->compiled->values[value].constant != INLAY_NONE ||
         build->compiled->values[value].input != INLAY_NONE)
@@ -52,42 +52,42 @@ static uint32_t maker_of(const rg_build *build, uint32_t value)
     return INLAY_NONE;
 }
 
-static bool known_function(const rg_op *op)
+static bool known_function(const cpu_op *op)
 {
     for (uint32_t f = 0; f < op->eltwise_count; f++) {
-        dn_alg alg = op->eltwise[f].alg;
+        library_alg alg = op->eltwise[f].alg;
 
-        if (alg != DN_ELTWISE_RELU && alg != DN_ELTWISE_CLIP_V2 && alg != DN_ELTWISE_LINEAR &&
-            alg != DN_ELTWISE_HARDSWISH && alg != DN_ELTWISE_LOGISTIC && alg != DN_ELTWISE_SWISH &&
-            alg != DN_ELTWISE_TANH)
+        if (alg != LIBRARY_ELTWISE_RELU && alg != LIBRARY_ELTWISE_CLIP_V2 && alg != LIBRARY_ELTWISE_LINEAR &&
+            alg != LIBRARY_ELTWISE_HARDSWISH && alg != LIBRARY_ELTWISE_LOGISTIC && alg != LIBRARY_ELTWISE_SWISH &&
+            alg != LIBRARY_ELTWISE_TANH)
             return false;
     }
     return op->eltwise_count > 0;
 }
 
-static bool same_dims(const rg_build *build, uint32_t x, uint32_t y)
+static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
 {
     return build->ranks[x] == build->ranks[y] &&
            memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
 /* A leaf that is read as it is, or through DequantizeLinear. */
-static bool add_leaf(const rg_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
+static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(build, value);
     struct leaf leaf = { .value = value,
                          .scalar =
-                             rg_count(build, value) == 1 && build->compiled->values[value].constant != INLAY_NONE };
+                             cpu_count(build, value) == 1 && build->compiled->values[value].constant != INLAY_NONE };
 
-    if (maker != INLAY_NONE && build->compiled->ops[maker].row->family == &rg_dequantize) {
-        const rg_op *back = &build->compiled->ops[maker];
+    if (maker != INLAY_NONE && build->compiled->ops[maker].row->family == &cpu_dequantize) {
+        const cpu_op *back = &build->compiled->ops[maker];
 
         leaf = (struct leaf){ .value = back->in[0],
                               .bytes = true,
-                              .is_signed = rg_type(build, back->in[0]) == DN_S8,
+                              .is_signed = cpu_type(build, back->in[0]) == LIBRARY_S8,
                               .scale = back->quantized.scale,
                               .zero = (float)back->quantized.zero };
-    } else if (rg_type(build, value) != DN_F32) {
+    } else if (cpu_type(build, value) != LIBRARY_F32) {
         return false;
     }
     if (!leaf.scalar && !same_dims(build, leaf.value, like))
@@ -117,13 +117,13 @@ static bool add_step(struct chain *chain, chain_step step, uint32_t *out_slot)
 
 /* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf.
  * inner: [MOST_STEPS] ops that become part of the chain. */
-static bool collect(const rg_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *inner,
+static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *inner,
                     uint32_t *inner_count, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(build, value), x, y;
-    const rg_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
-    bool binary = op != NULL && op->row->family == &rg_binary && op->alg != RG_PRELU;
-    bool single = op != NULL && op->row->family == &rg_eltwise_family && known_function(op);
+    const cpu_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
+    bool binary = op != NULL && op->row->family == &cpu_binary && op->alg != CPU_PRELU;
+    bool single = op != NULL && op->row->family == &cpu_eltwise_family && known_function(op);
 
     if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
         build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
@@ -144,7 +144,7 @@ static bool collect(const rg_build *build, uint32_t value, uint32_t like, struct
 }
 
 /* The chain that ends in QuantizeLinear `op`; false: there is nothing to join. */
-static bool find_chain(const rg_build *build, const rg_op *op, struct chain *chain, uint32_t *inner,
+static bool find_chain(const cpu_build *build, const cpu_op *op, struct chain *chain, uint32_t *inner,
                        uint32_t *inner_count)
 {
     bool bytes = false;
@@ -158,26 +158,26 @@ static bool find_chain(const rg_build *build, const rg_op *op, struct chain *cha
     return bytes;
 }
 
-inlay_status rg_quant_chains(rg_build *build, uint8_t *taken, rg_group *at)
+inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
 {
     uint32_t n = build->compiled->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */
     struct chain chain;
 
     for (uint32_t o = 0; o < n; o++) {
-        const rg_op *op = &build->compiled->ops[o];
+        const cpu_op *op = &build->compiled->ops[o];
 
-        if (op->row->family != &rg_quantize || !find_chain(build, op, &chain, inner, &count))
+        if (op->row->family != &cpu_quantize || !find_chain(build, op, &chain, inner, &count))
             continue;
         if (reads == NULL &&
-            (reads = rg_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, 1)) == NULL)
+            (reads = cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, 1)) == NULL)
             return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
         taken[o] = 1;
         for (uint32_t i = 0; i < count; i++)
             taken[inner[i]] = 1;
-        at[o] = (rg_group){ .op = o, .last = o, .bias = INLAY_NONE, .out = op->out[0] };
+        at[o] = (cpu_group){ .op = o, .last = o, .bias = INLAY_NONE, .out = op->out[0] };
         for (uint32_t i = 0; i <= count; i++) {
-            const rg_op *reader = &build->compiled->ops[i == count ? o : inner[i]];
+            const cpu_op *reader = &build->compiled->ops[i == count ? o : inner[i]];
 
             for (uint32_t k = 0; k < reader->in_count; k++)
                 if (reader->in[k] != INLAY_NONE && reads[reader->in[k]] < UINT8_MAX)
@@ -186,10 +186,10 @@ inlay_status rg_quant_chains(rg_build *build, uint8_t *taken, rg_group *at)
     }
     /* What is dequantized for chains alone. */
     for (uint32_t o = 0; reads != NULL && o < n; o++) {
-        const rg_op *op = &build->compiled->ops[o];
-        const rg_value *output = &build->compiled->values[op->out[0]];
+        const cpu_op *op = &build->compiled->ops[o];
+        const cpu_value *output = &build->compiled->values[op->out[0]];
 
-        if (op->row->family == &rg_dequantize && output->output == INLAY_NONE && output->uses == reads[op->out[0]])
+        if (op->row->family == &cpu_dequantize && output->output == INLAY_NONE && output->uses == reads[op->out[0]])
             taken[o] = 1;
     }
     return INLAY_OK;
@@ -204,18 +204,19 @@ static bool find_pair(struct chain *chain)
     byte_pair *pair = &chain->pair;
 
     if (chain->leaf_count > 2 || chain->step_count < 1 || chain->step_count > 2 ||
-        chain->root != STEP + chain->step_count - 1 || (step->alg != DN_BINARY_ADD && step->alg != DN_BINARY_MUL) ||
-        !quantize_divides(chain->scale) || step->a >= STEP || step->b >= STEP)
+        chain->root != STEP + chain->step_count - 1 ||
+        (step->alg != LIBRARY_BINARY_ADD && step->alg != LIBRARY_BINARY_MUL) || !quantize_divides(chain->scale) ||
+        step->a >= STEP || step->b >= STEP)
         return false;
-    *pair = (byte_pair){ .product = step->alg == DN_BINARY_MUL,
+    *pair = (byte_pair){ .product = step->alg == LIBRARY_BINARY_MUL,
                          .y_scale = chain->scale,
                          .y_zero = chain->zero,
                          .low = -INFINITY,
                          .high = INFINITY,
                          .y_signed = chain->is_signed };
-    if (g != NULL && g->alg == DN_ELTWISE_RELU && g->alpha == 0) {
+    if (g != NULL && g->alg == LIBRARY_ELTWISE_RELU && g->alpha == 0) {
         pair->low = 0;
-    } else if (g != NULL && g->alg == DN_ELTWISE_CLIP_V2) {
+    } else if (g != NULL && g->alg == LIBRARY_ELTWISE_CLIP_V2) {
         pair->low = g->alpha;
         pair->high = g->beta;
     } else if (g != NULL) {
@@ -272,9 +273,9 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
             const chain_step *step = &chain->steps[step_index];
 
             slots[STEP + step_index] = steps[step_index];
-            if (step->a == step->b && step->alg != DN_BINARY_ADD && step->alg != DN_BINARY_MUL &&
-                step->alg != DN_BINARY_SUB && step->alg != DN_BINARY_DIV && step->alg != DN_BINARY_MAX &&
-                step->alg != DN_BINARY_MIN)
+            if (step->a == step->b && step->alg != LIBRARY_BINARY_ADD && step->alg != LIBRARY_BINARY_MUL &&
+                step->alg != LIBRARY_BINARY_SUB && step->alg != LIBRARY_BINARY_DIV && step->alg != LIBRARY_BINARY_MAX &&
+                step->alg != LIBRARY_BINARY_MIN)
                 loops->one_function(steps[step_index], slots[step->a], n, step->alg, step->alpha, step->beta);
             else
                 loops->two_function(steps[step_index], slots[step->a], slots[step->b], n, step->alg);
@@ -285,7 +286,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-static inlay_status run_chain(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_chain(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct chain *chain = (const struct chain *)(const void *)native;
@@ -300,15 +301,15 @@ static inlay_status run_chain(const rg_native *native, const rg_state *state, in
 /* ------------------------------------------------------------------ lowering */
 
 /* Emits the chain that ends in the group's QuantizeLinear; *out_done = false: it is no chain. */
-inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_done)
+inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t inner[MOST_STEPS], count, first = 0;
-    const rg_place *places[MOST_LEAVES + 1];
-    rg_place at[MOST_LEAVES], output;
+    const cpu_place *places[MOST_LEAVES + 1];
+    cpu_place at[MOST_LEAVES], output;
     inlay_status status = INLAY_OK;
     struct chain chain;
-    rg_md md;
+    memory_desc md;
 
     *out_done = false;
     if (!find_chain(build, op, &chain, inner, &count))
@@ -318,8 +319,8 @@ inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_don
         first++;
     /* All lie as the first does that has channels last, or as the first one. */
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
-        INLAY_TRY(rg_read(build, chain.leaves[l].value, &at[l]));
-        if (!chain.leaves[l].scalar && !rg_md_is_image(&at[first].md) && rg_md_is_image(&at[l].md))
+        INLAY_TRY(cpu_read(build, chain.leaves[l].value, &at[l]));
+        if (!chain.leaves[l].scalar && !memory_desc_is_image(&at[first].md) && memory_desc_is_image(&at[l].md))
             first = l;
     }
     INLAY_TRY(q_read_dense(build, chain.leaves[first].value, NULL, &at[first]));
@@ -329,17 +330,17 @@ inlay_status q_lower_chain(rg_build *build, const rg_group *group, bool *out_don
             INLAY_TRY(q_read_dense(build, chain.leaves[l].value, &md, &at[l]));
         places[l] = &at[l];
     }
-    md.data_type = rg_type(build, group->out);
-    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+    md.data_type = cpu_type(build, group->out);
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     places[chain.leaf_count] = &output;
     chain.native.run = run_chain;
-    chain.count = rg_md_count(&md);
+    chain.count = memory_desc_count(&md);
     chain.scale = op->quantized.scale;
     chain.zero = (float)op->quantized.zero;
-    chain.is_signed = md.data_type == DN_S8;
+    chain.is_signed = md.data_type == LIBRARY_S8;
     chain.set = build->state->bytes != NULL && find_pair(&chain) ? build->state->bytes : NULL;
-    INLAY_TRY(rg_emit_step(build, &chain.native, sizeof chain, places, chain.leaf_count + 1));
-    status = rg_set_place(build, group->out, &output);
+    INLAY_TRY(cpu_emit_step(build, &chain.native, sizeof chain, places, chain.leaf_count + 1));
+    status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }

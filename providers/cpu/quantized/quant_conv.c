@@ -12,24 +12,24 @@
 enum { ROUNDER = 12582912 }; /* 1.5 * 2^23 */
 enum { X = 0, X_SCALE = 1, X_ZERO = 2, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };
 
-static bool is_linear(const rg_op *op)
+static bool is_linear(const cpu_op *op)
 {
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-static uint32_t weights_at(const rg_op *op)
+static uint32_t weights_at(const cpu_op *op)
 {
     return is_linear(op) ? 3 : 1;
 }
 
 /* Weights that oneDNN can read: int8, or uint8 around 128, with no other zero point. */
-static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
+static bool weights_fit(const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
     uint32_t at = weights_at(op), zero_at = is_linear(op) ? 5 : 3;
     const inlay_value_info *weights = kit_input(node, at), *zero = kit_input(node, zero_at);
     uint8_t wanted;
 
-    if (!q_is_bytes(weights) || !kit_is_constant(node, at) || rg_known_count(weights) < 1)
+    if (!q_is_bytes(weights) || !kit_is_constant(node, at) || cpu_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
     wanted = weights->dtype == INLAY_UINT8 ? 128 : 0;
     if (zero == NULL && wanted == 0)
@@ -45,7 +45,7 @@ static bool weights_fit(const kit_node *node, const rg_op *op, kit_refusal *why)
 }
 
 /* Scales, zero points and bias of QLinearConv. */
-static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, X), *weights = kit_input(node, weights_at(op)),
                            *output = kit_output(node, 0);
@@ -68,41 +68,41 @@ static bool parse_linear(const kit_node *node, rg_op *op, kit_refusal *why)
     return true;
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     kit_refusal library = { 0, "", "" };
     const inlay_value_info *input = kit_input(node, X), *weights = kit_input(node, weights_at(op)), *zero;
 
-    if (!rg_known_rank(input, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
-        !rg_known_rank(weights, input->rank, input->rank, "the weights", why))
+    if (!cpu_known_rank(input, 3, 5, "input 0", why) || !weights_fit(node, op, why) ||
+        !cpu_known_rank(weights, input->rank, input->rank, "the weights", why))
         return false;
     if (!q_is_bytes(input))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not of 8 bits");
     zero = kit_input(node, X_ZERO); /* ConvInteger's may be known at the run alone */
-    if (zero != NULL && (zero->dtype != input->dtype || rg_known_count(zero) != 1))
+    if (zero != NULL && (zero->dtype != input->dtype || cpu_known_count(zero) != 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (is_linear(op) && !parse_linear(node, op, why))
         return false;
     op->window.group = kit_attr_int(node->info, "group", 1);
     if (op->window.group < 1 || weights->dims[0].value % op->window.group != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
-    if (dn_in_use != &dn_none && op->window.group > 1 && weights->dims[1].value > 1 &&
+    if (library_in_use != &library_none && op->window.group > 1 && weights->dims[1].value > 1 &&
         weights->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
     for (uint32_t i = 0; i < input->rank - 2; i++)
         op->window.kernel[i] = weights->dims[2 + i].value;
-    return rg_parse_window(node, input->rank - 2, op, why) &&
+    return cpu_parse_window(node, input->rank - 2, op, why) &&
            (q_library_has_products(&library) || bytes_offers_conv(node, op, why));
 }
 
 /* ------------------------------------------------------------------ lowering */
 
 /* Scales of the sums of each channel, or of all. */
-static inlay_status make_scales(rg_build *build, float **out, int64_t *out_count)
+static inlay_status make_scales(cpu_build *build, float **out, int64_t *out_count)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const char *w_scales = q_constant(build, op->in[W_SCALE]);
-    int64_t count = rg_count(build, op->in[W_SCALE]);
+    int64_t count = cpu_count(build, op->in[W_SCALE]);
     float *scales;
 
     if (w_scales == NULL)
@@ -122,34 +122,35 @@ static inlay_status make_scales(rg_build *build, float **out, int64_t *out_count
 }
 
 /* ConvInteger's zero point comes with the run. */
-static bool has_zero_argument(const rg_op *op)
+static bool has_zero_argument(const cpu_op *op)
 {
     return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE;
 }
 
 /* Zero points, and the bounds that are fused. */
-static void make_attributes(const rg_build *build, const rg_group *group, dn_attr *out)
+static void make_attributes(const cpu_build *build, const cpu_group *group, library_attr *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int32_t round = is_linear(op) && op->size != 0 ? ROUNDER : 0, y_zero = (int32_t)op->size - round;
 
     out->has_zero = has_zero_argument(op) || op->quantized.zero != 0;
     out->y_zero = is_linear(op) ? y_zero : 0;
     if (round != 0)
-        out->posts[out->post_count++] =
-            (dn_post){ .kind = DN_POST_ELTWISE, .alg = DN_ELTWISE_LINEAR, .alpha = 1, .beta = (float)round };
+        out->posts[out->post_count++] = (library_post){
+            .kind = LIBRARY_POST_ELTWISE, .alg = LIBRARY_ELTWISE_LINEAR, .alpha = 1, .beta = (float)round
+        };
     if (is_linear(op) && group->post_count > 0) {
-        const rg_eltwise *eltwise = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
+        const cpu_eltwise *eltwise = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
 
-        out->posts[out->post_count++] = (dn_post){ .kind = DN_POST_ELTWISE,
-                                                   .alg = eltwise->alg,
-                                                   .alpha = eltwise->alpha - (float)y_zero,
-                                                   .beta = eltwise->beta - (float)y_zero };
+        out->posts[out->post_count++] = (library_post){ .kind = LIBRARY_POST_ELTWISE,
+                                                        .alg = eltwise->alg,
+                                                        .alpha = eltwise->alpha - (float)y_zero,
+                                                        .beta = eltwise->beta - (float)y_zero };
     }
 }
 
 /* The zero point of a run as int32, which oneDNN reads. */
-static inlay_status run_zero(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_zero(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     (void)native;
@@ -160,7 +161,7 @@ static inlay_status run_zero(const rg_native *native, const rg_state *state, inl
     return INLAY_OK;
 }
 
-static inlay_status run_signed_zero(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_signed_zero(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                     uint32_t threads)
 {
     (void)native;
@@ -171,33 +172,33 @@ static inlay_status run_signed_zero(const rg_native *native, const rg_state *sta
     return INLAY_OK;
 }
 
-static inlay_status widen_zero(rg_build *build, rg_place *out)
+static inlay_status widen_zero(cpu_build *build, cpu_place *out)
 {
     uint32_t value = build->op->in[X_ZERO];
-    rg_native native = { 0 };
-    rg_place byte;
-    rg_md md;
+    cpu_native native = { 0 };
+    cpu_place byte;
+    memory_desc md;
     inlay_status status;
 
-    INLAY_TRY(rg_read_plain(build, value, &byte));
-    rg_md_plain(&md, 0, NULL);
-    md.data_type = DN_S32;
-    INLAY_TRY(rg_new_place(build, &md, out));
-    native.run = rg_type(build, value) == DN_S8 ? run_signed_zero : run_zero;
-    status = rg_emit_step(build, &native, sizeof native, (const rg_place *const[]){ &byte, out }, 2);
+    INLAY_TRY(cpu_read_plain(build, value, &byte));
+    memory_desc_plain(&md, 0, NULL);
+    md.data_type = LIBRARY_S32;
+    INLAY_TRY(cpu_new_place(build, &md, out));
+    native.run = cpu_type(build, value) == LIBRARY_S8 ? run_signed_zero : run_zero;
+    status = cpu_emit_step(build, &native, sizeof native, (const cpu_place *const[]){ &byte, out }, 2);
 done:
     return status;
 }
 
 /* A step's own numbers: freed with it, and written where its kernel reads them. */
 struct numbers {
-    rg_native native;
+    cpu_native native;
     size_t bytes;
     int32_t zero;
     float *scales; /* NULL: zero */
 };
 
-static inlay_status write_numbers(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status write_numbers(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const struct numbers *numbers = (const struct numbers *)native;
@@ -209,16 +210,16 @@ static inlay_status write_numbers(const rg_native *native, const rg_state *state
     return INLAY_OK;
 }
 
-static void release_numbers(rg_native *native)
+static void release_numbers(cpu_native *native)
 {
     free(((struct numbers *)native)->scales);
 }
 
 /* scales: become the step's. */
-static inlay_status emit_numbers(rg_build *build, const rg_md *md, int32_t zero, float *scales, rg_place *out)
+static inlay_status emit_numbers(cpu_build *build, const memory_desc *md, int32_t zero, float *scales, cpu_place *out)
 {
     struct numbers *numbers = calloc(1, sizeof *numbers);
-    inlay_status status = numbers == NULL ? q_no_memory(build) : rg_new_place(build, md, out);
+    inlay_status status = numbers == NULL ? q_no_memory(build) : cpu_new_place(build, md, out);
 
     if (status != INLAY_OK) {
         free(scales);
@@ -226,111 +227,111 @@ static inlay_status emit_numbers(rg_build *build, const rg_md *md, int32_t zero,
         return status;
     }
     *numbers = (struct numbers){ .native = { .run = write_numbers, .release = release_numbers },
-                                 .bytes = rg_md_bytes(md),
+                                 .bytes = memory_desc_bytes(md),
                                  .zero = zero,
                                  .scales = scales };
-    return rg_emit_native(build, &numbers->native, (const rg_place *const[]){ out }, 1);
+    return cpu_emit_native(build, &numbers->native, (const cpu_place *const[]){ out }, 1);
 }
 
-static inlay_status describe(rg_build *build, const rg_group *group, const rg_md *w_plain, const rg_md *bias,
-                             const dn_attr *attr, dn_description *out)
+static inlay_status describe(cpu_build *build, const cpu_group *group, const memory_desc *w_plain,
+                             const memory_desc *bias, const library_attr *attr, library_description *out)
 {
-    dn_op desc = { .kind = DN_CONVOLUTION, .alg = DN_CONVOLUTION_DIRECT };
-    const rg_op *op = build->op;
+    library_op desc = { .kind = LIBRARY_CONVOLUTION, .alg = LIBRARY_CONVOLUTION_DIRECT };
+    const cpu_op *op = build->op;
     uint32_t rank = build->ranks[op->in[X]];
 
-    rg_md_any(&desc.input, rank, build->dims[op->in[X]]);
-    desc.input.data_type = rg_type(build, op->in[X]);
-    rg_md_any(&desc.output, rank, build->dims[op->out[0]]);
-    desc.output.data_type = rg_type(build, group->out);
-    rg_md_any(&desc.desc, (uint32_t)w_plain->ndims, w_plain->dims);
-    desc.desc.data_type = DN_S8;
+    memory_desc_any(&desc.input, rank, build->dims[op->in[X]]);
+    desc.input.data_type = cpu_type(build, op->in[X]);
+    memory_desc_any(&desc.output, rank, build->dims[op->out[0]]);
+    desc.output.data_type = cpu_type(build, group->out);
+    memory_desc_any(&desc.desc, (uint32_t)w_plain->ndims, w_plain->dims);
+    desc.desc.data_type = LIBRARY_S8;
     if (bias != NULL)
         desc.bias = *bias;
-    rg_window_pads(op, desc.input.dims + 2, desc.output.dims + 2, op->window.kernel, desc.begins, desc.ends);
+    cpu_window_pads(op, desc.input.dims + 2, desc.output.dims + 2, op->window.kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         desc.strides[i] = op->window.strides[i];
         desc.dilations[i] = op->window.dilations[i] - 1;
     }
-    return rg_check(dn_describe(build->state->engine, &desc, attr, out), build->diag, "compute this", op->name);
+    return cpu_check(library_describe(build->state->engine, &desc, attr, out), build->diag, "compute this", op->name);
 }
 
 /* What the kernel reads apart from tensors: the zero point of x, and scales. */
-static inlay_status add_numbers(rg_build *build, const dn_attr *attr, float **scales, rg_place *places,
-                                rg_operand *operands, uint32_t *count)
+static inlay_status add_numbers(cpu_build *build, const library_attr *attr, float **scales, cpu_place *places,
+                                cpu_operand *operands, uint32_t *count)
 {
     inlay_status status = INLAY_OK;
-    rg_md one;
+    memory_desc one;
 
-    rg_md_plain(&one, 0, NULL);
-    one.data_type = DN_S32;
+    memory_desc_plain(&one, 0, NULL);
+    one.data_type = LIBRARY_S32;
     if (attr->has_zero) {
         INLAY_TRY(has_zero_argument(build->op)
                       ? widen_zero(build, &places[0])
                       : emit_numbers(build, &one, build->op->quantized.zero, NULL, &places[0]));
-        operands[(*count)++] = (rg_operand){ DN_ARG_ZERO, &places[0] };
+        operands[(*count)++] = (cpu_operand){ LIBRARY_ARG_ZERO, &places[0] };
     }
     if (attr->scales != NULL) {
         float *own = *scales;
 
         *scales = NULL;
         INLAY_TRY(emit_numbers(build, &attr->scales_md, 0, own, &places[1]));
-        operands[(*count)++] = (rg_operand){ DN_ARG_SCALES, &places[1] };
+        operands[(*count)++] = (cpu_operand){ LIBRARY_ARG_SCALES, &places[1] };
     }
 done:
     return status;
 }
 
-static inlay_status lower_by_library(rg_build *build, const rg_group *group)
+static inlay_status lower_by_library(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t weights = op->in[weights_at(op)], n = 0, posts = is_linear(op) ? group->post_count : 0;
     bool biased = is_linear(op) && op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
-    int64_t scale_dims[RG_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    dn_description pd = NULL;
-    dn_attr attr = { .post_count = 0 };
+    int64_t scale_dims[CPU_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    library_description pd = NULL;
+    library_attr attr = { .post_count = 0 };
     float *scales = NULL;
-    rg_md w_plain, bias_md, md;
-    rg_place input, w, output, bias, own[2];
-    rg_operand operands[6];
+    memory_desc w_plain, bias_md, md;
+    cpu_place input, w, output, bias, own[2];
+    cpu_operand operands[6];
     inlay_status status;
 
-    rg_window_weights(build, weights, &w_plain);
-    w_plain.data_type = DN_S8;
-    rg_md_plain(&bias_md, 1, build->dims[weights]);
-    bias_md.data_type = DN_S32;
+    cpu_window_weights(build, weights, &w_plain);
+    w_plain.data_type = LIBRARY_S8;
+    memory_desc_plain(&bias_md, 1, build->dims[weights]);
+    bias_md.data_type = LIBRARY_S32;
     make_attributes(build, group, &attr);
     if (is_linear(op)) {
         INLAY_TRY(make_scales(build, &scales, &scale_dims[1]));
         attr.scales = scales;
-        rg_md_plain(&attr.scales_md, build->ranks[op->in[X]], scale_dims);
+        memory_desc_plain(&attr.scales_md, build->ranks[op->in[X]], scale_dims);
     }
     INLAY_TRY(describe(build, group, &w_plain, biased ? &bias_md : NULL, &attr, &pd));
-    INLAY_TRY(rg_read_as(build, op->in[X], dn_layout(pd, DN_OPERAND_SRC, &md), &input));
-    if (rg_type(build, weights) == DN_U8)
+    INLAY_TRY(cpu_read_as(build, op->in[X], library_layout(pd, LIBRARY_OPERAND_SRC, &md), &input));
+    if (cpu_type(build, weights) == LIBRARY_U8)
         q_shift(build, weights);
-    INLAY_TRY(rg_read_constant(build, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &md), &w));
-    operands[n++] = (rg_operand){ DN_ARG_SRC, &input };
-    operands[n++] = (rg_operand){ DN_ARG_WEIGHTS, &w };
+    INLAY_TRY(cpu_read_constant(build, weights, &w_plain, library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &md), &w));
+    operands[n++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[n++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &w };
     if (biased) {
-        INLAY_TRY(rg_read_constant(build, op->in[BIAS], &bias_md, &bias_md, &bias));
-        operands[n++] = (rg_operand){ DN_ARG_BIAS, &bias };
+        INLAY_TRY(cpu_read_constant(build, op->in[BIAS], &bias_md, &bias_md, &bias));
+        operands[n++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
     INLAY_TRY(add_numbers(build, &attr, &scales, own, operands, &n));
     if (posts == group->post_count)
-        INLAY_TRY(rg_result_place(build, group->out, dn_layout(pd, DN_OPERAND_DST, &md), &output));
+        INLAY_TRY(cpu_result_place(build, group->out, library_layout(pd, LIBRARY_OPERAND_DST, &md), &output));
     else
-        INLAY_TRY(rg_new_place(build, dn_layout(pd, DN_OPERAND_DST, &md), &output));
-    operands[n++] = (rg_operand){ DN_ARG_DST, &output };
-    INLAY_TRY(rg_emit(build, pd, operands, n));
-    status = rg_finish(build, group, posts, &output, true);
+        INLAY_TRY(cpu_new_place(build, library_layout(pd, LIBRARY_OPERAND_DST, &md), &output));
+    operands[n++] = (cpu_operand){ LIBRARY_ARG_DST, &output };
+    INLAY_TRY(cpu_emit(build, pd, operands, n));
+    status = cpu_finish(build, group, posts, &output, true);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     free(scales);
     return status;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     bool done = false;
     inlay_status status = bytes_lower_conv(build, group, &done);
@@ -340,13 +341,13 @@ static inlay_status lower(rg_build *build, const rg_group *group)
     status = lower_by_library(build, group);
     return status != INLAY_OK
                ? status
-               : kn_remember(build,
-                             &(kn_choice){ .op = group->op,
-                                           .count = 1,
-                                           .source = KN_ONLY,
-                                           .kernel = { KN_BYTES_LIBRARY },
-                                           .why = "activations of 8 bits as the file has them: sums are exact, a "
-                                                  "result may be off by one step of its scale" });
+               : kernel_remember(
+                     build, &(kernel_choice){ .op = group->op,
+                                              .count = 1,
+                                              .source = KERNEL_ONLY,
+                                              .kernel = { KERNEL_BYTES_LIBRARY },
+                                              .why = "activations of 8 bits as the file has them: sums are exact, a "
+                                                     "result may be off by one step of its scale" });
 }
 
-const rg_family rg_int8_conv = { "convolution of bytes", parse, lower };
+const cpu_family cpu_int8_conv = { "convolution of bytes", parse, lower };

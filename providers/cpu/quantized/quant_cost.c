@@ -35,32 +35,32 @@ static double count_of(const inlay_cost_request *request, const uint32_t *list, 
     return n;
 }
 
-void rg_quant_cost(const rg_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost)
+void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
     double x = count_of(request, info->inputs, info->input_count, 0),
            threads = request->max_threads > 0 ? request->max_threads : 1;
     double y = count_of(request, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0,
            more = 0;
 
-    if (family == &rg_narrow) {
+    if (family == &cpu_narrow) {
         cost->bytes_read += (uint64_t)x;
         cost->ns += y * NARROW_NS / threads + CALL_NS;
         return;
     }
-    if (family == &rg_weights || family == &rg_sparse ||
-        family == &rg_halves) { /* the product's: it reads them as they are packed */
+    if (family == &cpu_weights || family == &cpu_sparse ||
+        family == &cpu_halves) { /* the product's: it reads them as they are packed */
         cost->ns += CALL_NS;
-        if (family == &rg_sparse) /* others get it dense, in each run */
+        if (family == &cpu_sparse) /* others get it dense, in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
-    if (family == &rg_nbits_product) {
+    if (family == &cpu_nbits_product) {
         weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
         flops = 2 * y * (double)op->nbits.k;
         rate = FLOAT_FLOPS_PER_NS;
-    } else if (family == &rg_int8_conv || family == &rg_int8_product) {
-        bool conv = family == &rg_int8_conv;
+    } else if (family == &cpu_int8_conv || family == &cpu_int8_product) {
+        bool conv = family == &cpu_int8_conv;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
         const inlay_value_info *w = inlay_graph_value(request->graph, info->inputs[at]);
         double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
@@ -75,7 +75,7 @@ void rg_quant_cost(const rg_op *op, const inlay_cost_request *request, const inl
             rate = 2 / THIN_TAP_NS / sqrt(pace());
             more = y * THIN_NS * sqrt(pace());
         }
-    } else if (family == &rg_view || family == &rg_transpose || family == &rg_int_cast) {
+    } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast) {
         flops = 0; /* behind a product, or nothing at all */
     }
     cost->flops += flops;

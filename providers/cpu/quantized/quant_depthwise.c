@@ -9,14 +9,14 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(bytes_pack_depthwise, "rg_int8_conv");
+OPTIONAL_WITH(bytes_pack_depthwise, "cpu_int8_conv");
 
 enum { TABLE_PIXELS = 2048 };
 
 struct depthwise {
-    rg_native native;
+    cpu_native native;
     const byte_set *set;
-    kn_window window;
+    kernel_conv_shape window;
     int64_t x_pixel, x_image;
     int64_t quads, slots, columns; /* of a window's rows; tables of rows: how many, their pixels */
     int64_t strip;                 /* pixels of a row of the output that tables are for */
@@ -46,7 +46,7 @@ struct strip {
     int64_t row[BYTE_WINDOW]; /* which one it is */
 };
 
-bool bytes_depthwise_runs(const byte_set *set, const kn_window *window)
+bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window)
 {
     const int64_t slots = (window->kernel[0] - 1) * window->dilation[0] + 1;
 
@@ -58,7 +58,7 @@ bool bytes_depthwise_runs(const byte_set *set, const kn_window *window)
 /* The table of row `at` of the input, which may be around the image. */
 static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t at, struct strip *strip)
 {
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t slot = (at % depthwise->slots + depthwise->slots) % depthwise->slots,
                   first = strip->first * window->stride[1] - window->begin[1];
     const uint8_t **table = &strip->pixels[slot * depthwise->columns];
@@ -140,7 +140,7 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
                     struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t run = bytes_has_more(&depthwise->floats) ? RUN_CHANNELS / depthwise->set->block : past;
     const int64_t at = y * window->stride[0] - window->begin[0], pixels = strip->last - strip->first,
                   width = depthwise->set->block, whole = window->out / width;
@@ -178,7 +178,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
 {
     const depthwise_call *call = user;
     const struct depthwise *depthwise = call->depthwise;
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t lines = block_count(depthwise->set, window->out);
 
     (void)worker;
@@ -203,7 +203,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
     return INLAY_OK;
 }
 
-static inlay_status run_depthwise(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_depthwise(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                   uint32_t threads)
 {
     const struct depthwise *depthwise = (const struct depthwise *)(const void *)native;
@@ -225,15 +225,15 @@ static int64_t element(const byte_set *set)
 
 /* The layout: for each block of channels [quads of rows][width][tap_bytes]; then the sum of each window. Seven axes,
  * which no weights have, tell it from others, the fifth what an element has. */
-static bool depthwise_layout(const byte_set *set, const kn_window *window, rg_md *md)
+static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *window, memory_desc *md)
 {
     int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, window->out) * set->block };
 
     if (__builtin_mul_overflow((window->kernel[0] + 3) / 4 * 4, window->kernel[1], &dims[5]))
         return false;
     dims[5] += (int64_t)sizeof(int32_t) / dims[4];
-    rg_md_plain(md, 7, dims);
-    md->data_type = DN_S8;
+    memory_desc_plain(md, 7, dims);
+    md->data_type = LIBRARY_S8;
     return true;
 }
 
@@ -265,7 +265,7 @@ static int32_t pack_window(const window_plan *plan, const int8_t *from, int chan
     return sum;
 }
 
-bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
 {
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
@@ -278,11 +278,11 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
     int64_t blocks, block_bytes;
     int32_t *sums;
 
-    if (set == NULL || md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != DN_S8)
+    if (set == NULL || md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != LIBRARY_S8)
         return false;
     blocks = block_count(set, dims[0]);
     block_bytes = (plan.height + 3) / 4 * plan.width * set->tap_bytes;
-    memset(target, 0, rg_md_bytes(md));
+    memset(target, 0, memory_desc_bytes(md));
     sums = (int32_t *)(void *)((char *)target + blocks * block_bytes);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t first = block_channel(set, dims[0], b), left = dims[0] - first;
@@ -304,7 +304,7 @@ bool bytes_pack_depthwise(const rg_md *plain, const void *source, const rg_md *m
 /* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
-    const kn_window *window = &depthwise->window;
+    const kernel_conv_shape *window = &depthwise->window;
     const int64_t span = (window->kernel[1] - 1) * window->dilation[1] + 1,
                   lines = block_count(depthwise->set, window->out);
     const int64_t fit = (TABLE_PIXELS / depthwise->slots - span) / window->stride[1] + 1;
@@ -334,7 +334,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
 }
 
 /* What there is one of for each channel, in the order of blocks. */
-static inlay_status end_channels(rg_build *build, const bytes_case *layer, const int32_t *sums, int32_t *first,
+static inlay_status end_channels(cpu_build *build, const bytes_case *layer, const int32_t *sums, int32_t *first,
                                  float *scale, float *shift)
 {
     const byte_set *set = build->state->bytes;
@@ -361,22 +361,22 @@ static inlay_status end_channels(rg_build *build, const bytes_case *layer, const
     return status;
 }
 
-inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer)
+inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const byte_set *set = build->state->bytes;
     const int64_t room = block_count(set, layer->window.out) * set->block;
     const int32_t *sums;
     inlay_status status;
     struct depthwise *depthwise = NULL;
-    rg_place weights, output;
-    rg_md md;
+    cpu_place weights, output;
+    memory_desc md;
 
     if (!depthwise_layout(set, &layer->window, &md))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
-    INLAY_TRY(rg_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
+    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = (const int32_t *)(const void *)((const char *)build->instance->buffers[weights.buffer].data +
-                                           rg_md_bytes(&md) - (size_t)room * sizeof *sums);
+                                           memory_desc_bytes(&md) - (size_t)room * sizeof *sums);
     INLAY_TRY(bytes_result(build, layer, &output));
     depthwise = calloc(1, sizeof *depthwise + 3 * (size_t)room * sizeof depthwise->room[0] + (size_t)room);
     if (depthwise == NULL)
@@ -387,8 +387,8 @@ inlay_status bytes_lower_depthwise(rg_build *build, const bytes_case *layer)
                                      .x_pixel = tiles_pixel_step(&layer->input.md),
                                      .quads = (layer->window.kernel[0] + 3) / 4,
                                      .slots = (layer->window.kernel[0] - 1) * layer->window.dilation[0] + 1,
-                                     .flip = layer->input.md.data_type == DN_S8,
-                                     .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
+                                     .flip = layer->input.md.data_type == LIBRARY_S8,
+                                     .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
                                      .floats = layer->floats };
     depthwise->x_image = layer->window.height * layer->window.width * depthwise->x_pixel;
     memset(depthwise->room + 3 * room, layer->border, (size_t)room);

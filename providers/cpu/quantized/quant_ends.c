@@ -4,9 +4,9 @@
 
 enum { W_SCALE = 4, BIAS = 8 };
 
-inlay_status bytes_ends_of(rg_build *build, const bytes_case *layer, bytes_ends *out)
+inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const bool biased = op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
 
     *out = (bytes_ends){ .kind = layer->kind, .x_zero = (uint32_t)layer->x_zero };
@@ -18,7 +18,7 @@ inlay_status bytes_ends_of(rg_build *build, const bytes_case *layer, bytes_ends 
         return INLAY_OK;
     out->scales = q_constant(build, op->in[W_SCALE]);
     out->biases = biased ? q_constant(build, op->in[BIAS]) : NULL;
-    out->scale_step = rg_count(build, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
+    out->scale_step = cpu_count(build, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
     out->factor = (double)op->quantized.scale / (double)op->alpha;
     if (out->scales == NULL || (biased && out->biases == NULL))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
@@ -49,10 +49,10 @@ static uint8_t within(uint8_t x, uint8_t low, uint8_t high)
     return least > high ? high : least;
 }
 
-void bytes_end(const rg_build *build, const bytes_case *layer, byte_ending *out)
+void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out)
 {
-    const rg_group *group = layer->group;
-    const int32_t shift = rg_type(build, group->out) == DN_S8 ? 128 : 0;
+    const cpu_group *group = layer->group;
+    const int32_t shift = cpu_type(build, group->out) == LIBRARY_S8 ? 128 : 0;
 
     if (layer->kind != BYTE_BYTES) {
         *out = (byte_ending){ .kind = layer->kind };
@@ -70,7 +70,7 @@ void bytes_end(const rg_build *build, const bytes_case *layer, byte_ending *out)
     }
 }
 
-bool bytes_scales_fit(const rg_op *op, const char *scales, int64_t count)
+bool bytes_scales_fit(const cpu_op *op, const char *scales, int64_t count)
 {
     for (int64_t i = 0; scales != NULL && i < count; i++) {
         float w;

@@ -8,60 +8,61 @@
 /* ------------------------------------------------------------------ which posts */
 
 /* One constant for each channel, or for all. */
-static bool is_number(const rg_build *build, const rg_group *group, uint32_t other)
+static bool is_number(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
     const uint32_t rank = build->ranks[group->out], own = build->ranks[other];
-    const int64_t channels = build->dims[group->out][1], count = rg_count(build, other);
+    const int64_t channels = build->dims[group->out][1], count = cpu_count(build, other);
 
-    if (rg_type(build, other) != DN_F32 || own > rank)
+    if (cpu_type(build, other) != LIBRARY_F32 || own > rank)
         return false;
     return count == 1 ||
            (own + 1 >= rank && count == channels && build->dims[other][own + 1 == rank ? 0 : 1] == channels);
 }
 
-static bool is_constant(const rg_build *build, const rg_group *group, const rg_post *post, dn_alg alg)
+static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, library_alg alg)
 {
-    return post->kind == RG_POST_BINARY && post->alg == alg &&
+    return post->kind == CPU_POST_BINARY && post->alg == alg &&
            build->compiled->values[post->other].constant != INLAY_NONE && is_number(build, group, post->other);
 }
 
-static bool is_linear(const rg_post *post)
+static bool is_linear(const cpu_post *post)
 {
-    return post->kind == RG_POST_ELTWISE && post->eltwise.alg == DN_ELTWISE_LINEAR;
+    return post->kind == CPU_POST_ELTWISE && post->eltwise.alg == LIBRARY_ELTWISE_LINEAR;
 }
 
 /* How many posts are scale and shift. */
-static uint32_t scaling_posts(const rg_build *build, const rg_group *group)
+static uint32_t scaling_posts(const cpu_build *build, const cpu_group *group)
 {
     if (group->post_count > 0 && is_linear(&group->posts[0]))
         return 1;
-    if (group->post_count == 0 || !is_constant(build, group, &group->posts[0], DN_BINARY_MUL))
+    if (group->post_count == 0 || !is_constant(build, group, &group->posts[0], LIBRARY_BINARY_MUL))
         return 0;
-    return group->post_count > 1 && is_constant(build, group, &group->posts[1], DN_BINARY_ADD) ? 2 : 1;
+    return group->post_count > 1 && is_constant(build, group, &group->posts[1], LIBRARY_BINARY_ADD) ? 2 : 1;
 }
 
 /* Is it a sum or product with a tensor of the same size, one number a channel, or one? */
-static bool is_operand(const rg_build *build, const rg_group *group, const rg_post *post, bool *out_whole)
+static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu_post *post, bool *out_whole)
 {
     *out_whole =
         build->ranks[post->other] == build->ranks[group->out] &&
         memcmp(build->dims[post->other], build->dims[group->out], build->ranks[group->out] * sizeof(int64_t)) == 0;
-    return (post->alg == DN_BINARY_ADD || post->alg == DN_BINARY_MUL) && rg_type(build, post->other) == DN_F32 &&
+    return (post->alg == LIBRARY_BINARY_ADD || post->alg == LIBRARY_BINARY_MUL) &&
+           cpu_type(build, post->other) == LIBRARY_F32 &&
            (*out_whole ||
             (is_number(build, group, post->other) &&
-             (rg_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
+             (cpu_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
 }
 
-static bool takes(const rg_build *build, const rg_group *group, const rg_post *post)
+static bool takes(const cpu_build *build, const cpu_group *group, const cpu_post *post)
 {
-    sg_post ignored;
+    sgemm_post ignored;
     bool whole;
 
-    return post->kind == RG_POST_ELTWISE ? rg_function_of(&post->eltwise, &ignored)
-                                         : is_operand(build, group, post, &whole);
+    return post->kind == CPU_POST_ELTWISE ? cpu_function_of(&post->eltwise, &ignored)
+                                          : is_operand(build, group, post, &whole);
 }
 
-bool bytes_takes_posts(const rg_build *build, const rg_group *group)
+bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
 {
     if (build->state->tiles == NULL || build->state->sgemm == NULL)
         return false;
@@ -74,22 +75,22 @@ bool bytes_takes_posts(const rg_build *build, const rg_group *group)
 /* ------------------------------------------------------------------ lowering */
 
 /* Number i of a constant. */
-static inlay_status number_at(rg_build *build, uint32_t value, int64_t i, float *out)
+static inlay_status number_at(cpu_build *build, uint32_t value, int64_t i, float *out)
 {
     const char *data = q_constant(build, value);
 
     if (data == NULL)
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", build->op->name);
-    memcpy(out, data + (rg_count(build, value) > 1 ? i : 0) * (int64_t)sizeof *out, sizeof *out);
+    memcpy(out, data + (cpu_count(build, value) > 1 ? i : 0) * (int64_t)sizeof *out, sizeof *out);
     return INLAY_OK;
 }
 
-static inlay_status read_scales(rg_build *build, bytes_case *layer, uint32_t count)
+static inlay_status read_scales(cpu_build *build, bytes_case *layer, uint32_t count)
 {
-    const rg_post *posts = layer->group->posts;
+    const cpu_post *posts = layer->group->posts;
     inlay_status status = INLAY_OK;
 
-    layer->scale = rg_scratch_take(build->scratch, 2 * (size_t)layer->window.out + 1, sizeof *layer->scale);
+    layer->scale = cpu_scratch_take(build->scratch, 2 * (size_t)layer->window.out + 1, sizeof *layer->scale);
     if (layer->scale == NULL)
         return q_no_memory(build);
     layer->shift = layer->scale + layer->window.out;
@@ -106,37 +107,37 @@ static inlay_status read_scales(rg_build *build, bytes_case *layer, uint32_t cou
     return status;
 }
 
-static inlay_status read_operand(rg_build *build, bytes_case *layer, const rg_post *post, tile_post *t)
+static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_post *post, tile_post *t)
 {
-    const bool adds = post->alg == DN_BINARY_ADD;
+    const bool adds = post->alg == LIBRARY_BINARY_ADD;
     bytes_floats *floats = &layer->floats;
-    rg_place *place = &layer->others[floats->operand_count];
+    cpu_place *place = &layer->others[floats->operand_count];
     inlay_status status = INLAY_OK;
     bool whole;
-    rg_md md;
+    memory_desc md;
 
     (void)is_operand(build, layer->group, post, &whole);
-    if (!whole && rg_count(build, post->other) == 1) {
-        t->post = (sg_post){ .fn = SG_LINEAR, .alpha = 1, .beta = 0 };
+    if (!whole && cpu_count(build, post->other) == 1) {
+        t->post = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = 0 };
         return number_at(build, post->other, 0, adds ? &t->post.beta : &t->post.alpha);
     }
-    t->post = (sg_post){ .fn = adds ? SG_ADD : SG_MUL, .col = 1 };
+    t->post = (sgemm_post){ .fn = adds ? SGEMM_ADD : SGEMM_MUL, .col = 1 };
     t->arg = BYTES_OTHERS + floats->operand_count++;
     if (!whole)
-        return rg_read_plain(build, post->other, place);
-    INLAY_TRY(rg_read(build, post->other, place));
+        return cpu_read_plain(build, post->other, place);
+    INLAY_TRY(cpu_read(build, post->other, place));
     if (!tiles_lie_well(&place->md)) {
-        rg_md_channels_last(&md, build->ranks[layer->group->out], build->dims[layer->group->out]);
-        INLAY_TRY(rg_read_as(build, post->other, &md, place));
+        memory_desc_channels_last(&md, build->ranks[layer->group->out], build->dims[layer->group->out]);
+        INLAY_TRY(cpu_read_as(build, post->other, &md, place));
     }
     t->post.row = tiles_pixel_step(&place->md);
 done:
     return status;
 }
 
-inlay_status bytes_read_posts(rg_build *build, bytes_case *layer)
+inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
 {
-    const rg_group *group = layer->group;
+    const cpu_group *group = layer->group;
     bytes_floats *floats = &layer->floats;
     inlay_status status = INLAY_OK;
     uint32_t post = 0;
@@ -154,16 +155,16 @@ inlay_status bytes_read_posts(rg_build *build, bytes_case *layer)
         tile_post *t = &floats->ending.posts[floats->ending.post_count++];
 
         t->arg = INLAY_NONE;
-        if (group->posts[post].kind == RG_POST_ELTWISE)
-            (void)rg_function_of(&group->posts[post].eltwise, &t->post);
+        if (group->posts[post].kind == CPU_POST_ELTWISE)
+            (void)cpu_function_of(&group->posts[post].eltwise, &t->post);
         else
             INLAY_TRY(read_operand(build, layer, &group->posts[post], t));
     }
     if (group->ends > 0) {
-        const rg_op *last = &build->compiled->ops[group->ends - 1];
+        const cpu_op *last = &build->compiled->ops[group->ends - 1];
 
         floats->quantizes = true;
-        floats->y_signed = rg_type(build, group->out) == DN_S8;
+        floats->y_signed = cpu_type(build, group->out) == LIBRARY_S8;
         floats->y_scale = last->quantized.scale;
         floats->y_zero = (float)last->quantized.zero;
     }
@@ -172,30 +173,30 @@ done:
     return status;
 }
 
-inlay_status bytes_emit(rg_build *build, const bytes_case *layer, const rg_place *weights, const rg_place *output,
-                        rg_native *native)
+inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_place *weights, const cpu_place *output,
+                        cpu_native *native)
 {
-    const rg_place *places[BYTES_OTHERS + RG_MAX_POSTS] = { &layer->input, weights, output };
+    const cpu_place *places[BYTES_OTHERS + CPU_MAX_POSTS] = { &layer->input, weights, output };
     inlay_status status;
 
     for (uint32_t i = 0; i < layer->floats.operand_count; i++)
         places[BYTES_OTHERS + i] = &layer->others[i];
-    status = rg_emit_native(build, native, places, BYTES_OTHERS + layer->floats.operand_count);
+    status = cpu_emit_native(build, native, places, BYTES_OTHERS + layer->floats.operand_count);
     return status != INLAY_OK
                ? status
-               : rg_finish(build, layer->group, layer->kind == BYTE_FLOATS ? layer->posts : layer->group->post_count,
-                           output, true);
+               : cpu_finish(build, layer->group, layer->kind == BYTE_FLOATS ? layer->posts : layer->group->post_count,
+                            output, true);
 }
 
-inlay_status bytes_result(rg_build *build, const bytes_case *layer, rg_place *out)
+inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *out)
 {
     const uint32_t y = build->op->out[0];
     const bool all = layer->kind != BYTE_FLOATS || layer->posts == layer->group->post_count;
-    rg_md md;
+    memory_desc md;
 
-    rg_md_channels_last(&md, build->ranks[y], build->dims[y]);
-    md.data_type = all ? rg_type(build, layer->group->out) : DN_F32;
-    return all ? rg_result_place(build, layer->group->out, &md, out) : rg_new_place(build, &md, out);
+    memory_desc_channels_last(&md, build->ranks[y], build->dims[y]);
+    md.data_type = all ? cpu_type(build, layer->group->out) : LIBRARY_F32;
+    return all ? cpu_result_place(build, layer->group->out, &md, out) : cpu_new_place(build, &md, out);
 }
 
 /* ------------------------------------------------------------------ running */

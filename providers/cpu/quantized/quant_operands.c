@@ -3,14 +3,14 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(rg_is_dynamic_scale, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
-OPTIONAL_WITH(rg_takes_any, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
-OPTIONAL_WITH(rg_takes_bytes, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
-OPTIONAL_WITH(rg_takes_product, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(cpu_is_dynamic_scale, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_product, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
 /* ------------------------------------------------------------------ which nodes */
 
-bool rg_takes_any(const kit_node *node)
+bool cpu_takes_any(const kit_node *node)
 {
     (void)node;
     return true;
@@ -21,7 +21,7 @@ bool q_is_bytes(const inlay_value_info *value)
     return value != NULL && (value->dtype == INLAY_UINT8 || value->dtype == INLAY_INT8);
 }
 
-bool rg_takes_bytes(const kit_node *node)
+bool cpu_takes_bytes(const kit_node *node)
 {
     return q_is_bytes(kit_input(node, 0));
 }
@@ -32,12 +32,12 @@ static bool is_made_by(const kit_node *node, const inlay_value_info *value, cons
            strcmp(inlay_graph_node(node->graph, value->producer)->op_type.data, op_type) == 0;
 }
 
-bool rg_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
+bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
 {
     return value != NULL && value->dtype == INLAY_FLOAT && is_made_by(node, value, "DynamicQuantizeLinear");
 }
 
-bool rg_takes_product(const kit_node *node)
+bool cpu_takes_product(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 
@@ -49,14 +49,14 @@ bool rg_takes_product(const kit_node *node)
 
 bool q_library_has_products(kit_refusal *why)
 {
-    return dn_has_isa(DN_ISA_AVX512_VNNI) ||
+    return library_has_isa(LIBRARY_ISA_AVX512_VNNI) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI oneDNN's products of bytes saturate in between");
 }
 
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why)
 {
-    int64_t count = value != NULL ? rg_known_count(value) : -1;
+    int64_t count = value != NULL ? cpu_known_count(value) : -1;
 
     if (count < 1 || (value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the scale of %s is not a float constant",
@@ -91,16 +91,16 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
 
 /* ------------------------------------------------------------------ at a build */
 
-inlay_status q_no_memory(const rg_build *build)
+inlay_status q_no_memory(const cpu_build *build)
 {
     return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
 }
 
-const void *q_constant(rg_build *build, uint32_t value)
+const void *q_constant(cpu_build *build, uint32_t value)
 {
-    rg_constant *constant = value == INLAY_NONE || build->compiled->values[value].constant == INLAY_NONE
-                                ? NULL
-                                : &build->compiled->constants[build->compiled->values[value].constant];
+    cpu_constant *constant = value == INLAY_NONE || build->compiled->values[value].constant == INLAY_NONE
+                                 ? NULL
+                                 : &build->compiled->constants[build->compiled->values[value].constant];
 
     if (constant == NULL)
         return NULL;
@@ -108,28 +108,28 @@ const void *q_constant(rg_build *build, uint32_t value)
     return constant->data;
 }
 
-void q_shift(rg_build *build, uint32_t value)
+void q_shift(cpu_build *build, uint32_t value)
 {
     build->compiled->constants[build->compiled->values[value].constant].shifted = true;
 }
 
-inlay_status q_read_dense(rg_build *build, uint32_t value, const rg_md *as, rg_place *out)
+inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out)
 {
-    inlay_status status = rg_read(build, value, out);
+    inlay_status status = cpu_read(build, value, out);
     uint32_t rank = build->ranks[value];
-    rg_md md;
+    memory_desc md;
 
     if (status != INLAY_OK)
         return status;
     if (as != NULL) {
-        md = q_typed(as, rg_type(build, value));
-        return rg_read_as(build, value, &md, out);
+        md = q_typed(as, cpu_type(build, value));
+        return cpu_read_as(build, value, &md, out);
     }
-    if (!rg_md_is_blocked(&out->md) && rg_md_is_dense(&out->md))
+    if (!memory_desc_is_blocked(&out->md) && memory_desc_is_dense(&out->md))
         return INLAY_OK;
-    if (!rg_md_is_image(&out->md) || rank < 3 || rank > 5)
-        return rg_read_plain(build, value, out);
-    rg_md_channels_last(&md, rank, build->dims[value]);
-    md.data_type = rg_type(build, value);
-    return rg_read_as(build, value, &md, out);
+    if (!memory_desc_is_image(&out->md) || rank < 3 || rank > 5)
+        return cpu_read_plain(build, value, out);
+    memory_desc_channels_last(&md, rank, build->dims[value]);
+    md.data_type = cpu_type(build, value);
+    return cpu_read_as(build, value, &md, out);
 }

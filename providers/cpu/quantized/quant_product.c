@@ -10,20 +10,20 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(rg_quant_take, RG_BYTE_FAMILIES);
-OPTIONAL_WITH(rg_quant_end, RG_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_quant_take, CPU_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_quant_end, CPU_BYTE_FAMILIES);
 
 /* Where the inputs are; that of the left operand is 0. */
 struct inputs {
     uint32_t w, a_zero, w_zero;
 };
 
-static bool is_linear(const rg_op *op)
+static bool is_linear(const cpu_op *op)
 {
     return strcmp(op->row->op_type, "QLinearMatMul") == 0;
 }
 
-static const struct inputs *inputs_of(const rg_op *op)
+static const struct inputs *inputs_of(const cpu_op *op)
 {
     static const struct inputs integer = { 1, 2, 3 }, linear = { 3, 2, 5 };
 
@@ -33,7 +33,7 @@ static const struct inputs *inputs_of(const rg_op *op)
 enum { A_SCALE = 1, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7 }; /* of QLinearMatMul */
 
 /* Scales of QLinearMatMul: op->scale is that of A over that of Y, op->zero the zero point of Y. */
-static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_refusal *why)
+static bool parse_scales(const kit_node *node, cpu_op *op, int64_t columns, kit_refusal *why)
 {
     const inlay_value_info *output = kit_output(node, 0);
     float a_scale, ignored, y_scale;
@@ -49,23 +49,23 @@ static bool parse_scales(const kit_node *node, rg_op *op, int64_t columns, kit_r
     return true;
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const struct inputs *at = inputs_of(op);
     const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, at->w),
                            *a_zero = kit_input(node, at->a_zero);
     const inlay_value_info *w_zero = kit_input(node, at->w_zero);
-    int64_t zeros = w_zero == NULL ? 1 : rg_known_count(w_zero);
+    int64_t zeros = w_zero == NULL ? 1 : cpu_known_count(w_zero);
 
-    if (!bytes_offer_product(node, at->w, why) || !rg_known_rank(info, 2, 6, "input 0", why) ||
-        !rg_known_rank(weights, 2, 2, "the matrix", why))
+    if (!bytes_offer_product(node, at->w, why) || !cpu_known_rank(info, 2, 6, "input 0", why) ||
+        !cpu_known_rank(weights, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(info) || !q_is_bytes(weights))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
-    if (!kit_is_constant(node, at->w) || rg_known_count(weights) < 1)
+    if (!kit_is_constant(node, at->w) || cpu_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
     op->reduction.axes = weights->dtype == INLAY_UINT8; /* shifted */
-    if (a_zero != NULL && (rg_known_count(a_zero) != 1 || a_zero->dtype != info->dtype))
+    if (a_zero != NULL && (cpu_known_count(a_zero) != 1 || a_zero->dtype != info->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != weights->dtype ||
                            (zeros != 1 && (w_zero->rank != 1 || zeros != weights->dims[1].value))))
@@ -79,7 +79,7 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1u << 3, ADDED_ARG = 1u << 4 };
 
 struct tail {
-    rg_native native;
+    cpu_native native;
     int64_t m, n, k;
     const int32_t *sums; /* [n] of the columns of the weights; the region's constant holds it */
     int32_t *w_zeros;    /* [n], in the same block of memory; NULL: all 0 */
@@ -90,7 +90,7 @@ struct tail {
     bool y_signed;
     float y_zero;
     int64_t scale_step;
-    rg_eltwise eltwise; /* alg 0: none */
+    cpu_eltwise eltwise; /* alg 0: none */
 };
 
 typedef struct tail_call {
@@ -102,19 +102,19 @@ typedef struct tail_call {
     int32_t a_zero;
 } tail_call;
 
-static void function(float *output, int64_t n, const rg_eltwise *eltwise)
+static void function(float *output, int64_t n, const cpu_eltwise *eltwise)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
 
-    if (eltwise->alg == DN_ELTWISE_RELU)
+    if (eltwise->alg == LIBRARY_ELTWISE_RELU)
         loops->relu(output, n);
-    else if (eltwise->alg == DN_ELTWISE_GELU_ERF)
+    else if (eltwise->alg == LIBRARY_ELTWISE_GELU_ERF)
         loops->gelu(output, n);
 }
 
-static bool known_function(const rg_eltwise *eltwise)
+static bool known_function(const cpu_eltwise *eltwise)
 {
-    return (eltwise->alg == DN_ELTWISE_RELU && eltwise->alpha == 0) || eltwise->alg == DN_ELTWISE_GELU_ERF;
+    return (eltwise->alg == LIBRARY_ELTWISE_RELU && eltwise->alpha == 0) || eltwise->alg == LIBRARY_ELTWISE_GELU_ERF;
 }
 
 enum { TILE = 1024 };
@@ -148,7 +148,7 @@ static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n
         loops->as_floats(output, sums, n);
     if (call->bias != NULL)
         loops->add(output, call->bias + from, n);
-    if (tail->eltwise.alg != DN_ALG_UNDEFINED)
+    if (tail->eltwise.alg != LIBRARY_ALG_UNDEFINED)
         function(output, n, &tail->eltwise);
     if (call->added != NULL)
         loops->add(output, call->added + at, n);
@@ -173,7 +173,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status run_tail(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_tail(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const struct tail *tail = (const struct tail *)(const void *)native;
@@ -202,11 +202,11 @@ static inlay_status run_tail(const rg_native *native, const rg_state *state, inl
 /* ------------------------------------------------------------------ lowering */
 
 /* Sums of the columns of the weights, as int8; made once. */
-static inlay_status column_sums(rg_build *build, const int32_t **out)
+static inlay_status column_sums(cpu_build *build, const int32_t **out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t value = op->in[inputs_of(op)->w];
-    rg_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     int64_t rows = build->dims[value][0], columns = build->dims[value][1];
     const uint8_t *weights = constant->data;
     uint8_t flip = op->reduction.axes != 0 ? 0x80 : 0;
@@ -225,16 +225,16 @@ static inlay_status column_sums(rg_build *build, const int32_t **out)
 }
 
 /* Scales of QLinearMatMul into tail->scales. */
-static inlay_status fill_scales(rg_build *build, struct tail *tail, int64_t n)
+static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const char *scales = q_constant(build, op->in[W_SCALE]);
-    int64_t count = rg_count(build, op->in[W_SCALE]);
+    int64_t count = cpu_count(build, op->in[W_SCALE]);
 
     if (scales == NULL)
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
     tail->scales = (float *)((int32_t *)(tail + 1) + n);
-    tail->y_signed = rg_type(build, op->out[0]) == DN_S8;
+    tail->y_signed = cpu_type(build, op->out[0]) == LIBRARY_S8;
     tail->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
         float w;
@@ -246,14 +246,14 @@ static inlay_status fill_scales(rg_build *build, struct tail *tail, int64_t n)
 }
 
 /* The zero points of the weights behind *t, if any is not 0 once the weights are int8, and scales. */
-static inlay_status make_tail(rg_build *build, int64_t n, struct tail **out)
+static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     uint32_t at = inputs_of(op)->w_zero, zero = op->in_count > at ? op->in[at] : INLAY_NONE;
     const uint8_t *bytes = q_constant(build, zero);
-    int64_t count = zero == INLAY_NONE ? 0 : rg_count(build, zero);
+    int64_t count = zero == INLAY_NONE ? 0 : cpu_count(build, zero);
     int32_t around = op->reduction.axes != 0 ? 128 : 0;
-    struct tail *tail = rg_new_native(build, sizeof *tail + (size_t)n * (sizeof(int32_t) + sizeof(float)));
+    struct tail *tail = cpu_new_native(build, sizeof *tail + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
     *out = tail;
     if (tail == NULL)
@@ -272,24 +272,24 @@ static inlay_status make_tail(rg_build *build, int64_t n, struct tail **out)
 }
 
 /* Is the value one number, or one for each column? */
-static bool along_columns(const rg_build *build, uint32_t value, int64_t n, int64_t *out_step)
+static bool along_columns(const cpu_build *build, uint32_t value, int64_t n, int64_t *out_step)
 {
     uint32_t rank = build->ranks[value];
-    int64_t count = rg_count(build, value);
+    int64_t count = cpu_count(build, value);
 
     *out_step = count > 1;
-    return rg_type(build, value) == DN_F32 && (count == 1 || (count == n && build->dims[value][rank - 1] == n));
+    return cpu_type(build, value) == LIBRARY_F32 && (count == 1 || (count == n && build->dims[value][rank - 1] == n));
 }
 
 struct operands {
-    rg_place at[6];
-    const rg_place *places[8];
+    cpu_place at[6];
+    const cpu_place *places[8];
     uint32_t count;
 };
 
-static inlay_status read_operand(rg_build *build, uint32_t value, struct operands *operands)
+static inlay_status read_operand(cpu_build *build, uint32_t value, struct operands *operands)
 {
-    inlay_status status = rg_read_plain(build, value, &operands->at[operands->count]);
+    inlay_status status = cpu_read_plain(build, value, &operands->at[operands->count]);
 
     if (status == INLAY_OK) {
         operands->places[operands->count + 1] = &operands->at[operands->count];
@@ -299,28 +299,29 @@ static inlay_status read_operand(rg_build *build, uint32_t value, struct operand
 }
 
 /* Scale, bias, function and what is added, as far as they follow in this order; returns how many posts that are. */
-static inlay_status take_posts(rg_build *build, const rg_group *group, struct tail *tail, struct operands *operands,
+static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct tail *tail, struct operands *operands,
                                uint32_t *out_taken)
 {
     uint32_t p = 0;
-    const rg_post *post = group->posts;
+    const cpu_post *post = group->posts;
     int64_t step;
     inlay_status status = INLAY_OK;
 
-    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_MUL &&
+    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_MUL &&
         along_columns(build, post[p].other, tail->n, &tail->scale_step)) {
         INLAY_TRY(read_operand(build, post[p++].other, operands));
         tail->args |= SCALE_ARG;
     }
-    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_ADD &&
+    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_ADD &&
         along_columns(build, post[p].other, tail->n, &step) && step != 0) {
         INLAY_TRY(read_operand(build, post[p++].other, operands));
         tail->args |= BIAS_ARG;
     }
-    if (p < group->post_count && post[p].kind == RG_POST_ELTWISE && known_function(&post[p].eltwise))
+    if (p < group->post_count && post[p].kind == CPU_POST_ELTWISE && known_function(&post[p].eltwise))
         tail->eltwise = post[p++].eltwise;
-    if (p < group->post_count && post[p].kind == RG_POST_BINARY && post[p].alg == DN_BINARY_ADD &&
-        rg_type(build, post[p].other) == DN_F32 && rg_count(build, post[p].other) == rg_count(build, group->out) &&
+    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_ADD &&
+        cpu_type(build, post[p].other) == LIBRARY_F32 &&
+        cpu_count(build, post[p].other) == cpu_count(build, group->out) &&
         build->ranks[post[p].other] == build->ranks[group->out]) {
         INLAY_TRY(read_operand(build, post[p++].other, operands));
         tail->args |= ADDED_ARG;
@@ -332,13 +333,13 @@ done:
 
 /* Where sizes change from run to run, rows are rounded up, so that few kernels serve them all: of what is behind the
  * last row nobody reads the sums. It has to be memory that may be read, and that is there. */
-static int64_t padded_rows(rg_build *build, const rg_place *place, int64_t m, int64_t k)
+static int64_t padded_rows(cpu_build *build, const cpu_place *place, int64_t m, int64_t k)
 {
     enum { KNOWN = 2 }; /* instances of whom the one that was expected and the first that was not are each their own */
     const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
-    rg_buffer *buffer = &build->instance->buffers[place->buffer];
+    cpu_buffer *buffer = &build->instance->buffers[place->buffer];
 
-    if (build->compiled->builds < KNOWN || buffer->kind != RG_WORK || buffer->parent != INLAY_NONE ||
+    if (build->compiled->builds < KNOWN || buffer->kind != CPU_WORK || buffer->parent != INLAY_NONE ||
         place->offset != 0)
         return m;
     if (buffer->bytes < (uint64_t)(rows * k))
@@ -346,48 +347,51 @@ static int64_t padded_rows(rg_build *build, const rg_place *place, int64_t m, in
     return rows;
 }
 
-static inlay_status emit_product(rg_build *build, const rg_place *place, int64_t m, int64_t k, int64_t n, rg_place *out)
+static inlay_status emit_product(cpu_build *build, const cpu_place *place, int64_t m, int64_t k, int64_t n,
+                                 cpu_place *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
     uint32_t weights = op->in[inputs_of(op)->w];
-    dn_description pd = NULL;
-    dn_op desc = { .kind = DN_INNER_PRODUCT };
-    rg_md w_plain;
-    rg_place input = *place, w;
+    library_description pd = NULL;
+    library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
+    memory_desc w_plain;
+    cpu_place input = *place, w;
     inlay_status status;
 
-    rg_md_plain(&desc.input, 2, a_dims);
+    memory_desc_plain(&desc.input, 2, a_dims);
     desc.input.data_type = place->md.data_type;
-    rg_md_strides(&w_plain, 2, w_dims, w_strides);
-    w_plain.data_type = DN_S8;
-    rg_md_any(&desc.desc, 2, w_dims);
-    desc.desc.data_type = DN_S8;
-    rg_md_plain(&desc.output, 2, y_dims);
-    desc.output.data_type = DN_S32;
+    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
+    w_plain.data_type = LIBRARY_S8;
+    memory_desc_any(&desc.desc, 2, w_dims);
+    desc.desc.data_type = LIBRARY_S8;
+    memory_desc_plain(&desc.output, 2, y_dims);
+    desc.output.data_type = LIBRARY_S32;
     input.md = desc.input;
-    INLAY_TRY(rg_describe(build, &desc, &pd));
-    INLAY_TRY(rg_read_constant(build, weights, &w_plain, dn_layout(pd, DN_OPERAND_WEIGHTS, &(rg_md){ 0 }), &w));
-    INLAY_TRY(rg_new_place(build, &desc.output, out));
-    status = rg_emit(build, pd,
-                     (const rg_operand[]){ { DN_ARG_SRC, &input }, { DN_ARG_WEIGHTS, &w }, { DN_ARG_DST, out } }, 3);
+    INLAY_TRY(cpu_describe(build, &desc, &pd));
+    INLAY_TRY(cpu_read_constant(build, weights, &w_plain,
+                                library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &w));
+    INLAY_TRY(cpu_new_place(build, &desc.output, out));
+    status = cpu_emit(
+        build, pd,
+        (const cpu_operand[]){ { LIBRARY_ARG_SRC, &input }, { LIBRARY_ARG_WEIGHTS, &w }, { LIBRARY_ARG_DST, out } }, 3);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const struct inputs *at = inputs_of(op);
-    int64_t k = build->dims[op->in[at->w]][0], n = build->dims[op->in[at->w]][1], m = rg_count(build, op->in[0]) / k;
-    rg_place place, sums, output;
+    int64_t k = build->dims[op->in[at->w]][0], n = build->dims[op->in[at->w]][1], m = cpu_count(build, op->in[0]) / k;
+    cpu_place place, sums, output;
     struct operands operands = { .count = 0 };
     uint32_t taken = 0;
     const int32_t *columns = NULL;
     struct tail *tail = NULL;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     INLAY_TRY(column_sums(build, &columns));
     INLAY_TRY(make_tail(build, n, &tail));
@@ -396,9 +400,9 @@ static inlay_status lower(rg_build *build, const rg_group *group)
     tail->m = m;
     tail->n = n;
     tail->k = k;
-    tail->a_signed = rg_type(build, op->in[0]) == DN_S8;
-    tail->floats = rg_type(build, group->out) == DN_F32;
-    INLAY_TRY(rg_read_plain(build, op->in[0], &place));
+    tail->a_signed = cpu_type(build, op->in[0]) == LIBRARY_S8;
+    tail->floats = cpu_type(build, group->out) == LIBRARY_F32;
+    INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
         q_shift(build, op->in[at->w]);
     if (bytes_run_product(build->state, k))
@@ -415,86 +419,88 @@ static inlay_status lower(rg_build *build, const rg_group *group)
         tail->args |= ROWS_ARG;
     }
     INLAY_TRY(take_posts(build, group, tail, &operands, &taken));
-    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    md.data_type = rg_type(build, group->out);
+    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    md.data_type = cpu_type(build, group->out);
     if (taken == group->post_count)
-        INLAY_TRY(rg_result_place(build, group->out, &md, &output));
+        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     else
-        INLAY_TRY(rg_new_place(build, &md, &output));
+        INLAY_TRY(cpu_new_place(build, &md, &output));
     operands.places[operands.count + 1] = &output;
-    INLAY_TRY(rg_emit_native(build, &tail->native, operands.places, operands.count + 2));
-    INLAY_TRY(rg_finish(build, group, taken, &output, true));
-    status = kn_remember(
-        build, &(kn_choice){ .op = group->op,
-                             .count = 1,
-                             .source = KN_ONLY,
-                             .kernel = { bytes_run_product(build->state, k) ? KN_BYTES_ROWS : KN_BYTES_LIBRARY },
-                             .why = "activations of 8 bits as the file has them: sums are exact, what follows "
-                                    "rounds as floats do" });
+    INLAY_TRY(cpu_emit_native(build, &tail->native, operands.places, operands.count + 2));
+    INLAY_TRY(cpu_finish(build, group, taken, &output, true));
+    status = kernel_remember(
+        build,
+        &(kernel_choice){ .op = group->op,
+                          .count = 1,
+                          .source = KERNEL_ONLY,
+                          .kernel = { bytes_run_product(build->state, k) ? KERNEL_BYTES_ROWS : KERNEL_BYTES_LIBRARY },
+                          .why = "activations of 8 bits as the file has them: sums are exact, what follows "
+                                 "rounds as floats do" });
 done:
     return status;
 }
 
-const rg_family rg_int8_product = { "product of bytes", parse, lower };
+const cpu_family cpu_int8_product = { "product of bytes", parse, lower };
 
 /* ------------------------------------------------------------------ Cast of what it makes */
 
-static bool parse_cast(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
-    return rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
+    return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-static inlay_status lower_cast(rg_build *build, const rg_group *group)
+static inlay_status lower_cast(cpu_build *build, const cpu_group *group)
 {
-    rg_place input, output;
+    cpu_place input, output;
     inlay_status status;
-    dn_description pd = NULL;
-    rg_md md;
+    library_description pd = NULL;
+    memory_desc md;
 
-    INLAY_TRY(rg_read_plain(build, build->op->in[0], &input));
-    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    INLAY_TRY(rg_result_place(build, group->out, &md, &output));
-    INLAY_TRY(rg_check(dn_describe_reorder(build->state->engine, &input.md, &md, &pd), build->diag, "convert integers",
-                       build->op->name));
-    INLAY_TRY(rg_emit(build, pd, (const rg_operand[]){ { DN_ARG_FROM, &input }, { DN_ARG_TO, &output } }, 2));
-    status = rg_set_place(build, group->out, &output);
+    INLAY_TRY(cpu_read_plain(build, build->op->in[0], &input));
+    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+    INLAY_TRY(cpu_check(library_describe_reorder(build->state->engine, &input.md, &md, &pd), build->diag,
+                        "convert integers", build->op->name));
+    INLAY_TRY(
+        cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_FROM, &input }, { LIBRARY_ARG_TO, &output } }, 2));
+    status = cpu_set_place(build, group->out, &output);
 done:
-    dn_destroy(pd);
+    library_destroy(pd);
     return status;
 }
 
-const rg_family rg_int_cast = { "conversion", parse_cast, lower_cast };
+const cpu_family cpu_int_cast = { "conversion", parse_cast, lower_cast };
 
-static bool is_linear_conv(const rg_op *op)
+static bool is_linear_conv(const cpu_op *op)
 {
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-void rg_quant_take(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
+void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
-    const rg_op *op = &build->compiled->ops[group->op], *f = &build->compiled->ops[next];
+    const cpu_op *op = &build->compiled->ops[group->op], *f = &build->compiled->ops[next];
     bool cast =
-        (op->row->family == &rg_int8_product || op->row->family == &rg_int8_conv) && f->row->family == &rg_int_cast;
-    bool clip = op->row->family == &rg_int8_conv && f->row->family == &rg_byte_clip && f->in[0] == group->out;
+        (op->row->family == &cpu_int8_product || op->row->family == &cpu_int8_conv) && f->row->family == &cpu_int_cast;
+    bool clip = op->row->family == &cpu_int8_conv && f->row->family == &cpu_byte_clip && f->in[0] == group->out;
 
     if (taken[next] || build->compiled->values[group->out].output != INLAY_NONE || (!cast && !clip))
         return;
     if (clip)
         group->posts[group->post_count++] =
-            (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { DN_ELTWISE_CLIP_V2, f->alpha, f->beta } };
+            (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = { LIBRARY_ELTWISE_CLIP_V2, f->alpha, f->beta } };
     taken[next] = 1;
     group->last = next;
     group->out = f->out[0];
 }
 
-void rg_quant_end(const rg_build *build, uint32_t next, uint8_t *taken, rg_group *group)
+void cpu_quant_end(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
-    const rg_op *op = &build->compiled->ops[group->op], *q = &build->compiled->ops[next];
+    const cpu_op *op = &build->compiled->ops[group->op], *q = &build->compiled->ops[next];
 
-    if (taken[next] || op->row->family != &rg_int8_conv || is_linear_conv(op) || rg_type(build, group->out) != DN_F32 ||
-        build->compiled->values[group->out].output != INLAY_NONE || q->row->family != &rg_quantize ||
-        !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
+    if (taken[next] || op->row->family != &cpu_int8_conv || is_linear_conv(op) ||
+        cpu_type(build, group->out) != LIBRARY_F32 || build->compiled->values[group->out].output != INLAY_NONE ||
+        q->row->family != &cpu_quantize || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;
     group->ends = next + 1;

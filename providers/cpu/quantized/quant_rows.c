@@ -7,7 +7,7 @@
 enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };
 
 struct rows {
-    rg_native native;
+    cpu_native native;
     const byte_set *set;
     int64_t m, k, n, quads;
     int64_t tiles, block, panels, chunk; /* tiles of rows; of a unit; panels of channels; of a unit */
@@ -22,7 +22,7 @@ typedef struct rows_call {
 
 enum { ARG_X, ARG_W, ARG_Y };
 
-bool bytes_run_product(const rg_state *state, int64_t k)
+bool bytes_run_product(const cpu_state *state, int64_t k)
 {
     return state->bytes != NULL && k <= DEEP;
 }
@@ -115,7 +115,7 @@ static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run_product(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_product(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const struct rows *rows = (const struct rows *)(const void *)native;
@@ -128,8 +128,8 @@ static inlay_status run_product(const rg_native *native, const rg_state *state, 
     return state->host->parallel_for(state->host->ctx, run, units, 1, rows_units, &call);
 }
 
-inlay_status bytes_emit_product(rg_build *build, const rg_place *place, uint32_t weights, int64_t m, int64_t k,
-                                int64_t n, rg_place *out)
+inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
+                                int64_t n, cpu_place *out)
 {
     enum { ALONE_FLOPS = 400000 };
     const byte_set *set = build->state->bytes;
@@ -139,20 +139,20 @@ inlay_status bytes_emit_product(rg_build *build, const rg_place *place, uint32_t
     struct rows *rows = NULL;
     const int32_t *sums;
     inlay_status status;
-    rg_md plain, md;
+    memory_desc plain, md;
     tiles_cut cut;
-    rg_place w;
+    cpu_place w;
 
-    rg_md_strides(&plain, 2, w_dims, w_strides);
-    plain.data_type = DN_S8;
+    memory_desc_strides(&plain, 2, w_dims, w_strides);
+    plain.data_type = LIBRARY_S8;
     if (!bytes_tiles_layout(set, &plain, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
-    INLAY_TRY(rg_read_constant(build, weights, &plain, &md, &w));
+    INLAY_TRY(cpu_read_constant(build, weights, &plain, &md, &w));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[w.buffer].data, n);
-    rg_md_plain(&md, 2, y_dims);
-    md.data_type = DN_S32;
-    INLAY_TRY(rg_new_place(build, &md, out));
-    rows = rg_new_native(build, sizeof *rows + (size_t)room * sizeof rows->first[0]);
+    memory_desc_plain(&md, 2, y_dims);
+    md.data_type = LIBRARY_S32;
+    INLAY_TRY(cpu_new_place(build, &md, out));
+    rows = cpu_new_native(build, sizeof *rows + (size_t)room * sizeof rows->first[0]);
     if (rows == NULL)
         return q_no_memory(build);
     *rows = (struct rows){ .native = { .run = run_product, .pooled = true },
@@ -163,13 +163,13 @@ inlay_status bytes_emit_product(rg_build *build, const rg_place *place, uint32_t
                            .quads = (k + 3) / 4,
                            .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
                            .panels = (n + set->width - 1) / set->width,
-                           .flip = place->md.data_type == DN_S8 };
+                           .flip = place->md.data_type == LIBRARY_S8 };
     for (int64_t o = 0; rows->flip && o < n; o++)
         rows->first[o] = (int32_t)(0u - 128u * (uint32_t)sums[o]);
     tiles_find_cut(rows->tiles, STRIP_ROWS * k, rows->panels, rows->quads, threads, &cut);
     rows->block = cut.block;
     rows->chunk = cut.chunk;
-    status = rg_emit_native(build, &rows->native, (const rg_place *const[]){ place, &w, out }, 3);
+    status = cpu_emit_native(build, &rows->native, (const cpu_place *const[]){ place, &w, out }, 3);
 done:
     return status;
 }

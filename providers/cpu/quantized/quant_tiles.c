@@ -10,12 +10,12 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(bytes_pack_tiles, "rg_int8_conv rg_int8_product");
+OPTIONAL_WITH(bytes_pack_tiles, "cpu_int8_conv cpu_int8_product");
 
 /* ------------------------------------------------------------------ the product */
 
 struct direct {
-    rg_native native;
+    cpu_native native;
     const byte_set *set;
     int64_t rows, row_pixels;        /* of the output; rows that run on into each other are one */
     int64_t height;                  /* rows of an image */
@@ -233,7 +233,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-static inlay_status run_direct(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_direct(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const struct direct *direct = (const struct direct *)(const void *)native;
@@ -248,7 +248,7 @@ static inlay_status run_direct(const rg_native *native, const rg_state *state, i
 
 /* ------------------------------------------------------------------ weights */
 
-bool bytes_tiles_layout(const byte_set *set, const rg_md *weights, rg_md *md)
+bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md)
 {
     const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
     int64_t dims[] = { 1, 1, 1, parts, bytes_in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
@@ -257,14 +257,14 @@ bool bytes_tiles_layout(const byte_set *set, const rg_md *weights, rg_md *md)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
             return false;
     dims[4] = (dims[4] + (int64_t)sizeof(int32_t)) / parts;
-    rg_md_plain(md, 6, dims);
-    md->data_type = DN_S8;
+    memory_desc_plain(md, 6, dims);
+    md->data_type = LIBRARY_S8;
     return true;
 }
 
-const int32_t *bytes_tiles_sums(const byte_set *set, const rg_md *md, const void *packed, int64_t channels)
+const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels)
 {
-    return (const int32_t *)(const void *)((const char *)packed + rg_md_bytes(md)) -
+    return (const int32_t *)(const void *)((const char *)packed + memory_desc_bytes(md)) -
            lines_of(set, channels) * set->lanes;
 }
 
@@ -289,7 +289,7 @@ static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in
     return sum;
 }
 
-bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
 {
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
@@ -297,13 +297,13 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
     int64_t height, width, quads;
     int32_t *sums;
 
-    if (set == NULL || md->ndims != 6 || plain->ndims < 2 || plain->ndims > 4 || md->data_type != DN_S8)
+    if (set == NULL || md->ndims != 6 || plain->ndims < 2 || plain->ndims > 4 || md->data_type != LIBRARY_S8)
         return false;
     height = flat ? dims[2] : 1;
     width = plain->ndims == 2 ? 1 : dims[plain->ndims - 1];
     quads = bytes_in_fours(dims[1]) / 4;
-    memset(target, 0, rg_md_bytes(md));
-    sums = (int32_t *)(void *)((char *)target + rg_md_bytes(md)) - lines_of(set, dims[0]) * set->lanes;
+    memset(target, 0, memory_desc_bytes(md));
+    sums = (int32_t *)(void *)((char *)target + memory_desc_bytes(md)) - lines_of(set, dims[0]) * set->lanes;
     for (int64_t o = 0; o < dims[0]; o++) {
         const int64_t panel = o / set->width, left = lines_of(set, dims[0] - panel * set->width) * set->lanes;
         const int64_t room = left < set->width ? left : set->width; /* channels of the panel */
@@ -322,50 +322,50 @@ bool bytes_pack_tiles(const rg_md *plain, const void *source, const rg_md *md, v
 
 enum { X_ZERO = 2, W = 3, W_SCALE = 4 };
 
-static bool is_linear(const rg_op *op)
+static bool is_linear(const cpu_op *op)
 {
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
 /* Is there a loop for the windows of window? */
-static bool loops_run(const byte_set *set, const kn_window *window)
+static bool loops_run(const byte_set *set, const kernel_conv_shape *window)
 {
     return window->flat &&
            (window->group == 1 ? depth_fits(set, bytes_in_fours(window->in) * window->kernel[0] * window->kernel[1])
                                : bytes_depthwise_runs(set, window));
 }
 
-bool bytes_runs_conv(const rg_build *build, const rg_op *op)
+bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
 {
     const bool linear = is_linear(op);
-    kn_window window;
+    kernel_conv_shape window;
 
     if (build->state->bytes == NULL || build->dims[op->in[linear ? W : 1]][0] < 1)
         return false;
-    kn_measure(build, op, &window);
+    kernel_measure(build, op, &window);
     if (!loops_run(build->state->bytes, &window))
         return false;
     if (linear) {
-        const rg_constant *constant = &build->compiled->constants[build->compiled->values[op->in[W_SCALE]].constant];
+        const cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[W_SCALE]].constant];
 
-        return bytes_scales_fit(op, constant->data, rg_count(build, op->in[W_SCALE]));
+        return bytes_scales_fit(op, constant->data, cpu_count(build, op->in[W_SCALE]));
     }
     return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
            build->compiled->values[op->in[X_ZERO]].constant != INLAY_NONE;
 }
 
-bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
+bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
     const bool linear = is_linear(op);
     const byte_set *set = byte_set_of_cpu();
     const inlay_value_info *weights = kit_input(node, linear ? W : 1),
                            *scales = linear ? kit_input(node, W_SCALE) : NULL;
-    kn_window window = { .flat = op->window.spatial <= 2,
-                         .in = weights->dims[1].value * op->window.group,
-                         .out = weights->dims[0].value,
-                         .group = op->window.group,
-                         .kernel = { 1, 1 },
-                         .dilation = { 1, 1 } };
+    kernel_conv_shape window = { .flat = op->window.spatial <= 2,
+                                 .in = weights->dims[1].value * op->window.group,
+                                 .out = weights->dims[0].value,
+                                 .group = op->window.group,
+                                 .kernel = { 1, 1 },
+                                 .dilation = { 1, 1 } };
 
     for (uint32_t i = 0; window.flat && i < op->window.spatial; i++) {
         window.kernel[2 - op->window.spatial + i] = op->window.kernel[i];
@@ -378,7 +378,7 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
         return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI the zero point of input 0 has to be a constant");
-    return bytes_scales_fit(op, scales->data, rg_known_count(scales)) ||
+    return bytes_scales_fit(op, scales->data, cpu_known_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums have to be below 1");
 }
@@ -386,7 +386,7 @@ bool bytes_offers_conv(const kit_node *node, const rg_op *op, kit_refusal *why)
 /* ------------------------------------------------------------------ lowering */
 
 /* Taps of the window, and how what they see is widened. */
-static void find_taps(struct direct *direct, const kn_window *window, int64_t pixel, bool merged)
+static void find_taps(struct direct *direct, const kernel_conv_shape *window, int64_t pixel, bool merged)
 {
     const int64_t depth = direct->tap_count * direct->quads * 4;
     int64_t at = 0;
@@ -423,10 +423,10 @@ static void cut(struct direct *direct, uint32_t threads)
     direct->chunk = c.chunk;
 }
 
-static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
+static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
 {
-    const rg_op *op = build->op;
-    kn_window *window = &layer->window;
+    const cpu_op *op = build->op;
+    kernel_conv_shape *window = &layer->window;
     const byte_set *set = build->state->bytes;
     const int64_t room = lines_of(set, window->out) * set->lanes;
     int64_t pixel, tap_count;
@@ -436,9 +436,9 @@ static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
     bool merged;
     bytes_ends ends;
     inlay_status status;
-    rg_place weights, output;
+    cpu_place weights, output;
     struct direct *direct = NULL;
-    rg_md md;
+    memory_desc md;
 
     if (window->padded || window->in % 4 != 0 || !tiles_lie_well(&layer->input.md) ||
         (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.md) != window->in))
@@ -448,7 +448,7 @@ static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
     if (!bytes_tiles_layout(set, &layer->weights, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY(rg_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
+    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
     INLAY_TRY(bytes_result(build, layer, &output));
     direct =
@@ -466,8 +466,8 @@ static inlay_status lower_tiles(rg_build *build, bytes_case *layer)
                                .tap_count = tap_count,
                                .quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1),
                                .channels = window->out,
-                               .flip = layer->input.md.data_type == DN_S8,
-                               .y_bytes = (int64_t)rg_type_bytes(output.md.data_type),
+                               .flip = layer->input.md.data_type == LIBRARY_S8,
+                               .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
                                .floats = layer->floats };
     find_taps(direct, window, pixel, merged);
     bytes_end(build, layer, &direct->ending);
@@ -493,28 +493,28 @@ done:
 }
 
 /* The image channels last, or as it lies where few channels are copied anyway. */
-static inlay_status read_image(rg_build *build, bytes_case *layer)
+static inlay_status read_image(cpu_build *build, bytes_case *layer)
 {
     const uint32_t x = build->op->in[0];
-    inlay_status status = rg_read(build, x, &layer->input);
-    rg_md md;
+    inlay_status status = cpu_read(build, x, &layer->input);
+    memory_desc md;
 
     if (status != INLAY_OK || tiles_lie_well(&layer->input.md))
         return status;
-    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.md.kind == RG_BLOCKED &&
-        !rg_md_is_blocked(&layer->input.md))
+    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.md.kind == CPU_BLOCKED &&
+        !memory_desc_is_blocked(&layer->input.md))
         return INLAY_OK;
-    rg_md_channels_last(&md, build->ranks[x], build->dims[x]);
-    md.data_type = rg_type(build, x);
-    return rg_read_as(build, x, &md, &layer->input);
+    memory_desc_channels_last(&md, build->ranks[x], build->dims[x]);
+    md.data_type = cpu_type(build, x);
+    return cpu_read_as(build, x, &md, &layer->input);
 }
 
 /* ConvInteger's zero point of x, a constant. */
-static int32_t zero_of(rg_build *build, const rg_op *op)
+static int32_t zero_of(cpu_build *build, const cpu_op *op)
 {
     const uint8_t *zero = op->in_count > X_ZERO ? q_constant(build, op->in[X_ZERO]) : NULL;
 
-    return zero == NULL ? 0 : rg_type(build, op->in[X_ZERO]) == DN_S8 ? (int8_t)*zero : *zero;
+    return zero == NULL ? 0 : cpu_type(build, op->in[X_ZERO]) == LIBRARY_S8 ? (int8_t)*zero : *zero;
 }
 
 /* What explain says of the activations, and of the error. */
@@ -524,9 +524,9 @@ static const char *const bounds[] = {
     [BYTE_FLOATS] = "activations of 8 bits as the file has them: sums are exact, what follows rounds as floats do",
 };
 
-inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_done)
+inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const bool linear = is_linear(op);
     bytes_case layer = { .group = group, .w_value = op->in[linear ? W : 1] };
     inlay_status status;
@@ -534,8 +534,8 @@ inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_
     *out_done = bytes_runs_conv(build, op);
     if (!*out_done)
         return INLAY_OK;
-    kn_measure(build, op, &layer.window);
-    layer.kind = linear ? BYTE_BYTES : rg_type(build, group->out) == DN_S32 ? BYTE_SUMS : BYTE_FLOATS;
+    kernel_measure(build, op, &layer.window);
+    layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);
     layer.border = (uint8_t)layer.x_zero;
     status = bytes_read_posts(build, &layer);
@@ -543,19 +543,20 @@ inlay_status bytes_lower_conv(rg_build *build, const rg_group *group, bool *out_
         status = read_image(build, &layer);
     if (status != INLAY_OK)
         return status;
-    if (layer.input.md.data_type == DN_S8)
+    if (layer.input.md.data_type == LIBRARY_S8)
         layer.x_zero += 128;
-    rg_window_weights(build, layer.w_value, &layer.weights);
-    layer.weights.data_type = DN_S8;
-    if (rg_type(build, layer.w_value) == DN_U8)
+    cpu_window_weights(build, layer.w_value, &layer.weights);
+    layer.weights.data_type = LIBRARY_S8;
+    if (cpu_type(build, layer.w_value) == LIBRARY_U8)
         q_shift(build, layer.w_value);
     status = layer.window.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
     return status != INLAY_OK
                ? status
-               : kn_remember(
-                     build, &(kn_choice){ .op = group->op,
-                                          .count = 1,
-                                          .source = KN_ONLY,
-                                          .why = bounds[layer.kind],
-                                          .kernel = { layer.window.group == 1 ? KN_BYTES_TILES : KN_BYTES_CHANNELS } });
+               : kernel_remember(build,
+                                 &(kernel_choice){ .op = group->op,
+                                                   .count = 1,
+                                                   .source = KERNEL_ONLY,
+                                                   .why = bounds[layer.kind],
+                                                   .kernel = { layer.window.group == 1 ? KERNEL_BYTES_TILES
+                                                                                       : KERNEL_BYTES_CHANNELS } });
 }

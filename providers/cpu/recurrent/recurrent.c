@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(rg_recurrent_release, "rg_recurrent");
-OPTIONAL_IF_CALLED(rg_recurrent_cost);
-OPTIONAL_IF_CALLED(rg_recurrent_prepare);
+OPTIONAL_WITH(cpu_recurrent_release, "cpu_recurrent");
+OPTIONAL_IF_CALLED(cpu_recurrent_cost);
+OPTIONAL_IF_CALLED(cpu_recurrent_prepare);
 
 enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
 #define UNKNOWN_NS 1e5 /* a layer of sizes that nobody knows */
@@ -22,31 +22,31 @@ static const kit_kernel *kernel_of(const char *op_type)
     return NULL;
 }
 
-static bool parse_recurrent(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_recurrent(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
     if (node->info->input_count > MOST_INPUTS || node->info->output_count > MOST_OUTPUTS)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "more inputs or outputs than ONNX knows");
     for (uint32_t i = IN_X; i <= IN_R; i++)
-        if (!rg_known_rank(kit_input(node, i), 3, 3, i == IN_X ? "X" : i == IN_W ? "W" : "R", why))
+        if (!cpu_known_rank(kit_input(node, i), 3, 3, i == IN_X ? "X" : i == IN_W ? "W" : "R", why))
             return false;
     for (uint32_t i = IN_B; i < node->info->input_count; i++) {
         const inlay_dtype dtype = kit_input_dtype(node, i);
 
-        if (kit_input(node, i) != NULL && !rg_known_rank(kit_input(node, i), 1, 3, "an input", why))
+        if (kit_input(node, i) != NULL && !cpu_known_rank(kit_input(node, i), 1, 3, "an input", why))
             return false;
         if (dtype != INLAY_UNDEFINED && dtype != (i == IN_LENGTHS ? INLAY_INT32 : INLAY_FLOAT))
             return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "input %u is %s", i, inlay_dtype_name(dtype));
     }
     for (uint32_t o = 0; o < node->info->output_count; o++)
         if (kit_output(node, o) != NULL &&
-            (kit_output_dtype(node, o) != INLAY_FLOAT || !rg_known_rank(kit_output(node, o), 3, 4, "an output", why)))
+            (kit_output_dtype(node, o) != INLAY_FLOAT || !cpu_known_rank(kit_output(node, o), 3, 4, "an output", why)))
             return why->code != 0 ? false : kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "output %u is not float", o);
     return true;
 }
 
-inlay_status rg_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
-                                  const inlay_node_info *info, rg_op *op, inlay_diag *diag)
+inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
+                                   const inlay_node_info *info, cpu_op *op, inlay_diag *diag)
 {
     uint8_t fate[MOST_INPUTS] = { 0 };
     const kit_node node = { .host = compiled->state->host,
@@ -69,7 +69,7 @@ inlay_status rg_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_
     return status;
 }
 
-void rg_recurrent_release(rg_op *op)
+void cpu_recurrent_release(cpu_op *op)
 {
     if (op->recurrent.layer != NULL)
         op->recurrent.layer->release(op->recurrent.prepared);
@@ -79,12 +79,12 @@ void rg_recurrent_release(rg_op *op)
 /* ------------------------------------------------------------------ the run */
 
 struct layer {
-    rg_native native;
+    cpu_native native;
     const kit_kernel *kernel;
     void *state;                                   /* the op's */
     void *plan;                                    /* ours */
     kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
-    int64_t dims[MOST_INPUTS + MOST_OUTPUTS][RG_MAX_RANK];
+    int64_t dims[MOST_INPUTS + MOST_OUTPUTS][CPU_MAX_RANK];
     uint32_t in_count, out_count;
     uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
     uint32_t workspace_arg;
@@ -92,14 +92,14 @@ struct layer {
     bool coded;    /* which are of codes (unfold.h), not of floats */
 };
 
-static void release_layer(rg_native *native)
+static void release_layer(cpu_native *native)
 {
     free(((struct layer *)(void *)native)->plan);
 }
 
 /* Panels of codes: those of a matrix begin with group `first`. */
 typedef struct coded_panels {
-    uf_codes codes;
+    unfold_codes codes;
     int64_t first;
 } coded_panels;
 
@@ -113,22 +113,22 @@ static void coded_product(const struct panels *panels, const void *packed, int64
     const int64_t limit = panels->gates == 1 ? panels->columns : panels->stored;
 
     for (int64_t n = 0; n < end - first; n++) {
-        const int64_t b0 = (backwards ? end - 1 - n : first + n) * panels->width, at = b0 * UF_LANES;
+        const int64_t b0 = (backwards ? end - 1 - n : first + n) * panels->width, at = b0 * UNFOLD_LANES;
         const int64_t blocks = panels->blocks - b0 < panels->width ? panels->blocks - b0 : panels->width;
-        const bool ragged = at + blocks * UF_LANES > limit;
+        const bool ragged = at + blocks * UNFOLD_LANES > limit;
 
         for (int64_t r = 0, some; r < rows; r += some) {
-            float room[CODED_ROWS][UF_BLOCKS * UF_LANES], *to[CODED_ROWS];
-            uf_product product = { .codes = &from->codes,
-                                   .first = from->first + b0 * panels->depth,
-                                   .step = blocks,
-                                   .depth = panels->depth,
-                                   .blocks = blocks,
-                                   .rows = some = rows - r < CODED_ROWS ? rows - r : CODED_ROWS,
-                                   .x = (const float *const *)x + r,
-                                   .start = start != NULL ? (const float *)start + at : NULL,
-                                   .y = to,
-                                   .lone = panels->lone && rows == 1 };
+            float room[CODED_ROWS][UNFOLD_BLOCKS * UNFOLD_LANES], *to[CODED_ROWS];
+            unfold_product product = { .codes = &from->codes,
+                                       .first = from->first + b0 * panels->depth,
+                                       .step = blocks,
+                                       .depth = panels->depth,
+                                       .blocks = blocks,
+                                       .rows = some = rows - r < CODED_ROWS ? rows - r : CODED_ROWS,
+                                       .x = (const float *const *)x + r,
+                                       .start = start != NULL ? (const float *)start + at : NULL,
+                                       .y = to,
+                                       .lone = panels->lone && rows == 1 };
 
             for (int64_t i = 0; i < some; i++)
                 to[i] = ragged ? room[i] : (float *)y[r + i] + at;
@@ -148,22 +148,22 @@ typedef struct coded_matrix {
 /* false: there are no loops for the type. */
 static bool open_codes(const void *pack, const recurrent_layout *layout, uint32_t input, coded_matrix *out)
 {
-    const int64_t each = (int64_t)(recurrent_panel_bytes(layout, input) / sizeof(float) / UF_LANES);
-    uf_codes codes;
+    const int64_t each = (int64_t)(recurrent_panel_bytes(layout, input) / sizeof(float) / UNFOLD_LANES);
+    unfold_codes codes;
 
     if (!narrow_codes(pack, &codes))
         return false;
     out->matrix.product = coded_product;
     for (int64_t d = 0; d < 2; d++) {
         out->of[d] = out->candidate[d] = (coded_panels){ codes, d * each };
-        out->candidate[d].first += (int64_t)((layout->candidate_at - layout->r_at) / sizeof(float) / UF_LANES);
+        out->candidate[d].first += (int64_t)((layout->candidate_at - layout->r_at) / sizeof(float) / UNFOLD_LANES);
         out->matrix.packed[d] = &out->of[d];
         out->matrix.candidate[d] = &out->candidate[d];
     }
     return true;
 }
 
-static inlay_status run_layer(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_layer(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct layer *layer = (const struct layer *)(const void *)native;
@@ -201,7 +201,7 @@ static inlay_status run_layer(const rg_native *native, const rg_state *state, in
 /* ------------------------------------------------------------------ lowering */
 
 /* A value as the kernel sees it, dims in `dims`; INLAY_NONE is one that is omitted. */
-static kit_tensor view(const rg_build *build, uint32_t value, int64_t *dims)
+static kit_tensor view(const cpu_build *build, uint32_t value, int64_t *dims)
 {
     kit_tensor tensor = { .dims = dims };
 
@@ -209,8 +209,8 @@ static kit_tensor view(const rg_build *build, uint32_t value, int64_t *dims)
         return tensor;
     memcpy(dims, build->dims[value], build->ranks[value] * sizeof *dims);
     tensor.rank = build->ranks[value];
-    tensor.count = rg_count(build, value);
-    tensor.dtype = build->compiled->values[value].type == DN_S32 ? INLAY_INT32 : INLAY_FLOAT;
+    tensor.count = cpu_count(build, value);
+    tensor.dtype = build->compiled->values[value].type == LIBRARY_S32 ? INLAY_INT32 : INLAY_FLOAT;
     return tensor;
 }
 
@@ -219,14 +219,14 @@ static kit_tensor view(const rg_build *build, uint32_t value, int64_t *dims)
 enum { PACK_PANELS = 0x72630000 };
 enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
 
-bool recurrent_is_pack(const rg_md *md)
+bool recurrent_is_pack(const memory_desc *md)
 {
-    return md->kind == RG_OPAQUE && md->opaque == PACK_PANELS;
+    return md->kind == CPU_OPAQUE && md->opaque == PACK_PANELS;
 }
 
 static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
 
-void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
+void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to)
 {
     const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
     const int64_t *d = md->dims;
@@ -243,7 +243,7 @@ void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to)
 }
 
 /* The layout of W or R in panels; false: its sizes are none of this layer. */
-static bool describe_panels(const rg_build *build, const rg_op *op, uint32_t input, rg_md *md)
+static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, memory_desc *md)
 {
     const int64_t *w = build->dims[op->in[IN_W]], *r = build->dims[op->in[IN_R]];
     const recurrent_state *own = op->recurrent.prepared;
@@ -256,8 +256,8 @@ static bool describe_panels(const rg_build *build, const rg_op *op, uint32_t inp
         return false;
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
-    md->data_type = DN_F32;
-    md->kind = RG_OPAQUE;
+    md->data_type = LIBRARY_F32;
+    md->kind = CPU_OPAQUE;
     memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], state.cell },
            D_COUNT * sizeof *w);
     md->opaque = PACK_PANELS;
@@ -265,7 +265,7 @@ static bool describe_panels(const rg_build *build, const rg_op *op, uint32_t inp
     return true;
 }
 
-static bool is_narrow(const rg_build *build, uint32_t value)
+static bool is_narrow(const cpu_build *build, uint32_t value)
 {
     const uint32_t k = build->compiled->values[value].constant;
 
@@ -287,25 +287,25 @@ static bool vectors_repeat(const coded_panels *panels, const struct panels *p)
 }
 
 /* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
-static inlay_status find_codes(rg_build *build, const struct layer *layer, uint32_t i, bool *out)
+static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint32_t i, bool *out)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const recurrent_state *own = op->recurrent.prepared;
     const uint32_t value = op->in[i];
-    const rg_pack *pack;
+    const cpu_pack *pack;
     recurrent_layout lay;
     recurrent_state state;
     coded_matrix codes;
     inlay_status status;
-    rg_md plain, md;
+    memory_desc plain, md;
 
     *out = layer->panelled && build->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS &&
            describe_panels(build, op, i, &md);
     if (!*out)
         return INLAY_OK;
-    rg_md_plain(&plain, build->ranks[value], build->dims[value]);
-    status = rg_constant_pack(build->compiled, &build->compiled->constants[build->compiled->values[value].constant],
-                              &plain, &md, &pack, build->diag);
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    status = cpu_constant_pack(build->compiled, &build->compiled->constants[build->compiled->values[value].constant],
+                               &plain, &md, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
     *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &state) &&
@@ -318,19 +318,19 @@ static inlay_status find_codes(rg_build *build, const struct layer *layer, uint3
 }
 
 /* Reads input i of the layer. */
-static inlay_status read_input(rg_build *build, const struct layer *layer, uint32_t i, rg_place *out)
+static inlay_status read_input(cpu_build *build, const struct layer *layer, uint32_t i, cpu_place *out)
 {
     const uint32_t value = build->op->in[i];
-    rg_md plain, md;
+    memory_desc plain, md;
 
     if (!layer->panelled || (i != IN_W && i != IN_R))
-        return rg_read_plain(build, value, out);
-    rg_md_plain(&plain, build->ranks[value], build->dims[value]);
+        return cpu_read_plain(build, value, out);
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
     (void)describe_panels(build, build->op, i, &md);
-    return (layer->coded ? narrow_read_pack : rg_read_constant)(build, value, &plain, &md, out);
+    return (layer->coded ? narrow_read_pack : cpu_read_constant)(build, value, &plain, &md, out);
 }
 
-static inlay_status plan_layer(const rg_build *build, struct layer *layer, uint64_t *out_workspace)
+static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint64_t *out_workspace)
 {
     kit_plan plan = { .in = layer->in,
                       .out = layer->out,
@@ -346,16 +346,16 @@ static inlay_status plan_layer(const rg_build *build, struct layer *layer, uint6
     return status;
 }
 
-static inlay_status lower_recurrent(rg_build *build, const rg_group *group)
+static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
-    rg_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
-    const rg_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
+    const cpu_op *op = build->op;
+    cpu_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
+    const cpu_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
     struct layer *layer = calloc(1, sizeof *layer);
     uint64_t workspace;
     uint32_t n = 0;
     inlay_status status;
-    rg_md md;
+    memory_desc md;
 
     (void)group;
     if (layer == NULL)
@@ -384,8 +384,8 @@ static inlay_status lower_recurrent(rg_build *build, const rg_group *group)
         layer->out_arg[o] = INLAY_NONE;
         if (op->out[o] == INLAY_NONE || layer->out[o].count == 0)
             continue;
-        rg_md_plain(&md, build->ranks[op->out[o]], build->dims[op->out[o]]);
-        INLAY_TRY(rg_result_place(build, op->out[o], &md, &made[o]));
+        memory_desc_plain(&md, build->ranks[op->out[o]], build->dims[op->out[o]]);
+        INLAY_TRY(cpu_result_place(build, op->out[o], &md, &made[o]));
         places[n] = made[o];
         layer->out_arg[o] = n++;
     }
@@ -393,21 +393,21 @@ static inlay_status lower_recurrent(rg_build *build, const rg_group *group)
     if (workspace > 0) {
         const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
 
-        rg_md_plain(&md, 1, &floats);
-        INLAY_TRY(rg_new_place(build, &md, &places[n]));
+        memory_desc_plain(&md, 1, &floats);
+        INLAY_TRY(cpu_new_place(build, &md, &places[n]));
         layer->workspace_arg = n++;
     }
     for (uint32_t i = 0; i < n; i++)
         list[i] = &places[i];
     {
         const struct layer kept = *layer; /* the step may free it, should it fail */
-        rg_native *native = &layer->native;
+        cpu_native *native = &layer->native;
 
         layer = NULL;
-        INLAY_TRY(rg_emit_native(build, native, list, n));
+        INLAY_TRY(cpu_emit_native(build, native, list, n));
         for (uint32_t o = 0; o < op->out_count; o++)
             if (kept.out_arg[o] != INLAY_NONE)
-                INLAY_TRY(rg_set_place(build, op->out[o], &made[o]));
+                INLAY_TRY(cpu_set_place(build, op->out[o], &made[o]));
     }
 done:
     if (layer != NULL)
@@ -418,8 +418,8 @@ done:
 
 /* ------------------------------------------------------------------ cost */
 
-void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *request, const inlay_node_info *info,
-                       inlay_cost *cost)
+void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *request, const inlay_node_info *info,
+                        inlay_cost *cost)
 {
     const kit_kernel *kernel = kernel_of(info->op_type.data);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
@@ -458,4 +458,4 @@ void rg_recurrent_cost(const rg_state *state, const inlay_cost_request *request,
     cost->bytes_written += own.bytes_written;
 }
 
-const rg_family rg_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };
+const cpu_family cpu_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };

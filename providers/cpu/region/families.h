@@ -3,5 +3,6 @@
 #define CPU_FAMILIES_H
 
 /* Families of the provider whose operators compute with bytes, as optional.h has them. */
-#define RG_BYTE_FAMILIES "rg_quantize rg_dequantize rg_dynamic rg_int8_conv rg_int8_product rg_int_cast rg_byte_clip"
+#define CPU_BYTE_FAMILIES                                                                                              \
+    "cpu_quantize cpu_dequantize cpu_dynamic cpu_int8_conv cpu_int8_product cpu_int_cast cpu_byte_clip"
 #endif

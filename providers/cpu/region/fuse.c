@@ -10,15 +10,15 @@ struct readers {
     uint32_t count; /* may be above 2 */
 };
 
-static bool is_family(const rg_build *build, uint32_t op, const rg_family *family)
+static bool is_family(const cpu_build *build, uint32_t op, const cpu_family *family)
 {
     return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
 }
 
-static void find_readers(const rg_build *build, struct readers *of)
+static void find_readers(const cpu_build *build, struct readers *of)
 {
     for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const rg_op *op = &build->compiled->ops[o];
+        const cpu_op *op = &build->compiled->ops[o];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
             struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
@@ -32,13 +32,13 @@ static void find_readers(const rg_build *build, struct readers *of)
     }
 }
 
-static bool same_dims(const rg_build *build, uint32_t x, uint32_t y)
+static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
 {
     return build->ranks[x] == build->ranks[y] &&
            memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
-static bool add_post(rg_group *group, rg_post post)
+static bool add_post(cpu_group *group, cpu_post post)
 {
     if (group->post_count >= group->room)
         return false;
@@ -47,50 +47,50 @@ static bool add_post(rg_group *group, rg_post post)
 }
 
 /* x * sigmoid(x), x * hardsigmoid(x): two readers of cur, of which the second multiplies it by what the first makes. */
-static uint32_t match_swish(const rg_build *build, const struct readers *of, uint32_t cur, rg_eltwise *out)
+static uint32_t match_swish(const cpu_build *build, const struct readers *of, uint32_t cur, cpu_eltwise *out)
 {
     const struct readers *readers = &of[cur];
-    const rg_op *gate, *product;
+    const cpu_op *gate, *product;
     uint32_t s;
 
-    if (readers->count != 2 || !is_family(build, readers->op[0], &rg_eltwise_family) ||
-        !is_family(build, readers->op[1], &rg_binary))
+    if (readers->count != 2 || !is_family(build, readers->op[0], &cpu_eltwise_family) ||
+        !is_family(build, readers->op[1], &cpu_binary))
         return INLAY_NONE;
     gate = &build->compiled->ops[readers->op[0]];
     product = &build->compiled->ops[readers->op[1]];
     s = gate->out[0];
-    if (product->alg != DN_BINARY_MUL || of[s].count != 1 || of[s].op[0] != readers->op[1] ||
+    if (product->alg != LIBRARY_BINARY_MUL || of[s].count != 1 || of[s].op[0] != readers->op[1] ||
         build->compiled->values[s].output != INLAY_NONE)
         return INLAY_NONE;
-    if (gate->eltwise_count == 1 && gate->eltwise[0].alg == DN_ELTWISE_LOGISTIC)
-        *out = (rg_eltwise){ DN_ELTWISE_SWISH, 1, 0 };
-    else if (gate->eltwise_count == 2 && gate->eltwise[0].alg == DN_ELTWISE_LINEAR &&
-             gate->eltwise[1].alg == DN_ELTWISE_CLIP_V2 && fabsf(gate->eltwise[0].alpha - 1.0f / 6) <= 0x1p-26f &&
+    if (gate->eltwise_count == 1 && gate->eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC)
+        *out = (cpu_eltwise){ LIBRARY_ELTWISE_SWISH, 1, 0 };
+    else if (gate->eltwise_count == 2 && gate->eltwise[0].alg == LIBRARY_ELTWISE_LINEAR &&
+             gate->eltwise[1].alg == LIBRARY_ELTWISE_CLIP_V2 && fabsf(gate->eltwise[0].alpha - 1.0f / 6) <= 0x1p-26f &&
              gate->eltwise[0].beta == 0.5f)
-        *out = (rg_eltwise){ DN_ELTWISE_HARDSWISH, 0, 0 };
+        *out = (cpu_eltwise){ LIBRARY_ELTWISE_HARDSWISH, 0, 0 };
     else
         return INLAY_NONE;
     return readers->op[1];
 }
 
 /* Adds what binary op `next` does with cur; false: it stays on its own. */
-static bool take_binary(const rg_build *build, rg_group *group, const rg_op *next, uint32_t cur)
+static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *next, uint32_t cur)
 {
     bool first = next->in[0] == cur;
     uint32_t other = next->in[first ? 1 : 0];
-    dn_alg alg = next->alg;
+    library_alg alg = next->alg;
     uint32_t count = group->post_count;
 
     if (other == cur || !same_dims(build, cur, next->out[0]))
         return false;
-    if (!first && (alg == DN_BINARY_DIV || alg == RG_PRELU))
+    if (!first && (alg == LIBRARY_BINARY_DIV || alg == CPU_PRELU))
         return false;
-    if (!first && alg == DN_BINARY_SUB) { /* other - cur */
-        if (!add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = { DN_ELTWISE_LINEAR, -1, 0 } }))
+    if (!first && alg == LIBRARY_BINARY_SUB) { /* other - cur */
+        if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = { LIBRARY_ELTWISE_LINEAR, -1, 0 } }))
             return false;
-        alg = DN_BINARY_ADD;
+        alg = LIBRARY_BINARY_ADD;
     }
-    if (!add_post(group, (rg_post){ .kind = RG_POST_BINARY, .alg = alg, .other = other })) {
+    if (!add_post(group, (cpu_post){ .kind = CPU_POST_BINARY, .alg = alg, .other = other })) {
         group->post_count = count;
         return false;
     }
@@ -98,10 +98,10 @@ static bool take_binary(const rg_build *build, rg_group *group, const rg_op *nex
 }
 
 /* Is `other` a constant with one element for each output channel of the op? */
-static bool is_bias(const rg_build *build, const rg_op *op, uint32_t y, uint32_t other)
+static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t y, uint32_t other)
 {
     uint32_t rank = build->ranks[y], own = build->ranks[other];
-    bool bits = op->row->family == &rg_nbits_product, product = bits || op->row->family == &rg_product;
+    bool bits = op->row->family == &cpu_nbits_product, product = bits || op->row->family == &cpu_product;
     uint32_t channel = product ? rank - 1 : 1;
 
     if (build->compiled->values[other].constant == INLAY_NONE || own > rank || rank < 2)
@@ -124,47 +124,48 @@ static bool is_bias(const rg_build *build, const rg_op *op, uint32_t y, uint32_t
     return true;
 }
 
-static bool takes_posts(const rg_op *op)
+static bool takes_posts(const cpu_op *op)
 {
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
 
-    return family == &rg_conv || family == &rg_conv_transpose || family == &rg_conv_computed || family == &rg_product ||
-           family == &rg_eltwise_family || family == &rg_binary || family == &rg_normalize ||
-           family == &rg_int8_product || family == &rg_int8_conv || family == &rg_nbits_product;
+    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
+           family == &cpu_product || family == &cpu_eltwise_family || family == &cpu_binary ||
+           family == &cpu_normalize || family == &cpu_int8_product || family == &cpu_int8_conv ||
+           family == &cpu_nbits_product;
 }
 
 /* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
-static void extend(const rg_build *build, const struct readers *of, uint8_t *taken, rg_group *group)
+static void extend(const cpu_build *build, const struct readers *of, uint8_t *taken, cpu_group *group)
 {
-    const rg_op *op = &build->compiled->ops[group->op];
-    bool may_bias = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose ||
-                    op->row->family == &rg_conv_computed || op->row->family == &rg_product ||
-                    op->row->family == &rg_nbits_product;
+    const cpu_op *op = &build->compiled->ops[group->op];
+    bool may_bias = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose ||
+                    op->row->family == &cpu_conv_computed || op->row->family == &cpu_product ||
+                    op->row->family == &cpu_nbits_product;
 
     while (build->compiled->values[group->out].output == INLAY_NONE) {
         uint32_t next = of[group->out].count == 1 ? of[group->out].op[0] : INLAY_NONE;
-        rg_eltwise swish;
+        cpu_eltwise swish;
 
         if (of[group->out].count == 2 && (next = match_swish(build, of, group->out, &swish)) != INLAY_NONE &&
             !taken[next]) {
-            if (!add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = swish }))
+            if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = swish }))
                 return;
             taken[of[group->out].op[0]] = 1;
             /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
         } else if (next == INLAY_NONE || taken[next]) { /* the other operand's maker has it */
             return;
-        } else if (is_family(build, next, &rg_eltwise_family)) {
-            const rg_op *f = &build->compiled->ops[next];
+        } else if (is_family(build, next, &cpu_eltwise_family)) {
+            const cpu_op *f = &build->compiled->ops[next];
 
             if (group->post_count + f->eltwise_count > group->room)
                 return;
             for (uint32_t i = 0; i < f->eltwise_count; i++)
-                (void)add_post(group, (rg_post){ .kind = RG_POST_ELTWISE, .eltwise = f->eltwise[i] });
-        } else if (is_family(build, next, &rg_binary)) {
-            const rg_op *f = &build->compiled->ops[next];
+                (void)add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = f->eltwise[i] });
+        } else if (is_family(build, next, &cpu_binary)) {
+            const cpu_op *f = &build->compiled->ops[next];
             uint32_t other = f->in[f->in[0] == group->out ? 1 : 0];
 
-            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE && f->alg == DN_BINARY_ADD &&
+            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE && f->alg == LIBRARY_BINARY_ADD &&
                 same_dims(build, group->out, f->out[0]) && is_bias(build, op, group->out, other))
                 group->bias = other;
             else if (!take_binary(build, group, f, group->out))
@@ -178,12 +179,12 @@ static void extend(const rg_build *build, const struct readers *of, uint8_t *tak
     }
 }
 
-inlay_status rg_fuse(rg_build *build)
+inlay_status cpu_fuse(cpu_build *build)
 {
     uint32_t n = build->compiled->op_count;
-    struct readers *of = rg_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *of);
-    uint8_t *taken = rg_scratch_take_zeroed(build->scratch, n + 1u, 1);
-    rg_group *at = rg_scratch_take(build->scratch, n + 1u, sizeof *at); /* by last op */
+    struct readers *of = cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *of);
+    uint8_t *taken = cpu_scratch_take_zeroed(build->scratch, n + 1u, 1);
+    cpu_group *at = cpu_scratch_take(build->scratch, n + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
 
     if (of == NULL || taken == NULL || at == NULL) {
@@ -193,24 +194,24 @@ inlay_status rg_fuse(rg_build *build)
     find_readers(build, of);
     for (uint32_t o = 0; o < n; o++)
         at[o].op = INLAY_NONE;
-    INLAY_TRY(rg_quant_chains(build, taken, at));
+    INLAY_TRY(cpu_quant_chains(build, taken, at));
     for (uint32_t o = 0; o < n; o++) {
-        rg_group group = { .op = o,
-                           .last = o,
-                           .bias = INLAY_NONE,
-                           .out = build->compiled->ops[o].out[rg_first_out(&build->compiled->ops[o])] };
-        const bool adds = is_family(build, o, &rg_product) && build->compiled->ops[o].in_count > 2 &&
+        cpu_group group = { .op = o,
+                            .last = o,
+                            .bias = INLAY_NONE,
+                            .out = build->compiled->ops[o].out[cpu_first_out(&build->compiled->ops[o])] };
+        const bool adds = is_family(build, o, &cpu_product) && build->compiled->ops[o].in_count > 2 &&
                           build->compiled->ops[o].in[2] != INLAY_NONE;
 
         if (taken[o])
             continue;
-        group.room = adds ? RG_MAX_POSTS - 1 : RG_MAX_POSTS;
+        group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
         if (of[group.out].count == 1)
-            rg_quant_take(build, of[group.out].op[0], taken, &group);
-        if (takes_posts(&build->compiled->ops[o]) && rg_type(build, group.out) == DN_F32)
+            cpu_quant_take(build, of[group.out].op[0], taken, &group);
+        if (takes_posts(&build->compiled->ops[o]) && cpu_type(build, group.out) == LIBRARY_F32)
             extend(build, of, taken, &group);
         if (of[group.out].count == 1)
-            rg_quant_end(build, of[group.out].op[0], taken, &group);
+            cpu_quant_end(build, of[group.out].op[0], taken, &group);
         at[group.last] = group;
     }
     for (uint32_t o = 0; o < n; o++)

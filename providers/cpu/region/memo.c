@@ -2,15 +2,15 @@
  * alike, and to look for a kernel takes longer than small ones run. */
 #include "region/build.h"
 
-struct rg_memo {
-    rg_memo *next;
-    dn_description pd;
+struct cpu_memo {
+    cpu_memo *next;
+    library_description pd;
     uint64_t hash;
     bool many; /* threads */
-    dn_op op;
+    library_op op;
 };
 
-static uint64_t hash_of(const dn_op *op)
+static uint64_t hash_of(const library_op *op)
 {
     const char *bytes = (const char *)op;
     uint64_t hash = 0, word;
@@ -24,29 +24,29 @@ static uint64_t hash_of(const dn_op *op)
     return hash;
 }
 
-bool rg_memo_find(const rg_build *build, const dn_op *op, dn_description *out)
+bool cpu_memo_find(const cpu_build *build, const library_op *op, library_description *out)
 {
     const uint64_t hash = hash_of(op);
 
-    for (const rg_memo *memo = build->memo; memo != NULL; memo = memo->next)
-        if (memo->hash == hash && memo->many == rg_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
-            return dn_clone(out, memo->pd) == DN_SUCCESS;
+    for (const cpu_memo *memo = build->memo; memo != NULL; memo = memo->next)
+        if (memo->hash == hash && memo->many == cpu_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
+            return library_clone(out, memo->pd) == LIBRARY_SUCCESS;
     return false;
 }
 
-void rg_memo_keep(rg_build *build, const dn_op *op, dn_const_description pd)
+void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_description pd)
 {
-    rg_memo *memo = rg_scratch_take(build->scratch, 1, sizeof *memo);
+    cpu_memo *memo = cpu_scratch_take(build->scratch, 1, sizeof *memo);
 
     if (memo == NULL) /* nothing is lost */
         return;
-    *memo = (rg_memo){ .next = build->memo, .hash = hash_of(op), .many = rg_threads_many(), .op = *op };
-    if (dn_clone(&memo->pd, pd) == DN_SUCCESS)
+    *memo = (cpu_memo){ .next = build->memo, .hash = hash_of(op), .many = cpu_threads_many(), .op = *op };
+    if (library_clone(&memo->pd, pd) == LIBRARY_SUCCESS)
         build->memo = memo;
 }
 
-void rg_memo_drop(rg_build *build)
+void cpu_memo_drop(cpu_build *build)
 {
     for (; build->memo != NULL; build->memo = build->memo->next)
-        dn_destroy(build->memo->pd);
+        library_destroy(build->memo->pd);
 }

@@ -10,7 +10,7 @@ struct run {
 };
 
 struct axes {
-    uint32_t at[RG_MAX_RANK]; /* those of more than one element */
+    uint32_t at[CPU_MAX_RANK]; /* those of more than one element */
     uint32_t count;
 };
 
@@ -50,7 +50,7 @@ static uint32_t find_runs(const struct axes *old, const int64_t *old_dims, const
 }
 
 /* Do the elements of the run lie together, in whatever order? Sets its key. */
-static bool lies_together(const rg_md *input, const struct axes *old, struct run *run)
+static bool lies_together(const memory_desc *input, const struct axes *old, struct run *run)
 {
     const int64_t *by = input->strides;
     int64_t elements = 1, span = 0;
@@ -66,16 +66,17 @@ static bool lies_together(const rg_md *input, const struct axes *old, struct run
     return run->old_end - run->old == 1 || span == elements * run->key;
 }
 
-bool rg_md_merged(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md *out)
+bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
 {
     struct axes old, fresh = real_axes(rank, dims);
-    struct run runs[RG_MAX_RANK];
-    bool done[RG_MAX_RANK] = { false };
-    dn_dims strides = { 0 };
+    struct run runs[CPU_MAX_RANK];
+    bool done[CPU_MAX_RANK] = { false };
+    library_dims strides = { 0 };
     int64_t stride = 1;
     uint32_t count;
 
-    if (input->kind != RG_BLOCKED || rg_md_is_blocked(input) || input->ndims > RG_MAX_RANK || rank > RG_MAX_RANK)
+    if (input->kind != CPU_BLOCKED || memory_desc_is_blocked(input) || input->ndims > CPU_MAX_RANK ||
+        rank > CPU_MAX_RANK)
         return false;
     old = real_axes((uint32_t)input->ndims, input->dims);
     count = find_runs(&old, input->dims, &fresh, dims, runs);
@@ -94,7 +95,7 @@ bool rg_md_merged(const rg_md *input, uint32_t rank, const int64_t *dims, rg_md 
     }
     for (int d = 0; d < input->ndims; d++)
         strides[d] = input->dims[d] == 1 ? stride : strides[d];
-    rg_md_strides(out, (uint32_t)input->ndims, input->dims, strides);
+    memory_desc_strides(out, (uint32_t)input->ndims, input->dims, strides);
     out->data_type = input->data_type;
     return count > 0;
 }

@@ -3,85 +3,87 @@
 #include "region/build.h"
 #include "matrix/sgemm.h"
 
-#define NOTHING(out) (*(out) = NULL, DN_UNIMPLEMENTED)
+#define NOTHING(out) (*(out) = NULL, LIBRARY_UNIMPLEMENTED)
 
-static dn_status describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+static library_status describe(library_engine engine, const library_op *op, const library_attr *attr,
+                               library_description *out)
 {
     (void)engine, (void)op, (void)attr;
     return NOTHING(out);
 }
 
-static dn_status describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
+static library_status describe_reorder(library_engine engine, const memory_desc *from, const memory_desc *to,
+                                       library_description *out)
 {
     (void)engine, (void)from, (void)to;
     return NOTHING(out);
 }
 
-static dn_status describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
-                                 dn_description *out)
+static library_status describe_concat(library_engine engine, const memory_desc *output, int axis, const memory_desc *xs,
+                                      uint32_t count, library_description *out)
 {
     (void)engine, (void)output, (void)axis, (void)xs, (void)count;
     return NOTHING(out);
 }
 
-static dn_status clone(dn_description *out, dn_const_description pd)
+static library_status clone(library_description *out, library_const_description pd)
 {
     (void)pd;
     return NOTHING(out);
 }
 
-static void destroy(dn_description pd)
+static void destroy(library_description pd)
 {
     (void)pd;
 }
 
-static bool knows(const rg_md *md)
+static bool knows(const memory_desc *md)
 {
     (void)md;
     return true;
 }
 
-static const rg_md *layout(dn_const_description pd, dn_operand which, rg_md *out)
+static const memory_desc *layout(library_const_description pd, library_operand which, memory_desc *out)
 {
     (void)pd, (void)which;
-    *out = (rg_md){ 0 };
+    *out = (memory_desc){ 0 };
     return out;
 }
 
-static const char *name(dn_const_description pd)
+static const char *name(library_const_description pd)
 {
     (void)pd;
     return "";
 }
 
-static dn_status engine_create(dn_engine *out)
+static library_status engine_create(library_engine *out)
 {
     return NOTHING(out);
 }
 
-static void engine_destroy(dn_engine engine)
+static void engine_destroy(library_engine engine)
 {
     (void)engine;
 }
 
-static dn_status stream_create(dn_engine engine, dn_stream *out)
+static library_status stream_create(library_engine engine, library_stream *out)
 {
     (void)engine;
     return NOTHING(out);
 }
 
-static dn_status stream_wait(dn_stream stream)
+static library_status stream_wait(library_stream stream)
 {
     (void)stream;
-    return DN_UNIMPLEMENTED;
+    return LIBRARY_UNIMPLEMENTED;
 }
 
-static void stream_destroy(dn_stream stream)
+static void stream_destroy(library_stream stream)
 {
     (void)stream;
 }
 
-static dn_status primitive_create(dn_const_description pd, dn_primitive *out)
+static library_status primitive_create(library_const_description pd, library_primitive *out)
 {
     (void)pd;
     return NOTHING(out);
@@ -92,38 +94,39 @@ static int operand_number(int id)
     return id;
 }
 
-static dn_status primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
+static library_status primitive_execute(library_primitive primitive, library_stream stream, uint32_t count,
+                                        const library_arg *args)
 {
     (void)primitive, (void)stream, (void)count, (void)args;
-    return DN_UNIMPLEMENTED;
+    return LIBRARY_UNIMPLEMENTED;
 }
 
-static void primitive_destroy(dn_primitive primitive)
+static void primitive_destroy(library_primitive primitive)
 {
     (void)primitive;
 }
 
-static dn_status memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+static library_status memory_create(library_engine engine, const memory_desc *md, void *data, library_memory *out)
 {
     (void)engine, (void)md, (void)data;
     return NOTHING(out);
 }
 
-static dn_status memory_move(dn_memory memory, void *data, dn_stream stream)
+static library_status memory_move(library_memory memory, void *data, library_stream stream)
 {
     (void)memory, (void)data, (void)stream;
-    return DN_UNIMPLEMENTED;
+    return LIBRARY_UNIMPLEMENTED;
 }
 
-static void memory_destroy(dn_memory memory)
+static void memory_destroy(library_memory memory)
 {
     (void)memory;
 }
 
 /* Where the element with this index lies, in elements from the start. */
-static int64_t place_of(const rg_md *md, const int64_t *index)
+static int64_t place_of(const memory_desc *md, const int64_t *index)
 {
-    int64_t left[DN_MAX_NDIMS], at = 0, step = 1;
+    int64_t left[LIBRARY_MAX_NDIMS], at = 0, step = 1;
 
     memcpy(left, index, (size_t)md->ndims * sizeof *left);
     for (int32_t i = md->inner_nblks; i-- > 0;) {
@@ -139,30 +142,30 @@ static int64_t place_of(const rg_md *md, const int64_t *index)
 }
 
 /* Constants are laid out once, while a program is made or starts: of bytes, element by element will do. */
-static dn_status reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                         const int64_t *dims, const int64_t *offsets)
+static library_status reorder(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
+                              void *target, const int64_t *dims, const int64_t *offsets)
 {
-    int64_t index[DN_MAX_NDIMS] = { 0 };
-    const size_t bytes = from->data_type == DN_F32 || from->data_type == DN_S32 ? 4
-                         : from->data_type == DN_U8 || from->data_type == DN_S8 ? 1
-                                                                                : 0;
+    int64_t index[LIBRARY_MAX_NDIMS] = { 0 };
+    const size_t bytes = from->data_type == LIBRARY_F32 || from->data_type == LIBRARY_S32 ? 4
+                         : from->data_type == LIBRARY_U8 || from->data_type == LIBRARY_S8 ? 1
+                                                                                          : 0;
     int32_t d;
 
     (void)engine;
-    if (bytes == 0 || from->data_type != to->data_type || from->ndims != to->ndims || from->kind != RG_BLOCKED ||
-        to->kind != RG_BLOCKED)
-        return DN_UNIMPLEMENTED;
+    if (bytes == 0 || from->data_type != to->data_type || from->ndims != to->ndims || from->kind != CPU_BLOCKED ||
+        to->kind != CPU_BLOCKED)
+        return LIBRARY_UNIMPLEMENTED;
     if (dims == NULL) {
-        memset(target, 0, (size_t)rg_md_bytes(to)); /* what pads whole blocks */
+        memset(target, 0, (size_t)memory_desc_bytes(to)); /* what pads whole blocks */
         dims = from->dims;
     }
     for (d = 0; d < from->ndims; d++) {
         if (dims[d] == 0)
-            return DN_SUCCESS;
+            return LIBRARY_SUCCESS;
         index[d] = offsets != NULL ? offsets[d] : 0;
     }
-    if (rg_md_copy_part(from, source, to, target, dims, index))
-        return DN_SUCCESS;
+    if (memory_desc_copy_part(from, source, to, target, dims, index))
+        return LIBRARY_SUCCESS;
     do {
         memcpy((char *)target + (size_t)place_of(to, index) * bytes,
                (const char *)source + (size_t)place_of(from, index) * bytes, bytes);
@@ -174,41 +177,41 @@ static dn_status reorder(dn_engine engine, const rg_md *from, const void *source
             index[d] = first;
         }
     } while (d >= 0);
-    return DN_SUCCESS;
+    return LIBRARY_SUCCESS;
 }
 
 /* By kernels of our own, in short chains: what is left of products where no weights are packed. */
-static dn_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *output, int64_t y_line)
+static library_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+                            int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line)
 {
-    const sg_job job = { .kernel = sg_kernel_best(),
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .chain = sg_chain(k, true),
-                         .a = a,
-                         .a_row = a_line,
-                         .b = b,
-                         .width = SG_WIDTH,
-                         .b_panel = SG_WIDTH,
-                         .b_step = b_line,
-                         .c = output,
-                         .c_row = y_line };
+    const sgemm_job job = { .kernel = sgemm_kernel_best(),
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .chain = sgemm_chain(k, true),
+                            .a = a,
+                            .a_row = a_line,
+                            .b = b,
+                            .width = SGEMM_WIDTH,
+                            .b_panel = SGEMM_WIDTH,
+                            .b_step = b_line,
+                            .c = output,
+                            .c_row = y_line };
 
     if (a_turned || b_turned)
-        return DN_UNIMPLEMENTED;
+        return LIBRARY_UNIMPLEMENTED;
     if (m < 1 || n < 1)
-        return DN_SUCCESS;
+        return LIBRARY_SUCCESS;
     if (k < 1) {
         for (int64_t row = 0; row < m; row++)
             memset(output + row * y_line, 0, (size_t)n * sizeof *output);
-        return DN_SUCCESS;
+        return LIBRARY_SUCCESS;
     }
-    sg_run(&job, 0, sg_units(&job));
-    return DN_SUCCESS;
+    sgemm_run(&job, 0, sgemm_units(&job));
+    return LIBRARY_SUCCESS;
 }
 
-static bool has_isa(dn_isa isa)
+static bool has_isa(library_isa isa)
 {
     (void)isa;
     return false;
@@ -224,19 +227,20 @@ static bool has_winograd(void)
     return false;
 }
 
-static int opaque_words(const rg_md *md, int64_t *out, int most)
+static int opaque_words(const memory_desc *md, int64_t *out, int most)
 {
     (void)md, (void)out, (void)most;
     return 0;
 }
 
-static bool pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+static bool pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
+                          void *target)
 {
     (void)state, (void)plain, (void)source, (void)md, (void)target;
     return false;
 }
 
-const dn_library dn_none = {
+const primitive_library library_none = {
     .title = "this provider",
     .describe = describe,
     .describe_reorder = describe_reorder,
@@ -267,4 +271,4 @@ const dn_library dn_none = {
     .pack_winograd = pack_winograd,
 };
 
-const dn_library *dn_in_use = &dn_none;
+const primitive_library *library_in_use = &library_none;

@@ -1,7 +1,7 @@
 /* Reading nodes: what all families check, and the helpers of their parsers. */
 #include "region/region.h"
 
-static const rg_operator operators[] = {
+static const cpu_operator operators[] = {
 #define X(op, first, last, family, takes) { op, first, last, &family, takes },
 #include "region/integers.def"
 #undef X
@@ -18,17 +18,17 @@ static const uint16_t float_inputs[] = {
 #undef X
 };
 
-bool rg_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
+bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
 {
     if (value == NULL || value->rank == INLAY_RANK_UNKNOWN)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s is not known", what);
     if (value->rank < low || value->rank > high)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, value->rank,
-                          dn_in_use->title, low, high);
+                          library_in_use->title, low, high);
     return true;
 }
 
-bool rg_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count)
+bool cpu_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count)
 {
     if (value == NULL || value->data == NULL || value->dtype != INLAY_INT64 || value->data_bytes > max * sizeof *out)
         return false;
@@ -37,7 +37,7 @@ bool rg_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, ui
     return true;
 }
 
-bool rg_known_scalar(const inlay_value_info *value, float *out)
+bool cpu_known_scalar(const inlay_value_info *value, float *out)
 {
     if (value == NULL || value->data == NULL || value->dtype != INLAY_FLOAT || value->data_bytes != sizeof *out)
         return false;
@@ -45,13 +45,13 @@ bool rg_known_scalar(const inlay_value_info *value, float *out)
     return true;
 }
 
-bool rg_axis(int64_t axis, uint32_t rank, int64_t *out)
+bool cpu_axis(int64_t axis, uint32_t rank, int64_t *out)
 {
     *out = axis < 0 ? axis + rank : axis;
     return *out >= 0 && *out < rank;
 }
 
-bool rg_same_dim(const inlay_dim *a, const inlay_dim *b)
+bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b)
 {
     if (a->kind != b->kind || a->kind == INLAY_DIM_UNKNOWN)
         return false;
@@ -63,12 +63,12 @@ static bool is_named(inlay_str text, const char *name)
     return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
 }
 
-bool rg_takes_own(const kit_node *node)
+bool cpu_takes_own(const kit_node *node)
 {
     return is_named(node->info->domain, "ai.inlay");
 }
 
-bool rg_counts(const int64_t *dims, uint32_t rank)
+bool cpu_counts(const int64_t *dims, uint32_t rank)
 {
     int64_t count = 1;
 
@@ -81,11 +81,11 @@ bool rg_counts(const int64_t *dims, uint32_t rank)
 /* What is fixed of the sizes of value. */
 static bool is_counted(const inlay_value_info *value)
 {
-    int64_t dims[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK];
 
     for (uint32_t d = 0; d < value->rank; d++)
         dims[d] = value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : 1;
-    return rg_counts(dims, value->rank);
+    return cpu_counts(dims, value->rank);
 }
 
 /* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
@@ -101,9 +101,9 @@ static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_
     if (value->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "%s %u is %s; this provider takes float",
                           what, i, inlay_dtype_name(value->dtype));
-    if (value->rank == INLAY_RANK_UNKNOWN || value->rank > RG_MAX_RANK)
+    if (value->rank == INLAY_RANK_UNKNOWN || value->rank > CPU_MAX_RANK)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
-                          what, i, RG_MAX_RANK);
+                          what, i, CPU_MAX_RANK);
     for (uint32_t d = 0; d < value->rank; d++) {
         if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
@@ -119,12 +119,12 @@ static bool is_contributed(const inlay_node_info *info)
 }
 
 /* Has the operator several outputs here, any of which may be omitted? */
-static bool has_several(const rg_family *family)
+static bool has_several(const cpu_family *family)
 {
-    return family == &rg_recurrent;
+    return family == &cpu_recurrent;
 }
 
-uint32_t rg_first_out(const rg_op *op)
+uint32_t cpu_first_out(const cpu_op *op)
 {
     uint32_t o = 0;
 
@@ -145,7 +145,7 @@ static bool outputs_fit(const kit_node *node, kit_refusal *why)
     return there > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "all outputs are omitted");
 }
 
-static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t floats, kit_refusal *why)
+static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t floats, kit_refusal *why)
 {
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (!tensor_fits(kit_input(node, i), "input", i, i < floats, why))
@@ -156,37 +156,37 @@ static bool tensors_fit(const kit_node *node, const rg_operator *row, uint32_t f
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
         if (kit_output(node, i) != NULL &&
-            (is_named(node->info->op_type, "Split") || (is_contributed(node->info) && i == RG_SKIP_SUM))) {
+            (is_named(node->info->op_type, "Split") || (is_contributed(node->info) && i == CPU_SKIP_SUM))) {
             if (!tensor_fits(kit_output(node, i), "output", i, true, why))
                 return false;
         } else if (kit_output(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
-                              dn_in_use->title);
+                              library_in_use->title);
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
 /* For rows of integers.def: tensors of known rank that have elements. Their parsers check the types. */
-static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal *why)
+static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 
     if (input == NULL || output == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
-        if (kit_output(node, i) != NULL && row->family != &rg_dynamic)
+        if (kit_output(node, i) != NULL && row->family != &cpu_dynamic)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
-                              dn_in_use->title);
-    if (!rg_known_rank(input, 0, RG_MAX_RANK, "input 0", why) ||
-        !rg_known_rank(output, 0, RG_MAX_RANK, "output 0", why))
+                              library_in_use->title);
+    if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
+        !cpu_known_rank(output, 0, CPU_MAX_RANK, "output 0", why))
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++) {
         const inlay_value_info *value = kit_input(node, i);
 
         if (value == NULL)
             continue;
-        if (value->kind != INLAY_VALUE_TENSOR || value->rank == INLAY_RANK_UNKNOWN || value->rank > RG_MAX_RANK)
+        if (value->kind != INLAY_VALUE_TENSOR || value->rank == INLAY_RANK_UNKNOWN || value->rank > CPU_MAX_RANK)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
-                              "the rank of input %u is not known, or above %d", i, RG_MAX_RANK);
+                              "the rank of input %u is not known, or above %d", i, CPU_MAX_RANK);
         for (uint32_t d = 0; d < value->rank; d++)
             if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
                 return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has no elements", i);
@@ -198,17 +198,17 @@ static bool shapes_fit(const kit_node *node, const rg_operator *row, kit_refusal
     return true;
 }
 
-const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
+const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
 
     for (uint32_t r = 0; r < KIT_COUNT(operators); r++) {
-        const rg_operator *row = &operators[r];
+        const cpu_operator *row = &operators[r];
 
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
-             !(is_contributed(info) && (row->family == &rg_skip_norm || row->family == &rg_nbits_product)) &&
-             !(is_named(info->domain, "ai.inlay") && (row->family == &rg_sparse || row->takes == rg_takes_own))) ||
+             !(is_contributed(info) && (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product)) &&
+             !(is_named(info->domain, "ai.inlay") && (row->family == &cpu_sparse || row->takes == cpu_takes_own))) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {
@@ -222,15 +222,15 @@ const rg_operator *rg_parse(const kit_node *node, rg_op *op, kit_refusal *why)
         if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[r], why)) ||
             !row->family->parse(node, op, why))
             return NULL;
-        op->row = rg_conv_row(node, row);
+        op->row = cpu_conv_row(node, row);
         return op->row;
     }
-    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has nothing for %s of %s here", dn_in_use->title,
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has nothing for %s of %s here", library_in_use->title,
                info->op_type.data, info->domain.data);
     return NULL;
 }
 
-const rg_operator *rg_row(const char *op_type)
+const cpu_operator *cpu_row(const char *op_type)
 {
     for (uint32_t r = 0; r < KIT_COUNT(operators); r++)
         if (operators[r].takes == NULL && strcmp(operators[r].op_type, op_type) == 0)
@@ -239,48 +239,50 @@ const rg_operator *rg_row(const char *op_type)
 }
 
 /* Is there a kernel for the node, of the library or of ours? */
-static bool has_kernel(const rg_state *state, const kit_node *node, const rg_op *op, kit_refusal *why)
+static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
-    static const rg_family *const ours[] = { &rg_recurrent,     &rg_resize,  &rg_pad,    &rg_scatter, &rg_rotary,
-                                             &rg_nbits_product, &rg_weights, &rg_narrow, &rg_sparse,  &rg_halves };
+    static const cpu_family *const ours[] = {
+        &cpu_recurrent,     &cpu_resize,  &cpu_pad,    &cpu_scatter, &cpu_rotary,
+        &cpu_nbits_product, &cpu_weights, &cpu_narrow, &cpu_sparse,  &cpu_halves
+    };
     const inlay_value_info *input = kit_input(node, 0);
-    const rg_family *family = op->row->family;
+    const cpu_family *family = op->row->family;
 
     for (size_t f = 0; state->library_alone && f < KIT_COUNT(ours); f++)
         if (family == ours[f])
             return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
-                              dn_in_use->title, op->row->op_type);
+                              library_in_use->title, op->row->op_type);
     if (!state->alone)
         return true;
-    if (family == &rg_conv_computed)
+    if (family == &cpu_conv_computed)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, "make weights and bias constants",
                           "there is no kernel for convolutions by computed weights");
-    if (family == &rg_conv && op->window.spatial > 2 && op->window.group == 1)
+    if (family == &cpu_conv && op->window.spatial > 2 && op->window.group == 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
-    if (family == &rg_lrn)
+    if (family == &cpu_lrn)
         return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
-    if (family == &rg_pool && op->window.spatial > 2 && !op->window.global)
+    if (family == &cpu_pool && op->window.spatial > 2 && !op->window.global)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
-    if (family == &rg_pool && (input == NULL || input->dtype != INLAY_FLOAT))
+    if (family == &cpu_pool && (input == NULL || input->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
     return true;
 }
 
-inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
-                       inlay_diag *diag)
+inlay_status cpu_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
+                        const inlay_assess_sink *sink, inlay_diag *diag)
 {
-    const rg_state *state = state_;
+    const cpu_state *state = state_;
 
     (void)diag;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const kit_node node = { .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n) };
         kit_refusal why = { 0, "", "" };
         inlay_status status;
-        rg_op op;
+        cpu_op op;
 
         if (candidates != NULL && candidates[n] == 0)
             continue;
-        if (rg_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
+        if (cpu_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
             const inlay_offer offer = {
                 .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE
             };
@@ -299,7 +301,7 @@ inlay_status rg_assess(void *state_, const inlay_graph *graph, const uint8_t *ca
     return INLAY_OK;
 }
 
-int64_t rg_known_count(const inlay_value_info *value)
+int64_t cpu_known_count(const inlay_value_info *value)
 {
     int64_t count = 1;
 

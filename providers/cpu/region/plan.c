@@ -4,27 +4,27 @@
 
 enum { ALIGN = 64 };
 
-inlay_status rg_plan(rg_build *build)
+inlay_status cpu_plan(cpu_build *build)
 {
     inlay_instance *instance = build->instance;
-    struct span *list = rg_scratch_take(build->scratch, (size_t)instance->buffer_count + 1, sizeof *list);
+    struct span *list = cpu_scratch_take(build->scratch, (size_t)instance->buffer_count + 1, sizeof *list);
     uint32_t count = 0;
 
     if (list == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to plan a region of %u nodes",
                           build->compiled->op_count);
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
-        const rg_buffer *buffer = &instance->buffers[k];
+        const cpu_buffer *buffer = &instance->buffers[k];
 
-        if (buffer->kind == RG_WORK && buffer->first != INLAY_NONE && buffer->parent == INLAY_NONE)
+        if (buffer->kind == CPU_WORK && buffer->first != INLAY_NONE && buffer->parent == INLAY_NONE)
             list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
     instance->workspace_bytes = spans_place(list, count, ALIGN);
     for (uint32_t k = 0; k < count; k++)
         instance->buffers[list[k].id].offset = list[k].offset;
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
-        rg_buffer *buffer = &instance->buffers[k];
-        const rg_buffer *p = buffer;
+        cpu_buffer *buffer = &instance->buffers[k];
+        const cpu_buffer *p = buffer;
         uint64_t within = 0;
 
         while (p->parent != INLAY_NONE) {

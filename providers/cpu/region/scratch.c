@@ -6,28 +6,28 @@
 enum { ALIGN = 64, KEPT_BYTES = 8 << 20 };
 
 /* What did not fit. */
-typedef struct rg_extra {
-    struct rg_extra *next;
-} rg_extra;
+typedef struct cpu_parser_extra {
+    struct cpu_parser_extra *next;
+} cpu_parser_extra;
 
-struct rg_scratch {
+struct cpu_scratch {
     char *memory;
     size_t bytes, used;
-    rg_extra *extras;
+    cpu_parser_extra *extras;
     size_t extra_bytes; /* of which the next time there will be that much more */
 };
 
-rg_scratch *rg_scratch_open(rg_scratch **spare)
+cpu_scratch *cpu_scratch_open(cpu_scratch **spare)
 {
-    rg_scratch *scratch = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
+    cpu_scratch *scratch = __atomic_exchange_n(spare, NULL, __ATOMIC_ACQUIRE);
 
     return scratch != NULL ? scratch : calloc(1, sizeof *scratch);
 }
 
-void *rg_scratch_take(rg_scratch *scratch, size_t count, size_t element)
+void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element)
 {
     size_t bytes;
-    rg_extra *extra;
+    cpu_parser_extra *extra;
     char *p;
 
     if (__builtin_mul_overflow(count, element, &bytes) || bytes > SIZE_MAX / 2)
@@ -47,17 +47,17 @@ void *rg_scratch_take(rg_scratch *scratch, size_t count, size_t element)
     return (char *)extra + ALIGN;
 }
 
-void *rg_scratch_take_zeroed(rg_scratch *scratch, size_t count, size_t element)
+void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element)
 {
-    void *p = rg_scratch_take(scratch, count, element);
+    void *p = cpu_scratch_take(scratch, count, element);
 
     return p == NULL ? NULL : memset(p, 0, count * element);
 }
 
-static void reset(rg_scratch *scratch)
+static void reset(cpu_scratch *scratch)
 {
     while (scratch->extras != NULL) {
-        rg_extra *next = scratch->extras->next;
+        cpu_parser_extra *next = scratch->extras->next;
 
         free(scratch->extras);
         scratch->extras = next;
@@ -73,7 +73,7 @@ static void reset(rg_scratch *scratch)
     scratch->used = 0;
 }
 
-static void destroy(rg_scratch *scratch)
+static void destroy(cpu_scratch *scratch)
 {
     if (scratch == NULL)
         return;
@@ -82,7 +82,7 @@ static void destroy(rg_scratch *scratch)
     free(scratch);
 }
 
-void rg_scratch_close(rg_scratch **spare, rg_scratch *scratch)
+void cpu_scratch_close(cpu_scratch **spare, cpu_scratch *scratch)
 {
     if (scratch == NULL)
         return;
@@ -90,12 +90,12 @@ void rg_scratch_close(rg_scratch **spare, rg_scratch *scratch)
     destroy(__atomic_exchange_n(spare, scratch, __ATOMIC_ACQ_REL));
 }
 
-void rg_scratch_drop(rg_scratch **spare)
+void cpu_scratch_drop(cpu_scratch **spare)
 {
     destroy(__atomic_exchange_n(spare, NULL, __ATOMIC_ACQ_REL));
 }
 
-bool rg_scratch_grow(rg_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element)
+bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     const uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
     void *old, *fresh;
@@ -103,7 +103,7 @@ bool rg_scratch_grow(rg_scratch *scratch, void *array, uint32_t count, uint32_t 
     if (count < *capacity)
         return true;
     memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
-    fresh = more > *capacity ? rg_scratch_take_zeroed(scratch, more, element) : NULL;
+    fresh = more > *capacity ? cpu_scratch_take_zeroed(scratch, more, element) : NULL;
     if (fresh == NULL)
         return false;
     if (count > 0)
@@ -113,7 +113,7 @@ bool rg_scratch_grow(rg_scratch *scratch, void *array, uint32_t count, uint32_t 
     return true;
 }
 
-bool rg_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
+bool cpu_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
     uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
     void *old, *fresh;

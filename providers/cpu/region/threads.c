@@ -5,7 +5,7 @@
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
-int rg_threads_set(uint32_t threads)
+int cpu_threads_set(uint32_t threads)
 {
     int before = omp_get_max_threads();
 
@@ -15,13 +15,13 @@ int rg_threads_set(uint32_t threads)
     return before;
 }
 
-void rg_threads_restore(int before)
+void cpu_threads_restore(int before)
 {
     if (before > 0)
         omp_set_num_threads(before);
 }
 
-bool rg_threads_many(void)
+bool cpu_threads_many(void)
 {
     return omp_get_max_threads() > 1;
 }

@@ -7,17 +7,17 @@ enum { CHUNKS = 8, EMPTY = 0x44444444 /* places 0 and 1 of each four */ };
 
 static int64_t steps_of(int64_t k)
 {
-    return (k + FR_STEP - 1) / FR_STEP;
+    return (k + SPARSE24_STEP - 1) / SPARSE24_STEP;
 }
 
-bool fours_are(const sp_weights *weights)
+bool fours_are(const sparse_packed_weights *weights)
 {
-    for (int64_t k = 0; k < weights->k; k += FR_K)
+    for (int64_t k = 0; k < weights->k; k += SPARSE24_K)
         for (int64_t j = 0; j < weights->n; j++) {
             int count = 0;
 
-            for (int64_t p = k; p < k + FR_K && p < weights->k; p++)
-                count += sp_element(weights, p, j) != 0;
+            for (int64_t p = k; p < k + SPARSE24_K && p < weights->k; p++)
+                count += sparse_element(weights, p, j) != 0;
             if (count > 2)
                 return false;
         }
@@ -26,38 +26,38 @@ bool fours_are(const sp_weights *weights)
 
 int64_t fours_pack_floats(int64_t k, int64_t n)
 {
-    return sp_panels(n) * steps_of(k) * FR_FLOATS;
+    return sparse_panels(n) * steps_of(k) * SPARSE24_FLOATS;
 }
 
 static void clear(int64_t k, int64_t n, float *target)
 {
     memset(target, 0, (size_t)fours_pack_floats(k, n) * sizeof *target);
-    for (int64_t s = 0; s < sp_panels(n) * steps_of(k); s++, target += FR_FLOATS)
-        for (int64_t j = 0; j < SP_WIDTH; j++)
+    for (int64_t s = 0; s < sparse_panels(n) * steps_of(k); s++, target += SPARSE24_FLOATS)
+        for (int64_t j = 0; j < SPARSE_WIDTH; j++)
             ((uint32_t *)(void *)target)[j] = EMPTY;
 }
 
 /* The words of places of panel `panel` for k. */
 static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
 {
-    return pack + (panel * steps_of(depth) + k / FR_STEP) * FR_FLOATS;
+    return pack + (panel * steps_of(depth) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 }
 
 /* Element (k, j), those of a column in order of k. false: the third of four. */
 static bool put(float *pack, int64_t depth, int64_t k, int64_t j, float x)
 {
-    float *step = step_at(pack, depth, j / SP_WIDTH, k);
-    const int64_t group = k % FR_STEP / FR_K;
-    uint32_t *word = (uint32_t *)(void *)step + j % SP_WIDTH, at = (uint32_t)(k % FR_K);
-    float *values = step + SP_WIDTH * (1 + 2 * group) + j % SP_WIDTH;
+    float *step = step_at(pack, depth, j / SPARSE_WIDTH, k);
+    const int64_t group = k % SPARSE24_STEP / SPARSE24_K;
+    uint32_t *word = (uint32_t *)(void *)step + j % SPARSE_WIDTH, at = (uint32_t)(k % SPARSE24_K);
+    float *values = step + SPARSE_WIDTH * (1 + 2 * group) + j % SPARSE_WIDTH;
     const uint32_t shift = (uint32_t)(4 * group);
 
     if (x == 0)
         return true;
-    if (values[SP_WIDTH] != 0)
+    if (values[SPARSE_WIDTH] != 0)
         return false;
     if (values[0] != 0) {
-        values[SP_WIDTH] = x;
+        values[SPARSE_WIDTH] = x;
         *word = (*word & ~(UINT32_C(12) << shift)) | at << (shift + 2);
     } else {
         values[0] = x;
@@ -66,12 +66,12 @@ static bool put(float *pack, int64_t depth, int64_t k, int64_t j, float x)
     return true;
 }
 
-bool fours_pack(const sp_weights *weights, float *target)
+bool fours_pack(const sparse_packed_weights *weights, float *target)
 {
     clear(weights->k, weights->n, target);
     for (int64_t k = 0; k < weights->k; k++)
         for (int64_t j = 0; j < weights->n; j++)
-            if (!put(target, weights->k, k, j, sp_element(weights, k, j)))
+            if (!put(target, weights->k, k, j, sparse_element(weights, k, j)))
                 return false;
     return true;
 }
@@ -79,7 +79,7 @@ bool fours_pack(const sp_weights *weights, float *target)
 /* ------------------------------------------------------------------ matrices as values and places */
 
 /* An entry, and its place in the matrix. */
-static float entry(const sp_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
+static float entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
 {
     int64_t at;
     float x;
@@ -91,22 +91,22 @@ static float entry(const sp_entries *entries, int64_t i, int64_t *out_k, int64_t
     return x;
 }
 
-bool fours_entries_are(const sp_entries *entries)
+bool fours_entries_are(const sparse_entries *entries)
 {
-    uint8_t *counts = calloc((size_t)((entries->k + FR_K - 1) / FR_K * entries->n), 1);
+    uint8_t *counts = calloc((size_t)((entries->k + SPARSE24_K - 1) / SPARSE24_K * entries->n), 1);
     bool are = counts != NULL && sparse_entries_are_sound(entries);
 
     for (int64_t i = 0; are && i < entries->count; i++) {
         int64_t k, j;
 
         if (entry(entries, i, &k, &j) != 0)
-            are = ++counts[k / FR_K * entries->n + j] <= 2;
+            are = ++counts[k / SPARSE24_K * entries->n + j] <= 2;
     }
     free(counts);
     return are;
 }
 
-bool fours_entries_pack(const sp_entries *entries, float *target)
+bool fours_entries_pack(const sparse_entries *entries, float *target)
 {
     clear(entries->k, entries->n, target);
     if (!sparse_entries_are_sound(entries))
@@ -123,12 +123,12 @@ bool fours_entries_pack(const sp_entries *entries, float *target)
 
 /* ------------------------------------------------------------------ a product */
 
-static const fr_set *set_of_cpu(void)
+static const sparse24_set *set_of_cpu(void)
 {
     return KERNEL_BEST(fours);
 }
 
-static const int64_t rows_of[FR_SIZES] = { 1, 4, 8 };
+static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4, 8 };
 
 /* The size for what is left of a product. */
 static int size_of(int64_t rows)
@@ -140,33 +140,33 @@ static int size_of(int64_t rows)
     return size;
 }
 
-int64_t fours_units(const sg_job *job)
+int64_t fours_units(const sgemm_job *job)
 {
-    const int64_t groups = (job->n + SG_WIDTH - 1) / SG_WIDTH;
+    const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
 
     return groups < CHUNKS ? groups : CHUNKS;
 }
 
-int64_t fours_scratch_floats(const sg_job *job)
+int64_t fours_scratch_floats(const sgemm_job *job)
 {
-    return (job->m + set_of_cpu()->rows) * steps_of(job->k) * FR_STEP;
+    return (job->m + set_of_cpu()->rows) * steps_of(job->k) * SPARSE24_STEP;
 }
 
 /* Rows of one size, four k of each after those of the one before. Returns whether all elements are finite. */
-static bool turn(const sg_job *job, int64_t row, int64_t rows, int64_t size, float *out)
+static bool turn(const sgemm_job *job, int64_t row, int64_t rows, int64_t size, float *out)
 {
     typedef uint32_t quad __attribute__((vector_size(16)));
     const quad infinite = (quad){ 0 } + UINT32_C(0x7f800000);
     quad bad = { 0 };
 
-    memset(out, 0, (size_t)(steps_of(job->k) * FR_STEP * size) * sizeof *out);
+    memset(out, 0, (size_t)(steps_of(job->k) * SPARSE24_STEP * size) * sizeof *out);
     for (int64_t r = 0; r < rows; r++) {
         const float *a = job->a + (row + r) * job->a_row;
-        float *to = out + r * FR_K;
+        float *to = out + r * SPARSE24_K;
         int64_t k = 0;
         quad x;
 
-        for (; k + FR_K <= job->k; k += FR_K, to += size * FR_K) {
+        for (; k + SPARSE24_K <= job->k; k += SPARSE24_K, to += size * SPARSE24_K) {
             memcpy(&x, a + k, sizeof x);
             memcpy(to, &x, sizeof x);
             bad |= (quad)((x & infinite) == infinite);
@@ -182,49 +182,50 @@ static bool turn(const sg_job *job, int64_t row, int64_t rows, int64_t size, flo
 }
 
 /* What zeros that were left out make of elements that are not finite. */
-static void spoil(const sg_job *job, int64_t row, int64_t panel, int64_t last)
+static void spoil(const sgemm_job *job, int64_t row, int64_t panel, int64_t last)
 {
     for (int64_t k = 0; k < job->k; k++) {
-        const float *step = job->b + (panel * steps_of(job->k) + k / FR_STEP) * FR_FLOATS;
+        const float *step = job->b + (panel * steps_of(job->k) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 
         if (isfinite(job->a[row * job->a_row + k]))
             continue;
         for (int64_t j = 0; j < last; j++) {
-            const uint32_t places = ((const uint32_t *)(const void *)step)[j] >> k % FR_STEP / FR_K * 4;
+            const uint32_t places = ((const uint32_t *)(const void *)step)[j] >> k % SPARSE24_STEP / SPARSE24_K * 4;
 
-            if ((places & 3) != k % FR_K && (places >> 2 & 3) != k % FR_K)
-                job->c[row * job->c_row + panel * SP_WIDTH + j] = NAN;
+            if ((places & 3) != k % SPARSE24_K && (places >> 2 & 3) != k % SPARSE24_K)
+                job->c[row * job->c_row + panel * SPARSE_WIDTH + j] = NAN;
         }
     }
 }
 
 /* A panel by all rows. */
-static void multiply(const sg_job *job, const float *turned, bool finite, int64_t panel)
+static void multiply(const sgemm_job *job, const float *turned, bool finite, int64_t panel)
 {
-    const fr_set *set = set_of_cpu();
-    const int64_t at = panel * SP_WIDTH, steps = steps_of(job->k);
-    fr_tile tile = { .panel = job->b + panel * steps * FR_FLOATS,
-                     .steps = steps,
-                     .a = turned,
-                     .c = job->c + at,
-                     .c_row = job->c_row,
-                     .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH) };
+    const sparse24_set *set = set_of_cpu();
+    const int64_t at = panel * SPARSE_WIDTH, steps = steps_of(job->k);
+    sparse24_tile tile = { .panel = job->b + panel * steps * SPARSE24_FLOATS,
+                           .steps = steps,
+                           .a = turned,
+                           .c = job->c + at,
+                           .c_row = job->c_row,
+                           .last = (uint32_t)(job->n - at < SPARSE_WIDTH ? job->n - at : SPARSE_WIDTH) };
 
     for (int64_t row = 0; row < job->m; row += set->rows) {
         const int size = size_of(job->m - row);
 
         tile.rows = job->m - row;
         set->multiply[size](&tile);
-        tile.a += steps * FR_STEP * rows_of[size];
+        tile.a += steps * SPARSE24_STEP * rows_of[size];
         tile.c += set->rows * tile.c_row;
     }
     for (int64_t row = 0; !finite && row < job->m; row++)
         spoil(job, row, panel, tile.last);
 }
 
-void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
-    const int64_t groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, units = fours_units(job), most = set_of_cpu()->rows;
+    const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, units = fours_units(job),
+                  most = set_of_cpu()->rows;
     float *to = scratch;
     bool finite = true;
 
@@ -232,11 +233,12 @@ void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
         const int64_t rows = job->m - row < most ? job->m - row : most, size = rows_of[size_of(rows)];
 
         finite &= turn(job, row, rows, size, to);
-        to += steps_of(job->k) * FR_STEP * size;
+        to += steps_of(job->k) * SPARSE24_STEP * size;
     }
     for (int64_t g = groups * begin / units; g < groups * end / units; g++) {
-        for (int64_t p = g * SG_WIDTH / SP_WIDTH; p < (g + 1) * SG_WIDTH / SP_WIDTH && p < sp_panels(job->n); p++)
+        for (int64_t p = g * SGEMM_WIDTH / SPARSE_WIDTH;
+             p < (g + 1) * SGEMM_WIDTH / SPARSE_WIDTH && p < sparse_panels(job->n); p++)
             multiply(job, scratch, finite, p);
-        sparse_finish(job, 0, job->m, g * SG_WIDTH);
+        sparse_finish(job, 0, job->m, g * SGEMM_WIDTH);
     }
 }

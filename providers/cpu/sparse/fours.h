@@ -15,43 +15,44 @@
 #include "sparse/sparse.h"
 
 enum {
-    FR_K = 4,                                   /* that share two values */
-    FR_STEP = 32,                               /* k that share a vector of places */
-    FR_GROUPS = FR_STEP / FR_K,                 /* fours of a step */
-    FR_FLOATS = SP_WIDTH * (1 + 2 * FR_GROUPS), /* of a step of a panel */
-    FR_SIZES = 3,                               /* 1, 4 and 8 rows at once */
-    FR_MOST_ROWS = 8,                           /* of a product for which it pays: see onednn/README.md */
-    FR_WIDTH = 4                                /* sg_job's width for such a pack */
+    SPARSE24_K = 4,                                             /* that share two values */
+    SPARSE24_STEP = 32,                                         /* k that share a vector of places */
+    SPARSE24_GROUPS = SPARSE24_STEP / SPARSE24_K,               /* fours of a step */
+    SPARSE24_FLOATS = SPARSE_WIDTH * (1 + 2 * SPARSE24_GROUPS), /* of a step of a panel */
+    SPARSE24_SIZES = 3,                                         /* 1, 4 and 8 rows at once */
+    SPARSE24_MOST_ROWS = 8, /* of a product for which it pays: see onednn/README.md */
+    SPARSE24_WIDTH = 4      /* sgemm_job's width for such a pack */
 };
-#define FR_SHARE ((double)FR_FLOATS / (FR_STEP * SP_WIDTH)) /* of the bytes of B */
+#define SPARSE24_SHARE ((double)SPARSE24_FLOATS / (SPARSE24_STEP * SPARSE_WIDTH)) /* of the bytes of B */
 
 /* A panel by rows of A. */
-typedef struct fr_tile {
-    const float *panel; /* [steps][FR_FLOATS] */
+typedef struct sparse24_tile {
+    const float *panel; /* [steps][SPARSE24_FLOATS] */
     int64_t steps;
-    const float *a; /* [steps * FR_GROUPS][rows of the size][FR_K]: zeros beyond k and beyond the last row */
+    const float
+        *a; /* [steps * SPARSE24_GROUPS][rows of the size][SPARSE24_K]: zeros beyond k and beyond the last row */
     float *c;
     int64_t c_row, rows; /* rows: that are stored */
     uint32_t last;       /* columns that are, 1 ... 16 */
-} fr_tile;
+} sparse24_tile;
 
-typedef struct fr_set {
+typedef struct sparse24_set {
     int64_t rows; /* of the largest size that there is */
-    void (*multiply[FR_SIZES])(const fr_tile *tile);
-} fr_set;
+    void (*multiply[SPARSE24_SIZES])(const sparse24_tile *tile);
+} sparse24_set;
 
-KERNEL_INSTANCES(fr_set, fours)
+KERNEL_INSTANCES(sparse24_set, fours)
 
 /* Is B of that kind? Of most others a look at the first few tells. */
-bool fours_are(const sp_weights *weights);
-bool fours_entries_are(const sp_entries *entries); /* false, too, where places are wrong, or memory is out */
+bool fours_are(const sparse_packed_weights *weights);
+bool fours_entries_are(const sparse_entries *entries); /* false, too, where places are wrong, or memory is out */
 /* Floats of a pack, in lines of the cache, and the pack; false: it is not of that kind. */
 int64_t fours_pack_floats(int64_t k, int64_t n);
-bool fours_pack(const sp_weights *weights, float *target);
-bool fours_entries_pack(const sp_entries *entries, float *target);
+bool fours_pack(const sparse_packed_weights *weights, float *target);
+bool fours_entries_pack(const sparse_entries *entries, float *target);
 
-/* A product as sparse_run does it, to which a job with FR_WIDTH comes from there. */
-int64_t fours_units(const sg_job *job);
-int64_t fours_scratch_floats(const sg_job *job);
-void fours_run(const sg_job *job, float *scratch, int64_t begin, int64_t end);
+/* A product as sparse_run does it, to which a job with SPARSE24_WIDTH comes from there. */
+int64_t fours_units(const sgemm_job *job);
+int64_t fours_scratch_floats(const sgemm_job *job);
+void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
 #endif

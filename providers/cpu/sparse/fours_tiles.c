@@ -4,7 +4,7 @@
 #include "simd/vec_words.h"
 
 enum {
-    PARTS = SP_WIDTH / VEC_LANES,
+    PARTS = SPARSE_WIDTH / VEC_LANES,
     ROWS = VEC_LANES == 16 ? 8
            : VEC_FUSES     ? 4
                            : 1, /* of the largest size */
@@ -58,7 +58,7 @@ VEC_INLINE vec pick(four x, vint places)
 }
 #endif
 
-VEC_INLINE void multiply(const int rows, const int chains, const fr_tile *t)
+VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *t)
 {
     const float *a = t->a, *b = t->panel;
     vec sums[ROWS][CHAINS][PARTS];
@@ -75,23 +75,23 @@ VEC_INLINE void multiply(const int rows, const int chains, const fr_tile *t)
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             places[v] = vint_load(b + v * VEC_LANES);
-        b += SP_WIDTH;
-        for (int pair = 0; pair < FR_GROUPS / 2; pair++) { /* of fours: their sums need not wait for each other */
+        b += SPARSE_WIDTH;
+        for (int pair = 0; pair < SPARSE24_GROUPS / 2; pair++) { /* of fours: their sums need not wait for each other */
             VEC_UNROLL
             for (int i = 0; i < 4; i++) {
                 VEC_UNROLL
                 for (int v = 0; v < PARTS; v++) {
-                    const vec values = vec_hold(vec_load(b + i * SP_WIDTH + v * VEC_LANES));
+                    const vec values = vec_hold(vec_load(b + i * SPARSE_WIDTH + v * VEC_LANES));
 
                     VEC_UNROLL
                     for (int r = 0; r < rows; r++)
-                        sums[r][i % chains][v] = vec_fma(pick(four_of(a + (i / 2 * rows + r) * FR_K), places[v]),
+                        sums[r][i % chains][v] = vec_fma(pick(four_of(a + (i / 2 * rows + r) * SPARSE24_K), places[v]),
                                                          values, sums[r][i % chains][v]);
                     places[v] = places[v] >> 2;
                 }
             }
-            a += 2 * rows * FR_K;
-            b += 4 * SP_WIDTH;
+            a += 2 * rows * SPARSE24_K;
+            b += 4 * SPARSE_WIDTH;
         }
     }
     VEC_UNROLL
@@ -110,7 +110,7 @@ VEC_INLINE void multiply(const int rows, const int chains, const fr_tile *t)
 }
 
 #define SIZE(rows)                                                                                                     \
-    KERNEL_PART(void, fours_##rows, const fr_tile *t)                                                                  \
+    KERNEL_PART(void, fours_##rows, const sparse24_tile *t)                                                            \
     {                                                                                                                  \
         multiply(rows, ROWS / rows < CHAINS ? ROWS / rows : CHAINS, t);                                                \
     }
@@ -122,7 +122,7 @@ SIZE(4)
 SIZE(8)
 #endif
 
-const fr_set KERNEL(fours) = {
+const sparse24_set KERNEL(fours) = {
     ROWS,
     {
         KERNEL_PART_OF(fours_1),

@@ -1,17 +1,17 @@
 /* Sparse products: by blocks that are not zero, or by two of each four (fours.h). */
 #include "sparse/fours.h"
 
-int64_t sparse_units(const sg_job *job)
+int64_t sparse_units(const sgemm_job *job)
 {
-    return (job->width == FR_WIDTH ? fours_units : sparse_blocks_units)(job);
+    return (job->width == SPARSE24_WIDTH ? fours_units : sparse_blocks_units)(job);
 }
 
-int64_t sparse_scratch_floats(const sg_job *job)
+int64_t sparse_scratch_floats(const sgemm_job *job)
 {
-    return (job->width == FR_WIDTH ? fours_scratch_floats : sparse_blocks_scratch_floats)(job);
+    return (job->width == SPARSE24_WIDTH ? fours_scratch_floats : sparse_blocks_scratch_floats)(job);
 }
 
-void sparse_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+void sparse_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
-    (job->width == FR_WIDTH ? fours_run : sparse_blocks_run)(job, scratch, begin, end);
+    (job->width == SPARSE24_WIDTH ? fours_run : sparse_blocks_run)(job, scratch, begin, end);
 }

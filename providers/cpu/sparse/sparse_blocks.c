@@ -2,17 +2,17 @@
 #include "sparse/sparse.h"
 
 enum {
-    GROUP = SG_WIDTH / SP_WIDTH, /* panels whose columns are finished together */
+    GROUP = SGEMM_WIDTH / SPARSE_WIDTH, /* panels whose columns are finished together */
     CHUNKS = 4,
     DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */
 };
 
-const sp_set *sparse_of_cpu(void)
+const sparse_set *sparse_of_cpu(void)
 {
     return KERNEL_BEST(sparse);
 }
 
-static int64_t row_blocks(const sg_job *job)
+static int64_t row_blocks(const sgemm_job *job)
 {
     const int64_t rows = job->m == 1 ? 1 : sparse_of_cpu()->rows;
 
@@ -20,21 +20,22 @@ static int64_t row_blocks(const sg_job *job)
 }
 
 /* Columns are cut where rows alone are too few parts for threads. */
-static int64_t chunks_of(const sg_job *job)
+static int64_t chunks_of(const sgemm_job *job)
 {
-    const int64_t groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, wanted = row_blocks(job) >= 2 * CHUNKS ? 1 : 2 * CHUNKS;
+    const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH,
+                  wanted = row_blocks(job) >= 2 * CHUNKS ? 1 : 2 * CHUNKS;
 
     return groups < wanted ? groups : wanted;
 }
 
-int64_t sparse_blocks_units(const sg_job *job)
+int64_t sparse_blocks_units(const sgemm_job *job)
 {
     return row_blocks(job) * chunks_of(job);
 }
 
-int64_t sparse_blocks_scratch_floats(const sg_job *job)
+int64_t sparse_blocks_scratch_floats(const sgemm_job *job)
 {
-    return (job->k + 1) * SP_MOST_ROWS;
+    return (job->k + 1) * SPARSE_MOST_ROWS;
 }
 
 /* The first of an ascending list that is not below k. */
@@ -55,28 +56,29 @@ static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
 
 /* A panel by a block of rows, of those blocks with k in [k0, k1). Rows by themselves take all at once, with the last.
  */
-static void multiply(const sg_job *job, const sp_set *set, const float *turned, bool finite, int64_t row, int64_t rows,
-                     int64_t panel, int64_t k0, int64_t k1)
+static void multiply(const sgemm_job *job, const sparse_set *set, const float *turned, bool finite, int64_t row,
+                     int64_t rows, int64_t panel, int64_t k0, int64_t k1)
 {
-    const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + sp_panels(job->n) + 1;
-    const int64_t total = begins[sp_panels(job->n)], at = panel * SP_WIDTH, count = begins[panel + 1] - begins[panel];
-    sp_tile tile = { .k = job->k,
-                     .index = index + begins[panel],
-                     .count = count,
-                     .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SP_WIDTH,
-                     .a = turned,
-                     .c = job->c + row * job->c_row + at,
-                     .c_row = job->c_row,
-                     .rows = rows,
-                     .last = (uint32_t)(job->n - at < SP_WIDTH ? job->n - at : SP_WIDTH),
-                     .add = k0 > 0 };
+    const uint32_t *begins = (const uint32_t *)(const void *)job->b, *index = begins + sparse_panels(job->n) + 1;
+    const int64_t total = begins[sparse_panels(job->n)], at = panel * SPARSE_WIDTH,
+                  count = begins[panel + 1] - begins[panel];
+    sparse_tile tile = { .k = job->k,
+                         .index = index + begins[panel],
+                         .count = count,
+                         .blocks = job->b + sparse_blocks_at(job->n, total) + (int64_t)begins[panel] * SPARSE_WIDTH,
+                         .a = turned,
+                         .c = job->c + row * job->c_row + at,
+                         .c_row = job->c_row,
+                         .rows = rows,
+                         .last = (uint32_t)(job->n - at < SPARSE_WIDTH ? job->n - at : SPARSE_WIDTH),
+                         .add = k0 > 0 };
 
     if (finite && job->m > 1) {
         const int64_t first = first_from(tile.index, count, k0);
 
         tile.count = first_from(tile.index, count, k1) - first;
         tile.index += first;
-        tile.blocks += first * SP_WIDTH;
+        tile.blocks += first * SPARSE_WIDTH;
         (rows <= set->few ? set->some : set->many)(&tile);
         return;
     }
@@ -87,15 +89,16 @@ static void multiply(const sg_job *job, const sp_set *set, const float *turned, 
     }
 }
 
-void sparse_finish(const sg_job *job, int64_t row, int64_t rows, int64_t at)
+void sparse_finish(const sgemm_job *job, int64_t row, int64_t rows, int64_t at)
 {
-    const int64_t columns = job->n - at < SG_WIDTH ? job->n - at : SG_WIDTH;
+    const int64_t columns = job->n - at < SGEMM_WIDTH ? job->n - at : SGEMM_WIDTH;
     float *c = job->c + row * job->c_row + at;
 
     if (job->bias != NULL)
-        job->kernel->post(&(sg_post){ .fn = SG_ADD, .other = job->bias + at, .col = 1 }, c, job->c_row, rows, columns);
+        job->kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = job->bias + at, .col = 1 }, c, job->c_row, rows,
+                          columns);
     for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
-        sg_post post = job->posts[post_index];
+        sgemm_post post = job->posts[post_index];
 
         if (post.other != NULL)
             post.other += row * post.row + at * post.col;
@@ -113,10 +116,11 @@ static bool is_finite(const float *a, int64_t k)
     return zeros == 0;
 }
 
-void sparse_blocks_run(const sg_job *job, float *scratch, int64_t begin, int64_t end)
+void sparse_blocks_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
-    const sp_set *set = sparse_of_cpu();
-    const int64_t chunks = chunks_of(job), groups = (job->n + SG_WIDTH - 1) / SG_WIDTH, panels = sp_panels(job->n);
+    const sparse_set *set = sparse_of_cpu();
+    const int64_t chunks = chunks_of(job), groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH,
+                  panels = sparse_panels(job->n);
     const int64_t height = job->m == 1 ? 1 : set->rows;
     int64_t turned = -1;
     bool finite = true;
@@ -136,7 +140,7 @@ void sparse_blocks_run(const sg_job *job, float *scratch, int64_t begin, int64_t
                 for (int64_t p = g * GROUP; p < (g + 1) * GROUP && p < panels; p++)
                     multiply(job, set, scratch, finite, row, rows, p, k0, k1);
                 if (k1 == job->k)
-                    sparse_finish(job, row, rows, g * SG_WIDTH);
+                    sparse_finish(job, row, rows, g * SGEMM_WIDTH);
             }
     }
 }

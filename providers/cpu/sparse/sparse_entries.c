@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t place_of(const sp_entries *entries, int64_t i)
+static int64_t place_of(const sparse_entries *entries, int64_t i)
 {
     int64_t at;
 
@@ -11,7 +11,7 @@ static int64_t place_of(const sp_entries *entries, int64_t i)
     return at;
 }
 
-static float value_of(const sp_entries *entries, int64_t i)
+static float value_of(const sparse_entries *entries, int64_t i)
 {
     float x;
 
@@ -19,12 +19,12 @@ static float value_of(const sp_entries *entries, int64_t i)
     return x;
 }
 
-static int64_t panels_of(const sp_entries *entries)
+static int64_t panels_of(const sparse_entries *entries)
 {
-    return (entries->n + SP_WIDTH - 1) / SP_WIDTH;
+    return (entries->n + SPARSE_WIDTH - 1) / SPARSE_WIDTH;
 }
 
-bool sparse_entries_are_sound(const sp_entries *entries)
+bool sparse_entries_are_sound(const sparse_entries *entries)
 {
     int64_t last = -1;
 
@@ -39,7 +39,7 @@ bool sparse_entries_are_sound(const sp_entries *entries)
 }
 
 /* The first entry that is not in front of `place`. */
-static int64_t first_from(const sp_entries *entries, int64_t place)
+static int64_t first_from(const sparse_entries *entries, int64_t place)
 {
     int64_t from = 0, to = entries->count;
 
@@ -54,16 +54,17 @@ static int64_t first_from(const sp_entries *entries, int64_t place)
     return from;
 }
 
-static bool has_any(const sp_entries *entries, int64_t begin, int64_t end)
+static bool has_any(const sparse_entries *entries, int64_t begin, int64_t end)
 {
     const int64_t i = first_from(entries, begin);
 
     return i < entries->count && place_of(entries, i) < end;
 }
 
-static bool is_zero(const sp_entries *entries, int64_t k, int64_t panel)
+static bool is_zero(const sparse_entries *entries, int64_t k, int64_t panel)
 {
-    const int64_t begin = panel * SP_WIDTH, end = begin + SP_WIDTH < entries->n ? begin + SP_WIDTH : entries->n;
+    const int64_t begin = panel * SPARSE_WIDTH,
+                  end = begin + SPARSE_WIDTH < entries->n ? begin + SPARSE_WIDTH : entries->n;
 
     if (entries->upright)
         return !has_any(entries, k * entries->n + begin, k * entries->n + end);
@@ -73,25 +74,25 @@ static bool is_zero(const sp_entries *entries, int64_t k, int64_t panel)
     return true;
 }
 
-double sparse_entries_share(const sp_entries *entries)
+double sparse_entries_share(const sparse_entries *entries)
 {
     const int64_t panels = panels_of(entries), blocks = entries->k * panels;
     int64_t zeros = 0;
 
-    if (blocks < SP_SAMPLE)
+    if (blocks < SPARSE_SAMPLE)
         return 1;
-    for (int64_t i = 0; i < SP_SAMPLE; i++) {
-        const int64_t at = (int64_t)((double)blocks * (double)i / SP_SAMPLE) + i % (blocks / SP_SAMPLE);
+    for (int64_t i = 0; i < SPARSE_SAMPLE; i++) {
+        const int64_t at = (int64_t)((double)blocks * (double)i / SPARSE_SAMPLE) + i % (blocks / SPARSE_SAMPLE);
 
         zeros += is_zero(entries, at / panels, at % panels);
     }
-    return zeros < SP_LEAST_ZEROS * SP_SAMPLE ? 1 : 1 - (double)zeros / SP_SAMPLE;
+    return zeros < SPARSE_LEAST_ZEROS * SPARSE_SAMPLE ? 1 : 1 - (double)zeros / SPARSE_SAMPLE;
 }
 
 /* ------------------------------------------------------------------ one walk, to count and to fill */
 
 struct walk {
-    const sp_entries *entries;
+    const sparse_entries *entries;
     uint32_t *begins; /* [panels + 1] */
     uint32_t *slot;   /* [k] of one panel, or [panels]: the next block */
     uint32_t *index;  /* NULL: blocks are counted */
@@ -101,12 +102,12 @@ struct walk {
 /* Entries of a row follow each other, and with them those of a block. */
 static void walk_upright(const struct walk *walk)
 {
-    const sp_entries *entries = walk->entries;
+    const sparse_entries *entries = walk->entries;
     int64_t last = -1;
 
     for (int64_t i = 0; i < entries->count; i++) {
         const int64_t at = place_of(entries, i), k = at / entries->n, column = at % entries->n,
-                      panel = column / SP_WIDTH;
+                      panel = column / SPARSE_WIDTH;
         const int64_t block = k * panels_of(entries) + panel;
 
         if (walk->index == NULL) {
@@ -114,7 +115,8 @@ static void walk_upright(const struct walk *walk)
         } else {
             if (block != last)
                 walk->index[walk->slot[panel]++] = (uint32_t)k;
-            walk->blocks[(int64_t)(walk->slot[panel] - 1) * SP_WIDTH + column % SP_WIDTH] = value_of(entries, i);
+            walk->blocks[(int64_t)(walk->slot[panel] - 1) * SPARSE_WIDTH + column % SPARSE_WIDTH] =
+                value_of(entries, i);
         }
         last = block;
     }
@@ -123,11 +125,11 @@ static void walk_upright(const struct walk *walk)
 /* Those of a panel are 16 rows of the file, whose blocks are found first. */
 static void walk_turned(const struct walk *walk)
 {
-    const sp_entries *entries = walk->entries;
+    const sparse_entries *entries = walk->entries;
     int64_t i = 0;
 
     for (int64_t panel = 0; panel < panels_of(entries); panel++) {
-        const int64_t end = (panel + 1) * SP_WIDTH * entries->k, first = i;
+        const int64_t end = (panel + 1) * SPARSE_WIDTH * entries->k, first = i;
         uint32_t next = walk->index == NULL ? 0 : walk->begins[panel];
 
         memset(walk->slot, 0, (size_t)entries->k * sizeof *walk->slot);
@@ -144,13 +146,13 @@ static void walk_turned(const struct walk *walk)
         if (walk->index == NULL)
             walk->begins[panel + 1] = next;
         for (int64_t at = first; walk->index != NULL && at < i; at++)
-            walk->blocks[(int64_t)walk->slot[place_of(entries, at) % entries->k] * SP_WIDTH +
-                         place_of(entries, at) / entries->k % SP_WIDTH] = value_of(entries, at);
+            walk->blocks[(int64_t)walk->slot[place_of(entries, at) % entries->k] * SPARSE_WIDTH +
+                         place_of(entries, at) / entries->k % SPARSE_WIDTH] = value_of(entries, at);
     }
 }
 
 /* begins, as numbers of blocks; false: places are wrong, or no memory. *out_slot is the caller's to free. */
-static bool count_blocks(const sp_entries *entries, uint32_t *begins, uint32_t **out_slot)
+static bool count_blocks(const sparse_entries *entries, uint32_t *begins, uint32_t **out_slot)
 {
     const int64_t panels = panels_of(entries), room = entries->upright ? panels : entries->k;
     struct walk walk = { .entries = entries, .begins = begins, .slot = malloc((size_t)room * sizeof *walk.slot) };
@@ -166,13 +168,13 @@ static bool count_blocks(const sp_entries *entries, uint32_t *begins, uint32_t *
     return true;
 }
 
-int64_t sparse_entries_count(const sp_entries *entries, double most)
+int64_t sparse_entries_count(const sparse_entries *entries, double most)
 {
     const int64_t panels = panels_of(entries);
     uint32_t *begins = malloc((size_t)(panels + 1) * sizeof *begins), *slot = NULL;
     int64_t count = -1;
 
-    if (begins != NULL && entries->k * panels >= SP_SAMPLE && count_blocks(entries, begins, &slot) &&
+    if (begins != NULL && entries->k * panels >= SPARSE_SAMPLE && count_blocks(entries, begins, &slot) &&
         (double)begins[panels] <= most * (double)(entries->k * panels))
         count = begins[panels];
     free(begins);
@@ -180,10 +182,10 @@ int64_t sparse_entries_count(const sp_entries *entries, double most)
     return count;
 }
 
-bool sparse_entries_pack(const sp_entries *entries, int64_t count, float *target)
+bool sparse_entries_pack(const sparse_entries *entries, int64_t count, float *target)
 {
     const int64_t panels = panels_of(entries);
-    const sp_weights like = { .k = entries->k, .n = entries->n };
+    const sparse_packed_weights like = { .k = entries->k, .n = entries->n };
     uint32_t *begins = (uint32_t *)(void *)target, *slot = NULL;
     bool fits;
 
@@ -201,7 +203,7 @@ bool sparse_entries_pack(const sp_entries *entries, int64_t count, float *target
     return fits;
 }
 
-bool sparse_entries_expand(const sp_entries *entries, float *target)
+bool sparse_entries_expand(const sparse_entries *entries, float *target)
 {
     if (!sparse_entries_are_sound(entries))
         return false;

@@ -2,34 +2,34 @@
 #include "sparse/sparse.h"
 #include <string.h>
 
-static bool is_zero(const sp_weights *weights, int64_t k, int64_t panel)
+static bool is_zero(const sparse_packed_weights *weights, int64_t k, int64_t panel)
 {
-    const int64_t end = (panel + 1) * SP_WIDTH < weights->n ? (panel + 1) * SP_WIDTH : weights->n;
+    const int64_t end = (panel + 1) * SPARSE_WIDTH < weights->n ? (panel + 1) * SPARSE_WIDTH : weights->n;
 
-    for (int64_t j = panel * SP_WIDTH; j < end; j++)
-        if (sp_element(weights, k, j) != 0)
+    for (int64_t j = panel * SPARSE_WIDTH; j < end; j++)
+        if (sparse_element(weights, k, j) != 0)
             return false;
     return true;
 }
 
-double sparse_share(const sp_weights *weights)
+double sparse_share(const sparse_packed_weights *weights)
 {
-    const int64_t panels = sp_panels(weights->n), blocks = weights->k * panels;
+    const int64_t panels = sparse_panels(weights->n), blocks = weights->k * panels;
     int64_t zeros = 0;
 
-    if (blocks < SP_SAMPLE)
+    if (blocks < SPARSE_SAMPLE)
         return 1;
-    for (int64_t i = 0; i < SP_SAMPLE; i++) { /* spread by a step that falls on all rows and panels */
-        const int64_t at = (int64_t)((double)blocks * (double)i / SP_SAMPLE) + i % (blocks / SP_SAMPLE);
+    for (int64_t i = 0; i < SPARSE_SAMPLE; i++) { /* spread by a step that falls on all rows and panels */
+        const int64_t at = (int64_t)((double)blocks * (double)i / SPARSE_SAMPLE) + i % (blocks / SPARSE_SAMPLE);
 
         zeros += is_zero(weights, at / panels, at % panels);
     }
-    return zeros < SP_LEAST_ZEROS * SP_SAMPLE ? 1 : 1 - (double)zeros / SP_SAMPLE;
+    return zeros < SPARSE_LEAST_ZEROS * SPARSE_SAMPLE ? 1 : 1 - (double)zeros / SPARSE_SAMPLE;
 }
 
-int64_t sparse_count(const sp_weights *weights, double most)
+int64_t sparse_count(const sparse_packed_weights *weights, double most)
 {
-    const int64_t panels = sp_panels(weights->n);
+    const int64_t panels = sparse_panels(weights->n);
     int64_t count = 0;
 
     if (sparse_share(weights) > most)
@@ -43,17 +43,17 @@ int64_t sparse_count(const sp_weights *weights, double most)
 /* Where the blocks begin: behind where each panel's begin, and the list, on a line of the cache. */
 int64_t sparse_blocks_at(int64_t n, int64_t count)
 {
-    return (sp_panels(n) + 1 + count + SP_WIDTH - 1) / SP_WIDTH * SP_WIDTH;
+    return (sparse_panels(n) + 1 + count + SPARSE_WIDTH - 1) / SPARSE_WIDTH * SPARSE_WIDTH;
 }
 
-int64_t sparse_pack_floats(const sp_weights *weights, int64_t count)
+int64_t sparse_pack_floats(const sparse_packed_weights *weights, int64_t count)
 {
-    return sparse_blocks_at(weights->n, count) + count * SP_WIDTH + SP_AHEAD;
+    return sparse_blocks_at(weights->n, count) + count * SPARSE_WIDTH + SPARSE_AHEAD;
 }
 
-bool sparse_pack(const sp_weights *weights, int64_t count, float *target)
+bool sparse_pack(const sparse_packed_weights *weights, int64_t count, float *target)
 {
-    const int64_t panels = sp_panels(weights->n);
+    const int64_t panels = sparse_panels(weights->n);
     uint32_t *begins = (uint32_t *)(void *)target, *index = begins + panels + 1;
     float *to = target + sparse_blocks_at(weights->n, count);
     int64_t at = 0;
@@ -67,9 +67,9 @@ bool sparse_pack(const sp_weights *weights, int64_t count, float *target)
             if (at == count)
                 return false;
             index[at++] = (uint32_t)k;
-            for (int64_t j = 0; j < SP_WIDTH && panel * SP_WIDTH + j < weights->n; j++)
-                to[j] = sp_element(weights, k, panel * SP_WIDTH + j);
-            to += SP_WIDTH;
+            for (int64_t j = 0; j < SPARSE_WIDTH && panel * SPARSE_WIDTH + j < weights->n; j++)
+                to[j] = sparse_element(weights, k, panel * SPARSE_WIDTH + j);
+            to += SPARSE_WIDTH;
         }
     }
     begins[panels] = (uint32_t)at;

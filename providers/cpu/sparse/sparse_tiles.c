@@ -4,15 +4,15 @@
 #include "simd/vec.h"
 
 enum {
-    PARTS = SP_WIDTH / VEC_LANES,
-    ROWS = VEC_REGISTERS >= 32 ? SP_MOST_ROWS / PARTS : SP_MOST_ROWS / 2 / PARTS,
+    PARTS = SPARSE_WIDTH / VEC_LANES,
+    ROWS = VEC_REGISTERS >= 32 ? SPARSE_MOST_ROWS / PARTS : SPARSE_MOST_ROWS / 2 / PARTS,
     FEW = ROWS / 3 > 0 ? ROWS / 3 : 1,
     CHAINS = 4, /* of sums for one row: each waits for itself */
-    AHEAD = SP_AHEAD,
+    AHEAD = SPARSE_AHEAD,
     LINE = 16
 };
 
-VEC_INLINE void store(const sp_tile *tile, const int64_t r, const vec *sums)
+VEC_INLINE void store(const sparse_tile *tile, const int64_t r, const vec *sums)
 {
     float *c = tile->c + r * tile->c_row;
 
@@ -21,7 +21,7 @@ VEC_INLINE void store(const sp_tile *tile, const int64_t r, const vec *sums)
         vec_store_some(c + v * VEC_LANES, vec_first((int64_t)tile->last - v * VEC_LANES), sums[v]);
 }
 
-VEC_INLINE void multiply(const int rows, const sp_tile *tile)
+VEC_INLINE void multiply(const int rows, const sparse_tile *tile)
 {
     const float *blocks = tile->blocks;
     vec sums[ROWS][PARTS];
@@ -34,7 +34,7 @@ VEC_INLINE void multiply(const int rows, const sp_tile *tile)
                                                                      tile->c + r * tile->c_row + v * VEC_LANES)
                                                      : vec_zero();
     }
-    for (int64_t i = 0; i < tile->count; i++, blocks += SP_WIDTH) {
+    for (int64_t i = 0; i < tile->count; i++, blocks += SPARSE_WIDTH) {
         const float *a = tile->a + (int64_t)tile->index[i] * ROWS;
         const float *next = tile->a + (int64_t)tile->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
         vec b[PARTS];
@@ -60,17 +60,17 @@ VEC_INLINE void multiply(const int rows, const sp_tile *tile)
             store(tile, r, sums[r]);
 }
 
-KERNEL_PART(void, sparse_many, const sp_tile *t)
+KERNEL_PART(void, sparse_many, const sparse_tile *t)
 {
     multiply(ROWS, t);
 }
 
-KERNEL_PART(void, sparse_some, const sp_tile *t)
+KERNEL_PART(void, sparse_some, const sparse_tile *t)
 {
     multiply(FEW, t);
 }
 
-KERNEL_PART(void, sparse_one, const sp_tile *t)
+KERNEL_PART(void, sparse_one, const sparse_tile *t)
 {
     vec sums[CHAINS][PARTS];
     int64_t i = 0;
@@ -87,14 +87,14 @@ KERNEL_PART(void, sparse_one, const sp_tile *t)
             VEC_UNROLL
             for (int v = 0; v < PARTS; v++)
                 sums[c][v] = vec_fma(vec_set(t->a[t->index[i + c]]),
-                                     vec_load(t->blocks + (i + c) * SP_WIDTH + v * VEC_LANES), sums[c][v]);
+                                     vec_load(t->blocks + (i + c) * SPARSE_WIDTH + v * VEC_LANES), sums[c][v]);
         }
     }
     for (; i < t->count; i++) {
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             sums[0][v] =
-                vec_fma(vec_set(t->a[t->index[i]]), vec_load(t->blocks + i * SP_WIDTH + v * VEC_LANES), sums[0][v]);
+                vec_fma(vec_set(t->a[t->index[i]]), vec_load(t->blocks + i * SPARSE_WIDTH + v * VEC_LANES), sums[0][v]);
     }
     VEC_UNROLL
     for (int v = 0; v < PARTS; v++)
@@ -102,7 +102,7 @@ KERNEL_PART(void, sparse_one, const sp_tile *t)
     store(t, 0, sums[0]);
 }
 
-static void all(const sp_tile *tile)
+static void all(const sparse_tile *tile)
 {
     vec sums[PARTS];
     int64_t i = 0;
@@ -116,7 +116,7 @@ static void all(const sp_tile *tile)
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             sums[v] = vec_fma(vec_set(tile->a[p]),
-                              there ? vec_load(tile->blocks + i * SP_WIDTH + v * VEC_LANES) : vec_zero(), sums[v]);
+                              there ? vec_load(tile->blocks + i * SPARSE_WIDTH + v * VEC_LANES) : vec_zero(), sums[v]);
         i += there;
     }
     store(tile, 0, sums);
@@ -149,7 +149,7 @@ KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int6
     return vec_sum(bad) == 0;
 }
 
-const sp_set KERNEL(sparse) = {
+const sparse_set KERNEL(sparse) = {
     ROWS,
     FEW,
     KERNEL_PART_OF(sparse_many),

@@ -3,7 +3,7 @@
 #include "region/build.h"
 
 typedef struct concat_rows {
-    rg_native native;
+    cpu_native native;
     int64_t rows;
     uint64_t row_bytes; /* of the result */
     uint32_t count;
@@ -79,7 +79,7 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static inlay_status run_rows(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
     const concat_rows *rows = (const concat_rows *)(const void *)native;
@@ -95,14 +95,14 @@ static inlay_status run_rows(const rg_native *native, const rg_state *state, inl
     return state->host->parallel_for(state->host->ctx, run, rows->rows, grain, run_some, &call);
 }
 
-inlay_status rg_concat_rows(rg_build *build, const rg_group *group, const rg_place *places, uint32_t count)
+inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count)
 {
-    const rg_op *op = build->op;
-    const rg_place **list = rg_scratch_take(build->scratch, count + 1u, sizeof *list);
-    concat_rows *rows = rg_new_native(build, sizeof *rows + count * sizeof *rows->bytes);
+    const cpu_op *op = build->op;
+    const cpu_place **list = cpu_scratch_take(build->scratch, count + 1u, sizeof *list);
+    concat_rows *rows = cpu_new_native(build, sizeof *rows + count * sizeof *rows->bytes);
     inlay_status status = INLAY_OK;
-    rg_place out;
-    rg_md md;
+    cpu_place out;
+    memory_desc md;
 
     if (list == NULL || rows == NULL) {
         status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
@@ -111,19 +111,19 @@ inlay_status rg_concat_rows(rg_build *build, const rg_group *group, const rg_pla
     rows->native.run = run_rows;
     rows->count = count;
     rows->rows = 1;
-    rg_md_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    md.data_type = rg_type(build, group->out);
+    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    md.data_type = cpu_type(build, group->out);
     for (int64_t d = 0; d < op->axis; d++)
         rows->rows *= md.dims[d];
     for (uint32_t i = 0; i < count; i++) {
-        rows->bytes[i] = rg_md_bytes(&places[i].md) / (uint64_t)rows->rows;
+        rows->bytes[i] = memory_desc_bytes(&places[i].md) / (uint64_t)rows->rows;
         rows->row_bytes += rows->bytes[i];
         list[i] = &places[i];
     }
-    INLAY_TRY(rg_result_place(build, group->out, &md, &out));
+    INLAY_TRY(cpu_result_place(build, group->out, &md, &out));
     list[count] = &out;
-    INLAY_TRY(rg_emit_native(build, &rows->native, list, count + 1));
-    status = rg_set_place(build, group->out, &out);
+    INLAY_TRY(cpu_emit_native(build, &rows->native, list, count + 1));
+    status = cpu_set_place(build, group->out, &out);
 done:
     return status;
 }

@@ -1,15 +1,15 @@
 /* Split and Slice: the parts are views of the whole, with gaps between their rows. Products by constants and attention
- * read them so; whoever else reads one has it copied (rg_read). Split-1..18, Slice-1..13 with positive steps. */
+ * read them so; whoever else reads one has it copied (cpu_read). Split-1..18, Slice-1..13 with positive steps. */
 #include "region/build.h"
 
-static bool parse_split(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    if (!rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
+    if (!cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
         return false;
     for (uint32_t i = 0; i < node->info->output_count; i++)
         if (kit_output(node, i) == NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "name all outputs", "output %u is omitted", i);
-    if (!rg_axis(kit_attr_int(node->info, "axis", 0), kit_input(node, 0)->rank, &op->axis))
+    if (!cpu_axis(kit_attr_int(node->info, "axis", 0), kit_input(node, 0)->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     return true;
 }
@@ -23,7 +23,7 @@ static bool read_list(const kit_node *node, const char *name, uint32_t input, in
         const int64_t *list = kit_attr_ints(node->info, name, out_count);
 
         *out_there = list != NULL;
-        if (list == NULL || *out_count > RG_MAX_RANK)
+        if (list == NULL || *out_count > CPU_MAX_RANK)
             return list == NULL;
         memcpy(out, list, *out_count * sizeof *out);
         return true;
@@ -35,24 +35,24 @@ static bool read_list(const kit_node *node, const char *name, uint32_t input, in
         const char *list = kit_input(node, input)->data; /* at any address */
 
         *out_count = (uint32_t)(kit_input(node, input)->data_bytes / sizeof(int32_t));
-        for (uint32_t i = 0; i < *out_count && i < RG_MAX_RANK; i++) {
+        for (uint32_t i = 0; i < *out_count && i < CPU_MAX_RANK; i++) {
             int32_t element;
 
             memcpy(&element, list + i * sizeof element, sizeof element);
             out[i] = element;
         }
-        return *out_count <= RG_MAX_RANK;
+        return *out_count <= CPU_MAX_RANK;
     }
-    return rg_known_ints(kit_input(node, input), out, RG_MAX_RANK, out_count);
+    return cpu_known_ints(kit_input(node, input), out, CPU_MAX_RANK, out_count);
 }
 
-static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_slice(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    int64_t starts[RG_MAX_RANK], axes[RG_MAX_RANK], steps[RG_MAX_RANK];
+    int64_t starts[CPU_MAX_RANK], axes[CPU_MAX_RANK], steps[CPU_MAX_RANK];
     uint32_t count = 0, axis_count = 0, step_count = 0;
     bool has_starts, has_axes, has_steps = false;
 
-    if (!rg_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
+    if (!cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why))
         return false;
     if (!read_list(node, "starts", 1, starts, &count, &has_starts) || !has_starts ||
         !read_list(node, "axes", 3, axes, &axis_count, &has_axes) || (has_axes && axis_count != count) ||
@@ -60,12 +60,12 @@ static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
         (has_steps && step_count != count) || count > kit_input(node, 0)->rank)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make starts, axes and steps constants",
                           "starts, axes or steps are not known");
-    for (uint32_t d = 0; d < RG_MAX_RANK; d++)
+    for (uint32_t d = 0; d < CPU_MAX_RANK; d++)
         op->slice.steps[d] = 1;
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = i, step = has_steps ? steps[i] : 1;
 
-        if (has_axes && !rg_axis(axes[i], kit_input(node, 0)->rank, &axis))
+        if (has_axes && !cpu_axis(axes[i], kit_input(node, 0)->rank, &axis))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
         if (step < 1)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the step %lld is not positive", (long long)step);
@@ -76,48 +76,48 @@ static bool parse_slice(const kit_node *node, rg_op *op, kit_refusal *why)
 }
 
 /* The whole, with a stride for each axis. */
-static inlay_status read_whole(rg_build *build, rg_place *out)
+static inlay_status read_whole(cpu_build *build, cpu_place *out)
 {
     uint32_t value = build->op->in[0];
-    inlay_status status = rg_read_strided(build, value, out);
-    rg_md md;
+    inlay_status status = cpu_read_strided(build, value, out);
+    memory_desc md;
 
-    if (status != INLAY_OK || !rg_md_is_blocked(&out->md))
+    if (status != INLAY_OK || !memory_desc_is_blocked(&out->md))
         return status;
     if (build->ranks[value] < 3 || build->ranks[value] > 5)
-        return rg_read_plain(build, value, out);
-    rg_md_channels_last(&md, build->ranks[value], build->dims[value]);
+        return cpu_read_plain(build, value, out);
+    memory_desc_channels_last(&md, build->ranks[value], build->dims[value]);
     md.data_type = out->md.data_type;
-    return rg_read_as(build, value, &md, out);
+    return cpu_read_as(build, value, &md, out);
 }
 
 /* Value `part` is what starts at `start` elements into the whole. */
-static inlay_status set_part(rg_build *build, uint32_t part, const rg_place *whole, int64_t start,
+static inlay_status set_part(cpu_build *build, uint32_t part, const cpu_place *whole, int64_t start,
                              const int64_t *strides)
 {
-    rg_place output = *whole;
+    cpu_place output = *whole;
 
-    rg_md_strides(&output.md, build->ranks[part], build->dims[part], strides);
+    memory_desc_strides(&output.md, build->ranks[part], build->dims[part], strides);
     output.md.data_type = whole->md.data_type;
-    output.offset += (uint64_t)start * rg_type_bytes(whole->md.data_type);
-    return rg_set_place(build, part, &output);
+    output.offset += (uint64_t)start * cpu_type_bytes(whole->md.data_type);
+    return cpu_set_place(build, part, &output);
 }
 
-static inlay_status lower_split(rg_build *build, const rg_group *group)
+static inlay_status lower_split(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
     const int64_t *strides;
     int64_t at = 0;
-    rg_place whole;
+    cpu_place whole;
     inlay_status status;
 
     (void)group;
-    if (rg_count(build, op->in[0]) == 0)
+    if (cpu_count(build, op->in[0]) == 0)
         return INLAY_OK;
     INLAY_TRY(read_whole(build, &whole));
     strides = whole.md.strides;
     for (uint32_t i = 0; i < op->out_count; i++) {
-        if (rg_count(build, op->out[i]) > 0)
+        if (cpu_count(build, op->out[i]) > 0)
             INLAY_TRY(set_part(build, op->out[i], &whole, at * strides[op->axis], strides));
         at += build->dims[op->out[i]][op->axis];
     }
@@ -125,11 +125,11 @@ done:
     return status;
 }
 
-static inlay_status lower_slice(rg_build *build, const rg_group *group)
+static inlay_status lower_slice(cpu_build *build, const cpu_group *group)
 {
-    const rg_op *op = build->op;
-    int64_t strides[RG_MAX_RANK], start = 0;
-    rg_place whole;
+    const cpu_op *op = build->op;
+    int64_t strides[CPU_MAX_RANK], start = 0;
+    cpu_place whole;
     inlay_status status;
 
     INLAY_TRY(read_whole(build, &whole));
@@ -148,5 +148,5 @@ done:
     return status;
 }
 
-const rg_family rg_split = { "split", parse_split, lower_split };
-const rg_family rg_slice = { "slice", parse_slice, lower_slice };
+const cpu_family cpu_split = { "split", parse_split, lower_split };
+const cpu_family cpu_slice = { "slice", parse_slice, lower_slice };

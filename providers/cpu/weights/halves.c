@@ -3,21 +3,21 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(halves_find, "rg_halves");
-OPTIONAL_WITH(halves_settle, "rg_halves");
-OPTIONAL_WITH(halves_floats, "rg_halves");
-OPTIONAL_WITH(halves_is_constant, "rg_halves");
+OPTIONAL_WITH(halves_find, "cpu_halves");
+OPTIONAL_WITH(halves_settle, "cpu_halves");
+OPTIONAL_WITH(halves_floats, "cpu_halves");
+OPTIONAL_WITH(halves_is_constant, "cpu_halves");
 
 static bool read_cast(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0);
 
     return input != NULL && (input->flags & INLAY_VALUE_CONSTANT) != 0 && input->data != NULL &&
-           (input->dtype == INLAY_FLOAT16 || input->dtype == INLAY_BFLOAT16) && input->rank <= RG_MAX_RANK &&
+           (input->dtype == INLAY_FLOAT16 || input->dtype == INLAY_BFLOAT16) && input->rank <= CPU_MAX_RANK &&
            kit_output_dtype(node, 0) == INLAY_FLOAT && input->data_bytes > 0 && input->data_bytes / 2 < INT32_MAX;
 }
 
-bool rg_takes_halves(const kit_node *node)
+bool cpu_takes_halves(const kit_node *node)
 {
     return read_cast(node);
 }
@@ -33,7 +33,7 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value)
            strcmp(maker.info->domain.data, "ai.onnx") == 0 && read_cast(&maker);
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
     return true; /* its row is for nothing else */
@@ -42,12 +42,12 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        rg_op *op = &compiled->ops[o];
-        const rg_constant *from;
-        const rg_value *input;
-        rg_value *value;
+        cpu_op *op = &compiled->ops[o];
+        const cpu_constant *from;
+        const cpu_value *input;
+        cpu_value *value;
 
-        if (op->row->family != &rg_halves)
+        if (op->row->family != &cpu_halves)
             continue;
         input = &compiled->values[op->in[0]];
         from = &compiled->constants[input->constant];
@@ -55,7 +55,7 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
         value->constant = compiled->constant_count;
         value->rank = input->rank;
         memcpy(value->dims, input->dims, sizeof value->dims);
-        compiled->constants[compiled->constant_count++] = (rg_constant){
+        compiled->constants[compiled->constant_count++] = (cpu_constant){
             .value = value->snapshot,
             .bytes = from->bytes * 2,
             .content_hash = from->content_hash == 0 ? 0 : from->content_hash * UINT64_C(0x9e3779b97f4a7c15) + 1,
@@ -70,19 +70,19 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
 void halves_settle(inlay_compiled *compiled)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const rg_op *op = &compiled->ops[o];
-        rg_constant *constant =
-            op->row->family == &rg_halves ? &compiled->constants[compiled->values[op->out[0]].constant] : NULL;
+        const cpu_op *op = &compiled->ops[o];
+        cpu_constant *constant =
+            op->row->family == &cpu_halves ? &compiled->constants[compiled->values[op->out[0]].constant] : NULL;
 
         if (constant == NULL || !op->silent || constant->plain_used ||
-            (!rg_constant_is_packed(constant) && !compiled->state->alone) || constant->packs == NULL)
+            (!cpu_constant_is_packed(constant) && !compiled->state->alone) || constant->packs == NULL)
             continue;
         constant->halves = NULL; /* other packs are made of those that are there */
         compiled->constants[compiled->values[op->in[0]].constant].given_up++;
     }
 }
 
-inlay_status halves_floats(const rg_constant *constant, void **out, inlay_diag *diag)
+inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     enum { PART = 2048 };
     const int64_t count = (int64_t)(constant->bytes / sizeof(float));
@@ -102,12 +102,12 @@ inlay_status halves_floats(const rg_constant *constant, void **out, inlay_diag *
 }
 
 /* Somebody else wants them, in each run. */
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    rg_place output;
-    inlay_status status = rg_read_plain(build, group->out, &output);
+    cpu_place output;
+    inlay_status status = cpu_read_plain(build, group->out, &output);
 
-    return status == INLAY_OK ? rg_set_place(build, group->out, &output) : status;
+    return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
 }
 
-const rg_family rg_halves = { "floats of halves", parse, lower };
+const cpu_family cpu_halves = { "floats of halves", parse, lower };

@@ -14,5 +14,5 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph);
 /* Counts the originals of what was packed as given up. */
 void halves_settle(inlay_compiled *compiled);
 /* Its floats, which the caller frees. */
-INLAY_NODISCARD inlay_status halves_floats(const rg_constant *constant, void **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -5,12 +5,12 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(rg_takes_narrow, "rg_narrow");
-OPTIONAL_WITH(narrow_is_constant, "rg_narrow");
-OPTIONAL_WITH(narrow_find, "rg_narrow");
-OPTIONAL_WITH(narrow_settle, "rg_narrow");
-OPTIONAL_WITH(narrow_read, "rg_narrow");
-OPTIONAL_WITH(narrow_read_pack, "rg_narrow");
+OPTIONAL_WITH(cpu_takes_narrow, "cpu_narrow");
+OPTIONAL_WITH(narrow_is_constant, "cpu_narrow");
+OPTIONAL_WITH(narrow_find, "cpu_narrow");
+OPTIONAL_WITH(narrow_settle, "cpu_narrow");
+OPTIONAL_WITH(narrow_read, "cpu_narrow");
+OPTIONAL_WITH(narrow_read_pack, "cpu_narrow");
 
 enum { LOOK_THROUGH = NARROW_TURNS };
 
@@ -41,13 +41,13 @@ static bool read_axis(const kit_node *node, struct narrow *narrow)
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
     int64_t axis;
 
-    narrow->count = rg_known_count(input);
-    narrow->scales = rg_known_count(scale);
+    narrow->count = cpu_known_count(input);
+    narrow->scales = cpu_known_count(scale);
     narrow->single = narrow->scales == 1 && (block == 0 || narrow->count == 1);
     narrow->block = narrow->inner = narrow->size = 1;
     if (narrow->single)
         return true;
-    if (block < 0 || !rg_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis))
+    if (block < 0 || !cpu_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis))
         return false;
     for (uint32_t d = (uint32_t)axis + 1; d < input->rank; d++)
         narrow->inner *= input->dims[d].value;
@@ -67,14 +67,14 @@ static bool read_dequantize(const kit_node *node, struct narrow *narrow)
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
-    return is_constant(input) && is_constant(scale) && is_narrow_type(input->dtype) && input->rank <= RG_MAX_RANK &&
+    return is_constant(input) && is_constant(scale) && is_narrow_type(input->dtype) && input->rank <= CPU_MAX_RANK &&
            scale->dtype == INLAY_FLOAT && kit_output_dtype(node, 0) == INLAY_FLOAT &&
            (zero == NULL ||
-            (is_constant(zero) && zero->dtype == input->dtype && rg_known_count(zero) == rg_known_count(scale))) &&
-           rg_known_count(input) > 0 && rg_known_count(input) < INT32_MAX && read_axis(node, narrow);
+            (is_constant(zero) && zero->dtype == input->dtype && cpu_known_count(zero) == cpu_known_count(scale))) &&
+           cpu_known_count(input) > 0 && cpu_known_count(input) < INT32_MAX && read_axis(node, narrow);
 }
 
-bool rg_takes_narrow(const kit_node *node)
+bool cpu_takes_narrow(const kit_node *node)
 {
     struct narrow narrow;
 
@@ -96,7 +96,7 @@ static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dim
 {
     int64_t all = 1;
 
-    if (value == NULL || value->rank > RG_MAX_RANK)
+    if (value == NULL || value->rank > CPU_MAX_RANK)
         return false;
     for (uint32_t d = 0; d < value->rank; d++) {
         dims[d] = value->dims[d].value;
@@ -109,7 +109,7 @@ static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dim
 bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes)
 {
     const inlay_value_info *v = inlay_graph_value(graph, value);
-    int64_t dims[RG_MAX_RANK];
+    int64_t dims[CPU_MAX_RANK];
 
     for (int depth = 0; depth <= LOOK_THROUGH && v != NULL && v->producer < graph->node_count; depth++) {
         const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, v->producer) };
@@ -132,7 +132,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
     return false;
 }
 
-static bool parse_narrow(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_narrow(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
     return true; /* its row is for nothing else */
@@ -144,7 +144,7 @@ static bool parse_narrow(const kit_node *node, rg_op *op, kit_refusal *why)
 static bool become_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
                             const struct narrow *narrow)
 {
-    rg_value *v = &compiled->values[value];
+    cpu_value *v = &compiled->values[value];
     struct narrow *own;
 
     if (!read_dims(inlay_graph_value(graph, v->snapshot), narrow->count, v->dims))
@@ -156,17 +156,17 @@ static bool become_constant(inlay_compiled *compiled, const inlay_graph *graph, 
     v->constant = compiled->constant_count;
     v->rank = inlay_graph_value(graph, v->snapshot)->rank;
     compiled->constants[compiled->constant_count++] =
-        (rg_constant){ .value = v->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
+        (cpu_constant){ .value = v->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
     return true;
 }
 
 /* Convolutions by what is no constant here: another region has it. */
-static void give_back(inlay_compiled *compiled, rg_op *op)
+static void give_back(inlay_compiled *compiled, cpu_op *op)
 {
-    const bool by_weights = op->row->family == &rg_conv || op->row->family == &rg_conv_transpose;
+    const bool by_weights = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose;
 
     if (by_weights && compiled->values[op->in[1]].constant == INLAY_NONE)
-        op->row = rg_computed_row(op->row);
+        op->row = cpu_computed_row(op->row);
 }
 
 inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
@@ -174,12 +174,12 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
     bool any = false;
 
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        rg_op *op = &compiled->ops[o];
-        const rg_constant *from = NULL;
+        cpu_op *op = &compiled->ops[o];
+        const cpu_constant *from = NULL;
         struct narrow narrow = { .maker = o };
         bool ok = true;
 
-        if (op->row->family == &rg_narrow) {
+        if (op->row->family == &cpu_narrow) {
             const kit_node node = { .host = compiled->state->host,
                                     .graph = graph,
                                     .info = inlay_graph_node(graph, op->node) };
@@ -193,13 +193,13 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
                 op->in_count > 2 && op->in[2] != INLAY_NONE ? compiled->values[op->in[2]].constant : INLAY_NONE;
             ok = become_constant(compiled, graph, op->out[0], &narrow);
             any = true;
-        } else if (any && (op->row->family == &rg_transpose || op->row->family == &rg_view) &&
+        } else if (any && (op->row->family == &cpu_transpose || op->row->family == &cpu_view) &&
                    compiled->values[op->in[0]].constant != INLAY_NONE) {
             from = &compiled->constants[compiled->values[op->in[0]].constant];
             if (from->narrow == NULL || from->narrow->turn_count == LOOK_THROUGH)
                 continue;
             narrow = *from->narrow;
-            if (op->row->family == &rg_transpose)
+            if (op->row->family == &cpu_transpose)
                 narrow.turns[narrow.turn_count++] = o;
             ok = become_constant(compiled, graph, op->out[0], &narrow);
         } else {
@@ -217,10 +217,10 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
 void narrow_settle(inlay_compiled *compiled)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const rg_op *op = &compiled->ops[o];
+        const cpu_op *op = &compiled->ops[o];
         bool packed = false, read = false;
 
-        if (op->row->family != &rg_narrow)
+        if (op->row->family != &cpu_narrow)
             continue;
         for (uint32_t i = 0; i < compiled->constant_count; i++) {
             const struct narrow *narrow = compiled->constants[i].narrow;
@@ -243,11 +243,11 @@ void narrow_settle(inlay_compiled *compiled)
 
 /* args: weights [out, in, 3, 3] with the outputs side by side, transformed ones. */
 typedef struct window_step {
-    rg_native native;
-    rg_md plain, md;
+    cpu_native native;
+    memory_desc plain, md;
 } window_step;
 
-static inlay_status run_window(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status run_window(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     const window_step *step = (const window_step *)(const void *)native;
@@ -257,70 +257,73 @@ static inlay_status run_window(const rg_native *native, const rg_state *state, i
 }
 
 /* Weights of Winograd's: transformed in each run, from a layout in which that takes no gathering. */
-static inlay_status read_window(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+static inlay_status read_window(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                                cpu_place *out)
 {
     const int64_t outs = plain->dims[0];
     window_step step = { .native.run = run_window, .md = *md };
-    rg_place beside;
+    cpu_place beside;
     inlay_status status;
 
-    rg_md_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
+    memory_desc_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
     INLAY_TRY(narrow_read(build, value, plain, &step.plain, &beside));
-    INLAY_TRY(rg_new_place(build, md, out));
-    status = rg_emit_step(build, &step.native, sizeof step, (const rg_place *const[]){ &beside, out }, 2);
+    INLAY_TRY(cpu_new_place(build, md, out));
+    status = cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &beside, out }, 2);
 done:
     return status;
 }
 
-inlay_status narrow_read_pack(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+inlay_status narrow_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                              cpu_place *out)
 {
-    rg_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
-    const rg_pack *pack;
-    inlay_status status = rg_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
+    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+    const cpu_pack *pack;
+    inlay_status status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
 
-    return status == INLAY_OK ? rg_pack_place(build, pack->data, narrow_pack_bytes(pack->data), out) : status;
+    return status == INLAY_OK ? cpu_pack_place(build, pack->data, narrow_pack_bytes(pack->data), out) : status;
 }
 
-inlay_status narrow_read(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out)
+inlay_status narrow_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                         cpu_place *out)
 {
-    static const rg_native step = { .run = narrow_run_unfold };
+    static const cpu_native step = { .run = narrow_run_unfold };
     inlay_status status = INLAY_OK;
-    rg_md made = *md;
-    rg_place from;
+    memory_desc made = *md;
+    cpu_place from;
 
-    if ((build->has[value] & RG_HAS_COPY) != 0 && rg_md_equal(&build->copies[value].md, md)) {
+    if ((build->has[value] & CPU_HAS_COPY) != 0 && memory_desc_equal(&build->copies[value].md, md)) {
         *out = build->copies[value];
         return INLAY_OK;
     }
     if (plain->ndims == 4 && md->ndims == 3)
         return read_window(build, value, plain, md, out);
     if (recurrent_is_pack(md)) {
-        const int64_t count = (int64_t)(rg_md_bytes(md) / sizeof(float));
+        const int64_t count = (int64_t)(memory_desc_bytes(md) / sizeof(float));
 
-        rg_md_plain(&made, 1, &count);
-    } else if (md->kind != RG_BLOCKED || md->data_type != DN_F32 || md->ndims != plain->ndims) {
+        memory_desc_plain(&made, 1, &count);
+    } else if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims != plain->ndims) {
         INLAY_TRY(narrow_read(build, value, plain, plain, &from));
-        return rg_reorder(build, &from, md, out);
+        return cpu_reorder(build, &from, md, out);
     }
     INLAY_TRY(narrow_read_pack(build, value, plain, md, &from));
-    INLAY_TRY(rg_new_place(build, &made, out));
-    INLAY_TRY(rg_emit_step(build, &step, sizeof step, (const rg_place *const[]){ &from, out }, 2));
+    INLAY_TRY(cpu_new_place(build, &made, out));
+    INLAY_TRY(cpu_emit_step(build, &step, sizeof step, (const cpu_place *const[]){ &from, out }, 2));
     build->copies[value] = *out;
-    build->has[value] |= RG_HAS_COPY;
+    build->has[value] |= CPU_HAS_COPY;
 done:
     return status;
 }
 
 /* What leaves the region. */
-static inlay_status lower_narrow(rg_build *build, const rg_group *group)
+static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
 {
-    rg_place made;
+    cpu_place made;
     inlay_status status;
-    rg_md plain;
+    memory_desc plain;
 
-    rg_md_plain(&plain, build->ranks[group->out], build->dims[group->out]);
+    memory_desc_plain(&plain, build->ranks[group->out], build->dims[group->out]);
     status = narrow_read(build, group->out, &plain, &plain, &made);
-    return status == INLAY_OK ? rg_set_place(build, group->out, &made) : status;
+    return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
-const rg_family rg_narrow = { "constant of few bits", parse_narrow, lower_narrow };
+const cpu_family cpu_narrow = { "constant of few bits", parse_narrow, lower_narrow };

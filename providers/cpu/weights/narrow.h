@@ -1,7 +1,7 @@
 /* narrow.h - constants of fewer bits than a float that stay as they are: DequantizeLinear of a constant, past views.
  *
  * What reads them (convolutions, recurrent layers, products that nbits.c has no loops for) finds a constant like any
- * other. rg_read_constant packs its elements, as few bits as they have in the file, in the order of the layout that is
+ * other. cpu_read_constant packs its elements, as few bits as they have in the file, in the order of the layout that is
  * asked for, once; and in each run a step makes floats of them in memory of the run that the next such step may have
  * again. Floats are those of DequantizeLinear to the last bit: (q - zero) * scale. */
 #ifndef CPU_NARROW_H
@@ -21,16 +21,18 @@ void narrow_settle(inlay_compiled *compiled);
 void narrow_destroy(struct narrow *narrow);
 
 /* A pack in this layout, which only moves elements; the caller frees it. */
-inlay_status narrow_pack(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
-                         const rg_md *md, void **out, inlay_diag *diag);
+inlay_status narrow_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
+                         const memory_desc *md, void **out, inlay_diag *diag);
 /* Elements [first, last) of a pack as floats; first is a multiple of 16. */
 void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out);
 
-/* rg_read_constant of a narrow constant. */
-inlay_status narrow_read(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+/* cpu_read_constant of a narrow constant. */
+inlay_status narrow_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                         cpu_place *out);
 /* The pack itself, in a layout that only moves elements, for a step that makes floats of parts of it (narrow_unfold).
  */
-inlay_status narrow_read_pack(rg_build *build, uint32_t value, const rg_md *plain, const rg_md *md, rg_place *out);
+inlay_status narrow_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                              cpu_place *out);
 /* All elements as floats, one after the other; the caller frees them. */
-inlay_status narrow_floats(const inlay_compiled *compiled, const rg_constant *constant, void **out, inlay_diag *diag);
+inlay_status narrow_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -5,18 +5,18 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(narrow_destroy, "rg_narrow");
-OPTIONAL_WITH(narrow_pack, "rg_narrow");
-OPTIONAL_WITH(narrow_floats, "rg_narrow");
-OPTIONAL_WITH(narrow_unfold, "rg_narrow");
-OPTIONAL_WITH(narrow_codes, "rg_narrow");
-OPTIONAL_WITH(unfold_of_cpu, "rg_narrow");
+OPTIONAL_WITH(narrow_destroy, "cpu_narrow");
+OPTIONAL_WITH(narrow_pack, "cpu_narrow");
+OPTIONAL_WITH(narrow_floats, "cpu_narrow");
+OPTIONAL_WITH(narrow_unfold, "cpu_narrow");
+OPTIONAL_WITH(narrow_codes, "cpu_narrow");
+OPTIONAL_WITH(unfold_of_cpu, "cpu_narrow");
 
 enum {
-    LANES = UF_LANES,   /* elements that have a vector of scales and one of zero points in a pack */
-    CHUNK = 16 * LANES, /* elements that become floats at a time, and then are scaled */
-    SHARE = 64,         /* chunks that are worth a thread */
-    PADDING = 0         /* numbers of elements count from 1 */
+    LANES = UNFOLD_LANES, /* elements that have a vector of scales and one of zero points in a pack */
+    CHUNK = 16 * LANES,   /* elements that become floats at a time, and then are scaled */
+    SHARE = 64,           /* chunks that are worth a thread */
+    PADDING = 0           /* numbers of elements count from 1 */
 };
 
 /* A pack: this, then the elements, a number for each LANES of them, and the vectors that those count. */
@@ -125,7 +125,7 @@ static uint32_t element(const struct source *source, int64_t i, float *scale, fl
         if (!source->head->coded)
             return get_bits(source->head + 1, at, source->bits);
         *zero -= source->head->zeros == 0 ? 0 : shift_of(source->head->dtype);
-        return get_bits(source->head + 1, source->bits == 4 ? uf_place(at) : at, source->bits) ^
+        return get_bits(source->head + 1, source->bits == 4 ? unfold_place(at) : at, source->bits) ^
                flip_of(source->head->dtype);
     }
     *scale = source->scales[scale_of(source->narrow, i)];
@@ -146,7 +146,7 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
 }
 
 /* Numbers of the DequantizeLinear's elements, from 1, in the order in which the constant has them. NULL: no memory. */
-static int32_t *number_elements(const inlay_compiled *compiled, const rg_constant *constant)
+static int32_t *number_elements(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     const struct narrow *narrow = constant->narrow;
     int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
@@ -159,9 +159,9 @@ static int32_t *number_elements(const inlay_compiled *compiled, const rg_constan
     for (int64_t i = 0; i < narrow->count; i++)
         numbers[i] = (int32_t)(i + 1);
     for (uint32_t turn_index = 0; turn_index < narrow->turn_count; turn_index++) {
-        const rg_op *turn = &compiled->ops[narrow->turns[turn_index]];
-        const rg_value *from = &compiled->values[turn->in[0]];
-        int64_t strides[RG_MAX_RANK], at[RG_MAX_RANK] = { 0 }, offset = 0, step = 1;
+        const cpu_op *turn = &compiled->ops[narrow->turns[turn_index]];
+        const cpu_value *from = &compiled->values[turn->in[0]];
+        int64_t strides[CPU_MAX_RANK], at[CPU_MAX_RANK] = { 0 }, offset = 0, step = 1;
         int32_t *swap;
 
         for (uint32_t d = from->rank; d-- > 0; step *= from->dims[d])
@@ -187,10 +187,10 @@ static int32_t *number_elements(const inlay_compiled *compiled, const rg_constan
 }
 
 /* The numbers in the order of a layout, PADDING where there is no element. */
-static inlay_status lay_out(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
-                            const rg_md *md, int32_t **out, inlay_diag *diag)
+static inlay_status lay_out(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
+                            const memory_desc *md, int32_t **out, inlay_diag *diag)
 {
-    const int64_t count = (int64_t)(rg_md_bytes(md) / sizeof(int32_t));
+    const int64_t count = (int64_t)(memory_desc_bytes(md) / sizeof(int32_t));
     int32_t *numbers = number_elements(compiled, constant), *laid = NULL;
     inlay_status status = INLAY_OK;
     int64_t there = 0;
@@ -202,16 +202,16 @@ static inlay_status lay_out(const inlay_compiled *compiled, const rg_constant *c
     }
     if (recurrent_is_pack(md))
         recurrent_lay(md, numbers, laid);
-    else if (rg_md_equal(plain, md))
+    else if (memory_desc_equal(plain, md))
         memcpy(laid, numbers, (size_t)count * sizeof *laid);
-    else if (!rg_md_copy(plain, numbers, md, laid))
-        INLAY_TRY(rg_reorder_now(compiled->state, plain, numbers, md, laid, diag));
+    else if (!memory_desc_copy(plain, numbers, md, laid))
+        INLAY_TRY(cpu_reorder_now(compiled->state, plain, numbers, md, laid, diag));
     for (int64_t i = 0; i < count; i++) {
         if (laid[i] < 0 || laid[i] > constant->narrow->count)
             status = INLAY_INTERNAL;
         there += laid[i] != PADDING;
     }
-    if (status != INLAY_OK || there != rg_md_count(plain))
+    if (status != INLAY_OK || there != memory_desc_count(plain))
         status = inlay_fail(diag, INLAY_INTERNAL, "a layout does not only move elements");
     *out = laid;
     laid = status == INLAY_OK ? NULL : laid;
@@ -221,7 +221,7 @@ done:
     return status;
 }
 
-static inlay_status to_floats(const rg_constant *from, inlay_dtype dtype, int64_t count, float **out, inlay_diag *diag)
+static inlay_status to_floats(const cpu_constant *from, inlay_dtype dtype, int64_t count, float **out, inlay_diag *diag)
 {
     const size_t bytes = ((size_t)count * inlay_dtype_bits(dtype) + 7) / 8;
     void *aligned = dtype == INLAY_FLOAT ? NULL : malloc(bytes); /* the file has it at any address */
@@ -239,11 +239,11 @@ static inlay_status to_floats(const rg_constant *from, inlay_dtype dtype, int64_
     return INLAY_OK;
 }
 
-static inlay_status open_source(const inlay_compiled *compiled, const rg_constant *constant, struct source *source,
+static inlay_status open_source(const inlay_compiled *compiled, const cpu_constant *constant, struct source *source,
                                 inlay_diag *diag)
 {
     const struct narrow *narrow = constant->narrow;
-    const rg_pack *pack = constant->packs;
+    const cpu_pack *pack = constant->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
 
@@ -305,7 +305,7 @@ static bool make_room(struct vectors *vectors)
 {
     uint32_t slots = vectors->slots * 2 < 64 ? 64 : vectors->slots * 2, *table;
 
-    if (!rg_grow(&vectors->lanes, vectors->count, &vectors->capacity, 2 * LANES * sizeof *vectors->lanes))
+    if (!cpu_grow(&vectors->lanes, vectors->count, &vectors->capacity, 2 * LANES * sizeof *vectors->lanes))
         return false;
     if (vectors->count * 2 < vectors->slots)
         return true;
@@ -402,7 +402,7 @@ static void fill_pack(const struct packing *packing, pack_head *head)
         float scale, zero;
 
         if (packing->laid[i] != PADDING)
-            set_bits(head + 1, head->coded && packing->from.bits == 4 ? uf_place(i) : i, packing->from.bits,
+            set_bits(head + 1, head->coded && packing->from.bits == 4 ? unfold_place(i) : i, packing->from.bits,
                      element(&packing->from, packing->laid[i] - 1, &scale, &zero) ^
                          (head->coded ? flip_of(head->dtype) : 0));
     }
@@ -420,10 +420,10 @@ static void fill_pack(const struct packing *packing, pack_head *head)
     }
 }
 
-inlay_status narrow_pack(const inlay_compiled *compiled, const rg_constant *constant, const rg_md *plain,
-                         const rg_md *md, void **out, inlay_diag *diag)
+inlay_status narrow_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
+                         const memory_desc *md, void **out, inlay_diag *diag)
 {
-    struct packing packing = { .count = (int64_t)(rg_md_bytes(md) / sizeof(float)) };
+    struct packing packing = { .count = (int64_t)(memory_desc_bytes(md) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
     pack_head head = { .count = packing.count, .dtype = constant->narrow->dtype, .bytes = sizeof head };
     inlay_status status = INLAY_OK;
@@ -454,7 +454,7 @@ done:
     return status;
 }
 
-inlay_status narrow_floats(const inlay_compiled *compiled, const rg_constant *constant, void **out, inlay_diag *diag)
+inlay_status narrow_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const int64_t count = constant->narrow->count;
     inlay_status status = INLAY_OK;
@@ -504,19 +504,19 @@ static void unfold_odd(const pack_head *head, int64_t first, int64_t last, float
     }
 }
 
-bool narrow_codes(const void *pack, uf_codes *out)
+bool narrow_codes(const void *pack, unfold_codes *out)
 {
     const pack_head *head = pack;
     const char *at = pack;
     static const uint16_t first = 0;
 
-    *out = (uf_codes){ .data = (const uint8_t *)(head + 1),
-                       .bits = inlay_dtype_bits(head->dtype),
-                       .least = head->dtype == INLAY_INT4 ? -8 : 0,
-                       .ids = head->ids == 0 ? &first : (const uint16_t *)(const void *)(at + head->ids),
-                       .id_step = head->ids != 0,
-                       .scales = (const float *)(const void *)(at + head->scales),
-                       .zeros = head->zeros == 0 ? NULL : (const float *)(const void *)(at + head->zeros) };
+    *out = (unfold_codes){ .data = (const uint8_t *)(head + 1),
+                           .bits = inlay_dtype_bits(head->dtype),
+                           .least = head->dtype == INLAY_INT4 ? -8 : 0,
+                           .ids = head->ids == 0 ? &first : (const uint16_t *)(const void *)(at + head->ids),
+                           .id_step = head->ids != 0,
+                           .scales = (const float *)(const void *)(at + head->scales),
+                           .zeros = head->zeros == 0 ? NULL : (const float *)(const void *)(at + head->zeros) };
     return head->coded;
 }
 
@@ -524,7 +524,7 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
 {
     const int64_t whole = last - (last - first) % LANES;
     float rest[LANES];
-    uf_codes codes;
+    unfold_codes codes;
 
     if (!narrow_codes(pack, &codes)) {
         unfold_odd(pack, first, last, out);
@@ -553,7 +553,7 @@ static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-inlay_status narrow_run_unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
     struct unfolding unfolding = { .pack = args[0], .out = args[1] };

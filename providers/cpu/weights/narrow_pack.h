@@ -20,16 +20,16 @@ struct narrow {
 
 /* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it.
  */
-bool recurrent_is_pack(const rg_md *md);
-void recurrent_lay(const rg_md *md, const int32_t *from, int32_t *to);
+bool recurrent_is_pack(const memory_desc *md);
+void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to);
 
 /* The loops over codes that this process uses; NULL: there are none, and no pack has codes. */
 const unfold_kernel *unfold_of_cpu(void);
 /* The codes of a pack, which stays as long as they are read; false: unfold.h has no loops for their type. */
-bool narrow_codes(const void *pack, uf_codes *out);
+bool narrow_codes(const void *pack, unfold_codes *out);
 /* Bytes of a pack. */
 uint64_t narrow_pack_bytes(const void *pack);
 /* The step that makes floats of a pack: args: the pack, floats. */
-inlay_status narrow_run_unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads);
 #endif

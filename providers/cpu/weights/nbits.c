@@ -4,10 +4,10 @@
 #include <float.h>
 
 enum {
-    VECTORS = NB_COLUMNS / VEC_LANES,
-    RUN = NB_PARTS,   /* parts that are added one after the other */
-    TOP_FINE = 32639, /* the largest integer of two limbs: 256 * 127 + 127 */
-    AHEAD = 3072      /* bytes of weights that are fetched ahead: their stream is what a row waits for */
+    VECTORS = NBITS_COLUMNS / VEC_LANES,
+    RUN = NBITS_PARTS, /* parts that are added one after the other */
+    TOP_FINE = 32639,  /* the largest integer of two limbs: 256 * 127 + 127 */
+    AHEAD = 3072       /* bytes of weights that are fetched ahead: their stream is what a row waits for */
 };
 #define LEAST_TOP 1e-30f /* of a part that has a factor */
 
@@ -24,7 +24,7 @@ VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
     }
 }
 
-VEC_INLINE void store_tile(const nb_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
+VEC_INLINE void store_tile(const nbits_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -52,16 +52,16 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
 }
 
 /* Elements of a row in the order of the bits of a word; four sums, since one addition waits for the other. */
-VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
-    const nb_shape *shape = t->shape;
+    const nbits_shape *shape = t->shape;
     const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
     const int64_t parts = shape->padded / shape->part;
     const uint8_t *weights = t->weights;
     int64_t done = 0, k = 0;
     float table[16];
-    vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
+    vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
 
     make_table(bits, zeros ? 0 : t->zero, table);
     VEC_UNROLL
@@ -71,14 +71,14 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NB_COLUMNS;
+        const float *scales = t->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
-                const vec zero = zeros ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_zero();
-                vec part[NB_ROWS][SUMS];
+                const vec zero = zeros ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
+                vec part[NBITS_ROWS][SUMS];
 
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
@@ -87,7 +87,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
                         part[r][c] = vec_zero();
                 }
                 for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
-                    const vint word = vint_load(weights + i * NB_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
+                    const vint word = vint_load(weights + i * NBITS_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
                     const float *a = t->a + k + i;
 
                     VEC_UNROLL
@@ -112,7 +112,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
             for (uint32_t i = 0; rows == 1 && i < shape->part * (uint32_t)bits / 32; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
             k += shape->part;
-            weights += shape->part * NB_COLUMNS * (uint32_t)bits / 8;
+            weights += shape->part * NBITS_COLUMNS * (uint32_t)bits / 8;
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -135,7 +135,7 @@ VEC_INLINE void exact_tile(const nb_tile *t, int bits, int rows, bool zeros)
         function(t, __VA_ARGS__, 4, zeros);                                                                            \
     }
 #define BY_BITS(name, function, BY_ROWS)                                                                               \
-    static void name(const nb_tile *t)                                                                                 \
+    static void name(const nbits_tile *t)                                                                              \
     {                                                                                                                  \
         if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
             const bool zeros = false;                                                                                  \
@@ -161,9 +161,9 @@ VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec z
 }
 
 /* (q - zero) * scale, rounded as DequantizeLinear does. */
-VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_row)
+VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t out_row)
 {
-    const nb_shape *shape = t->shape;
+    const nbits_shape *shape = t->shape;
     const int words = 32 / bits;
     float table[16];
 
@@ -171,14 +171,14 @@ VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
-        const uint8_t *weights = t->weights + b * shape->padded / words * NB_COLUMNS * 4;
+        const uint8_t *weights = t->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
 
-        for (int64_t k = begin; k < last; k += words, weights += NB_COLUMNS * 4) {
+        for (int64_t k = begin; k < last; k += words, weights += NBITS_COLUMNS * 4) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(t->scales + b * NB_COLUMNS + v * VEC_LANES);
+                const vec scale = vec_load(t->scales + b * NBITS_COLUMNS + v * VEC_LANES);
                 const vec zero =
-                    t->zeros != NULL ? vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
+                    t->zeros != NULL ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
                 const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
@@ -199,7 +199,7 @@ VEC_INLINE void unfold_bits(const nb_tile *t, int bits, float *out, int64_t out_
     }
 }
 
-static void unfold(const nb_tile *t, float *out, int64_t out_row)
+static void unfold(const nbits_tile *t, float *out, int64_t out_row)
 {
     if (t->shape->bits == 4)
         unfold_bits(t, 4, out, out_row);
@@ -238,15 +238,15 @@ VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 
 /* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
  * words), or a block (bytes that are 128 more, or words). */
-VEC_INLINE void lay_out(vint q, int part, nb_mode mode, bool blocks, int8_t *out, int i)
+VEC_INLINE void lay_out(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
 #ifdef INTS_BYTES
-    if (!blocks || mode == NB_BYTE) {
-        const vint low = mode == NB_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
+    if (!blocks || mode == NBITS_BYTE) {
+        const vint low = mode == NBITS_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
 
-        if (mode == NB_FINE)
+        if (mode == NBITS_FINE)
             store_bytes((q - low) >> 8, 0, out + i);
-        store_bytes(low, blocks ? -128 : 0, out + (mode == NB_FINE ? part : 0) + i);
+        store_bytes(low, blocks ? -128 : 0, out + (mode == NBITS_FINE ? part : 0) + i);
         return;
     }
 #endif
@@ -275,13 +275,13 @@ VEC_INLINE uint32_t sum_of(vint q)
     return sum;
 }
 
-static bool prepare_mode(const nb_shape *shape, const nb_mode mode, const bool blocks, const float *zero,
-                         const float *a, const nb_row *row)
+static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const bool blocks, const float *zero,
+                         const float *a, const nbits_row *row)
 {
     const int part = (int)shape->part;
-    const int64_t parts = nb_parts(shape);
+    const int64_t parts = nbits_parts(shape);
     const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
-    const float most = mode == NB_FINE ? TOP_FINE : 127;
+    const float most = mode == NBITS_FINE ? TOP_FINE : 127;
 
     for (int64_t p = 0; p < parts; p++, a += part) {
         int8_t *limbs = row->limbs + p * row->limbs_part;
@@ -301,7 +301,7 @@ static bool prepare_mode(const nb_shape *shape, const nb_mode mode, const bool b
             const vint q = __builtin_convertvector(x, vint);
 
             sums = vec_add(sums, x);
-            if (blocks && mode == NB_FINE)
+            if (blocks && mode == NBITS_FINE)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
             lay_out(q, part, mode, blocks, limbs, i);
         }
@@ -316,17 +316,17 @@ static bool prepare_mode(const nb_shape *shape, const nb_mode mode, const bool b
     return true;
 }
 
-static bool prepare(const nb_shape *shape, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)
 {
     const bool blocks = row->starts != NULL;
     bool fits;
 
-    if (mode == NB_FINE)
-        fits = blocks ? prepare_mode(shape, NB_FINE, true, zero, a, row)
-                      : prepare_mode(shape, NB_FINE, false, zero, a, row);
+    if (mode == NBITS_FINE)
+        fits = blocks ? prepare_mode(shape, NBITS_FINE, true, zero, a, row)
+                      : prepare_mode(shape, NBITS_FINE, false, zero, a, row);
     else
-        fits = blocks ? prepare_mode(shape, NB_BYTE, true, zero, a, row)
-                      : prepare_mode(shape, NB_BYTE, false, zero, a, row);
+        fits = blocks ? prepare_mode(shape, NBITS_BYTE, true, zero, a, row)
+                      : prepare_mode(shape, NBITS_BYTE, false, zero, a, row);
     return fits;
 }
 
@@ -354,18 +354,18 @@ VEC_INLINE int32_t four(const int8_t *p)
 }
 
 /* One part: groups of four k of `count` words, by one row. */
-VEC_INLINE vint dot_part(const vint *u, int groups, nb_mode mode, const int8_t *limbs, int32_t first)
+VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
 {
 #ifdef INTS_BYTES
     vint low = vint_set(first), high = { 0 };
 
     VEC_UNROLL
     for (int g = 0; g < groups; g++) {
-        if (mode == NB_FINE)
+        if (mode == NBITS_FINE)
             high = ints_dot(high, u[g], four(limbs + 4 * g));
-        low = ints_dot(low, u[g], four(limbs + (mode == NB_FINE ? 4 * groups : 0) + 4 * g));
+        low = ints_dot(low, u[g], four(limbs + (mode == NBITS_FINE ? 4 * groups : 0) + 4 * g));
     }
-    return mode == NB_FINE ? (high << 8) + low : low;
+    return mode == NBITS_FINE ? (high << 8) + low : low;
 #else
     vint even = vint_set(first), odd = { 0 };
 
@@ -379,13 +379,13 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nb_mode mode, const int8_t *
 #endif
 }
 
-VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, int rows, bool zeros)
+VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
-    const nb_shape *shape = t->shape;
+    const nbits_shape *shape = t->shape;
     const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
     const uint8_t *weights = t->weights;
-    vec sum[NB_ROWS][VECTORS], total[NB_ROWS][VECTORS];
+    vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
     int64_t done = 0;
 
     VEC_UNROLL
@@ -395,7 +395,7 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NB_COLUMNS;
+        const float *scales = t->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
@@ -404,10 +404,10 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
                 vint u[8 * DOTS], taken = { 0 };
 
                 if (zeros)
-                    taken = __builtin_convertvector(vec_load(t->zeros + b * NB_COLUMNS + v * VEC_LANES), vint);
+                    taken = __builtin_convertvector(vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
-                    const vint word = vint_load(weights + g / per * NB_COLUMNS * 4 + v * VEC_LANES * 4);
+                    const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
 
                     VEC_UNROLL
                     for (int d = 0; d < DOTS; d++)
@@ -426,7 +426,7 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
-            weights += part * NB_COLUMNS * bits / 8;
+            weights += part * NBITS_COLUMNS * bits / 8;
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -434,27 +434,27 @@ VEC_INLINE void limb_tile(const nb_tile *t, nb_mode mode, int bits, int part, in
     store_tile(t, total, sum, rows);
 }
 
-VEC_INLINE void fine_tile(const nb_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void fine_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        limb_tile(t, NB_FINE, bits, 32, rows, zeros);
+        limb_tile(t, NBITS_FINE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NB_FINE, bits, 16, rows, zeros);
+        limb_tile(t, NBITS_FINE, bits, 16, rows, zeros);
 }
 
-VEC_INLINE void byte_tile(const nb_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void byte_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 {
     if (t->shape->part == 32)
-        limb_tile(t, NB_BYTE, bits, 32, rows, zeros);
+        limb_tile(t, NBITS_BYTE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NB_BYTE, bits, 16, rows, zeros);
+        limb_tile(t, NBITS_BYTE, bits, 16, rows, zeros);
 }
 
 BY_BITS(fine, fine_tile, BY_ROWS)
 BY_BITS(byte, byte_tile, BY_ROWS)
 enum { HAS_LIMBS = 1 };
 #else
-static bool prepare(const nb_shape *shape, nb_mode mode, const float *zero, const float *a, const nb_row *row)
+static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)
 {
     (void)shape, (void)mode, (void)zero, (void)a, (void)row;
     return false;
@@ -464,7 +464,7 @@ static bool prepare(const nb_shape *shape, nb_mode mode, const float *zero, cons
 enum { HAS_LIMBS = 0 };
 #endif
 
-const nb_kernel KERNEL(nbits) = {
+const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
     .prepare = prepare,

@@ -14,7 +14,7 @@
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 
-enum { ROWS = NB_ROWS, BESIDE = NB_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
+enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
 
 VEC_INLINE vint vint_store(void *p, vint v)
 {
@@ -45,21 +45,21 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
     return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
 }
 
-VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t first, int64_t parts, int at, int8_t *out,
-                            int32_t *starts)
+VEC_INLINE void spread_bits(const nbits_tile *t, nbits_mode mode, int bits, int64_t first, int64_t parts, int at,
+                            int8_t *out, int32_t *starts)
 {
-    const nb_shape *shape = t->shape;
-    const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NB_COLUMNS * bits / 8;
-    const int64_t all = nb_parts(shape), of_block = shape->padded / part;
+    const nbits_shape *shape = t->shape;
+    const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
+    const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
     const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
     const uint8_t *weights = t->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
-    const float *scales = t->scales + (first + parts + panels * all) / of_block * NB_COLUMNS;
+    const float *scales = t->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
 
     out += at * SIZE;
     for (int64_t p = 0; p < parts; p++) {
         vint sum = vint_set(0);
 
-        vec_fetch_far(scales + p / of_block * NB_COLUMNS);
+        vec_fetch_far(scales + p / of_block * NBITS_COLUMNS);
         for (int k = 0; k < part; k += 4 * per, weights += SIZE, ahead += SIZE) {
             const vint word = vint_load(weights);
 
@@ -68,7 +68,7 @@ VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t fi
             for (int g = 0; g < per; g++) {
                 const uint32_t shift = (uint32_t)(bits * g);
 
-                if (mode == NB_BYTE) {
+                if (mode == NBITS_BYTE) {
                     sum = ints_dot_bytes(sum, vint_set(0x01010101), vint_store(out, bytes_of(word, bits, shift)));
                     out += NEXT;
                 } else {
@@ -82,18 +82,18 @@ VEC_INLINE void spread_bits(const nb_tile *t, nb_mode mode, int bits, int64_t fi
                 }
             }
         }
-        vint_store(starts + (p * BESIDE + at) * NB_COLUMNS, mode == NB_BYTE ? -128 * sum : -sum);
+        vint_store(starts + (p * BESIDE + at) * NBITS_COLUMNS, mode == NBITS_BYTE ? -128 * sum : -sum);
     }
 }
 
-void KERNEL(nbits_spread)(const nb_tile *t, nb_mode mode, int64_t first, int64_t parts, int at, void *out,
+void KERNEL(nbits_spread)(const nbits_tile *t, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
                           int32_t *starts)
 {
 #define WAYS(bits)                                                                                                     \
-    if (mode == NB_BYTE)                                                                                               \
-        spread_bits(t, NB_BYTE, bits, first, parts, at, out, starts);                                                  \
+    if (mode == NBITS_BYTE)                                                                                            \
+        spread_bits(t, NBITS_BYTE, bits, first, parts, at, out, starts);                                               \
     else                                                                                                               \
-        spread_bits(t, NB_FINE, bits, first, parts, at, out, starts);
+        spread_bits(t, NBITS_FINE, bits, first, parts, at, out, starts);
     if (t->shape->bits == 4) {
         WAYS(4)
     } else if (t->shape->bits == 8) {
@@ -158,16 +158,17 @@ VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weig
     }
 }
 
-VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
+VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
 {
-    const nb_tile *t = &b->tile;
-    const nb_shape *shape = t->shape;
+    const nbits_tile *t = &b->tile;
+    const nbits_shape *shape = t->shape;
     const int part = (int)shape->part;
-    const int64_t all = nb_parts(shape), of_block = shape->padded / part, next = shape->blocks * NB_COLUMNS;
-    const int64_t panels = (t->columns + NB_COLUMNS - 1) / NB_COLUMNS;
+    const int64_t all = nbits_parts(shape), of_block = shape->padded / part, next = shape->blocks * NBITS_COLUMNS;
+    const int64_t panels = (t->columns + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
     const int8_t *weights = b->weights, *a[ROWS];
     int64_t row[ROWS], panel[BESIDE];
-    int64_t at = b->first / of_block * NB_COLUMNS, left = of_block - b->first % of_block; /* parts of the block of k */
+    int64_t at = b->first / of_block * NBITS_COLUMNS,
+            left = of_block - b->first % of_block; /* parts of the block of k */
     vec sum[ROWS][BESIDE];
 
     VEC_UNROLL
@@ -186,14 +187,14 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
 
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++) {
-            const vint start = vint_load(b->w_starts + (p * BESIDE + v) * NB_COLUMNS);
+            const vint start = vint_load(b->w_starts + (p * BESIDE + v) * NBITS_COLUMNS);
 
             VEC_UNROLL
             for (int r = 0; r < ROWS; r++)
                 acc[r][v] = start;
         }
         for (int k = 0; k < part; k += 8, weights += 2 * (int)mode * NEXT) {
-            if (mode == NB_BYTE)
+            if (mode == NBITS_BYTE)
                 add_bytes(a, p * part + k, weights, acc);
             else
                 add_words(a, 2 * (p * part + k), weights, acc);
@@ -216,7 +217,7 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
         }
         if (--left == 0) {
             left = of_block;
-            at += NB_COLUMNS;
+            at += NBITS_COLUMNS;
         }
     }
     VEC_UNROLL
@@ -224,18 +225,18 @@ VEC_INLINE void block(const nb_block *b, nb_mode mode, bool zeros)
         float *c = t->c + r * t->c_row;
 
         VEC_UNROLL
-        for (int v = 0; v < BESIDE; v++, c += NB_COLUMNS) {
-            const vmask some = vec_first(r < t->rows ? t->columns - v * NB_COLUMNS : 0);
+        for (int v = 0; v < BESIDE; v++, c += NBITS_COLUMNS) {
+            const vmask some = vec_first(r < t->rows ? t->columns - v * NBITS_COLUMNS : 0);
 
             vec_store_some(c, some, vec_add(b->first == 0 ? vec_zero() : vec_load_some(some, c), sum[r][v]));
         }
     }
 }
 
-void KERNEL(nbits_block)(const nb_block *b, nb_mode mode)
+void KERNEL(nbits_block)(const nbits_weight_block *b, nbits_mode mode)
 {
     if (b->tile.zeros != NULL)
-        mode == NB_BYTE ? block(b, NB_BYTE, true) : block(b, NB_FINE, true);
+        mode == NBITS_BYTE ? block(b, NBITS_BYTE, true) : block(b, NBITS_FINE, true);
     else
-        mode == NB_BYTE ? block(b, NB_BYTE, false) : block(b, NB_FINE, false);
+        mode == NBITS_BYTE ? block(b, NBITS_BYTE, false) : block(b, NBITS_FINE, false);
 }

@@ -3,22 +3,22 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_is_pack, "rg_weights rg_nbits_product");
-OPTIONAL_WITH(nbits_pack, "rg_weights rg_nbits_product");
+OPTIONAL_WITH(nbits_is_pack, "cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(nbits_pack, "cpu_weights cpu_nbits_product");
 
 enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
 
-int64_t nbits_row_bytes(const rg_nbits *nbits)
+int64_t nbits_row_bytes(const cpu_nbits *nbits)
 {
     return nbits->packed_zeros ? ((nbits->k + nbits->block - 1) / nbits->block * nbits->bits + 7) / 8 : 0;
 }
 
-bool nbits_is_pack(const rg_md *md)
+bool nbits_is_pack(const memory_desc *md)
 {
-    return md->kind == RG_OPAQUE && md->opaque >= NBITS_WEIGHTS && md->opaque <= NBITS_ZEROS;
+    return md->kind == CPU_OPAQUE && md->opaque >= NBITS_WEIGHTS && md->opaque <= NBITS_ZEROS;
 }
 
-void nbits_describe(const rg_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md)
+void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md)
 {
     const int64_t dims[D_COUNT] = { nbits->bits,      nbits->k,
                                     nbits->n,         nbits->block,
@@ -27,16 +27,16 @@ void nbits_describe(const rg_nbits *nbits, uint32_t what, const int64_t *steps, 
 
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
-    md->data_type = DN_S8;
-    md->kind = RG_OPAQUE;
+    md->data_type = LIBRARY_S8;
+    md->kind = CPU_OPAQUE;
     memcpy(md->dims, dims, sizeof dims);
     md->opaque_bytes = (uint64_t)bytes;
     md->opaque = what;
 }
 
 typedef struct pack_call {
-    nb_shape shape;
-    nb_source source;
+    nbits_shape shape;
+    nbits_source source;
     uint8_t *out;
 } pack_call;
 
@@ -45,21 +45,21 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
     const pack_call *call = user;
 
     (void)worker;
-    nb_pack_weights(&call->shape, &call->source, begin, end - begin,
-                    call->out + nb_weight_bytes(&call->shape) / call->shape.panels * begin);
+    nbits_pack_weights(&call->shape, &call->source, begin, end - begin,
+                       call->out + nbits_weight_bytes(&call->shape) / call->shape.panels * begin);
     return INLAY_OK;
 }
 
-void nbits_pack(const rg_state *state, const void *source, const rg_md *md, void *out)
+void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out)
 {
     const int64_t *d = md->dims;
     pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
 
-    (void)nb_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
+    (void)nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
     if (md->opaque == NBITS_WEIGHTS)
         (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
     else if (md->opaque == NBITS_SCALES)
-        nb_pack_floats(&call.shape, &call.source, out);
+        nbits_pack_floats(&call.shape, &call.source, out);
     else
-        nb_pack_zeros(&call.shape, &call.source, (uint32_t)d[D_BITS], d[D_ROW_BYTES], out);
+        nbits_pack_zeros(&call.shape, &call.source, (uint32_t)d[D_BITS], d[D_ROW_BYTES], out);
 }

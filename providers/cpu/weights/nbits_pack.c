@@ -4,43 +4,43 @@
 #include <string.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nb_kernel_best, "rg_nbits_product rg_weights+rg_product");
+OPTIONAL_WITH(nbits_kernel_best, "cpu_nbits_product cpu_weights+cpu_product");
 
-bool nb_shape_init(nb_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block)
+bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block)
 {
     int64_t bytes;
 
-    *shape = (nb_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
+    *shape = (nbits_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
     if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX)
         return false;
     shape->blocks = (k + shape->block - 1) / shape->block;
     shape->padded = (shape->block + 15) / 16 * 16;
     shape->part = shape->padded % 32 == 0 ? 32 : 16;
-    shape->panels = (n + NB_COLUMNS - 1) / NB_COLUMNS;
-    return !__builtin_mul_overflow(shape->panels * NB_COLUMNS, nb_depth(shape), &bytes) && bytes < INT64_MAX / 64;
+    shape->panels = (n + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
+    return !__builtin_mul_overflow(shape->panels * NBITS_COLUMNS, nbits_depth(shape), &bytes) && bytes < INT64_MAX / 64;
 }
 
-int64_t nb_depth(const nb_shape *shape)
+int64_t nbits_depth(const nbits_shape *shape)
 {
     return shape->blocks * shape->padded;
 }
 
-int64_t nb_weight_bytes(const nb_shape *shape)
+int64_t nbits_weight_bytes(const nbits_shape *shape)
 {
-    return shape->panels * NB_COLUMNS * nb_depth(shape) / 8 * shape->bits;
+    return shape->panels * NBITS_COLUMNS * nbits_depth(shape) / 8 * shape->bits;
 }
 
-int64_t nb_scale_count(const nb_shape *shape)
+int64_t nbits_scale_count(const nbits_shape *shape)
 {
-    return shape->panels * NB_COLUMNS * shape->blocks;
+    return shape->panels * NBITS_COLUMNS * shape->blocks;
 }
 
-int64_t nb_parts(const nb_shape *shape)
+int64_t nbits_parts(const nbits_shape *shape)
 {
-    return nb_depth(shape) / shape->part;
+    return nbits_depth(shape) / shape->part;
 }
 
-const nb_kernel *nb_kernel_best(void)
+const nbits_kernel *nbits_kernel_best(void)
 {
 #if defined(__x86_64__)
     if (cpu_has_vnni())
@@ -49,7 +49,7 @@ const nb_kernel *nb_kernel_best(void)
     return KERNEL_BEST(nbits);
 }
 
-int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
+int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
 {
     const int64_t at = i * bits;
     const int32_t x = ((const uint8_t *)data)[at / 8] >> (at % 8) & ((1 << bits) - 1);
@@ -58,7 +58,7 @@ int32_t nb_element(const void *data, int64_t i, uint32_t bits, bool is_signed)
 }
 
 /* `count` weights of one k from element `first` on, a byte each. */
-static void read_row(const nb_shape *shape, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+static void read_row(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
     const uint32_t bits = shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
     const uint8_t *data = from->data;
@@ -68,31 +68,31 @@ static void read_row(const nb_shape *shape, const nb_source *from, int64_t first
 
         out[i] = (uint8_t)((data[at / 8] >> at % 8 & ((1u << bits) - 1)) ^ flip);
     }
-    memset(out + count, 0, (size_t)(NB_COLUMNS - count));
+    memset(out + count, 0, (size_t)(NBITS_COLUMNS - count));
 }
 
 /* The words of one step of k: 32 / bits of them from `first` on, of which those beyond `last` are 0. */
-static void pack_words(const nb_shape *shape, const nb_source *from, int64_t column, int64_t first, int64_t last,
+static void pack_words(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t last,
                        uint8_t *out)
 {
     const uint32_t bits = shape->bits;
-    const int64_t columns = shape->n - column < NB_COLUMNS ? shape->n - column : NB_COLUMNS;
-    uint32_t words[NB_COLUMNS] = { 0 };
+    const int64_t columns = shape->n - column < NBITS_COLUMNS ? shape->n - column : NBITS_COLUMNS;
+    uint32_t words[NBITS_COLUMNS] = { 0 };
 
     for (uint32_t e = 0; e < 32 / bits && first + e < last; e++) {
         const uint32_t shift = e % 4 * 8 + e / 4 * bits;
-        uint8_t row[NB_COLUMNS];
+        uint8_t row[NBITS_COLUMNS];
 
         read_row(shape, from, (first + e) * from->k_step + column * from->n_step, columns, row);
-        for (int c = 0; c < NB_COLUMNS; c++)
+        for (int c = 0; c < NBITS_COLUMNS; c++)
             words[c] |= (uint32_t)row[c] << shift;
     }
     memcpy(out, words, sizeof words);
 }
 
-typedef uint8_t line __attribute__((vector_size(NB_COLUMNS)));
-typedef uint64_t pair __attribute__((vector_size(NB_COLUMNS)));
-typedef uint32_t words __attribute__((vector_size(NB_COLUMNS)));
+typedef uint8_t line __attribute__((vector_size(NBITS_COLUMNS)));
+typedef uint64_t pair __attribute__((vector_size(NBITS_COLUMNS)));
+typedef uint32_t words __attribute__((vector_size(NBITS_COLUMNS)));
 
 /* Bytes, or pairs of them, of x and y in turn: of their first half, or the other. */
 #define LOW_BYTES(x, y) __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
@@ -143,7 +143,7 @@ static words in_order(words x, uint32_t bits)
 }
 
 /* Columns whose weights lie together in whole bytes are runs of words: `count` of them from k = `first` on. */
-static void pack_lines(const nb_shape *shape, const nb_source *from, int64_t column, int64_t first, int64_t count,
+static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t count,
                        uint8_t *out)
 {
     enum { FEW = sizeof(words) / sizeof(uint32_t) };
@@ -152,7 +152,7 @@ static void pack_lines(const nb_shape *shape, const nb_source *from, int64_t col
                           : shape->bits == 4 ? 0x88888888u
                                              : 0xaaaaaaaau;
 
-    for (int64_t c = 0; c < NB_COLUMNS; c++, column++) {
+    for (int64_t c = 0; c < NBITS_COLUMNS; c++, column++) {
         const uint8_t *data = (const uint8_t *)from->data + (column * from->n_step + first) * shape->bits / 8;
         uint8_t *to = out + 4 * c;
 
@@ -166,7 +166,7 @@ static void pack_lines(const nb_shape *shape, const nb_source *from, int64_t col
                 memcpy(&x, data + 4 * i, (size_t)n * 4);
             if (column < shape->n)
                 x = in_order(x ^ flip, shape->bits);
-            for (int64_t w = 0; w < n; w++, to += 4 * NB_COLUMNS) {
+            for (int64_t w = 0; w < n; w++, to += 4 * NBITS_COLUMNS) {
                 const uint32_t word = x[w];
 
                 memcpy(to, &word, sizeof word);
@@ -179,9 +179,9 @@ static void pack_lines(const nb_shape *shape, const nb_source *from, int64_t col
  * would throw out before the next panel comes: they are packed together. */
 enum { BESIDE = 8 };
 
-void nb_pack_weights(const nb_shape *shape, const nb_source *from, int64_t first, int64_t count, uint8_t *out)
+void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const int64_t per = 32 / shape->bits, panel = nb_weight_bytes(shape) / shape->panels,
+    const int64_t per = 32 / shape->bits, panel = nbits_weight_bytes(shape) / shape->panels,
                   beside = from->n_step == 1 ? BESIDE : 1;
     const bool lines = from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
@@ -198,14 +198,14 @@ void nb_pack_weights(const nb_shape *shape, const nb_source *from, int64_t first
             const int64_t whole = lines ? (last - begin) / per : 0; /* words of each column */
 
             for (int64_t p = p0; whole > 0 && p < p1; p++)
-                pack_lines(shape, from, (first + p) * NB_COLUMNS, begin, whole, out + p * panel + at);
-            at += whole * 4 * NB_COLUMNS;
-            for (int64_t k = whole * per; k < shape->padded; k += per, at += 4 * NB_COLUMNS)
+                pack_lines(shape, from, (first + p) * NBITS_COLUMNS, begin, whole, out + p * panel + at);
+            at += whole * 4 * NBITS_COLUMNS;
+            for (int64_t k = whole * per; k < shape->padded; k += per, at += 4 * NBITS_COLUMNS)
                 for (int64_t p = p0; p < p1; p++) {
-                    const int64_t column = (first + p) * NB_COLUMNS;
+                    const int64_t column = (first + p) * NBITS_COLUMNS;
                     uint8_t *to = out + p * panel + at;
 
-                    if (rows && begin + k + per <= last && column + NB_COLUMNS <= shape->n)
+                    if (rows && begin + k + per <= last && column + NBITS_COLUMNS <= shape->n)
                         pack_rows(shape->bits, data + ((begin + k) * from->k_step + column) * shape->bits / 8,
                                   from->k_step * shape->bits / 8, from->is_signed, to);
                     else
@@ -215,12 +215,12 @@ void nb_pack_weights(const nb_shape *shape, const nb_source *from, int64_t first
     }
 }
 
-void nb_pack_floats(const nb_shape *shape, const nb_source *from, float *out)
+void nbits_pack_floats(const nbits_shape *shape, const nbits_source *from, float *out)
 {
     for (int64_t p = 0; p < shape->panels; p++)
-        for (int64_t b = 0; b < shape->blocks; b++, out += NB_COLUMNS)
-            for (int64_t c = 0; c < NB_COLUMNS; c++) {
-                const int64_t n = p * NB_COLUMNS + c;
+        for (int64_t b = 0; b < shape->blocks; b++, out += NBITS_COLUMNS)
+            for (int64_t c = 0; c < NBITS_COLUMNS; c++) {
+                const int64_t n = p * NBITS_COLUMNS + c;
 
                 out[c] = 0;
                 if (n < shape->n)
@@ -228,17 +228,17 @@ void nb_pack_floats(const nb_shape *shape, const nb_source *from, float *out)
             }
 }
 
-void nb_pack_zeros(const nb_shape *shape, const nb_source *from, uint32_t bits, int64_t row_bytes, float *out)
+void nbits_pack_zeros(const nbits_shape *shape, const nbits_source *from, uint32_t bits, int64_t row_bytes, float *out)
 {
     const int32_t shift = from->is_signed ? 1 << (bits - 1) : 0;
 
     for (int64_t p = 0; p < shape->panels; p++)
-        for (int64_t b = 0; b < shape->blocks; b++, out += NB_COLUMNS)
-            for (int64_t c = 0; c < NB_COLUMNS; c++) {
-                const int64_t n = p * NB_COLUMNS + c;
+        for (int64_t b = 0; b < shape->blocks; b++, out += NBITS_COLUMNS)
+            for (int64_t c = 0; c < NBITS_COLUMNS; c++) {
+                const int64_t n = p * NBITS_COLUMNS + c;
                 const uint8_t *row = (const uint8_t *)from->data + (n < shape->n ? n * row_bytes : 0);
                 const int64_t at = (row_bytes != 0 ? 0 : n * from->n_step) + b * from->k_step;
 
-                out[c] = n < shape->n ? (float)(nb_element(row, at, bits, from->is_signed) + shift) : 0;
+                out[c] = n < shape->n ? (float)(nbits_element(row, at, bits, from->is_signed) + shift) : 0;
             }
 }

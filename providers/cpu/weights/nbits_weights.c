@@ -6,8 +6,8 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_find, "rg_weights rg_nbits_product");
-OPTIONAL_WITH(rg_takes_weights, RG_BYTE_FAMILIES " rg_weights rg_nbits_product");
+OPTIONAL_WITH(nbits_find, "cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
 enum { AXES = 2, LOOK_THROUGH = 2 /* transposes */ };
 
@@ -56,14 +56,14 @@ static bool read_layout(const kit_node *node, struct layout *out)
     if (!is_constant(input) || !is_constant(scale) || bits_of(input->dtype, &is_signed) == 0 || input->rank != AXES ||
         scale->dtype != INLAY_FLOAT || kit_output_dtype(node, 0) != INLAY_FLOAT ||
         (zero != NULL &&
-         (!is_constant(zero) || zero->dtype != input->dtype || rg_known_count(zero) != rg_known_count(scale))) ||
-        rg_known_count(input) < 1)
+         (!is_constant(zero) || zero->dtype != input->dtype || cpu_known_count(zero) != cpu_known_count(scale))) ||
+        cpu_known_count(input) < 1)
         return false;
-    count = rg_known_count(scale);
+    count = cpu_known_count(scale);
     *out = (struct layout){ AXES, 0 };
     if (count == 1)
         return true;
-    if (!rg_axis(kit_attr_int(node->info, "axis", 1), AXES, &axis))
+    if (!cpu_axis(kit_attr_int(node->info, "axis", 1), AXES, &axis))
         return false;
     *out = (struct layout){ (uint32_t)axis, block };
     if (block == 0)
@@ -110,7 +110,7 @@ static bool feeds_products(const inlay_graph *graph, uint32_t value, const struc
     return count > 0;
 }
 
-bool rg_takes_weights(const kit_node *node)
+bool cpu_takes_weights(const kit_node *node)
 {
     struct layout layout;
 
@@ -130,7 +130,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
         maker = NULL;
     }
     if (maker == NULL || !is_op(maker, "DequantizeLinear") ||
-        !rg_takes_weights(&(kit_node){ .graph = graph, .info = maker }))
+        !cpu_takes_weights(&(kit_node){ .graph = graph, .info = maker }))
         return false;
     *out_bytes = 0;
     for (uint32_t i = 0; i < maker->input_count; i++)
@@ -139,7 +139,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
     return true;
 }
 
-static bool parse_weights(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
     struct layout layout;
@@ -155,17 +155,17 @@ static bool parse_weights(const kit_node *node, rg_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ MatMulNBits */
 
-static bool parse_product(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse_product(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *info = kit_input(node, 0), *value_info = kit_input(node, 1), *scale = kit_input(node, 2);
     const inlay_value_info *zero = kit_input(node, 3), *bias = kit_input(node, 5);
     const int64_t bits = kit_attr_int(node->info, "bits", 4), block = kit_attr_int(node->info, "block_size", 0);
     const int64_t k = kit_attr_int(node->info, "K", 0), n = kit_attr_int(node->info, "N", 0);
-    nb_shape shape;
+    nbits_shape shape;
 
-    if (sg_kernel_best() == NULL)
+    if (sgemm_kernel_best() == NULL)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for packed weights");
-    if (block < 1 || !nb_shape_init(&shape, (uint32_t)bits, k, n, block))
+    if (block < 1 || !nbits_shape_init(&shape, (uint32_t)bits, k, n, block))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "K, N, bits or block_size is out of range");
     if (info->dtype != INLAY_FLOAT || scale == NULL || scale->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "A and scales are not float");
@@ -177,23 +177,23 @@ static bool parse_product(const kit_node *node, rg_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave g_idx away", "there is a g_idx");
     if (bias != NULL && (!is_constant(bias) || bias->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a float constant");
-    op->nbits = (rg_nbits){ .zero = INLAY_NONE,
-                            .bits = (uint8_t)bits,
-                            .packed_zeros = true,
-                            .all = (float)(1 << (bits - 1)),
-                            .k = k,
-                            .n = n,
-                            .block = block };
+    op->nbits = (cpu_nbits){ .zero = INLAY_NONE,
+                             .bits = (uint8_t)bits,
+                             .packed_zeros = true,
+                             .all = (float)(1 << (bits - 1)),
+                             .k = k,
+                             .n = n,
+                             .block = block };
     op->nbits.q_steps[0] = op->nbits.scale_steps[0] = op->nbits.zero_steps[0] = 1;
     op->nbits.scale_steps[1] = (k + block - 1) / block;
     op->nbits.q_steps[1] = op->nbits.scale_steps[1] * block;
     op->size = kit_attr_int(node->info, "accuracy_level", 0);
-    return rg_known_rank(info, 1, 6, "input 0", why);
+    return cpu_known_rank(info, 1, 6, "input 0", why);
 }
 
 /* ------------------------------------------------------------------ in a region */
 
-static rg_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
+static cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
 {
     return value == INLAY_NONE || compiled->values[value].constant == INLAY_NONE
                ? NULL
@@ -201,9 +201,9 @@ static rg_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
 }
 
 /* Zero points that are all alike need no operand. */
-static void join_zeros(const inlay_compiled *compiled, rg_nbits *nbits)
+static void join_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
-    const rg_constant *constant = constant_of(compiled, nbits->zero);
+    const cpu_constant *constant = constant_of(compiled, nbits->zero);
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
     int32_t first = 0;
 
@@ -213,7 +213,7 @@ static void join_zeros(const inlay_compiled *compiled, rg_nbits *nbits)
         for (int64_t b = 0; b < blocks; b++) {
             const char *row = (const char *)constant->data + n * nbits_row_bytes(nbits);
             const int64_t at = b * nbits->zero_steps[0] + (nbits->packed_zeros ? 0 : n * nbits->zero_steps[1]);
-            const int32_t zero = nb_element(row, at, nbits->bits, nbits->is_signed);
+            const int32_t zero = nbits_element(row, at, nbits->bits, nbits->is_signed);
 
             if (n == 0 && b == 0)
                 first = zero;
@@ -225,7 +225,7 @@ static void join_zeros(const inlay_compiled *compiled, rg_nbits *nbits)
 }
 
 /* The weights of a DequantizeLinear as [k, n]. */
-static void orient(const inlay_compiled *compiled, const rg_op *op, bool turned, rg_nbits *nbits)
+static void orient(const inlay_compiled *compiled, const cpu_op *op, bool turned, cpu_nbits *nbits)
 {
     const int64_t *dims = compiled->values[op->in[0]].dims;
     const int64_t blocks = op->size > 0 ? (dims[op->axis] + op->size - 1) / op->size : 1;
@@ -245,25 +245,25 @@ static void orient(const inlay_compiled *compiled, const rg_op *op, bool turned,
     join_zeros(compiled, nbits);
 }
 
-static const rg_op *maker_of(const inlay_compiled *compiled, const uint32_t *makers, uint32_t value)
+static const cpu_op *maker_of(const inlay_compiled *compiled, const uint32_t *makers, uint32_t value)
 {
     return value == INLAY_NONE || makers[value] == INLAY_NONE ? NULL : &compiled->ops[makers[value]];
 }
 
 /* Of a product: the op that has its weights, past transposes. */
-static void look_back(inlay_compiled *compiled, const uint32_t *makers, const rg_op *product)
+static void look_back(inlay_compiled *compiled, const uint32_t *makers, const cpu_op *product)
 {
     uint32_t value = product->in[1];
     bool turned = product->product.trans_b;
-    const rg_op *maker = maker_of(compiled, makers, value);
+    const cpu_op *maker = maker_of(compiled, makers, value);
 
-    while (maker != NULL && maker->row->family == &rg_transpose && compiled->values[value].output == INLAY_NONE &&
+    while (maker != NULL && maker->row->family == &cpu_transpose && compiled->values[value].output == INLAY_NONE &&
            maker->perm[0] == 1 && maker->perm[1] == 0) {
         turned = !turned;
         value = maker->in[0];
         maker = maker_of(compiled, makers, value);
     }
-    if (maker == NULL || maker->row->family != &rg_weights || product->product.trans_a ||
+    if (maker == NULL || maker->row->family != &cpu_weights || product->product.trans_a ||
         !suits(&(struct layout){ (uint32_t)maker->axis, maker->size }, turned) ||
         compiled->values[value].output != INLAY_NONE)
         return;
@@ -277,21 +277,21 @@ static void silence(inlay_compiled *compiled, const uint32_t *makers)
     for (bool again = true; again;) {
         again = false;
         for (uint32_t o = 0; o < compiled->op_count; o++) {
-            rg_op *op = &compiled->ops[o];
+            cpu_op *op = &compiled->ops[o];
             uint32_t left;
 
-            if (op->silent || (op->row->family != &rg_weights && op->row->family != &rg_transpose) ||
+            if (op->silent || (op->row->family != &cpu_weights && op->row->family != &cpu_transpose) ||
                 compiled->values[op->out[0]].output != INLAY_NONE)
                 continue;
             left = compiled->values[op->out[0]].uses;
             for (uint32_t r = 0; r < compiled->op_count; r++)
                 for (uint32_t i = 0; i < compiled->ops[r].in_count; i++)
                     left -= compiled->ops[r].in[i] == op->out[0] &&
-                            (compiled->ops[r].silent || (i == 1 && compiled->ops[r].row->family == &rg_product &&
+                            (compiled->ops[r].silent || (i == 1 && compiled->ops[r].row->family == &cpu_product &&
                                                          compiled->values[op->out[0]].weights != INLAY_NONE));
             again |= op->silent =
-                left == 0 && (op->row->family == &rg_weights || (maker_of(compiled, makers, op->in[0]) != NULL &&
-                                                                 compiled->values[op->out[0]].weights != INLAY_NONE));
+                left == 0 && (op->row->family == &cpu_weights || (maker_of(compiled, makers, op->in[0]) != NULL &&
+                                                                  compiled->values[op->out[0]].weights != INLAY_NONE));
         }
     }
 }
@@ -302,10 +302,10 @@ inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
     bool any = false;
 
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        rg_op *op = &compiled->ops[o];
+        cpu_op *op = &compiled->ops[o];
 
-        any |= op->row->family == &rg_weights;
-        if (op->row->family != &rg_nbits_product)
+        any |= op->row->family == &cpu_weights;
+        if (op->row->family != &cpu_nbits_product)
             continue;
         op->nbits.q = op->in[1];
         op->nbits.scale = op->in[2];
@@ -323,57 +323,57 @@ inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
             if (compiled->ops[o].out[i] != INLAY_NONE)
                 makers[compiled->ops[o].out[i]] = o;
     for (uint32_t o = 0; o < compiled->op_count; o++)
-        if (compiled->ops[o].row->family == &rg_product)
+        if (compiled->ops[o].row->family == &cpu_product)
             look_back(compiled, makers, &compiled->ops[o]);
     silence(compiled, makers);
     free(makers);
     return INLAY_OK;
 }
 
-const rg_op *nbits_weights_of(const rg_build *build, rg_nbits *out, nb_shape *shape)
+const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape)
 {
-    const rg_op *op = build->op;
+    const cpu_op *op = build->op;
 
-    if (op->row->family == &rg_nbits_product) {
+    if (op->row->family == &cpu_nbits_product) {
         *out = op->nbits;
     } else {
-        const rg_value *value = &build->compiled->values[op->in[1]];
+        const cpu_value *value = &build->compiled->values[op->in[1]];
 
         op = &build->compiled->ops[value->weights];
         orient(build->compiled, op, value->turned, out);
     }
-    (void)nb_shape_init(shape, out->bits, out->k, out->n, out->block);
+    (void)nbits_shape_init(shape, out->bits, out->k, out->n, out->block);
     return op;
 }
 
 /* ------------------------------------------------------------------ packs */
 
-static inlay_status read_pack(rg_build *build, const rg_nbits *nbits, uint32_t value, uint32_t what,
-                              const int64_t *steps, int64_t bytes, rg_place *out)
+static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t value, uint32_t what,
+                              const int64_t *steps, int64_t bytes, cpu_place *out)
 {
     const int64_t all = (int64_t)constant_of(build->compiled, value)->bytes;
-    rg_md plain, md;
+    memory_desc plain, md;
 
-    rg_md_plain(&plain, 1, &all);
-    plain.data_type = DN_U8;
+    memory_desc_plain(&plain, 1, &all);
+    plain.data_type = LIBRARY_U8;
     nbits_describe(nbits, what, steps, bytes, &md);
-    return rg_read_constant(build, value, &plain, &md, out);
+    return cpu_read_constant(build, value, &plain, &md, out);
 }
 
-inlay_status nbits_read(rg_build *build, const rg_nbits *nbits, rg_place *place, rg_place *scales, rg_place *zeros)
+inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales, cpu_place *zeros)
 {
     inlay_status status;
-    nb_shape shape;
+    nbits_shape shape;
 
     zeros->buffer = INLAY_NONE;
-    if (!nb_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block))
+    if (!nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block))
         return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': its weights are too large", build->op->name);
-    INLAY_TRY(read_pack(build, nbits, nbits->q, NBITS_WEIGHTS, nbits->q_steps, nb_weight_bytes(&shape), place));
+    INLAY_TRY(read_pack(build, nbits, nbits->q, NBITS_WEIGHTS, nbits->q_steps, nbits_weight_bytes(&shape), place));
     INLAY_TRY(
-        read_pack(build, nbits, nbits->scale, NBITS_SCALES, nbits->scale_steps, nb_scale_count(&shape) * 4, scales));
+        read_pack(build, nbits, nbits->scale, NBITS_SCALES, nbits->scale_steps, nbits_scale_count(&shape) * 4, scales));
     if (nbits->zero != INLAY_NONE)
         INLAY_TRY(
-            read_pack(build, nbits, nbits->zero, NBITS_ZEROS, nbits->zero_steps, nb_scale_count(&shape) * 4, zeros));
+            read_pack(build, nbits, nbits->zero, NBITS_ZEROS, nbits->zero_steps, nbits_scale_count(&shape) * 4, zeros));
 done:
     return status;
 }
@@ -381,25 +381,27 @@ done:
 /* ------------------------------------------------------------------ weights that are unfolded after all */
 
 struct unfolded {
-    rg_native native;
-    nb_shape shape;
-    rg_nbits nbits;
+    cpu_native native;
+    nbits_shape shape;
+    cpu_nbits nbits;
 };
 
 /* args: weights, scales, zero points or what stands for them, y. */
-static inlay_status unfold(const rg_native *native, const rg_state *state, inlay_run *run, void *const *args,
+static inlay_status unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                            uint32_t threads)
 {
     const struct unfolded *unfolded = (const struct unfolded *)(const void *)native;
-    const nb_shape *shape = &unfolded->shape;
+    const nbits_shape *shape = &unfolded->shape;
     float *output = args[3];
 
     (void)state, (void)run, (void)threads;
     for (int64_t k = 0; k < shape->k; k++)
         for (int64_t n = 0; n < shape->n; n++) {
-            const int64_t panel = n / NB_COLUMNS, in = n % NB_COLUMNS, block = k / shape->block, e = k % shape->block;
-            const int64_t per = 32 / shape->bits, scale = (panel * shape->blocks + block) * NB_COLUMNS + in;
-            const int64_t word = (panel * nb_depth(shape) / per + (block * shape->padded + e) / per) * NB_COLUMNS + in;
+            const int64_t panel = n / NBITS_COLUMNS, in = n % NBITS_COLUMNS, block = k / shape->block,
+                          e = k % shape->block;
+            const int64_t per = 32 / shape->bits, scale = (panel * shape->blocks + block) * NBITS_COLUMNS + in;
+            const int64_t word =
+                (panel * nbits_depth(shape) / per + (block * shape->padded + e) / per) * NBITS_COLUMNS + in;
             const int64_t shift = e % per % 4 * 8 + e % per / 4 * shape->bits;
             const float zero =
                 unfolded->nbits.zero != INLAY_NONE ? ((const float *)args[2])[scale] : unfolded->nbits.all;
@@ -411,30 +413,30 @@ static inlay_status unfold(const rg_native *native, const rg_state *state, inlay
 }
 
 /* Where what reads them is in another region, or wants floats. They are made in each run. */
-static inlay_status lower_weights(rg_build *build, const rg_group *group)
+static inlay_status lower_weights(cpu_build *build, const cpu_group *group)
 {
-    rg_place place, scales, zeros, output;
+    cpu_place place, scales, zeros, output;
     inlay_status status;
     struct unfolded unfolded;
-    rg_nbits nbits;
-    rg_md md;
+    cpu_nbits nbits;
+    memory_desc md;
     const bool turned = !suits(&(struct layout){ (uint32_t)build->op->axis, build->op->size }, false);
 
     orient(build->compiled, build->op, turned, &nbits);
     INLAY_TRY(nbits_read(build, &nbits, &place, &scales, &zeros));
-    rg_md_plain(&md, AXES, build->dims[group->out]);
+    memory_desc_plain(&md, AXES, build->dims[group->out]);
     if (turned)
-        rg_md_strides(&md, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
-    INLAY_TRY(rg_new_place(build, &md, &output));
+        memory_desc_strides(&md, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
+    INLAY_TRY(cpu_new_place(build, &md, &output));
     unfolded = (struct unfolded){ .native.run = unfold, .nbits = nbits };
-    (void)nb_shape_init(&unfolded.shape, nbits.bits, nbits.k, nbits.n, nbits.block);
-    INLAY_TRY(rg_emit_step(
+    (void)nbits_shape_init(&unfolded.shape, nbits.bits, nbits.k, nbits.n, nbits.block);
+    INLAY_TRY(cpu_emit_step(
         build, &unfolded.native, sizeof unfolded,
-        (const rg_place *const[]){ &place, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &output }, 4));
-    status = rg_set_place(build, group->out, &output);
+        (const cpu_place *const[]){ &place, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &output }, 4));
+    status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }
 
-const rg_family rg_weights = { "weights", parse_weights, lower_weights };
-const rg_family rg_nbits_product = { "product by packed weights", parse_product, nbits_lower };
+const cpu_family cpu_weights = { "weights", parse_weights, lower_weights };
+const cpu_family cpu_nbits_product = { "product by packed weights", parse_product, nbits_lower };

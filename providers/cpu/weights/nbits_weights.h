@@ -14,18 +14,19 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
 inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag);
 
 /* The weights of the op in hand, as its product reads them, and their sizes. */
-const rg_op *nbits_weights_of(const rg_build *build, rg_nbits *out, nb_shape *shape);
+const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape);
 /* Their packs. zeros->buffer is INLAY_NONE where all zero points are out->all. */
-inlay_status nbits_read(rg_build *build, const rg_nbits *nbits, rg_place *place, rg_place *scales, rg_place *zeros);
+inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales,
+                        cpu_place *zeros);
 
 /* The layouts of the three packs (nbits_layout.c): elements of the original are `steps` apart. */
 enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
-void nbits_describe(const rg_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, rg_md *md);
+void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md);
 /* Bytes of a column of zero points; 0: they lie as elements do. */
-int64_t nbits_row_bytes(const rg_nbits *nbits);
-bool nbits_is_pack(const rg_md *md);
-void nbits_pack(const rg_state *state, const void *source, const rg_md *md, void *out);
+int64_t nbits_row_bytes(const cpu_nbits *nbits);
+bool nbits_is_pack(const memory_desc *md);
+void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out);
 
 /* Lowers a product by such weights (nbits.c). */
-inlay_status nbits_lower(rg_build *build, const rg_group *group);
+inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
 #endif

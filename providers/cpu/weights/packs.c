@@ -2,7 +2,7 @@
 #include "weights/packs.h"
 #include "weights/nbits_weights.h"
 
-void pack_destroy(rg_pack *pack)
+void pack_destroy(cpu_pack *pack)
 {
     if (pack == NULL)
         return;
@@ -11,10 +11,10 @@ void pack_destroy(rg_pack *pack)
     free(pack);
 }
 
-void rg_constant_drop_trials(rg_constant *constant)
+void cpu_constant_drop_trials(cpu_constant *constant)
 {
-    for (rg_pack **at = &constant->packs; *at != NULL;) {
-        rg_pack *pack = *at;
+    for (cpu_pack **at = &constant->packs; *at != NULL;) {
+        cpu_pack *pack = *at;
 
         if (!pack->trial) {
             at = &pack->next;
@@ -25,18 +25,18 @@ void rg_constant_drop_trials(rg_constant *constant)
     }
 }
 
-const rg_pack *pack_to_unpack(const rg_constant *constant)
+const cpu_pack *pack_to_unpack(const cpu_constant *constant)
 {
-    for (const rg_pack *pack = constant->packs; pack != NULL; pack = pack->next)
-        if (pack->md.kind == RG_BLOCKED && pack->md.ndims == pack->plain.ndims)
+    for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
+        if (pack->md.kind == CPU_BLOCKED && pack->md.ndims == pack->plain.ndims)
             return pack;
     return NULL;
 }
 
 /* Weights of a few bits are never needed in another layout. */
-bool rg_constant_is_packed(const rg_constant *constant)
+bool cpu_constant_is_packed(const cpu_constant *constant)
 {
-    for (const rg_pack *pack = constant->packs; pack != NULL; pack = pack->next)
+    for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
         if (nbits_is_pack(&pack->md))
             return true;
     return pack_to_unpack(constant) != NULL;
@@ -45,7 +45,7 @@ bool rg_constant_is_packed(const rg_constant *constant)
 /* ------------------------------------------------------------------ packs that the host keeps */
 
 typedef struct pack_words {
-    int64_t word[12 + 6 * DN_MAX_NDIMS];
+    int64_t word[12 + 6 * LIBRARY_MAX_NDIMS];
     uint32_t count;
 } pack_words;
 
@@ -57,16 +57,16 @@ static void add_words(pack_words *w, const int64_t *words, int count)
 
 /* All that a layout is, without the bytes between and behind what counts. false: none that may be kept, since more than
  * this decides it. */
-static bool add_layout(pack_words *words, const rg_md *md)
+static bool add_layout(pack_words *words, const memory_desc *md)
 {
     int n = md->ndims, opaque;
 
-    if (n <= 0 || n > DN_MAX_NDIMS)
+    if (n <= 0 || n > LIBRARY_MAX_NDIMS)
         return false;
     add_words(words, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
     add_words(words, md->dims, n);
     add_words(words, md->padded_dims, n);
-    if (md->kind == RG_BLOCKED) {
+    if (md->kind == CPU_BLOCKED) {
         add_words(words, md->strides, n);
         add_words(words, md->inner_blks, md->inner_nblks);
         add_words(words, md->inner_idxs, md->inner_nblks);
@@ -76,13 +76,13 @@ static bool add_layout(pack_words *words, const rg_md *md)
         add_words(words, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
         return true;
     }
-    opaque = dn_opaque_words(md, words->word + words->count,
-                             (int)(sizeof words->word / sizeof words->word[0] - words->count));
+    opaque = library_opaque_words(md, words->word + words->count,
+                                  (int)(sizeof words->word / sizeof words->word[0] - words->count));
     words->count += (uint32_t)opaque;
     return opaque > 0;
 }
 
-inlay_status pack_room(inlay_compiled *compiled, const rg_constant *constant, rg_pack *pack, uint64_t bytes,
+inlay_status pack_room(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                        bool *out_known, inlay_diag *diag)
 {
     pack_words from = { .count = 0 }, to = { .count = 0 };
@@ -95,7 +95,7 @@ inlay_status pack_room(inlay_compiled *compiled, const rg_constant *constant, rg
         constant->content_hash != 0 && add_layout(&from, &pack->plain) && add_layout(&to, &pack->md)) {
         key[count++] = constant->content_hash;
         key[count++] = constant->shifted;
-        key[count++] = pack->md.kind == RG_OPAQUE ? dn_version() : 0; /* strides and blocks say all of others */
+        key[count++] = pack->md.kind == CPU_OPAQUE ? library_version() : 0; /* strides and blocks say all of others */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
@@ -112,10 +112,10 @@ inlay_status pack_room(inlay_compiled *compiled, const rg_constant *constant, rg
     return INLAY_OK;
 }
 
-bool pack_by_kernel(const rg_state *state, inlay_run *run, const rg_md *plain, const void *source, const rg_md *md,
-                    void *target)
+bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                    const memory_desc *md, void *target)
 {
-    for (const rg_packer *pack = rg_packers; *pack != NULL; pack++)
+    for (const cpu_packer *pack = cpu_packers; *pack != NULL; pack++)
         if ((*pack)(state, run, plain, source, md, target))
             return true;
     return false;

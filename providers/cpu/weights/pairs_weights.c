@@ -5,15 +5,15 @@
 OPTIONAL_WITH(pairs_pack_weights, "");
 
 typedef struct pack_call {
-    const pr_weights *weights;
+    const pairs_packed_weights *weights;
     float *target;
 } pack_call;
 
-void pairs_layout(int64_t k, int64_t n, rg_md *md)
+void pairs_layout(int64_t k, int64_t n, memory_desc *md)
 {
     const int64_t floats = pairs_pack_floats(k, n);
 
-    rg_md_plain(md, 1, &floats);
+    memory_desc_plain(md, 1, &floats);
 }
 
 static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -25,14 +25,15 @@ static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-bool pairs_pack_weights(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool pairs_pack_weights(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
+                        void *target)
 {
     const int64_t *strides = plain->strides;
-    pr_weights weights = { .data = source, .window = { 1, 1, 1 } };
+    pairs_packed_weights weights = { .data = source, .window = { 1, 1, 1 } };
     pack_call call = { &weights, target };
 
-    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != RG_BLOCKED ||
-        rg_md_is_blocked(plain) || plain->data_type != DN_F32 || md->data_type != DN_F32)
+    if (md->ndims != 1 || plain->ndims < 2 || plain->ndims > 5 || plain->kind != CPU_BLOCKED ||
+        memory_desc_is_blocked(plain) || plain->data_type != LIBRARY_F32 || md->data_type != LIBRARY_F32)
         return false;
     weights.n = plain->dims[0];
     weights.k = weights.in = plain->dims[1];

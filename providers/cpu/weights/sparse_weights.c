@@ -2,27 +2,27 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(sparse_find, "rg_sparse");
-OPTIONAL_WITH(sparse_pack_entries, "rg_sparse");
-OPTIONAL_WITH(sparse_unfold, "rg_sparse");
-OPTIONAL_WITH(sparse_share_of, "rg_sparse");
+OPTIONAL_WITH(sparse_find, "cpu_sparse");
+OPTIONAL_WITH(sparse_pack_entries, "cpu_sparse");
+OPTIONAL_WITH(sparse_unfold, "cpu_sparse");
+OPTIONAL_WITH(sparse_share_of, "cpu_sparse");
 
 /* Blocks beyond this share are multiplied as fast with their zeros. */
 #define MOST_SHARE 0.75
 
-static sp_weights weights_of(const rg_md *plain, const void *source)
+static sparse_packed_weights weights_of(const memory_desc *plain, const void *source)
 {
-    return (sp_weights){ .data = source,
-                         .k = plain->dims[1],
-                         .n = plain->dims[0],
-                         .k_step = plain->strides[1],
-                         .n_step = plain->strides[0] };
+    return (sparse_packed_weights){ .data = source,
+                                    .k = plain->dims[1],
+                                    .n = plain->dims[0],
+                                    .k_step = plain->strides[1],
+                                    .n_step = plain->strides[0] };
 }
 
 /* The matrix of the product in hand, as it is multiplied. */
-static sp_entries entries_of(const rg_constant *constant, bool turned)
+static sparse_entries entries_of(const cpu_constant *constant, bool turned)
 {
-    sp_entries entries = constant->entries;
+    sparse_entries entries = constant->entries;
 
     entries.upright = !turned;
     entries.k = turned ? constant->entries.n : constant->entries.k;
@@ -30,23 +30,23 @@ static sp_entries entries_of(const rg_constant *constant, bool turned)
     return entries;
 }
 
-int64_t sparse_blocks_of(rg_build *build, const rg_op *op)
+int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
 {
     const uint32_t value = op->in[1], number = build->compiled->values[value].constant;
-    rg_constant *constant = number != INLAY_NONE ? &build->compiled->constants[number] : NULL;
+    cpu_constant *constant = number != INLAY_NONE ? &build->compiled->constants[number] : NULL;
     const int64_t *dims = build->dims[value];
-    sp_weights weights;
+    sparse_packed_weights weights;
 
     if (constant == NULL || sparse_of_cpu() == NULL)
         return -1;
     if (constant->sparse_blocks == 0 && (constant->data != NULL || constant->entries.count > 0)) {
-        const sp_entries entries = entries_of(constant, op->product.trans_b);
+        const sparse_entries entries = entries_of(constant, op->product.trans_b);
 
-        weights = (sp_weights){ .data = constant->data,
-                                .k = dims[op->product.trans_b ? 1 : 0],
-                                .n = dims[op->product.trans_b ? 0 : 1],
-                                .k_step = op->product.trans_b ? 1 : dims[1],
-                                .n_step = op->product.trans_b ? dims[1] : 1 };
+        weights = (sparse_packed_weights){ .data = constant->data,
+                                           .k = dims[op->product.trans_b ? 1 : 0],
+                                           .n = dims[op->product.trans_b ? 0 : 1],
+                                           .k_step = op->product.trans_b ? 1 : dims[1],
+                                           .n_step = op->product.trans_b ? dims[1] : 1 };
         if ((uint64_t)weights.k * (uint64_t)weights.n * sizeof(float) != constant->bytes || weights.k > UINT32_MAX)
             return -1;
         constant->sparse_blocks = constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE)
@@ -60,7 +60,7 @@ int64_t sparse_blocks_of(rg_build *build, const rg_op *op)
                                                                                          : -1;
 }
 
-bool sparse_fours_of(rg_build *build, const rg_op *op)
+bool sparse_fours_of(cpu_build *build, const cpu_op *op)
 {
     const uint32_t number = build->compiled->values[op->in[1]].constant;
 
@@ -71,37 +71,37 @@ bool sparse_fours_of(rg_build *build, const rg_op *op)
 /* The first axis of matrices with two of four, by which they are told from those with blocks. */
 enum { FOURS = 4 };
 
-void sparse_layout(const rg_md *plain, int64_t count, rg_md *md)
+void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
 {
-    const sp_weights weights = weights_of(plain, NULL);
+    const sparse_packed_weights weights = weights_of(plain, NULL);
     const bool fours = count < 0;
-    const int64_t lines = fours ? (weights.n + SP_WIDTH - 1) / SP_WIDTH : count + 1;
+    const int64_t lines = fours ? (weights.n + SPARSE_WIDTH - 1) / SPARSE_WIDTH : count + 1;
     const int64_t floats =
         fours ? fours_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
     const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
-    rg_md_plain(md, 3, dims);
+    memory_desc_plain(md, 3, dims);
 }
 
 enum { OTHER = -2 };
 
 /* How many blocks it has room for, which stands among its axes; -1: it has two of four. OTHER: it is another layout. */
-static int64_t room_of(const rg_md *plain, const rg_md *md)
+static int64_t room_of(const memory_desc *plain, const memory_desc *md)
 {
     const int64_t count = md->ndims != 3 ? OTHER : md->dims[0] == FOURS ? -1 : md->dims[1] - 1;
-    rg_md same;
+    memory_desc same;
 
-    if (count == OTHER || plain->ndims != 2 || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain) ||
-        plain->data_type != DN_F32 || md->data_type != DN_F32)
+    if (count == OTHER || plain->ndims != 2 || plain->kind != CPU_BLOCKED || memory_desc_is_blocked(plain) ||
+        plain->data_type != LIBRARY_F32 || md->data_type != LIBRARY_F32)
         return OTHER;
     sparse_layout(plain, count, &same);
-    return rg_md_equal(&same, md) ? count : OTHER;
+    return memory_desc_equal(&same, md) ? count : OTHER;
 }
 
-bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
 {
     const int64_t count = room_of(plain, md);
-    const sp_weights weights = weights_of(plain, source);
+    const sparse_packed_weights weights = weights_of(plain, source);
 
     return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && fours_pack(&weights, target);
 }
@@ -109,10 +109,10 @@ bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md
 /* ------------------------------------------------------------------ constants that the file has as values and places
  */
 
-bool sparse_pack_entries(const rg_constant *constant, const rg_md *plain, const rg_md *md, void *target)
+bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target)
 {
     const int64_t count = room_of(plain, md);
-    const sp_entries entries =
+    const sparse_entries entries =
         entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->entries.n);
 
@@ -120,7 +120,7 @@ bool sparse_pack_entries(const rg_constant *constant, const rg_md *plain, const 
                       : count != OTHER && fours_entries_pack(&entries, target);
 }
 
-inlay_status sparse_unfold(const rg_constant *constant, void **out, inlay_diag *diag)
+inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     if (posix_memalign(out, 64, constant->bytes + 64) != 0) {
         *out = NULL;
@@ -133,22 +133,22 @@ inlay_status sparse_unfold(const rg_constant *constant, void **out, inlay_diag *
 
 /* What SparseToDense reads: the matrix, row by row as the file has it. false: it is no constant matrix. */
 static bool read_entries(const inlay_value_info *values, const inlay_value_info *places, const int64_t *shape,
-                         uint32_t rank, sp_entries *out)
+                         uint32_t rank, sparse_entries *out)
 {
     if (values == NULL || places == NULL || values->data == NULL || places->data == NULL ||
         values->dtype != INLAY_FLOAT || places->dtype != INLAY_INT64 || rank != 2 || shape[0] < 1 || shape[1] < 1 ||
         values->data_bytes == 0 || values->data_bytes != places->data_bytes / 2)
         return false;
-    *out = (sp_entries){ .values = values->data,
-                         .places = places->data,
-                         .k = shape[0],
-                         .n = shape[1],
-                         .count = (int64_t)(values->data_bytes / sizeof(float)),
-                         .upright = true };
+    *out = (sparse_entries){ .values = values->data,
+                             .places = places->data,
+                             .k = shape[0],
+                             .n = shape[1],
+                             .count = (int64_t)(values->data_bytes / sizeof(float)),
+                             .upright = true };
     return true;
 }
 
-static bool read_node(const inlay_graph *graph, const inlay_node_info *node, sp_entries *out)
+static bool read_node(const inlay_graph *graph, const inlay_node_info *node, sparse_entries *out)
 {
     uint32_t rank = 0;
     const int64_t *shape = kit_attr_ints(node, "shape", &rank);
@@ -158,9 +158,9 @@ static bool read_node(const inlay_graph *graph, const inlay_node_info *node, sp_
                         rank, out);
 }
 
-static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    sp_entries entries;
+    sparse_entries entries;
 
     if (sparse_of_cpu() == NULL)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for sparse weights");
@@ -174,9 +174,9 @@ static bool parse(const kit_node *node, rg_op *op, kit_refusal *why)
 void sparse_find(inlay_compiled *compiled)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
-        rg_op *op = &compiled->ops[o];
-        rg_value *value = op->row->family == &rg_sparse ? &compiled->values[op->out[0]] : NULL;
-        const rg_constant *values, *places;
+        cpu_op *op = &compiled->ops[o];
+        cpu_value *value = op->row->family == &cpu_sparse ? &compiled->values[op->out[0]] : NULL;
+        const cpu_constant *values, *places;
 
         if (value == NULL)
             continue;
@@ -185,7 +185,7 @@ void sparse_find(inlay_compiled *compiled)
         value->constant = compiled->constant_count;
         value->rank = 2;
         memcpy(value->dims, op->window.kernel, 2 * sizeof *value->dims);
-        compiled->constants[compiled->constant_count++] = (rg_constant){
+        compiled->constants[compiled->constant_count++] = (cpu_constant){
             .value = value->snapshot,
             .bytes = (uint64_t)(value->dims[0] * value->dims[1]) * sizeof(float),
             .content_hash = values->content_hash == 0 || places->content_hash == 0
@@ -200,15 +200,15 @@ void sparse_find(inlay_compiled *compiled)
 }
 
 /* Somebody else wants it dense, in each run. */
-static inlay_status lower(rg_build *build, const rg_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    rg_place output;
-    inlay_status status = rg_read_plain(build, group->out, &output);
+    cpu_place output;
+    inlay_status status = cpu_read_plain(build, group->out, &output);
 
-    return status == INLAY_OK ? rg_set_place(build, group->out, &output) : status;
+    return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
 }
 
-const rg_family rg_sparse = { "sparse weights", parse, lower };
+const cpu_family cpu_sparse = { "sparse weights", parse, lower };
 
 /* ------------------------------------------------------------------ prices */
 
@@ -220,10 +220,10 @@ static uint64_t shares[SHARES];
 
 static double fours_share(double elements, int64_t k)
 {
-    return elements <= (double)FR_MOST_ROWS * (double)k ? FR_SHARE : 1;
+    return elements <= (double)SPARSE24_MOST_ROWS * (double)k ? SPARSE24_SHARE : 1;
 }
 
-static double share_of(uint64_t content, const sp_weights *weights, double fours)
+static double share_of(uint64_t content, const sparse_packed_weights *weights, double fours)
 {
     const uint64_t key = content & ~(uint64_t)SHARE_MASK;
     uint64_t *place = &shares[(key >> 16 ^ (uint64_t)(weights->k_step == 1)) % SHARES];
@@ -243,12 +243,12 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
 {
     const inlay_node_info *maker =
         value->producer < graph->node_count ? inlay_graph_node(graph, value->producer) : NULL;
-    sp_entries entries;
-    sp_weights weights;
+    sparse_entries entries;
+    sparse_packed_weights weights;
 
     if (maker != NULL && strcmp(maker->op_type.data, "SparseToDense") == 0 && sparse_of_cpu() != NULL &&
         read_node(graph, maker, &entries)) {
-        const rg_constant constant = { .entries = entries };
+        const cpu_constant constant = { .entries = entries };
 
         entries = entries_of(&constant, !upright);
         *out_share = sparse_entries_share(&entries);
@@ -259,11 +259,11 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
     if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->dtype != INLAY_FLOAT ||
         value->rank != 2 || sparse_of_cpu() == NULL)
         return false;
-    weights = (sp_weights){ .data = value->data,
-                            .k = value->dims[upright ? 0 : 1].value,
-                            .n = value->dims[upright ? 1 : 0].value,
-                            .k_step = upright ? value->dims[1].value : 1,
-                            .n_step = upright ? 1 : value->dims[1].value };
+    weights = (sparse_packed_weights){ .data = value->data,
+                                       .k = value->dims[upright ? 0 : 1].value,
+                                       .n = value->dims[upright ? 1 : 0].value,
+                                       .k_step = upright ? value->dims[1].value : 1,
+                                       .n_step = upright ? 1 : value->dims[1].value };
     *out_share = share_of(value->content_hash, &weights, fours_share(elements, weights.k));
     return true;
 }

@@ -7,17 +7,17 @@
 
 /* Blocks of the constant matrix of the product in hand that are not zero; -1: so many that it is not worth to leave out
  * those that are, or nobody knows any more. */
-int64_t sparse_blocks_of(rg_build *build, const rg_op *op);
+int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);
 /* Otherwise: are of each four k at most two not zero? */
-bool sparse_fours_of(rg_build *build, const rg_op *op);
+bool sparse_fours_of(cpu_build *build, const cpu_op *op);
 /* A matrix with so many blocks as it is packed: three axes, the last one floats. -1: with two of four. plain: [n, k].
  */
-void sparse_layout(const rg_md *plain, int64_t count, rg_md *md);
+void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md);
 /* Is md that layout? Then it is packed here. */
-bool sparse_pack_weights(const rg_md *plain, const void *source, const rg_md *md, void *target);
+bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
 /* A matrix that came as values and places: packed without being dense, or dense in memory that the caller frees. */
-bool sparse_pack_entries(const rg_constant *constant, const rg_md *plain, const rg_md *md, void *target);
-INLAY_NODISCARD inlay_status sparse_unfold(const rg_constant *constant, void **out, inlay_diag *diag);
+bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target);
+INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);
 /* What SparseToDense makes becomes a constant of the region. */
 void sparse_find(inlay_compiled *compiled);
 /* For prices: the share of a matrix of the graph that rows are multiplied by: of blocks that are not zero, by a sample,

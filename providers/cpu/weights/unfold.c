@@ -2,22 +2,22 @@
 #include "weights/unfold.h"
 #include "simd/vec_words.h"
 
-typedef float lanes __attribute__((vector_size(UF_LANES * sizeof(float))));
+typedef float lanes __attribute__((vector_size(UNFOLD_LANES * sizeof(float))));
 
-/* What DequantizeLinear does, with the vectors that UF_LANES elements have. count: a multiple of UF_LANES. Vectors are
- * written out, since compilers would rather have loops over `count`, which gather. */
+/* What DequantizeLinear does, with the vectors that UNFOLD_LANES elements have. count: a multiple of UNFOLD_LANES.
+ * Vectors are written out, since compilers would rather have loops over `count`, which gather. */
 static void scale_lanes(const float *restrict input, float *restrict output, int64_t count,
                         const uint32_t *restrict ids, const float *restrict scales, const float *restrict zeros)
 {
-    for (int64_t g = 0; g * UF_LANES < count; g++) {
+    for (int64_t g = 0; g * UNFOLD_LANES < count; g++) {
         lanes v, by, zero = { 0 };
 
-        memcpy(&v, input + g * UF_LANES, sizeof v);
-        memcpy(&by, scales + (size_t)ids[g] * UF_LANES, sizeof by);
+        memcpy(&v, input + g * UNFOLD_LANES, sizeof v);
+        memcpy(&by, scales + (size_t)ids[g] * UNFOLD_LANES, sizeof by);
         if (zeros != NULL)
-            memcpy(&zero, zeros + (size_t)ids[g] * UF_LANES, sizeof zero);
+            memcpy(&zero, zeros + (size_t)ids[g] * UNFOLD_LANES, sizeof zero);
         v = (v - zero) * by;
-        memcpy(output + g * UF_LANES, &v, sizeof v);
+        memcpy(output + g * UNFOLD_LANES, &v, sizeof v);
     }
 }
 
@@ -26,7 +26,7 @@ const unfold_kernel KERNEL(unfold) = { .scale = scale_lanes };
 #else
 
 enum {
-    EACH = UF_LANES / VEC_LANES,             /* vectors of a group */
+    EACH = UNFOLD_LANES / VEC_LANES,         /* vectors of a group */
     VECTORS = EACH > 4 ? EACH : 4,           /* that are summed side by side, */
     SIDE = VECTORS / EACH,                   /* and the groups that this is */
     MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* whose sums stay in registers beside them */
@@ -68,34 +68,34 @@ VEC_INLINE vint pairs_at(const uint8_t *data)
 /* Where group g begins; of nibbles, the pair that it belongs to. */
 VEC_INLINE const uint8_t *group_at(const uint8_t *data, int64_t g, int bits)
 {
-    return data + (bits == 8 ? g : g / 2) * UF_LANES;
+    return data + (bits == 8 ? g : g / 2) * UNFOLD_LANES;
 }
 
 /* Vector v of group g behind there. */
 VEC_INLINE vec codes_at(const uint8_t *data, int g, int v, int bits, const float *table)
 {
     if (bits == 8)
-        return vec_of(bytes_at(data + g * UF_LANES + v * VEC_LANES));
-    return vec_pick(pairs_at(data + g / 2 * UF_LANES + v * VEC_LANES), g % 2 * 4, 4, table);
+        return vec_of(bytes_at(data + g * UNFOLD_LANES + v * VEC_LANES));
+    return vec_pick(pairs_at(data + g / 2 * UNFOLD_LANES + v * VEC_LANES), g % 2 * 4, 4, table);
 }
 
-static inline void make_table(const uf_codes *codes, float *table)
+static inline void make_table(const unfold_codes *codes, float *table)
 {
     for (int i = 0; i < 16; i++)
         table[i] = codes->least + (float)i;
 }
 
-VEC_INLINE void unfold_bits(const uf_codes *codes, int bits, bool zeros, int64_t first, int64_t last, float *out)
+VEC_INLINE void unfold_bits(const unfold_codes *codes, int bits, bool zeros, int64_t first, int64_t last, float *out)
 {
-    const int64_t end = last / UF_LANES, id_step = codes->id_step;
+    const int64_t end = last / UNFOLD_LANES, id_step = codes->id_step;
     const uint8_t *data = codes->data;
     const uint16_t *ids = codes->ids;
     const float *scales = codes->scales, *zero = codes->zeros;
     float table[16];
 
     make_table(codes, table);
-    for (int64_t g = first / UF_LANES; g < end; g++, out += UF_LANES) {
-        const size_t at = (size_t)ids[g * id_step] * UF_LANES;
+    for (int64_t g = first / UNFOLD_LANES; g < end; g++, out += UNFOLD_LANES) {
+        const size_t at = (size_t)ids[g * id_step] * UNFOLD_LANES;
         const uint8_t *from = group_at(data, g, bits);
 
         vec_fetch_near(from + AHEAD);
@@ -110,7 +110,7 @@ VEC_INLINE void unfold_bits(const uf_codes *codes, int bits, bool zeros, int64_t
     }
 }
 
-static void unfold(const uf_codes *codes, int64_t first, int64_t last, float *out)
+static void unfold(const unfold_codes *codes, int64_t first, int64_t last, float *out)
 {
     if (codes->bits == 8 && codes->zeros == NULL)
         unfold_bits(codes, 8, false, first, last, out);
@@ -126,7 +126,7 @@ static void unfold(const uf_codes *codes, int64_t first, int64_t last, float *ou
 
 /* Groups [block, + vectors / EACH) of the slice, rows from `row` on. */
 struct slice {
-    const uf_product *product;
+    const unfold_product *product;
     int64_t block, row;
 };
 
@@ -151,8 +151,8 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
 /* `rows` of them; those that are not there are done as the last one is. */
 VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
-    const uf_product *product = slice->product;
-    const int64_t column = slice->block * UF_LANES, step = product->step, depth = product->depth;
+    const unfold_product *product = slice->product;
+    const int64_t column = slice->block * UNFOLD_LANES, step = product->step, depth = product->depth;
     const uint8_t *data = product->codes->data;
     const uint16_t *id = product->codes->ids + (product->first + slice->block) * product->codes->id_step;
     int64_t at = product->first + slice->block, k = 0, of[MOST_ROWS];
@@ -168,7 +168,8 @@ VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int 
     }
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
-        const size_t from = (size_t)id[v / EACH * product->codes->id_step] * UF_LANES + (size_t)(v % EACH * VEC_LANES);
+        const size_t from =
+            (size_t)id[v / EACH * product->codes->id_step] * UNFOLD_LANES + (size_t)(v % EACH * VEC_LANES);
 
         scale[v] = vec_load(product->codes->scales + from);
         zero[v] = product->codes->zeros != NULL ? vec_load(product->codes->zeros + from) : vec_zero();
@@ -178,7 +179,7 @@ VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int 
             sum[r][v] = product->start != NULL ? vec_load(product->start + column + v * VEC_LANES) : vec_zero();
     }
     for (; lone && k + 1 < depth; k += 2, at += 2 * step) {
-        vec_fetch_near(data + at * UF_LANES / 8 * bits + AHEAD);
+        vec_fetch_near(data + at * UNFOLD_LANES / 8 * bits + AHEAD);
         add_step(data, at, x, k, bits, vectors, rows, table, scale, zero, sum);
         add_step(data, at + step, x, k + 1, bits, vectors, rows, table, scale, zero, odd);
     }
@@ -206,7 +207,7 @@ VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 }
 
 /* Nibbles of several groups at a time where each k begins a byte. */
-static void product(const uf_product *p)
+static void product(const unfold_product *p)
 {
     const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
     struct slice slice = { .product = p };

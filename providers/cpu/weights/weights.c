@@ -13,10 +13,10 @@ enum { MUST_ALIGN = 0 };
 enum { MUST_ALIGN = 1 };
 #endif
 
-void rg_constant_deinit(rg_constant *constant)
+void cpu_constant_deinit(cpu_constant *constant)
 {
     while (constant->packs != NULL) {
-        rg_pack *next = constant->packs->next;
+        cpu_pack *next = constant->packs->next;
 
         pack_destroy(constant->packs);
         constant->packs = next;
@@ -29,10 +29,10 @@ void rg_constant_deinit(rg_constant *constant)
 }
 
 /* Elements of the original at dense strides, from a pack, when the original has gone. */
-static inlay_status unpack(const inlay_compiled *compiled, const rg_constant *constant, void **out_plain,
+static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *constant, void **out_plain,
                            inlay_diag *diag)
 {
-    const rg_pack *from = pack_to_unpack(constant);
+    const cpu_pack *from = pack_to_unpack(constant);
     inlay_status status;
 
     *out_plain = NULL;
@@ -42,7 +42,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const rg_constant *co
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
-    status = rg_reorder_now(compiled->state, &from->md, from->data, &from->plain, *out_plain, diag);
+    status = cpu_reorder_now(compiled->state, &from->md, from->data, &from->plain, *out_plain, diag);
     if (status != INLAY_OK) {
         free(*out_plain);
         *out_plain = NULL;
@@ -51,7 +51,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const rg_constant *co
 }
 
 /* uint8 as int8, which is what oneDNN wants weights to be: 128 less each. */
-static inlay_status shift(const rg_constant *constant, void **out, inlay_diag *diag)
+static inlay_status shift(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
     uint8_t *to;
@@ -66,7 +66,7 @@ static inlay_status shift(const rg_constant *constant, void **out, inlay_diag *d
     return INLAY_OK;
 }
 
-static void let_go(const inlay_compiled *compiled, const rg_constant *constant)
+static void let_go(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     for (int i = 0; i < 2 && (constant->entries.count > 0 || constant->halves != NULL) && compiled->compiling != NULL &&
                     compiled->state->constants != NULL;
@@ -79,7 +79,7 @@ static void let_go(const inlay_compiled *compiled, const rg_constant *constant)
 
 /* A large matrix slice by slice along its rows in the file, each of which leaves memory before the next comes: original
  * and pack are never both there. false: not for these layouts; nothing has been lost. */
-static bool reorder_slices(const inlay_compiled *compiled, const rg_constant *constant, const rg_pack *pack,
+static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
     enum { SLICE_BYTES = 16 << 20, BLOCK = 64 };
@@ -88,18 +88,18 @@ static bool reorder_slices(const inlay_compiled *compiled, const rg_constant *co
     int64_t rows = pack->plain.dims[axis], step;
 
     if (source != constant->data || constant->bytes < 2 * SLICE_BYTES || pack->plain.ndims != 2 ||
-        pack->md.ndims != 2 || pack->plain.kind != RG_BLOCKED || pack->md.kind != RG_BLOCKED ||
+        pack->md.ndims != 2 || pack->plain.kind != CPU_BLOCKED || pack->md.kind != CPU_BLOCKED ||
         rows * strides[axis] <= 0)
         return false;
     step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
     for (int64_t at = 0; at < rows; at += step) {
-        dn_dims dims = { pack->plain.dims[0], pack->plain.dims[1] }, offsets = { 0, 0 };
+        library_dims dims = { pack->plain.dims[0], pack->plain.dims[1] }, offsets = { 0, 0 };
 
         dims[axis] = rows - at < step ? rows - at : step;
         offsets[axis] = at;
         if (weights_reorder_part(compiled->state, &pack->plain, source, &pack->md, pack->data, dims, offsets) !=
-            DN_SUCCESS)
+            LIBRARY_SUCCESS)
             return false;
         let_go(compiled, constant);
     }
@@ -107,7 +107,7 @@ static bool reorder_slices(const inlay_compiled *compiled, const rg_constant *co
 }
 
 /* The original's elements, or a copy of them: *out_copy, which the caller frees; NULL: none was needed. */
-static inlay_status read_source(const inlay_compiled *compiled, const rg_constant *constant, const void **out_source,
+static inlay_status read_source(const inlay_compiled *compiled, const cpu_constant *constant, const void **out_source,
                                 void **out_copy, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -136,7 +136,7 @@ static inlay_status read_source(const inlay_compiled *compiled, const rg_constan
     return status;
 }
 
-static inlay_status fill_pack(inlay_compiled *compiled, const rg_constant *constant, rg_pack *pack, inlay_diag *diag)
+static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, inlay_diag *diag)
 {
     void *unpacked = NULL;
     const void *source;
@@ -145,15 +145,15 @@ static inlay_status fill_pack(inlay_compiled *compiled, const rg_constant *const
     if (constant->entries.count > 0 && sparse_pack_entries(constant, &pack->plain, &pack->md, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
-    if (rg_md_equal(&pack->plain, &pack->md))
-        memcpy(pack->data, source, rg_md_bytes(&pack->md));
+    if (memory_desc_equal(&pack->plain, &pack->md))
+        memcpy(pack->data, source, memory_desc_bytes(&pack->md));
     else if (nbits_is_pack(&pack->md))
         nbits_pack(compiled->state, source, &pack->md, pack->data);
     else if (!pack_by_kernel(compiled->state, NULL, &pack->plain, source, &pack->md, pack->data) &&
-             !dn_in_use->pack_winograd(compiled->state, &pack->plain, source, &pack->md, pack->data) &&
-             !rg_md_copy(&pack->plain, source, &pack->md, pack->data) &&
+             !library_in_use->pack_winograd(compiled->state, &pack->plain, source, &pack->md, pack->data) &&
+             !memory_desc_copy(&pack->plain, source, &pack->md, pack->data) &&
              !reorder_slices(compiled, constant, pack, source))
-        INLAY_TRY(rg_reorder_now(compiled->state, &pack->plain, source, &pack->md, pack->data, diag));
+        INLAY_TRY(cpu_reorder_now(compiled->state, &pack->plain, source, &pack->md, pack->data, diag));
 made:
     if (pack->hosts)
         compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, pack->data);
@@ -163,19 +163,19 @@ done:
     return status;
 }
 
-inlay_status rg_constant_pack(inlay_compiled *compiled, rg_constant *constant, const rg_md *plain, const rg_md *md,
-                              const rg_pack **out_pack, inlay_diag *diag)
+inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+                               const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     bool known;
-    rg_pack *pack;
+    cpu_pack *pack;
 
     *out_pack = NULL;
-    if (rg_md_bytes(plain) > constant->bytes) /* shapes that were assumed need not go together */
+    if (memory_desc_bytes(plain) > constant->bytes) /* shapes that were assumed need not go together */
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is to be read as one of %llu",
-                          (unsigned long long)constant->bytes, (unsigned long long)rg_md_bytes(plain));
-    for (rg_pack *made = constant->packs; made != NULL; made = made->next) {
-        if (rg_md_equal(&made->md, md) && rg_md_equal(&made->plain, plain)) {
+                          (unsigned long long)constant->bytes, (unsigned long long)memory_desc_bytes(plain));
+    for (cpu_pack *made = constant->packs; made != NULL; made = made->next) {
+        if (memory_desc_equal(&made->md, md) && memory_desc_equal(&made->plain, plain)) {
             made->trial = made->trial && compiled->trying;
             *out_pack = made;
             return INLAY_OK;
@@ -191,7 +191,7 @@ inlay_status rg_constant_pack(inlay_compiled *compiled, rg_constant *constant, c
         INLAY_TRY(narrow_pack(compiled, constant, plain, md, &pack->data, diag));
         known = true;
     } else {
-        INLAY_TRY(pack_room(compiled, constant, pack, rg_md_bytes(md), &known, diag));
+        INLAY_TRY(pack_room(compiled, constant, pack, memory_desc_bytes(md), &known, diag));
     }
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
@@ -208,8 +208,8 @@ done:
 
 /* ------------------------------------------------------------------ measurements that the host keeps */
 
-inlay_status rg_constant_trust(inlay_compiled *compiled, rg_constant *constant, const rg_md *plain, int64_t points,
-                               const tile_trust **out_trust, inlay_diag *diag)
+inlay_status cpu_constant_trust(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+                                int64_t points, const tile_trust **out_trust, inlay_diag *diag)
 {
     const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
                       constant->content_hash != 0;

@@ -10,11 +10,11 @@ typedef struct audio_state {
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[2] = { pp_fixed(1), pp_open() };
-    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[bytes of a file], or with a 1 before it", diag);
+    const inlay_dim dims[2] = { prepost_fixed(1), prepost_open() };
+    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[bytes of a file], or with a 1 before it", diag);
 
     (void)ctx;
-    return status != INLAY_OK ? status : pp_set(in, 0, 2, dims);
+    return status != INLAY_OK ? status : prepost_set(in, 0, 2, dims);
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
@@ -42,7 +42,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t bytes = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, bytes >= 0, 2000 + 20.0 * (bytes >= 0 ? (double)bytes : 320000));
+    prepost_cost(cost, bytes >= 0, 2000 + 20.0 * (bytes >= 0 ? (double)bytes : 320000));
 }
 
 static inlay_status run(const kit_call *call)
@@ -80,16 +80,16 @@ static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\
 static const int64_t file_dims[] = { sizeof wav - 1 }, both_dims[] = { 1, 4 }, mixed_dims[] = { 1, 2 };
 static const float both[] = { 0.5f, -0.5f, 0.25f, 0.25f }, mixed[] = { 0, 0.25f };
 static const inlay_tensor_view file_view[] = { { wav, sizeof wav - 1, file_dims, 1, INLAY_UINT8 } };
-static const inlay_tensor_view both_view[] = { PP_VIEW(both, both_dims, INLAY_FLOAT) };
-static const inlay_tensor_view mixed_view[] = { PP_VIEW(mixed, mixed_dims, INLAY_FLOAT) };
-static const inlay_attr_info as_is[] = { PP_ATTR_INT("stereo_to_mono", 0) },
-                             to_mono[] = { PP_ATTR_INT("stereo_to_mono", 1) };
+static const inlay_tensor_view both_view[] = { PREPOST_VIEW(both, both_dims, INLAY_FLOAT) };
+static const inlay_tensor_view mixed_view[] = { PREPOST_VIEW(mixed, mixed_dims, INLAY_FLOAT) };
+static const inlay_attr_info as_is[] = { PREPOST_ATTR_INT("stereo_to_mono", 0) },
+                             to_mono[] = { PREPOST_ATTR_INT("stereo_to_mono", 1) };
 static const inlay_op_example examples[] = {
-    PP_EXAMPLE("two channels, one sample of each after the other", as_is, file_view, both_view, 0),
-    PP_EXAMPLE("the mean of both", to_mono, file_view, mixed_view, 1e-7),
+    PREPOST_EXAMPLE("two channels, one sample of each after the other", as_is, file_view, both_view, 0),
+    PREPOST_EXAMPLE("the mean of both", to_mono, file_view, mixed_view, 1e-7),
 };
 
-const pp_operator pp_audio_decoder = {
+const prepost_operator prepost_audio_decoder = {
     .op_type = "AudioDecoder",
     .signature = "encoded:B, format?:S -> pcm:F; B=uint8, S=string, F=float; downsampling_rate:i=0, stereo_to_mono:i=0",
     .doc =
@@ -98,6 +98,6 @@ const pp_operator pp_audio_decoder = {
         "channels. The format is told by the bytes; the input of that name is not looked at.",
     .extensions = true,
     .infer = infer,
-    PP_EXAMPLES(examples),
+    PREPOST_EXAMPLES(examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN, .supports = supports, .cost = cost, .prepare = prepare, .run = run },
 };

@@ -195,8 +195,8 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
     const int64_t samples = kit_attr_int(in->node, "samples", 0), fft_size = kit_attr_int(in->node, "n_fft", 400);
     const int64_t hop = kit_attr_int(in->node, "hop", 160);
     int64_t known = samples;
-    inlay_dim dims[3] = { pp_fixed(1), pp_fixed(kit_attr_int(in->node, "mels", 80)), pp_open() };
-    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[samples] or [N, samples]", diag);
+    inlay_dim dims[3] = { prepost_fixed(1), prepost_fixed(kit_attr_int(in->node, "mels", 80)), prepost_open() };
+    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[samples] or [N, samples]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
@@ -205,16 +205,16 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64, MAX_FFT,
                           MAX_SAMPLES);
-    if (!pp_knows_rank(input))
-        dims[0] = pp_open();
+    if (!prepost_knows_rank(input))
+        dims[0] = prepost_open();
     else if (input->rank == 2)
         dims[0] = input->dims[0];
-    if (known == 0 && pp_knows_rank(input) && input->dims[input->rank - 1].kind == INLAY_DIM_FIXED)
+    if (known == 0 && prepost_knows_rank(input) && input->dims[input->rank - 1].kind == INLAY_DIM_FIXED)
         known = input->dims[input->rank - 1].value;
     if (known > 0)
-        dims[2] =
-            pp_fixed(frames_of(known, fft_size, hop, kit_attr_int(in->node, "center", 1) != 0, drops_last(in->node)));
-    return pp_set(in, 0, 3, dims);
+        dims[2] = prepost_fixed(
+            frames_of(known, fft_size, hop, kit_attr_int(in->node, "center", 1) != 0, drops_last(in->node)));
+    return prepost_set(in, 0, 3, dims);
 }
 
 static bool supports_mel(const kit_node *node, kit_refusal *why)
@@ -226,9 +226,10 @@ static bool supports_mel(const kit_node *node, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use f_min < f_max up to half the rate, and at most 4096 mels",
                           "sample_rate is %lld, mels %lld, f_min %g, f_max %g", (long long)rate, (long long)mels, low,
                           high);
-    return pp_one_of(node, "log", "none", logs, KIT_COUNT(logs), why) &&
-           pp_one_of(node, "pad", "reflect", pads, 2, why) && pp_one_of(node, "scale", "slaney", scales, 2, why) &&
-           pp_one_of(node, "norm", "slaney", norms, 2, why);
+    return prepost_one_of(node, "log", "none", logs, KIT_COUNT(logs), why) &&
+           prepost_one_of(node, "pad", "reflect", pads, 2, why) &&
+           prepost_one_of(node, "scale", "slaney", scales, 2, why) &&
+           prepost_one_of(node, "norm", "slaney", norms, 2, why);
 }
 
 static bool make_window(mel_state *state)
@@ -259,7 +260,7 @@ static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_di
     state->centre = kit_attr_int(n, "center", 1) != 0;
     state->reflect = strcmp(kit_attr_string(n, "pad", "reflect"), "reflect") == 0;
     state->drop_last = drops_last(n);
-    state->log = pp_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
+    state->log = prepost_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
     state->power = kit_attr_float(n, "power", 2);
     if (!make_window(state) || !make_filters(state, rate, kit_attr_float(n, "f_min", 0), high > 0 ? high : rate / 2,
                                              strcmp(kit_attr_string(n, "scale", "slaney"), "htk") == 0,
@@ -278,7 +279,7 @@ static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *c
     const double all = samples > 0 ? (double)samples : count >= 0 ? (double)count : 160000;
 
     /* Lengths that are no power of two take three transforms of a longer one. */
-    pp_cost(cost, count >= 0, 5000 + all / hop * n * log2(n) * 12);
+    prepost_cost(cost, count >= 0, 5000 + all / hop * n * log2(n) * 12);
 }
 
 static size_t scratch_of(const mel_state *state)
@@ -327,17 +328,18 @@ static inlay_status run_mel(const kit_call *call)
 /* A sine of period 4 in a frame of 4: all of its power is in bin 1, of (4 / 4)^2 with Hann's window. */
 static const int64_t sine_dims[] = { 4 }, sine_mel_dims[] = { 1, 1, 1 };
 static const float sine[] = { 0, 1, 0, -1 }, sine_mel[] = { 1 };
-static const inlay_tensor_view sine_view[] = { PP_VIEW(sine, sine_dims, INLAY_FLOAT) };
-static const inlay_tensor_view sine_mel_view[] = { PP_VIEW(sine_mel, sine_mel_dims, INLAY_FLOAT) };
-static const inlay_attr_info sine_attrs[] = { PP_ATTR_INT("n_fft", 4),          PP_ATTR_INT("hop", 4),
-                                              PP_ATTR_INT("mels", 1),           PP_ATTR_INT("sample_rate", 8),
-                                              PP_ATTR_INT("center", 0),         PP_ATTR_STRING("norm", "none"),
-                                              PP_ATTR_STRING("scale", "slaney") };
+static const inlay_tensor_view sine_view[] = { PREPOST_VIEW(sine, sine_dims, INLAY_FLOAT) };
+static const inlay_tensor_view sine_mel_view[] = { PREPOST_VIEW(sine_mel, sine_mel_dims, INLAY_FLOAT) };
+static const inlay_attr_info sine_attrs[] = {
+    PREPOST_ATTR_INT("n_fft", 4),          PREPOST_ATTR_INT("hop", 4),    PREPOST_ATTR_INT("mels", 1),
+    PREPOST_ATTR_INT("sample_rate", 8),    PREPOST_ATTR_INT("center", 0), PREPOST_ATTR_STRING("norm", "none"),
+    PREPOST_ATTR_STRING("scale", "slaney")
+};
 static const inlay_op_example mel_examples[] = {
-    PP_EXAMPLE("a sine under one filter of height 1", sine_attrs, sine_view, sine_mel_view, 1e-6),
+    PREPOST_EXAMPLE("a sine under one filter of height 1", sine_attrs, sine_view, sine_mel_view, 1e-6),
 };
 
-const pp_operator pp_mel_spectrogram = {
+const prepost_operator prepost_mel_spectrogram = {
     .op_type = "MelSpectrogram",
     .signature =
         "pcm:F -> mel:F; F=float; sample_rate:i=16000, n_fft:i=400, hop:i=160, mels:i=80, f_min:f=0, f_max:f=0, "
@@ -349,7 +351,7 @@ const pp_operator pp_mel_spectrogram = {
         "samples cuts or fills up with zeros first; f_max 0 is half the rate; scale is slaney or htk, norm slaney or "
         "none.",
     .infer = infer_mel,
-    PP_EXAMPLES(mel_examples),
+    PREPOST_EXAMPLES(mel_examples),
     .kernel = { .supports = supports_mel,
                 .cost = cost_mel,
                 .prepare = prepare_mel,

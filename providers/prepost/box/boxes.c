@@ -170,16 +170,16 @@ static void unframe(struct box *box, const float *place)
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[2] = { pp_open(), pp_fixed(6) };
+    const inlay_dim dims[2] = { prepost_open(), prepost_fixed(6) };
     inlay_status status =
-        pp_want_rank(in, 0, 2, 3, "[1, 4 + classes, predictions], or of v5 [1, predictions, 5 + classes]", diag);
+        prepost_want_rank(in, 0, 2, 3, "[1, 4 + classes, predictions], or of v5 [1, predictions, 5 + classes]", diag);
 
     (void)ctx;
     if (status == INLAY_OK)
-        status = pp_want_rank(in, 1, 1, 1, "the place that Letterbox gives, [5]", diag);
+        status = prepost_want_rank(in, 1, 1, 1, "the place that Letterbox gives, [5]", diag);
     if (status == INLAY_OK)
-        status = pp_set(in, 0, 2, dims);
-    return status == INLAY_OK ? pp_set(in, 1, 1, dims) : status;
+        status = prepost_set(in, 0, 2, dims);
+    return status == INLAY_OK ? prepost_set(in, 1, 1, dims) : status;
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
@@ -188,7 +188,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
     if (most < 1 || most > MAX_CANDIDATES)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 30000", "most is %lld", (long long)most);
-    return pp_one_of(node, "layout", "v8", layouts, 2, why);
+    return prepost_one_of(node, "layout", "v8", layouts, 2, why);
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -199,7 +199,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     if (lines == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "YoloBoxes");
     state = (boxes_state *)(void *)((char *)lines - offsetof(boxes_state, labels));
-    state->layout = pp_word(kit_attr_string(node->info, "layout", "v8"), layouts, 2);
+    state->layout = prepost_word(kit_attr_string(node->info, "layout", "v8"), layouts, 2);
     state->agnostic = kit_attr_int(node->info, "agnostic", 0) != 0;
     state->score = (float)kit_attr_float(node->info, "score", 0.25);
     state->iou = (float)kit_attr_float(node->info, "iou", 0.45);
@@ -213,7 +213,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 5000 + 6.0 * (count >= 0 ? (double)count : 7e5));
+    prepost_cost(cost, count >= 0, 5000 + 6.0 * (count >= 0 ? (double)count : 7e5));
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -243,8 +243,8 @@ static inlay_status put_class(const kit_call *call, const boxes_state *state, in
     char number[16];
 
     if ((uint32_t) class < state->labels.count)
-        return pp_put_string(call, to, state->labels.list[class].data, state->labels.list[class].bytes);
-    return pp_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%d", class));
+        return prepost_put_string(call, to, state->labels.list[class].data, state->labels.list[class].bytes);
+    return prepost_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%d", class));
 }
 
 static inlay_status run(const kit_call *call)
@@ -278,22 +278,23 @@ static const float three[] = { 10, 11, 40, 10, 10, 40, 8, 8, 4, 8, 8, 4, 0.5f, 0
 static const float kept[] = { 7, 6, 15, 14, 0.75f, 0, 38, 38, 42, 42, 0.5f, 1 };
 static const float kept_back[] = { 10, 12, 26, 28, 0.75f, 0, 72, 76, 80, 80, 0.5f, 1 };
 static const float framed[] = { 0.5f, 2, 0, 80, 80 };
-static const inlay_str named[] = { PP_STR("cat"), PP_STR("dog") }, numbered[] = { PP_STR("0"), PP_STR("1") };
-static const inlay_tensor_view three_view[] = { PP_VIEW(three, three_dims, INLAY_FLOAT) };
-static const inlay_tensor_view framed_view[] = { PP_VIEW(three, three_dims, INLAY_FLOAT),
-                                                 PP_VIEW(framed, framed_dims, INLAY_FLOAT) };
-static const inlay_tensor_view kept_view[] = { PP_VIEW(kept, kept_dims, INLAY_FLOAT),
-                                               PP_VIEW(named, named_dims, INLAY_STRING) };
-static const inlay_tensor_view back_view[] = { PP_VIEW(kept_back, kept_dims, INLAY_FLOAT),
-                                               PP_VIEW(numbered, named_dims, INLAY_STRING) };
-static const inlay_attr_info with_labels[] = { PP_ATTR_STRING("labels", "cat\ndog\n") };
-static const inlay_attr_info without[] = { PP_ATTR_FLOAT("score", 0.2) };
+static const inlay_str named[] = { PREPOST_STR("cat"), PREPOST_STR("dog") },
+                       numbered[] = { PREPOST_STR("0"), PREPOST_STR("1") };
+static const inlay_tensor_view three_view[] = { PREPOST_VIEW(three, three_dims, INLAY_FLOAT) };
+static const inlay_tensor_view framed_view[] = { PREPOST_VIEW(three, three_dims, INLAY_FLOAT),
+                                                 PREPOST_VIEW(framed, framed_dims, INLAY_FLOAT) };
+static const inlay_tensor_view kept_view[] = { PREPOST_VIEW(kept, kept_dims, INLAY_FLOAT),
+                                               PREPOST_VIEW(named, named_dims, INLAY_STRING) };
+static const inlay_tensor_view back_view[] = { PREPOST_VIEW(kept_back, kept_dims, INLAY_FLOAT),
+                                               PREPOST_VIEW(numbered, named_dims, INLAY_STRING) };
+static const inlay_attr_info with_labels[] = { PREPOST_ATTR_STRING("labels", "cat\ndog\n") };
+static const inlay_attr_info without[] = { PREPOST_ATTR_FLOAT("score", 0.2) };
 static const inlay_op_example examples[] = {
-    PP_EXAMPLE("of two boxes that overlap the better one stays", with_labels, three_view, kept_view, 1e-5),
-    PP_EXAMPLE("the same within a letterbox", without, framed_view, back_view, 1e-5),
+    PREPOST_EXAMPLE("of two boxes that overlap the better one stays", with_labels, three_view, kept_view, 1e-5),
+    PREPOST_EXAMPLE("the same within a letterbox", without, framed_view, back_view, 1e-5),
 };
 
-const pp_operator pp_yolo_boxes = {
+const prepost_operator prepost_yolo_boxes = {
     .op_type = "YoloBoxes",
     .signature = "predictions:F, place?:F -> boxes:F, classes?:S; F=float, S=string; layout:s='v8', score:f=0.25, "
                  "iou:f=0.45, most:i=300, agnostic:i=0, labels:s=''",
@@ -303,7 +304,7 @@ const pp_operator pp_yolo_boxes = {
         "[1, predictions, 5 + classes]; boxes in them are centre, width and height. Of boxes of a class (agnostic: of "
         "any) that overlap by more than iou the best stays. place, from Letterbox, leads back to the picture.",
     .infer = infer,
-    PP_EXAMPLES(examples),
+    PREPOST_EXAMPLES(examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .supports = supports,
                 .cost = cost,

@@ -125,7 +125,7 @@ typedef struct colour_state {
 
 static int space_of(const inlay_node_info *node, const char *attr)
 {
-    return pp_word(kit_attr_string(node, attr, "rgb"), spaces, KIT_COUNT(spaces));
+    return prepost_word(kit_attr_string(node, attr, "rgb"), spaces, KIT_COUNT(spaces));
 }
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
@@ -134,23 +134,23 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
     const int from = space_of(in->node, "from"), to = space_of(in->node, "to");
     inlay_dim dims[4];
     const inlay_status status =
-        pp_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
+        prepost_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
 
     (void)ctx;
-    if (status != INLAY_OK || !pp_knows_rank(input) || from < 0 || to < 0)
+    if (status != INLAY_OK || !prepost_knows_rank(input) || from < 0 || to < 0)
         return status;
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     if (dims[input->rank - 1].kind == INLAY_DIM_FIXED && dims[input->rank - 1].value != channels_of[from])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the picture has %lld",
                           spaces[from], (long long)channels_of[from], (long long)dims[input->rank - 1].value);
-    dims[input->rank - 1] = pp_fixed(channels_of[to]);
-    return pp_set(in, 0, input->rank, dims);
+    dims[input->rank - 1] = prepost_fixed(channels_of[to]);
+    return prepost_set(in, 0, input->rank, dims);
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
 {
-    return pp_one_of(node, "from", "rgb", spaces, KIT_COUNT(spaces), why) &&
-           pp_one_of(node, "to", "rgb", spaces, KIT_COUNT(spaces), why);
+    return prepost_one_of(node, "from", "rgb", spaces, KIT_COUNT(spaces), why) &&
+           prepost_one_of(node, "to", "rgb", spaces, KIT_COUNT(spaces), why);
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -169,7 +169,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 1000 + 2.0 * (count >= 0 ? (double)count : 1e6));
+    prepost_cost(cost, count >= 0, 1000 + 2.0 * (count >= 0 ? (double)count : 1e6));
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -220,22 +220,22 @@ static inlay_status run(const kit_call *call)
 static const int64_t colour_dims[] = { 1, 3, 3 }, grey_dims[] = { 1, 3, 1 };
 static const uint8_t colours[] = { 255, 0, 0, 0, 255, 0, 10, 20, 30 }, greys[] = { 76, 150, 18 };
 static const uint8_t luma[] = { 76, 85, 255, 150, 44, 21, 18, 135, 122 };
-static const inlay_tensor_view colour_view[] = { PP_VIEW(colours, colour_dims, INLAY_UINT8) };
-static const inlay_tensor_view grey_view[] = { PP_VIEW(greys, grey_dims, INLAY_UINT8) };
-static const inlay_tensor_view luma_view[] = { PP_VIEW(luma, colour_dims, INLAY_UINT8) };
-static const inlay_attr_info to_grey_attrs[] = { PP_ATTR_STRING("to", "grey") };
-static const inlay_attr_info to_luma_attrs[] = { PP_ATTR_STRING("to", "ycbcr") };
+static const inlay_tensor_view colour_view[] = { PREPOST_VIEW(colours, colour_dims, INLAY_UINT8) };
+static const inlay_tensor_view grey_view[] = { PREPOST_VIEW(greys, grey_dims, INLAY_UINT8) };
+static const inlay_tensor_view luma_view[] = { PREPOST_VIEW(luma, colour_dims, INLAY_UINT8) };
+static const inlay_attr_info to_grey_attrs[] = { PREPOST_ATTR_STRING("to", "grey") };
+static const inlay_attr_info to_luma_attrs[] = { PREPOST_ATTR_STRING("to", "ycbcr") };
 static const inlay_op_example examples[] = {
-    PP_EXAMPLE("red, green and a dark blue as grey", to_grey_attrs, colour_view, grey_view, 0),
-    PP_EXAMPLE("the same as luma and chroma", to_luma_attrs, colour_view, luma_view, 1),
+    PREPOST_EXAMPLE("red, green and a dark blue as grey", to_grey_attrs, colour_view, grey_view, 0),
+    PREPOST_EXAMPLE("the same as luma and chroma", to_luma_attrs, colour_view, luma_view, 1),
 };
 
-const pp_operator pp_convert_color = {
+const prepost_operator prepost_convert_color = {
     .op_type = "ConvertColor",
     .signature = "X:T -> Y:T; T=uint8; from:s='rgb', to:s='rgb'",
     .doc = "A picture, [height, width, channels] or [N, height, width, channels], in another colour space: rgb, bgr, "
            "rgba, bgra, grey, ycbcr, hsv.",
     .infer = infer,
-    PP_EXAMPLES(examples),
+    PREPOST_EXAMPLES(examples),
     .kernel = { .supports = supports, .cost = cost, .prepare = prepare, .shape = shape, .run = run },
 };

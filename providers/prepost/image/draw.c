@@ -103,7 +103,7 @@ static inlay_status prepare_draw(const kit_node *node, void **out_state, inlay_d
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
     *state =
         (draw_state){ kit_attr_int(node->info, "colour_by_classes", 1) > 0, kit_attr_int(node->info, "thickness", 4),
-                      pp_word(kit_attr_string(node->info, "mode", "XYXY"), modes, KIT_COUNT(modes)) };
+                      prepost_word(kit_attr_string(node->info, "mode", "XYXY"), modes, KIT_COUNT(modes)) };
     *out_state = state;
     return INLAY_OK;
 }
@@ -151,16 +151,16 @@ static bool supports_draw(const kit_node *node, kit_refusal *why)
     if (thick < 1 || thick > 65500)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use a thickness from 1 to 65500", "thickness is %lld",
                           (long long)thick);
-    return pp_one_of(node, "mode", "XYXY", modes, KIT_COUNT(modes), why);
+    return prepost_one_of(node, "mode", "XYXY", modes, KIT_COUNT(modes), why);
 }
 
 static inlay_status infer_draw(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
+    const inlay_status status = prepost_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
 
     (void)ctx;
-    return status == INLAY_OK && pp_knows_rank(input) ? pp_set(in, 0, 3, input->dims) : status;
+    return status == INLAY_OK && prepost_knows_rank(input) ? prepost_set(in, 0, 3, input->dims) : status;
 }
 
 static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -168,7 +168,7 @@ static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 0.2 * (count >= 0 ? (double)count : 1e6) + 2000);
+    prepost_cost(cost, count >= 0, 0.2 * (count >= 0 ? (double)count : 1e6) + 2000);
 }
 
 static const int64_t picture_dims[] = { 4, 5, 3 }, boxes_dims[] = { 2, 6 };
@@ -182,13 +182,13 @@ static const uint8_t framed[60] = { B, R, R, R, R, G, R, G, B, R, G, R, R, R, R,
 #undef R
 #undef G
 #undef B
-static const inlay_tensor_view draw_in[] = { PP_VIEW(black, picture_dims, INLAY_UINT8),
-                                             PP_VIEW(boxes, boxes_dims, INLAY_FLOAT) };
-static const inlay_tensor_view draw_out[] = { PP_VIEW(framed, picture_dims, INLAY_UINT8) };
-static const inlay_attr_info thin[] = { PP_ATTR_INT("thickness", 1) };
-static const inlay_op_example draw_examples[] = { PP_EXAMPLE("two frames", thin, draw_in, draw_out, 0) };
+static const inlay_tensor_view draw_in[] = { PREPOST_VIEW(black, picture_dims, INLAY_UINT8),
+                                             PREPOST_VIEW(boxes, boxes_dims, INLAY_FLOAT) };
+static const inlay_tensor_view draw_out[] = { PREPOST_VIEW(framed, picture_dims, INLAY_UINT8) };
+static const inlay_attr_info thin[] = { PREPOST_ATTR_INT("thickness", 1) };
+static const inlay_op_example draw_examples[] = { PREPOST_EXAMPLE("two frames", thin, draw_in, draw_out, 0) };
 
-const pp_operator pp_draw_boxes = {
+const prepost_operator prepost_draw_boxes = {
     .op_type = "DrawBoundingBoxes",
     .signature = "picture:B, boxes:F -> drawn:B; B=uint8, F=float; thickness:i=4, num_classes:i=10, mode:s='XYXY', "
                  "colour_by_classes:i=1",
@@ -197,7 +197,7 @@ const pp_operator pp_draw_boxes = {
            "by score; the best lies on top. mode: XYXY, XYWH or CENTER_XYWH.",
     .extensions = true,
     .infer = infer_draw,
-    PP_EXAMPLES(draw_examples),
+    PREPOST_EXAMPLES(draw_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .supports = supports_draw,
                 .cost = cost_draw,

@@ -13,54 +13,54 @@ static const uint8_t bgr[] = { 3, 2, 1, 0x40, 0x80, 0xff }, rgb[] = { 1, 2, 3, 0
         .data = ppm, .bytes = sizeof ppm - 1, .dims = file_dims, .rank = 1, .dtype = INLAY_UINT8                       \
     }
 static const inlay_tensor_view file_view[] = { FILE_VIEW };
-static const inlay_tensor_view bgr_view[] = { PP_VIEW(bgr, picture_dims, INLAY_UINT8) };
-static const inlay_tensor_view rgb_view[] = { PP_VIEW(rgb, picture_dims, INLAY_UINT8) };
+static const inlay_tensor_view bgr_view[] = { PREPOST_VIEW(bgr, picture_dims, INLAY_UINT8) };
+static const inlay_tensor_view rgb_view[] = { PREPOST_VIEW(rgb, picture_dims, INLAY_UINT8) };
 
 /* ------------------------------------------------------------------ DecodeImage */
 
 static inlay_status infer_decode(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const bool grey = strcmp(kit_attr_string(in->node, "color_space", "bgr"), "grey") == 0;
-    const inlay_dim dims[3] = { pp_open(), pp_open(), pp_fixed(grey ? 1 : 3) };
-    const inlay_status status = pp_want_rank(in, 0, 1, 1, "[bytes of a file]", diag);
+    const inlay_dim dims[3] = { prepost_open(), prepost_open(), prepost_fixed(grey ? 1 : 3) };
+    const inlay_status status = prepost_want_rank(in, 0, 1, 1, "[bytes of a file]", diag);
 
     (void)ctx;
-    return status != INLAY_OK ? status : pp_set(in, 0, 3, dims);
+    return status != INLAY_OK ? status : prepost_set(in, 0, 3, dims);
 }
 
 static bool supports_decode(const kit_node *node, kit_refusal *why)
 {
-    return pp_one_of(node, "color_space", "bgr", orders, KIT_COUNT(orders), why);
+    return prepost_one_of(node, "color_space", "bgr", orders, KIT_COUNT(orders), why);
 }
 
 static inlay_status prepare_decode(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     static const picture_order of[] = { PICTURE_BGR, PICTURE_RGB, PICTURE_GREY };
-    const int which = pp_word(kit_attr_string(node->info, "color_space", "bgr"), orders, KIT_COUNT(orders));
+    const int which = prepost_word(kit_attr_string(node->info, "color_space", "bgr"), orders, KIT_COUNT(orders));
     decode_state *state = malloc(sizeof *state);
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "DecodeImage");
-    *state = (decode_state){ of[which], ((const pp_settings *)node->provider)->max_pixels };
+    *state = (decode_state){ of[which], ((const prepost_settings *)node->provider)->max_pixels };
     *out_state = state;
     return INLAY_OK;
 }
 
-static const inlay_attr_info decode_rgb[] = { PP_ATTR_STRING("color_space", "rgb") };
-static const inlay_attr_info decode_bgr[] = { PP_ATTR_STRING("color_space", "bgr") };
+static const inlay_attr_info decode_rgb[] = { PREPOST_ATTR_STRING("color_space", "rgb") };
+static const inlay_attr_info decode_bgr[] = { PREPOST_ATTR_STRING("color_space", "bgr") };
 static const inlay_op_example decode_examples[] = {
-    PP_EXAMPLE("two pixels in a PPM file, as RGB", decode_rgb, file_view, rgb_view, 0),
-    PP_EXAMPLE("the same as BGR, the default", decode_bgr, file_view, bgr_view, 0),
+    PREPOST_EXAMPLE("two pixels in a PPM file, as RGB", decode_rgb, file_view, rgb_view, 0),
+    PREPOST_EXAMPLE("the same as BGR, the default", decode_bgr, file_view, bgr_view, 0),
 };
 
-const pp_operator pp_decode_image = {
+const prepost_operator prepost_decode_image = {
     .op_type = "DecodeImage",
     .signature = "encoded:B -> image:B; B=uint8; color_space:s='bgr'",
     .doc = "The pixels of a picture file, [height, width, channels]: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP or PNM. "
            "color_space is bgr, rgb or grey.",
     .extensions = true,
     .infer = infer_decode,
-    PP_EXAMPLES(decode_examples),
+    PREPOST_EXAMPLES(decode_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .supports = supports_decode,
                 .cost = decode_cost,
@@ -78,11 +78,11 @@ typedef struct encode_state {
 
 static inlay_status infer_encode(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[1] = { pp_open() };
-    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
+    const inlay_dim dims[1] = { prepost_open() };
+    const inlay_status status = prepost_want_rank(in, 0, 3, 3, "[height, width, 3]", diag);
 
     (void)ctx;
-    return status != INLAY_OK ? status : pp_set(in, 0, 1, dims);
+    return status != INLAY_OK ? status : prepost_set(in, 0, 1, dims);
 }
 
 static bool supports_encode(const kit_node *node, kit_refusal *why)
@@ -95,7 +95,7 @@ static bool supports_encode(const kit_node *node, kit_refusal *why)
     if (!picture_encodes(format))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use png, jpg, webp, bmp or ppm, as far as this build has them",
                           "format is '%.20s'", format);
-    return pp_one_of(node, "color_space", "bgr", orders, 2, why);
+    return prepost_one_of(node, "color_space", "bgr", orders, 2, why);
 }
 
 static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -116,7 +116,7 @@ static void cost_encode(const kit_node *node, const kit_plan *shapes, inlay_cost
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 10000 + 10.0 * (count >= 0 ? (double)count : 1e6));
+    prepost_cost(cost, count >= 0, 10000 + 10.0 * (count >= 0 ? (double)count : 1e6));
 }
 
 static inlay_status run_encode(const kit_call *call)
@@ -139,19 +139,20 @@ done:
     return status;
 }
 
-static const inlay_attr_info encode_ppm[] = { PP_ATTR_STRING("format", "ppm"), PP_ATTR_STRING("color_space", "rgb") };
+static const inlay_attr_info encode_ppm[] = { PREPOST_ATTR_STRING("format", "ppm"),
+                                              PREPOST_ATTR_STRING("color_space", "rgb") };
 static const inlay_op_example encode_examples[] = {
-    PP_EXAMPLE("two pixels as a PPM file", encode_ppm, rgb_view, file_view, 0),
+    PREPOST_EXAMPLE("two pixels as a PPM file", encode_ppm, rgb_view, file_view, 0),
 };
 
-const pp_operator pp_encode_image = {
+const prepost_operator prepost_encode_image = {
     .op_type = "EncodeImage",
     .signature = "image:B -> encoded:B; B=uint8; format:s='png', color_space:s='bgr', quality:i=95",
     .doc = "Pixels, [height, width, 3], as the bytes of a file: png, jpg, webp, bmp or ppm. quality is that of jpg and "
            "webp.",
     .extensions = true,
     .infer = infer_encode,
-    PP_EXAMPLES(encode_examples),
+    PREPOST_EXAMPLES(encode_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .supports = supports_encode,
                 .cost = cost_encode,

@@ -30,18 +30,18 @@ static inlay_status infer_normalize(void *ctx, inlay_infer *in, inlay_diag *diag
     const inlay_value_info *input = in->inputs[0];
     const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
     const uint32_t batch = kit_attr_int(in->node, "batch", 1) != 0;
-    inlay_dim dims[4] = { pp_fixed(1), pp_open(), pp_open(), pp_open() };
-    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+    inlay_dim dims[4] = { prepost_fixed(1), prepost_open(), prepost_open(), prepost_open() };
+    const inlay_status status = prepost_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (pp_knows_rank(input)) {
+    if (prepost_knows_rank(input)) {
         dims[1] = input->dims[planes ? 2 : 0];
         dims[2] = input->dims[planes ? 0 : 1];
         dims[3] = input->dims[planes ? 1 : 2];
     }
-    return pp_set(in, 0, 3 + batch, dims + 1 - batch);
+    return prepost_set(in, 0, 3 + batch, dims + 1 - batch);
 }
 
 static bool supports_normalize(const kit_node *node, kit_refusal *why)
@@ -55,7 +55,7 @@ static bool supports_normalize(const kit_node *node, kit_refusal *why)
     for (uint32_t i = 0; i < m; i++)
         if (!(fabsf(deviation[i]) > 0))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use numbers other than 0", "std has a 0");
-    return pp_one_of(node, "layout", "nchw", layouts, 2, why);
+    return prepost_one_of(node, "layout", "nchw", layouts, 2, why);
 }
 
 static inlay_status prepare_normalize(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -85,7 +85,7 @@ static void cost_normalize(const kit_node *node, const kit_plan *shapes, inlay_c
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 500 + 0.7 * (count >= 0 ? (double)count : 3e5));
+    prepost_cost(cost, count >= 0, 500 + 0.7 * (count >= 0 ? (double)count : 3e5));
 }
 
 static inlay_status shape_normalize(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -155,18 +155,18 @@ static const int64_t pixel_dims[] = { 1, 2, 3 }, planes_dims[] = { 1, 3, 1, 2 };
 static const uint8_t pixels[] = { 0, 51, 255, 255, 102, 0 };
 static const float planes_out[] = { -1, 1, -0.6f, -0.2f, 1, -1 };
 static const float half[] = { 0.5f };
-static const inlay_tensor_view pixel_view[] = { PP_VIEW(pixels, pixel_dims, INLAY_UINT8) };
-static const inlay_tensor_view planes_view[] = { PP_VIEW(planes_out, planes_dims, INLAY_FLOAT) };
+static const inlay_tensor_view pixel_view[] = { PREPOST_VIEW(pixels, pixel_dims, INLAY_UINT8) };
+static const inlay_tensor_view planes_view[] = { PREPOST_VIEW(planes_out, planes_dims, INLAY_FLOAT) };
 #define HALF(title)                                                                                                    \
     {                                                                                                                  \
-        .name = PP_STR(title), .kind = INLAY_ATTR_FLOATS, .floats = half, .count = 1                                   \
+        .name = PREPOST_STR(title), .kind = INLAY_ATTR_FLOATS, .floats = half, .count = 1                              \
     }
 static const inlay_attr_info halves[] = { HALF("mean"), HALF("std") };
 static const inlay_op_example normalize_examples[] = {
-    PP_EXAMPLE("bytes as -1 to 1, in planes", halves, pixel_view, planes_view, 1e-6),
+    PREPOST_EXAMPLE("bytes as -1 to 1, in planes", halves, pixel_view, planes_view, 1e-6),
 };
 
-const pp_operator pp_normalize_image = {
+const prepost_operator prepost_normalize_image = {
     .op_type = "NormalizeImage",
     .signature = "X:T -> Y:F; T=uint8|float, F=float; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw', "
                  "batch:i=1",
@@ -175,7 +175,7 @@ const pp_operator pp_normalize_image = {
         "nchw) or [1, height, width, channels] (nhwc); batch 0 leaves the 1 out. mean and std have a number for each "
         "channel, one for all, or none (0 and 1).",
     .infer = infer_normalize,
-    PP_EXAMPLES(normalize_examples),
+    PREPOST_EXAMPLES(normalize_examples),
     .kernel = { .supports = supports_normalize,
                 .cost = cost_normalize,
                 .prepare = prepare_normalize,
@@ -189,25 +189,25 @@ static inlay_status infer_planes(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
     const bool planes = strcmp(kit_attr_string(in->node, "layout", "nchw"), "nchw") == 0;
-    inlay_dim dims[3] = { pp_open(), pp_open(), pp_open() };
-    const inlay_status status = pp_want_rank(in, 0, 3, 4, "[1, channels, height, width], or without the 1", diag);
+    inlay_dim dims[3] = { prepost_open(), prepost_open(), prepost_open() };
+    const inlay_status status = prepost_want_rank(in, 0, 3, 4, "[1, channels, height, width], or without the 1", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (pp_knows_rank(input)) {
+    if (prepost_knows_rank(input)) {
         const inlay_dim *dim = input->dims + (input->rank - 3);
 
         dims[0] = dim[planes ? 1 : 0];
         dims[1] = dim[planes ? 2 : 1];
         dims[2] = dim[planes ? 0 : 2];
     }
-    return pp_set(in, 0, 3, dims);
+    return prepost_set(in, 0, 3, dims);
 }
 
 static bool supports_planes(const kit_node *node, kit_refusal *why)
 {
-    return pp_one_of(node, "layout", "nchw", layouts, 2, why);
+    return prepost_one_of(node, "layout", "nchw", layouts, 2, why);
 }
 
 static inlay_status shape_planes(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -253,16 +253,16 @@ static inlay_status run_planes(const kit_call *call)
 }
 
 static const inlay_op_example planes_examples[] = {
-    PP_EXAMPLE("-1 to 1, in planes, as bytes", halves, planes_view, pixel_view, 0),
+    PREPOST_EXAMPLE("-1 to 1, in planes, as bytes", halves, planes_view, pixel_view, 0),
 };
 
-const pp_operator pp_image_from_planes = {
+const prepost_operator prepost_image_from_planes = {
     .op_type = "ImageFromPlanes",
     .signature = "X:F -> Y:B; F=float, B=uint8; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw'",
     .doc = "The picture [height, width, channels] of which NormalizeImage with the same attributes makes X; what is "
            "beyond 0 to 255 is cut off.",
     .infer = infer_planes,
-    PP_EXAMPLES(planes_examples),
+    PREPOST_EXAMPLES(planes_examples),
     .kernel = { .supports = supports_planes,
                 .cost = cost_normalize,
                 .prepare = prepare_normalize,
@@ -274,16 +274,17 @@ const pp_operator pp_image_from_planes = {
 
 static inlay_status infer_crop(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    inlay_dim dims[3] = { pp_fixed(kit_attr_int(in->node, "height", 0)), pp_fixed(kit_attr_int(in->node, "width", 0)) };
-    const inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+    inlay_dim dims[3] = { prepost_fixed(kit_attr_int(in->node, "height", 0)),
+                          prepost_fixed(kit_attr_int(in->node, "width", 0)) };
+    const inlay_status status = prepost_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
     if (dims[0].value < 1 || dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "CropImage: height and width are 1 or more");
-    dims[2] = pp_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : pp_open();
-    return pp_set(in, 0, 3, dims);
+    dims[2] = prepost_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : prepost_open();
+    return prepost_set(in, 0, 3, dims);
 }
 
 static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -339,18 +340,18 @@ static inlay_status run_crop(const kit_call *call)
 
 static const int64_t wide_dims[] = { 1, 4, 1 }, middle_dims[] = { 3, 2, 1 };
 static const uint8_t wide[] = { 1, 2, 3, 4 }, middle[] = { 0, 0, 2, 3, 0, 0 };
-static const inlay_tensor_view wide_view[] = { PP_VIEW(wide, wide_dims, INLAY_UINT8) };
-static const inlay_tensor_view middle_view[] = { PP_VIEW(middle, middle_dims, INLAY_UINT8) };
-static const inlay_attr_info to_middle[] = { PP_ATTR_INT("height", 3), PP_ATTR_INT("width", 2) };
+static const inlay_tensor_view wide_view[] = { PREPOST_VIEW(wide, wide_dims, INLAY_UINT8) };
+static const inlay_tensor_view middle_view[] = { PREPOST_VIEW(middle, middle_dims, INLAY_UINT8) };
+static const inlay_attr_info to_middle[] = { PREPOST_ATTR_INT("height", 3), PREPOST_ATTR_INT("width", 2) };
 static const inlay_op_example crop_examples[] = {
-    PP_EXAMPLE("the middle of a row, with a row of zeros above and below", to_middle, wide_view, middle_view, 0),
+    PREPOST_EXAMPLE("the middle of a row, with a row of zeros above and below", to_middle, wide_view, middle_view, 0),
 };
 
-const pp_operator pp_crop_image = {
+const prepost_operator prepost_crop_image = {
     .op_type = "CropImage",
     .signature = "X:B -> Y:B; B=uint8; height:i!, width:i!",
     .doc = "The middle of a picture [height, width, channels], of that size; what lies outside of it is 0.",
     .infer = infer_crop,
-    PP_EXAMPLES(crop_examples),
+    PREPOST_EXAMPLES(crop_examples),
     .kernel = { .prepare = prepare_crop, .shape = shape_crop, .run = run_crop },
 };

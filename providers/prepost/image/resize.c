@@ -22,7 +22,7 @@ static void target_size(const inlay_node_info *node, int64_t height, int64_t wid
 {
     const int64_t h = kit_attr_int(node, "height", 0), w = kit_attr_int(node, "width", 0);
     const int64_t multiple = kit_attr_int(node, "multiple", 1);
-    const int fit = pp_word(kit_attr_string(node, "fit", "stretch"), fits, KIT_COUNT(fits));
+    const int fit = prepost_word(kit_attr_string(node, "fit", "stretch"), fits, KIT_COUNT(fits));
     bool by_height = w == 0;
 
     out[0] = h;
@@ -59,8 +59,8 @@ static bool supports_size(const kit_node *node, kit_refusal *why, bool both)
                           "height is %lld and width %lld", (long long)h, (long long)w);
     if (multiple < 1 || multiple > 65536)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 65536", "multiple is %lld", (long long)multiple);
-    return pp_one_of(node, "filter", "bilinear", resample_filters, RESAMPLE_FILTERS, why) &&
-           (both || pp_one_of(node, "fit", "stretch", fits, KIT_COUNT(fits), why));
+    return prepost_one_of(node, "filter", "bilinear", resample_filters, RESAMPLE_FILTERS, why) &&
+           (both || prepost_one_of(node, "fit", "stretch", fits, KIT_COUNT(fits), why));
 }
 
 /* The dims of one picture of [H, W, C] or [N, H, W, C]; false: a side is not known, or is 0. */
@@ -91,12 +91,12 @@ static void cost_resize(const kit_node *node, const kit_plan *shapes, inlay_cost
         target_size(node->info, dims[0], dims[1], out);
         samples = (double)(dims[0] * (out[1] + dims[1]) + out[0] * out[1]) * (double)dims[2] * (double)count;
     }
-    pp_cost(cost, known, 2000 + 1.5 * samples);
+    prepost_cost(cost, known, 2000 + 1.5 * samples);
 }
 
 static int filter_of(const inlay_node_info *node)
 {
-    return pp_word(kit_attr_string(node, "filter", "bilinear"), resample_filters, RESAMPLE_FILTERS);
+    return prepost_word(kit_attr_string(node, "filter", "bilinear"), resample_filters, RESAMPLE_FILTERS);
 }
 
 /* ------------------------------------------------------------------ ResizeImage */
@@ -114,7 +114,7 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
 {
     static const char *const names[] = { "height", "width", "multiple", "shrink_only" };
     resize_state *state = calloc(1, sizeof *state);
-    const int fit = pp_word(kit_attr_string(node->info, "fit", "stretch"), fits, KIT_COUNT(fits));
+    const int fit = prepost_word(kit_attr_string(node->info, "fit", "stretch"), fits, KIT_COUNT(fits));
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "ResizeImage");
@@ -122,7 +122,7 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
         state->attrs[i] = (inlay_attr_info){ .name = { names[i], strlen(names[i]) },
                                              .kind = INLAY_ATTR_INT,
                                              .i = kit_attr_int(node->info, names[i], i == 2) };
-    state->attrs[4] = (inlay_attr_info){ .name = PP_STR("fit"),
+    state->attrs[4] = (inlay_attr_info){ .name = PREPOST_STR("fit"),
                                          .kind = INLAY_ATTR_STRING,
                                          .s = { fits[fit < 0 ? 0 : fit], strlen(fits[fit < 0 ? 0 : fit]) } };
     state->node = (inlay_node_info){ .attr_count = 5, .attr_stride = sizeof state->attrs[0] };
@@ -152,10 +152,10 @@ static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
     int64_t out[2];
     uint32_t at;
     const inlay_status status =
-        pp_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
+        prepost_want_rank(in, 0, 3, 4, "[height, width, channels] or [N, height, width, channels]", diag);
 
     (void)ctx;
-    if (status != INLAY_OK || !pp_knows_rank(input))
+    if (status != INLAY_OK || !prepost_knows_rank(input))
         return status;
     at = input->rank - 3;
     memcpy(dims, input->dims, input->rank * sizeof *dims);
@@ -163,13 +163,13 @@ static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
         dims[at + 1].value > 0 && dims[at].value <= MAX_SIDE && dims[at + 1].value <= MAX_SIDE && h >= 0 && w >= 0 &&
         h <= MAX_SIDE && w <= MAX_SIDE && kit_attr_int(in->node, "multiple", 1) > 0 && (h > 0 || w > 0)) {
         target_size(in->node, dims[at].value, dims[at + 1].value, out);
-        dims[at] = pp_fixed(out[0]);
-        dims[at + 1] = pp_fixed(out[1]);
+        dims[at] = prepost_fixed(out[0]);
+        dims[at + 1] = prepost_fixed(out[1]);
     } else {
-        dims[at] = stretch && h > 0 ? pp_fixed(h) : pp_open();
-        dims[at + 1] = stretch && w > 0 ? pp_fixed(w) : pp_open();
+        dims[at] = stretch && h > 0 ? prepost_fixed(h) : prepost_open();
+        dims[at + 1] = stretch && w > 0 ? prepost_fixed(w) : prepost_open();
     }
-    return pp_set(in, 0, input->rank, dims);
+    return prepost_set(in, 0, input->rank, dims);
 }
 
 static bool supports_resize(const kit_node *node, kit_refusal *why)
@@ -220,19 +220,19 @@ static inlay_status run_resize(const kit_call *call)
 static const int64_t four_dims[] = { 1, 4, 1 }, two_dims[] = { 1, 2, 1 }, wide_dims[] = { 1, 8, 1 };
 static const uint8_t steps[] = { 0, 100, 200, 40 }, halves[] = { 50, 120 };
 static const float ramp[] = { 0, 8 }, ramped[] = { 0, 0, 1, 3, 5, 7, 8, 8 };
-static const inlay_tensor_view steps_view[] = { PP_VIEW(steps, four_dims, INLAY_UINT8) };
-static const inlay_tensor_view halves_view[] = { PP_VIEW(halves, two_dims, INLAY_UINT8) };
-static const inlay_tensor_view ramp_view[] = { PP_VIEW(ramp, two_dims, INLAY_FLOAT) };
-static const inlay_tensor_view ramped_view[] = { PP_VIEW(ramped, wide_dims, INLAY_FLOAT) };
-static const inlay_attr_info to_half[] = { PP_ATTR_INT("width", 2), PP_ATTR_INT("height", 1),
-                                           PP_ATTR_STRING("filter", "box") };
-static const inlay_attr_info to_eight[] = { PP_ATTR_INT("width", 8), PP_ATTR_INT("height", 1) };
+static const inlay_tensor_view steps_view[] = { PREPOST_VIEW(steps, four_dims, INLAY_UINT8) };
+static const inlay_tensor_view halves_view[] = { PREPOST_VIEW(halves, two_dims, INLAY_UINT8) };
+static const inlay_tensor_view ramp_view[] = { PREPOST_VIEW(ramp, two_dims, INLAY_FLOAT) };
+static const inlay_tensor_view ramped_view[] = { PREPOST_VIEW(ramped, wide_dims, INLAY_FLOAT) };
+static const inlay_attr_info to_half[] = { PREPOST_ATTR_INT("width", 2), PREPOST_ATTR_INT("height", 1),
+                                           PREPOST_ATTR_STRING("filter", "box") };
+static const inlay_attr_info to_eight[] = { PREPOST_ATTR_INT("width", 8), PREPOST_ATTR_INT("height", 1) };
 static const inlay_op_example resize_examples[] = {
-    PP_EXAMPLE("means of two pixels", to_half, steps_view, halves_view, 0),
-    PP_EXAMPLE("floats between two pixels", to_eight, ramp_view, ramped_view, 1e-6),
+    PREPOST_EXAMPLE("means of two pixels", to_half, steps_view, halves_view, 0),
+    PREPOST_EXAMPLE("floats between two pixels", to_eight, ramp_view, ramped_view, 1e-6),
 };
 
-const pp_operator pp_resize_image = {
+const prepost_operator prepost_resize_image = {
     .op_type = "ResizeImage",
     .signature = "X:T -> Y:T; T=uint8|float; height:i=0, width:i=0, filter:s='bilinear', fit:s='stretch', "
                  "multiple:i=1, shrink_only:i=0",
@@ -242,7 +242,7 @@ const pp_operator pp_resize_image = {
         "is stretch (to exactly that size), inside (the largest that fits) or cover (the smallest that covers it); "
         "shrink_only leaves smaller pictures as they are; multiple rounds both sides up.",
     .infer = infer_resize,
-    PP_EXAMPLES(resize_examples),
+    PREPOST_EXAMPLES(resize_examples),
     .kernel = { .supports = supports_resize,
                 .cost = cost_resize,
                 .prepare = prepare_resize,
@@ -274,18 +274,19 @@ static struct frame frame_of(const int64_t *dims, int64_t height, int64_t width)
 
 static inlay_status infer_letterbox(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim place = pp_fixed(5);
-    inlay_dim dims[3] = { pp_fixed(kit_attr_int(in->node, "height", 0)), pp_fixed(kit_attr_int(in->node, "width", 0)) };
-    inlay_status status = pp_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
+    const inlay_dim place = prepost_fixed(5);
+    inlay_dim dims[3] = { prepost_fixed(kit_attr_int(in->node, "height", 0)),
+                          prepost_fixed(kit_attr_int(in->node, "width", 0)) };
+    inlay_status status = prepost_want_rank(in, 0, 3, 3, "[height, width, channels]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
     if (dims[0].value < 1 || dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "Letterbox: height and width are 1 or more");
-    dims[2] = pp_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : pp_open();
-    status = pp_set(in, 0, 3, dims);
-    return status != INLAY_OK ? status : pp_set(in, 1, 1, &place);
+    dims[2] = prepost_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : prepost_open();
+    status = prepost_set(in, 0, 3, dims);
+    return status != INLAY_OK ? status : prepost_set(in, 1, 1, &place);
 }
 
 static bool supports_letterbox(const kit_node *node, kit_refusal *why)
@@ -348,23 +349,23 @@ static inlay_status run_letterbox(const kit_call *call)
 static const int64_t framed_dims[] = { 2, 2, 1 }, place_dims[] = { 5 }, tall_dims[] = { 4, 2, 1 };
 static const uint8_t tall[] = { 10, 10, 10, 10, 30, 30, 30, 30 }, framed[] = { 10, 0, 30, 0 };
 static const float placed[] = { 0.5f, 0, 0, 2, 4 };
-static const inlay_tensor_view tall_view[] = { PP_VIEW(tall, tall_dims, INLAY_UINT8) };
-static const inlay_tensor_view framed_view[] = { PP_VIEW(framed, framed_dims, INLAY_UINT8),
-                                                 PP_VIEW(placed, place_dims, INLAY_FLOAT) };
-static const inlay_attr_info in_frame[] = { PP_ATTR_INT("width", 2), PP_ATTR_INT("height", 2), PP_ATTR_INT("fill", 0),
-                                            PP_ATTR_STRING("filter", "box") };
+static const inlay_tensor_view tall_view[] = { PREPOST_VIEW(tall, tall_dims, INLAY_UINT8) };
+static const inlay_tensor_view framed_view[] = { PREPOST_VIEW(framed, framed_dims, INLAY_UINT8),
+                                                 PREPOST_VIEW(placed, place_dims, INLAY_FLOAT) };
+static const inlay_attr_info in_frame[] = { PREPOST_ATTR_INT("width", 2), PREPOST_ATTR_INT("height", 2),
+                                            PREPOST_ATTR_INT("fill", 0), PREPOST_ATTR_STRING("filter", "box") };
 static const inlay_op_example letterbox_examples[] = {
-    PP_EXAMPLE("a tall picture in a square", in_frame, tall_view, framed_view, 0),
+    PREPOST_EXAMPLE("a tall picture in a square", in_frame, tall_view, framed_view, 0),
 };
 
-const pp_operator pp_letterbox = {
+const prepost_operator prepost_letterbox = {
     .op_type = "Letterbox",
     .signature = "X:T -> Y:T, place?:F; T=uint8, F=float; height:i!, width:i!, fill:i=114, filter:s='bilinear'",
     .doc =
         "A picture, [height, width, channels], as large as it fits into a frame, in the middle of it; the rest is of "
         "colour fill. place is what leads back: scale, left, top, and the width and height of X.",
     .infer = infer_letterbox,
-    PP_EXAMPLES(letterbox_examples),
+    PREPOST_EXAMPLES(letterbox_examples),
     .kernel = { .supports = supports_letterbox,
                 .cost = cost_resize,
                 .prepare = prepare_resize,

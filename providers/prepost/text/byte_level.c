@@ -28,21 +28,21 @@ static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-static const inlay_str hey[] = { PP_STR("low lower") };
-static const inlay_tensor_view hey_view[] = { PP_VIEW(hey, one_dims, INLAY_STRING) };
+static const inlay_str hey[] = { PREPOST_STR("low lower") };
+static const inlay_tensor_view hey_view[] = { PREPOST_VIEW(hey, one_dims, INLAY_STRING) };
 static const int64_t low_ids[] = { 7, 9, 8 }, low_mask[] = { 1, 1, 1 }, low_dims[] = { 1, 3 };
-static const inlay_tensor_view low_view[] = { PP_VIEW(low_ids, low_dims, INLAY_INT64),
-                                              PP_VIEW(low_mask, low_dims, INLAY_INT64) };
+static const inlay_tensor_view low_view[] = { PREPOST_VIEW(low_ids, low_dims, INLAY_INT64),
+                                              PREPOST_VIEW(low_mask, low_dims, INLAY_INT64) };
 static const inlay_attr_info low_model[] = {
-    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
-                            "\"\xc4\xa0low\":9}"),
-    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
+    PREPOST_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
+                                 "\"\xc4\xa0low\":9}"),
+    PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
 };
 static const inlay_op_example gpt2_examples[] = {
-    PP_EXAMPLE("two words by a vocabulary of ten", low_model, hey_view, low_view, 0),
+    PREPOST_EXAMPLE("two words by a vocabulary of ten", low_model, hey_view, low_view, 0),
 };
 
-const pp_operator pp_gpt2_tokenizer = {
+const prepost_operator prepost_gpt2_tokenizer = {
     .op_type = "GPT2Tokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
@@ -51,7 +51,7 @@ const pp_operator pp_gpt2_tokenizer = {
            "merges.txt; padding_length above 0 fixes the width.",
     .extensions = true,
     .infer = tokens_infer_rows,
-    PP_EXAMPLES(gpt2_examples),
+    PREPOST_EXAMPLES(gpt2_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_gpt2,
@@ -82,18 +82,18 @@ static inlay_status prepare_roberta(const kit_node *node, void **out_state, inla
 }
 
 static const int64_t around_ids[] = { 10, 7, 9, 8, 11 }, around_mask[] = { 1, 1, 1, 1, 1 }, around_dims[] = { 1, 5 };
-static const inlay_tensor_view around_view[] = { PP_VIEW(around_ids, around_dims, INLAY_INT64),
-                                                 PP_VIEW(around_mask, around_dims, INLAY_INT64) };
+static const inlay_tensor_view around_view[] = { PREPOST_VIEW(around_ids, around_dims, INLAY_INT64),
+                                                 PREPOST_VIEW(around_mask, around_dims, INLAY_INT64) };
 static const inlay_attr_info around_model[] = {
-    PP_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
-                            "\"\xc4\xa0low\":9,\"<s>\":10,\"</s>\":11}"),
-    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
+    PREPOST_ATTR_STRING("vocab", "{\"l\":0,\"o\":1,\"w\":2,\"\xc4\xa0\":3,\"e\":4,\"r\":5,\"lo\":6,\"low\":7,\"er\":8,"
+                                 "\"\xc4\xa0low\":9,\"<s>\":10,\"</s>\":11}"),
+    PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
 };
 static const inlay_op_example roberta_examples[] = {
-    PP_EXAMPLE("two words by a vocabulary of twelve", around_model, hey_view, around_view, 0),
+    PREPOST_EXAMPLE("two words by a vocabulary of twelve", around_model, hey_view, around_view, 0),
 };
 
-const pp_operator pp_roberta_tokenizer = {
+const prepost_operator prepost_roberta_tokenizer = {
     .op_type = "RobertaTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
@@ -102,7 +102,7 @@ const pp_operator pp_roberta_tokenizer = {
         "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,
-    PP_EXAMPLES(roberta_examples),
+    PREPOST_EXAMPLES(roberta_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_roberta,
@@ -188,23 +188,23 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
-static const inlay_str low_texts[] = { PP_STR("Low  LOWER"), PP_STR(" ") };
+static const inlay_str low_texts[] = { PREPOST_STR("Low  LOWER"), PREPOST_STR(" ") };
 static const int64_t two_dims[] = { 2 }, clip_ids[] = { 9, 8, 6, 7, 10, 0, 0, 0, 0, 0 };
 static const int64_t clip_mask[] = { 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 }, clip_dims[] = { 2, 5 };
-static const inlay_tensor_view clip_in[] = { PP_VIEW(low_texts, two_dims, INLAY_STRING) };
-static const inlay_tensor_view clip_out[] = { PP_VIEW(clip_ids, clip_dims, INLAY_INT64),
-                                              PP_VIEW(clip_mask, clip_dims, INLAY_INT64) };
+static const inlay_tensor_view clip_in[] = { PREPOST_VIEW(low_texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view clip_out[] = { PREPOST_VIEW(clip_ids, clip_dims, INLAY_INT64),
+                                              PREPOST_VIEW(clip_mask, clip_dims, INLAY_INT64) };
 static const inlay_attr_info clip_model[] = {
-    PP_ATTR_STRING("vocab",
-                   "{\"l\":0,\"o\":1,\"w</w>\":2,\"w\":3,\"e\":4,\"lo\":5,\"low\":6,\"er</w>\":7,\"low</w>\":8,"
-                   "\"<|startoftext|>\":9,\"<|endoftext|>\":10,\"r</w>\":11}"),
-    PP_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n"),
+    PREPOST_ATTR_STRING("vocab",
+                        "{\"l\":0,\"o\":1,\"w</w>\":2,\"w\":3,\"e\":4,\"lo\":5,\"low\":6,\"er</w>\":7,\"low</w>\":8,"
+                        "\"<|startoftext|>\":9,\"<|endoftext|>\":10,\"r</w>\":11}"),
+    PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n"),
 };
 static const inlay_op_example clip_examples[] = {
-    PP_EXAMPLE("two words, and a text of nothing", clip_model, clip_in, clip_out, 0),
+    PREPOST_EXAMPLE("two words, and a text of nothing", clip_model, clip_in, clip_out, 0),
 };
 
-const pp_operator pp_clip_tokenizer = {
+const prepost_operator prepost_clip_tokenizer = {
     .op_type = "CLIPTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
@@ -214,7 +214,7 @@ const pp_operator pp_clip_tokenizer = {
         "behind it; a text of spaces has no tokens. There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,
-    PP_EXAMPLES(clip_examples),
+    PREPOST_EXAMPLES(clip_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_clip,

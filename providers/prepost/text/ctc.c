@@ -260,18 +260,18 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *input
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    inlay_dim dims[1] = { pp_fixed(1) };
-    inlay_status status = pp_want_rank(in, 0, 2, 3, "[steps, classes] or [N, steps, classes]", diag);
+    inlay_dim dims[1] = { prepost_fixed(1) };
+    inlay_status status = prepost_want_rank(in, 0, 2, 3, "[steps, classes] or [N, steps, classes]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
-    if (!pp_knows_rank(input))
-        dims[0] = pp_open();
+    if (!prepost_knows_rank(input))
+        dims[0] = prepost_open();
     else if (input->rank == 3)
         dims[0] = input->dims[0];
-    status = pp_set(in, 0, 1, dims);
-    return status != INLAY_OK ? status : pp_set(in, 1, 1, dims);
+    status = prepost_set(in, 0, 1, dims);
+    return status != INLAY_OK ? status : prepost_set(in, 1, 1, dims);
 }
 
 static bool supports(const kit_node *node, kit_refusal *why)
@@ -280,7 +280,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
     if (beam < 1 || beam > MAX_BEAM)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 100", "beam is %lld", (long long)beam);
-    return pp_one_of(node, "scores", "probabilities", kinds, KIT_COUNT(kinds), why);
+    return prepost_one_of(node, "scores", "probabilities", kinds, KIT_COUNT(kinds), why);
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -293,7 +293,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     state = (ctc_state *)(void *)((char *)lines - offsetof(ctc_state, letters));
     state->blank = kit_attr_int(node->info, "blank", 0);
     state->beam = kit_attr_int(node->info, "beam", 1);
-    state->kind = pp_word(kit_attr_string(node->info, "scores", "probabilities"), kinds, KIT_COUNT(kinds));
+    state->kind = prepost_word(kit_attr_string(node->info, "scores", "probabilities"), kinds, KIT_COUNT(kinds));
     *out_state = state;
     return INLAY_OK;
 }
@@ -303,7 +303,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count, beam = kit_attr_int(node->info, "beam", 1);
     const double elements = count >= 0 ? (double)count : 1e5;
 
-    pp_cost(cost, count >= 0, 500 + elements * (beam > 1 ? 1.5 + (double)(beam * beam) * 0.01 : 1));
+    prepost_cost(cost, count >= 0, 500 + elements * (beam > 1 ? 1.5 + (double)(beam * beam) * 0.01 : 1));
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -355,22 +355,22 @@ static const float steps_in[] = { 0.1f,  0.8f, 0.1f, 0.2f, 0.75f, 0.05f, 0.9f, 0
                                   0.05f, 0.1f, 0.7f, 0.2f, 0.1f,  0.1f,  0.8f };
 /* The blank is the best of both steps, but "a" in one of them or both is likelier than neither. */
 static const float thin_in[] = { 0.6f, 0.4f, 0.6f, 0.4f };
-static const inlay_str aab[] = { PP_STR("aab") }, just_a[] = { PP_STR("a") };
+static const inlay_str aab[] = { PREPOST_STR("aab") }, just_a[] = { PREPOST_STR("a") };
 static const float aab_sure[] = { (0.8f + 0.7f + 0.8f) / 3 }, a_sure[] = { 0.64f };
-static const inlay_tensor_view step_view[] = { PP_VIEW(steps_in, step_dims, INLAY_FLOAT) };
-static const inlay_tensor_view thin_view[] = { PP_VIEW(thin_in, thin_dims, INLAY_FLOAT) };
-static const inlay_tensor_view aab_view[] = { PP_VIEW(aab, one_dims, INLAY_STRING),
-                                              PP_VIEW(aab_sure, one_dims, INLAY_FLOAT) };
-static const inlay_tensor_view a_view[] = { PP_VIEW(just_a, one_dims, INLAY_STRING),
-                                            PP_VIEW(a_sure, one_dims, INLAY_FLOAT) };
-static const inlay_attr_info ab[] = { PP_ATTR_STRING("alphabet", "a\nb") };
-static const inlay_attr_info ab_beam[] = { PP_ATTR_STRING("alphabet", "a"), PP_ATTR_INT("beam", 4) };
+static const inlay_tensor_view step_view[] = { PREPOST_VIEW(steps_in, step_dims, INLAY_FLOAT) };
+static const inlay_tensor_view thin_view[] = { PREPOST_VIEW(thin_in, thin_dims, INLAY_FLOAT) };
+static const inlay_tensor_view aab_view[] = { PREPOST_VIEW(aab, one_dims, INLAY_STRING),
+                                              PREPOST_VIEW(aab_sure, one_dims, INLAY_FLOAT) };
+static const inlay_tensor_view a_view[] = { PREPOST_VIEW(just_a, one_dims, INLAY_STRING),
+                                            PREPOST_VIEW(a_sure, one_dims, INLAY_FLOAT) };
+static const inlay_attr_info ab[] = { PREPOST_ATTR_STRING("alphabet", "a\nb") };
+static const inlay_attr_info ab_beam[] = { PREPOST_ATTR_STRING("alphabet", "a"), PREPOST_ATTR_INT("beam", 4) };
 static const inlay_op_example examples[] = {
-    PP_EXAMPLE("repeats are one letter, a blank divides", ab, step_view, aab_view, 1e-6),
-    PP_EXAMPLE("a beam adds up what leads to the same text", ab_beam, thin_view, a_view, 1e-6),
+    PREPOST_EXAMPLE("repeats are one letter, a blank divides", ab, step_view, aab_view, 1e-6),
+    PREPOST_EXAMPLE("a beam adds up what leads to the same text", ab_beam, thin_view, a_view, 1e-6),
 };
 
-const pp_operator pp_ctc_decode = {
+const prepost_operator prepost_ctc_decode = {
     .op_type = "CtcDecode",
     .signature = "scores:F -> text:S, confidence?:F; F=float, S=string; alphabet:s!, blank:i=0, beam:i=1, "
                  "scores:s='probabilities'",
@@ -381,6 +381,6 @@ const pp_operator pp_ctc_decode = {
         "more keeps so many prefixes, and confidence is the probability of the text. scores are probabilities, "
         "logarithms or logits.",
     .infer = infer,
-    PP_EXAMPLES(examples),
+    PREPOST_EXAMPLES(examples),
     .kernel = { .supports = supports, .cost = cost, .prepare = prepare, .shape = shape, .run = run },
 };

@@ -199,7 +199,7 @@ static inlay_status run_bpe(const kit_call *call)
             status = no_memory(call->diag);
             goto done;
         }
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes));
+        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes));
     }
 done:
     free(text.data);
@@ -333,7 +333,7 @@ static inlay_status run_bert(const kit_call *call)
         else if (!join_words(state, (const int64_t *)input->data + begin, end - begin, &text))
             status = no_memory(call->diag);
         else
-            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes);
+            status = prepost_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes);
         if (status != INLAY_OK)
             goto done;
     }
@@ -346,34 +346,34 @@ done:
 
 static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim open = pp_open();
+    const inlay_dim open = prepost_open();
 
     (void)ctx, (void)diag;
-    return pp_set(in, 0, 1, &open);
+    return prepost_set(in, 0, 1, &open);
 }
 
 static const int64_t one_dims[] = { 1 }, six_dims[] = { 6 }, two_dims[] = { 2 }, table_dims[] = { 2, 3 };
 static const int64_t bpe_ids[] = { 3, 0, 1, 0, 2, 3 }, bert_ids[] = { 0, 1, 2, 3, 4, 9 };
-static const inlay_str bpe_texts[] = { PP_STR("low"), PP_STR("lo\xc3\xa9") },
-                       bert_text[] = { PP_STR("unwanted, no [UNK]") };
-static const inlay_tensor_view bpe_in[] = { PP_VIEW(bpe_ids, table_dims, INLAY_INT64) };
-static const inlay_tensor_view bpe_out[] = { PP_VIEW(bpe_texts, two_dims, INLAY_STRING) };
-static const inlay_tensor_view bert_in[] = { PP_VIEW(bert_ids, six_dims, INLAY_INT64) };
-static const inlay_tensor_view bert_out[] = { PP_VIEW(bert_text, one_dims, INLAY_STRING) };
+static const inlay_str bpe_texts[] = { PREPOST_STR("low"), PREPOST_STR("lo\xc3\xa9") },
+                       bert_text[] = { PREPOST_STR("unwanted, no [UNK]") };
+static const inlay_tensor_view bpe_in[] = { PREPOST_VIEW(bpe_ids, table_dims, INLAY_INT64) };
+static const inlay_tensor_view bpe_out[] = { PREPOST_VIEW(bpe_texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view bert_in[] = { PREPOST_VIEW(bert_ids, six_dims, INLAY_INT64) };
+static const inlay_tensor_view bert_out[] = { PREPOST_VIEW(bert_text, one_dims, INLAY_STRING) };
 static const inlay_attr_info bpe_model[] = {
-    PP_ATTR_STRING("id_vocab", "lo\nw\n\xc3\x83\xc2\xa9\n<|end|>\n"),
-    PP_ATTR_STRING("byte_decoder", "108\t108\n111\t111\n119\t119\n195\t195\n169\t169\n"),
-    PP_ATTR_STRING("all_special_ids", "3\n"),
-    PP_ATTR_INT("skip_special_tokens", 1),
+    PREPOST_ATTR_STRING("id_vocab", "lo\nw\n\xc3\x83\xc2\xa9\n<|end|>\n"),
+    PREPOST_ATTR_STRING("byte_decoder", "108\t108\n111\t111\n119\t119\n195\t195\n169\t169\n"),
+    PREPOST_ATTR_STRING("all_special_ids", "3\n"),
+    PREPOST_ATTR_INT("skip_special_tokens", 1),
 };
 static const inlay_attr_info bert_model[] = {
-    PP_ATTR_STRING("vocab_file", "[CLS]\nun\n##wanted\n,\nno\n"),
-    PP_ATTR_INT("skip_special_tokens", 1),
+    PREPOST_ATTR_STRING("vocab_file", "[CLS]\nun\n##wanted\n,\nno\n"),
+    PREPOST_ATTR_INT("skip_special_tokens", 1),
 };
-static const inlay_op_example bpe_examples[] = { PP_EXAMPLE("two texts", bpe_model, bpe_in, bpe_out, 0) };
-static const inlay_op_example bert_examples[] = { PP_EXAMPLE("a sentence", bert_model, bert_in, bert_out, 0) };
+static const inlay_op_example bpe_examples[] = { PREPOST_EXAMPLE("two texts", bpe_model, bpe_in, bpe_out, 0) };
+static const inlay_op_example bert_examples[] = { PREPOST_EXAMPLE("a sentence", bert_model, bert_in, bert_out, 0) };
 
-const pp_operator pp_bpe_decoder = {
+const prepost_operator prepost_bpe_decoder = {
     .op_type = "BpeDecoder",
     .signature =
         "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
@@ -383,7 +383,7 @@ const pp_operator pp_bpe_decoder = {
            "character TAB byte) spells bytes with; added_tokens: lines of id TAB text.",
     .extensions = true,
     .infer = infer_texts,
-    PP_EXAMPLES(bpe_examples),
+    PREPOST_EXAMPLES(bpe_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_bpe,
@@ -391,7 +391,7 @@ const pp_operator pp_bpe_decoder = {
                 .run = run_bpe },
 };
 
-const pp_operator pp_bert_decoder = {
+const prepost_operator prepost_bert_decoder = {
     .op_type = "BertTokenizerDecoder",
     .signature =
         "ids:I, indices?:I -> text:S; S=string, I=int64; vocab_file:s!, unk_token:s='[UNK]', sep_token:s='[SEP]', "
@@ -400,7 +400,7 @@ const pp_operator pp_bert_decoder = {
     .doc = "The text of BERT's tokens. With use_indices one text for each [begin, end] of the second input.",
     .extensions = true,
     .infer = infer_texts,
-    PP_EXAMPLES(bert_examples),
+    PREPOST_EXAMPLES(bert_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_bert,

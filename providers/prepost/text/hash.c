@@ -133,7 +133,7 @@ static inlay_status infer_hash(void *ctx, inlay_infer *in, inlay_diag *diag)
     const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
+    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -141,7 +141,7 @@ static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 30.0 * (count >= 0 ? (double)count : 16) + 300);
+    prepost_cost(cost, count >= 0, 30.0 * (count >= 0 ? (double)count : 16) + 300);
 }
 
 static inlay_status run_hash(const kit_call *call)
@@ -161,10 +161,10 @@ static inlay_status run_hash(const kit_call *call)
 }
 
 static const int64_t one_dims[] = { 1 }, three_dims[] = { 3 }, three[] = { 3 }, bucket[] = { 0, 2, 2 };
-static const inlay_str words[] = { PP_STR("Hello"), PP_STR("TensorFlow"), PP_STR("2.x") };
-static const inlay_tensor_view words_in[] = { PP_VIEW(words, three_dims, INLAY_STRING),
-                                              PP_VIEW(three, one_dims, INLAY_INT64) };
-static const inlay_tensor_view bucket_out[] = { PP_VIEW(bucket, three_dims, INLAY_INT64) };
+static const inlay_str words[] = { PREPOST_STR("Hello"), PREPOST_STR("TensorFlow"), PREPOST_STR("2.x") };
+static const inlay_tensor_view words_in[] = { PREPOST_VIEW(words, three_dims, INLAY_STRING),
+                                              PREPOST_VIEW(three, one_dims, INLAY_INT64) };
+static const inlay_tensor_view bucket_out[] = { PREPOST_VIEW(bucket, three_dims, INLAY_INT64) };
 static const inlay_op_example hash_examples[] = {
     { .name = "TensorFlow's own example",
       .attr_stride = sizeof(inlay_attr_info),
@@ -174,12 +174,12 @@ static const inlay_op_example hash_examples[] = {
       .output_count = KIT_COUNT(bucket_out) },
 };
 
-const pp_operator pp_hash = {
+const prepost_operator prepost_hash = {
     .op_type = "StringToHashBucketFast",
     .signature = "input:S, num_buckets:I -> output:I; S=string, I=int64",
     .doc = "FarmHash's Fingerprint64 of each text, modulo num_buckets.",
     .extensions = true,
     .infer = infer_hash,
-    PP_EXAMPLES(hash_examples),
+    PREPOST_EXAMPLES(hash_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_hash, .run = run_hash },
 };

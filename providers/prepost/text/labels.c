@@ -50,24 +50,24 @@ typedef struct top_state {
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    inlay_dim dims[2] = { pp_fixed(1), pp_fixed(kit_attr_int(in->node, "k", 5)) };
-    inlay_status status = pp_want_rank(in, 0, 1, 2, "[classes] or [N, classes]", diag);
+    inlay_dim dims[2] = { prepost_fixed(1), prepost_fixed(kit_attr_int(in->node, "k", 5)) };
+    inlay_status status = prepost_want_rank(in, 0, 1, 2, "[classes] or [N, classes]", diag);
 
     (void)ctx;
     if (status != INLAY_OK)
         return status;
     if (dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "TopKLabels: k is 1 or more");
-    if (!pp_knows_rank(input))
-        dims[0] = dims[1] = pp_open();
+    if (!prepost_knows_rank(input))
+        dims[0] = dims[1] = prepost_open();
     else if (input->rank == 2)
         dims[0] = input->dims[0];
-    if (pp_knows_rank(input) && input->dims[input->rank - 1].kind != INLAY_DIM_FIXED)
-        dims[1] = pp_open();
-    else if (pp_knows_rank(input) && input->dims[input->rank - 1].value < dims[1].value)
+    if (prepost_knows_rank(input) && input->dims[input->rank - 1].kind != INLAY_DIM_FIXED)
+        dims[1] = prepost_open();
+    else if (prepost_knows_rank(input) && input->dims[input->rank - 1].value < dims[1].value)
         dims[1] = input->dims[input->rank - 1];
     for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
-        status = pp_set(in, i, 2, dims);
+        status = prepost_set(in, i, 2, dims);
     return status;
 }
 
@@ -90,9 +90,9 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t rows = input->count >= 0 && input->rank == 2 ? input->dims[0] : 1;
 
     /* Each label is a string of its own. */
-    pp_cost(cost, input->count >= 0,
-            500 + 2.0 * (input->count >= 0 ? (double)input->count : 1000) +
-                800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
+    prepost_cost(cost, input->count >= 0,
+                 500 + 2.0 * (input->count >= 0 ? (double)input->count : 1000) +
+                     800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
 }
 
 static inlay_status put_label(const kit_call *call, const struct lines *labels, int64_t class, inlay_str *to)
@@ -100,8 +100,8 @@ static inlay_status put_label(const kit_call *call, const struct lines *labels, 
     char number[24];
 
     if (class < labels->count)
-        return pp_put_string(call, to, labels->list[class].data, labels->list[class].bytes);
-    return pp_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)class));
+        return prepost_put_string(call, to, labels->list[class].data, labels->list[class].bytes);
+    return prepost_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)class));
 }
 
 /* Places of the k largest of a row, the first of equals first; NaN last. */
@@ -166,20 +166,20 @@ done:
 static const int64_t score_dims[] = { 1, 3 }, best_dims[] = { 1, 2 };
 static const float scores[] = { 0.25f, 0.5f, 0.125f }, best[] = { 0.5f, 0.25f };
 static const int64_t places[] = { 1, 0 };
-static const inlay_str names[] = { PP_STR("dog"), PP_STR("cat") };
-static const inlay_tensor_view score_view[] = { PP_VIEW(scores, score_dims, INLAY_FLOAT) };
-static const inlay_tensor_view best_view[] = { PP_VIEW(names, best_dims, INLAY_STRING),
-                                               PP_VIEW(best, best_dims, INLAY_FLOAT),
-                                               PP_VIEW(places, best_dims, INLAY_INT64) };
-static const inlay_attr_info two[] = { PP_ATTR_INT("k", 2), PP_ATTR_STRING("labels", "cat\ndog\nbird\n") };
-static const inlay_op_example examples[] = { PP_EXAMPLE("the two best of three", two, score_view, best_view, 0) };
+static const inlay_str names[] = { PREPOST_STR("dog"), PREPOST_STR("cat") };
+static const inlay_tensor_view score_view[] = { PREPOST_VIEW(scores, score_dims, INLAY_FLOAT) };
+static const inlay_tensor_view best_view[] = { PREPOST_VIEW(names, best_dims, INLAY_STRING),
+                                               PREPOST_VIEW(best, best_dims, INLAY_FLOAT),
+                                               PREPOST_VIEW(places, best_dims, INLAY_INT64) };
+static const inlay_attr_info two[] = { PREPOST_ATTR_INT("k", 2), PREPOST_ATTR_STRING("labels", "cat\ndog\nbird\n") };
+static const inlay_op_example examples[] = { PREPOST_EXAMPLE("the two best of three", two, score_view, best_view, 0) };
 
-const pp_operator pp_top_k_labels = {
+const prepost_operator prepost_top_k_labels = {
     .op_type = "TopKLabels",
     .signature = "scores:F -> labels:S, values?:F, indices?:I; F=float, S=string, I=int64; k:i=5, labels:s=''",
     .doc = "The k best of each row of scores, [N, classes] or [classes], best first, as [N, k]: labels (a line of the "
            "attribute each; a class without one is its number), scores, classes.",
     .infer = infer,
-    PP_EXAMPLES(examples),
+    PREPOST_EXAMPLES(examples),
     .kernel = { .cost = cost, .prepare = prepare, .shape = shape, .run = run },
 };

@@ -9,10 +9,10 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const double count = shapes->in[0].count >= 0 ? (double)shapes->in[0].count : 4096;
     const bool inverse = strcmp(node->info->op_type.data, "Inverse") == 0;
 
-    pp_cost(cost, shapes->in[0].count >= 0,
-            node->info->output_count == 2 ? 0.5 * count + 500
-            : inverse                     ? pow(count, 1.5) + 500
-                                          : 60 * count + 5000);
+    prepost_cost(cost, shapes->in[0].count >= 0,
+                 node->info->output_count == 2 ? 0.5 * count + 500
+                 : inverse                     ? pow(count, 1.5) + 500
+                                               : 60 * count + 5000);
 }
 
 /* ------------------------------------------------------------------ NegPos */
@@ -23,8 +23,8 @@ static inlay_status infer_both(void *ctx, inlay_infer *in, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     (void)ctx, (void)diag;
-    for (uint32_t o = 0; o < 2 && pp_knows_rank(input) && status == INLAY_OK; o++)
-        status = pp_set(in, o, input->rank, input->dims);
+    for (uint32_t o = 0; o < 2 && prepost_knows_rank(input) && status == INLAY_OK; o++)
+        status = prepost_set(in, o, input->rank, input->dims);
     return status;
 }
 
@@ -48,10 +48,10 @@ done:
 static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    const inlay_status status = pp_want_rank(in, 0, 2, 2, "[n, n]", diag);
+    const inlay_status status = prepost_want_rank(in, 0, 2, 2, "[n, n]", diag);
 
     (void)ctx;
-    return status == INLAY_OK && pp_knows_rank(input) ? pp_set(in, 0, 2, input->dims) : status;
+    return status == INLAY_OK && prepost_knows_rank(input) ? prepost_set(in, 0, 2, input->dims) : status;
 }
 
 /* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity.
@@ -122,11 +122,11 @@ enum { MAX_FFT = 1 << 20 };
 
 static inlay_status infer_stft(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[4] = { pp_fixed(1), pp_open(), pp_open(), pp_fixed(2) };
-    const inlay_status status = pp_want_rank(in, 0, 2, 2, "[1, samples]", diag);
+    const inlay_dim dims[4] = { prepost_fixed(1), prepost_open(), prepost_open(), prepost_fixed(2) };
+    const inlay_status status = prepost_want_rank(in, 0, 2, 2, "[1, samples]", diag);
 
     (void)ctx;
-    return status == INLAY_OK ? pp_set(in, 0, strcmp(in->node->op_type.data, "STFT") == 0 ? 4 : 3, dims) : status;
+    return status == INLAY_OK ? prepost_set(in, 0, strcmp(in->node->op_type.data, "STFT") == 0 ? 4 : 3, dims) : status;
 }
 
 /* Input i, which is one number; 0 where it is not. */
@@ -233,25 +233,25 @@ static const float sound[] = { 1, 2, 3, 4 }, flat[] = { 1, 1, 1, 1 };
 static const float parts[] = { 3, 0, 10, 0, 7, 0, -1, 2, -2, 2, 3, -4, -1, 0, -2, 0, -1, 0 };
 static const float squares[] = { 9, 100, 49, 5, 8, 25, 1, 4, 1 };
 
-#define FLOATS(array, dims) PP_VIEW(array, dims, INLAY_FLOAT)
+#define FLOATS(array, dims) PREPOST_VIEW(array, dims, INLAY_FLOAT)
 static const inlay_tensor_view signs_in[] = { FLOATS(signs, square_dims) };
 static const inlay_tensor_view signs_out[] = { FLOATS(negative, square_dims), FLOATS(positive, square_dims) };
 static const inlay_tensor_view matrix_in[] = { FLOATS(matrix, square_dims) },
                                matrix_out[] = { FLOATS(inverse, square_dims) };
-static const inlay_tensor_view sound_in[] = { FLOATS(sound, sound_dims), PP_VIEW(four, one_dims, INLAY_INT64),
-                                              PP_VIEW(two, one_dims, INLAY_INT64), FLOATS(flat, four_dims),
-                                              PP_VIEW(four, one_dims, INLAY_INT64) };
+static const inlay_tensor_view sound_in[] = { FLOATS(sound, sound_dims), PREPOST_VIEW(four, one_dims, INLAY_INT64),
+                                              PREPOST_VIEW(two, one_dims, INLAY_INT64), FLOATS(flat, four_dims),
+                                              PREPOST_VIEW(four, one_dims, INLAY_INT64) };
 static const inlay_tensor_view parts_out[] = { FLOATS(parts, parts_dims) },
                                squares_out[] = { FLOATS(squares, norm_dims) };
-static const inlay_attr_info half[] = { PP_ATTR_INT("onesided", 1) };
-#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 1e-6)
+static const inlay_attr_info half[] = { PREPOST_ATTR_INT("onesided", 1) };
+#define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 1e-6)
 static const inlay_op_example negpos_examples[] = { EXAMPLE("four numbers", signs_in, signs_out) };
 static const inlay_op_example inverse_examples[] = { EXAMPLE("two by two", matrix_in, matrix_out) };
-static const inlay_op_example stft_examples[] = { PP_EXAMPLE("three frames", half, sound_in, parts_out, 1e-6) };
-static const inlay_op_example norm_examples[] = { PP_EXAMPLE("three frames", half, sound_in, squares_out, 1e-6) };
+static const inlay_op_example stft_examples[] = { PREPOST_EXAMPLE("three frames", half, sound_in, parts_out, 1e-6) };
+static const inlay_op_example norm_examples[] = { PREPOST_EXAMPLE("three frames", half, sound_in, squares_out, 1e-6) };
 
 #define NUMBERS(name, type, sign, text, shapes, list, ...)                                                             \
-    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name, __VA_ARGS__)
+    PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name, __VA_ARGS__)
 NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float",
         "The numbers below 0, and those above; 0 for the others.", infer_both, negpos_examples, .prepare = NULL)
 NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "The inverse of a square matrix, computed in double.", infer_inverse,

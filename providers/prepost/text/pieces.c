@@ -6,12 +6,12 @@
 
 static inlay_status infer_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[1] = { pp_open() };
-    inlay_status status = pp_want_rank(in, 0, 0, 1, "a text, or two of them", diag);
+    const inlay_dim dims[1] = { prepost_open() };
+    inlay_status status = prepost_want_rank(in, 0, 0, 1, "a text, or two of them", diag);
 
     (void)ctx;
     for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
-        status = pp_set(in, i, 1, dims);
+        status = prepost_set(in, i, 1, dims);
     return status;
 }
 
@@ -82,17 +82,17 @@ done:
 static const char wordpieces[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwant\n##want\n##ed\nwa\nun\nrunn\n##ing\n,\n";
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, eight_dims[] = { 8 }, zeros[8] = { 0 };
 static const int64_t full_ids[] = { 2, 8, 5, 6, 11, 9, 10, 3 }, ones[] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-static const inlay_str one_text[] = { PP_STR("UNwanted, running") };
-static const inlay_tensor_view text_view[] = { PP_VIEW(one_text, one_dims, INLAY_STRING) };
-static const inlay_tensor_view bert_view[] = { PP_VIEW(full_ids, eight_dims, INLAY_INT64),
+static const inlay_str one_text[] = { PREPOST_STR("UNwanted, running") };
+static const inlay_tensor_view text_view[] = { PREPOST_VIEW(one_text, one_dims, INLAY_STRING) };
+static const inlay_tensor_view bert_view[] = { PREPOST_VIEW(full_ids, eight_dims, INLAY_INT64),
                                                { zeros, sizeof full_ids, eight_dims, 1, INLAY_INT64 },
-                                               PP_VIEW(ones, eight_dims, INLAY_INT64) };
+                                               PREPOST_VIEW(ones, eight_dims, INLAY_INT64) };
 static const inlay_attr_info bert_vocab[] = {
-    { .name = PP_STR("vocab_file"), .kind = INLAY_ATTR_STRING, .s = PP_STR(wordpieces) },
+    { .name = PREPOST_STR("vocab_file"), .kind = INLAY_ATTR_STRING, .s = PREPOST_STR(wordpieces) },
 };
-static const inlay_op_example bert_examples[] = { PP_EXAMPLE("one text", bert_vocab, text_view, bert_view, 0) };
+static const inlay_op_example bert_examples[] = { PREPOST_EXAMPLE("one text", bert_vocab, text_view, bert_view, 0) };
 
-const pp_operator pp_bert_tokenizer = {
+const prepost_operator prepost_bert_tokenizer = {
     .op_type = "BertTokenizer",
     .signature = "text:S -> input_ids:I, token_type_ids?:I, attention_mask?:I; S=string, I=int64; vocab_file:s!, "
                  "do_lower_case:i=1, tokenize_chinese_chars:i=1, unk_token:s='[UNK]', sep_token:s='[SEP]', "
@@ -101,7 +101,7 @@ const pp_operator pp_bert_tokenizer = {
         "WordPiece as BERT has it, of a text or a pair: [CLS] a [SEP] b [SEP]. vocab_file is the content of vocab.txt.",
     .extensions = true,
     .infer = infer_bert,
-    PP_EXAMPLES(bert_examples),
+    PREPOST_EXAMPLES(bert_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_bert,
@@ -113,12 +113,12 @@ const pp_operator pp_bert_tokenizer = {
 
 static inlay_status infer_spm(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim open = pp_open();
-    const inlay_status status = pp_set(in, 0, 1, &open);
+    const inlay_dim open = prepost_open();
+    const inlay_status status = prepost_set(in, 0, 1, &open);
 
     (void)ctx;
     (void)diag;
-    return status == INLAY_OK ? pp_set(in, 1, 1, &open) : status;
+    return status == INLAY_OK ? prepost_set(in, 1, 1, &open) : status;
 }
 
 static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -189,20 +189,20 @@ static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
                              "b\x15\0\0\0\xc0"
                              "\x0a\x0c\x0a\x05\xe2\x96\x81"
                              "ab\x15\0\0\x20\xc0";
-static const inlay_str ab_text[] = { PP_STR("ab a  x") };
+static const inlay_str ab_text[] = { PREPOST_STR("ab a  x") };
 static const int32_t ab_ids[] = { 3, 1, 0 };
 static const int64_t ab_starts[] = { 0, 3 }, three_dims[] = { 3 };
-static const inlay_tensor_view ab_view[] = { PP_VIEW(ab_text, one_dims, INLAY_STRING) };
-static const inlay_tensor_view ab_out[] = { PP_VIEW(ab_ids, three_dims, INLAY_INT32),
-                                            PP_VIEW(ab_starts, two_dims, INLAY_INT64) };
+static const inlay_tensor_view ab_view[] = { PREPOST_VIEW(ab_text, one_dims, INLAY_STRING) };
+static const inlay_tensor_view ab_out[] = { PREPOST_VIEW(ab_ids, three_dims, INLAY_INT32),
+                                            PREPOST_VIEW(ab_starts, two_dims, INLAY_INT64) };
 static const inlay_attr_info ab_model[] = {
-    { .name = PP_STR("model"), .kind = INLAY_ATTR_STRING, .s = { pieces, sizeof pieces - 1 } }
+    { .name = PREPOST_STR("model"), .kind = INLAY_ATTR_STRING, .s = { pieces, sizeof pieces - 1 } }
 };
 static const inlay_op_example spm_examples[] = {
-    PP_EXAMPLE("the likeliest pieces, and a letter that is none", ab_model, ab_view, ab_out, 0),
+    PREPOST_EXAMPLE("the likeliest pieces, and a letter that is none", ab_model, ab_view, ab_out, 0),
 };
 
-const pp_operator pp_sentencepiece_tokenizer = {
+const prepost_operator prepost_sentencepiece_tokenizer = {
     .op_type = "SentencepieceTokenizer",
     .signature =
         "data:S, nbest_size?:I, alpha?:F, add_bos?:B, add_eos?:B, reverse?:B, fairseq?:B -> tokens:J, indices?:I; "
@@ -211,7 +211,7 @@ const pp_operator pp_sentencepiece_tokenizer = {
            "SentencePiece model (Unigram or BPE). Nothing is drawn at random: nbest_size is 0 or 1.",
     .extensions = true,
     .infer = infer_spm,
-    PP_EXAMPLES(spm_examples),
+    PREPOST_EXAMPLES(spm_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_spm,
@@ -223,11 +223,11 @@ const pp_operator pp_sentencepiece_tokenizer = {
 
 static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim one = pp_fixed(1);
-    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[ids] or [1, ids]", diag);
+    const inlay_dim one = prepost_fixed(1);
+    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[ids] or [1, ids]", diag);
 
     (void)ctx;
-    return status == INLAY_OK ? pp_set(in, 0, 1, &one) : status;
+    return status == INLAY_OK ? prepost_set(in, 0, 1, &one) : status;
 }
 
 /* Fairseq counts <s>, <pad>, </s>, <unk> where SentencePiece has <unk>, <s>, </s>, and the rest one further. */
@@ -257,7 +257,7 @@ static inlay_status run_pieces(const kit_call *call)
     for (int64_t i = 0; i < input->count; i++)
         ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)input->data)[i]) : ((const int64_t *)input->data)[i];
     INLAY_TRY(text_decode(state->tokenizer, ids, (size_t)input->count, true, &text, &bytes, call->diag));
-    status = pp_put_string(call, call->out[0].data, text, bytes);
+    status = prepost_put_string(call, call->out[0].data, text, bytes);
 done:
     free(text);
     free(ids);
@@ -265,19 +265,19 @@ done:
 }
 
 static const int64_t back_ids[] = { 3, 1 };
-static const inlay_str back_text[] = { PP_STR("ab a") };
-static const inlay_tensor_view back_in[] = { PP_VIEW(back_ids, two_dims, INLAY_INT64) };
-static const inlay_tensor_view back_out[] = { PP_VIEW(back_text, one_dims, INLAY_STRING) };
-static const inlay_op_example back_examples[] = { PP_EXAMPLE("two words", ab_model, back_in, back_out, 0) };
+static const inlay_str back_text[] = { PREPOST_STR("ab a") };
+static const inlay_tensor_view back_in[] = { PREPOST_VIEW(back_ids, two_dims, INLAY_INT64) };
+static const inlay_tensor_view back_out[] = { PREPOST_VIEW(back_text, one_dims, INLAY_STRING) };
+static const inlay_op_example back_examples[] = { PREPOST_EXAMPLE("two words", ab_model, back_in, back_out, 0) };
 
-const pp_operator pp_sentencepiece_decoder = {
+const prepost_operator prepost_sentencepiece_decoder = {
     .op_type = "SentencepieceDecoder",
     .signature = "ids:I, fairseq?:B -> text:S; S=string, I=int64, B=bool; model:s!",
     .doc =
         "The text of a list of pieces. model is the content of a SentencePiece model; fairseq: ids are XLM-RoBERTa's.",
     .extensions = true,
     .infer = infer_pieces,
-    PP_EXAMPLES(back_examples),
+    PREPOST_EXAMPLES(back_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_spm,

@@ -7,7 +7,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
+    prepost_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
 }
 
 /* Where lists begin, and behind the last one where it ends: from 0 on, never less than before, at most `values`. */
@@ -34,13 +34,13 @@ static inlay_status check_starts(const kit_call *call, const kit_tensor *starts,
 
 static inlay_status infer_sparse(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim places[2] = { pp_open(), pp_fixed(2) };
-    inlay_status status = pp_want_rank(in, 0, 1, 1, "[lists + 1]", diag);
+    const inlay_dim places[2] = { prepost_open(), prepost_fixed(2) };
+    inlay_status status = prepost_want_rank(in, 0, 1, 1, "[lists + 1]", diag);
 
     (void)ctx;
     if (status == INLAY_OK)
-        status = pp_set(in, 0, 2, places);
-    return status == INLAY_OK ? pp_set(in, 1, 1, places + 1) : status;
+        status = prepost_set(in, 0, 2, places);
+    return status == INLAY_OK ? prepost_set(in, 1, 1, places + 1) : status;
 }
 
 static inlay_status run_sparse(const kit_call *call)
@@ -74,10 +74,10 @@ done:
 /* Input 2 is what fills up for numbers, where the lists begin for texts, and the other way round. */
 static inlay_status infer_dense(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[2] = { pp_open(), pp_open() };
+    const inlay_dim dims[2] = { prepost_open(), prepost_open() };
 
     (void)ctx, (void)diag;
-    return pp_set(in, 0, 2, dims);
+    return prepost_set(in, 0, 2, dims);
 }
 
 static inlay_status open_dense(const kit_call *call, const kit_tensor *starts, int64_t dims[2])
@@ -119,7 +119,7 @@ static inlay_status run_string_dense(const kit_call *call)
         for (int64_t k = 0; k < dims[1]; k++) {
             const inlay_str string = at[i] + k < at[i + 1] ? values[at[i] + k] : (inlay_str){ "", 0 };
 
-            INLAY_TRY(pp_put_string(call, to++, string.data, string.bytes));
+            INLAY_TRY(prepost_put_string(call, to++, string.data, string.bytes));
         }
     }
 done:
@@ -130,13 +130,13 @@ done:
 
 static inlay_status infer_segments(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim dims[2] = { pp_open(), pp_fixed(2) };
-    inlay_status status = pp_want_rank(in, 0, 1, 2, "[n] or [1, n]", diag);
+    const inlay_dim dims[2] = { prepost_open(), prepost_fixed(2) };
+    inlay_status status = prepost_want_rank(in, 0, 1, 2, "[n] or [1, n]", diag);
 
     (void)ctx;
     if (status == INLAY_OK)
-        status = pp_set(in, 0, 2, dims);
-    return status == INLAY_OK ? pp_set(in, 1, 1, dims) : status;
+        status = prepost_set(in, 0, 2, dims);
+    return status == INLAY_OK ? prepost_set(in, 1, 1, dims) : status;
 }
 
 static inlay_status run_segments(const kit_call *call)
@@ -176,12 +176,13 @@ static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 
 static const int64_t table_dims[] = { 3, 2 }, places_dims[] = { 3, 2 }, pair_dims[] = { 2, 2 };
 static const int64_t starts[] = { 0, 2, 2, 3 }, places[] = { 0, 0, 0, 1, 2, 0 }, sizes[] = { 3, 2 };
 static const int64_t numbers[] = { 7, 8, 9 }, none[] = { -1 }, filled[] = { 7, 8, -1, -1, 9, -1 };
-static const inlay_str words[] = { PP_STR("a"), PP_STR("b"), PP_STR("c") };
-static const inlay_str in_rows[] = { PP_STR("a"), PP_STR("b"), PP_STR(""), PP_STR(""), PP_STR("c"), PP_STR("") };
+static const inlay_str words[] = { PREPOST_STR("a"), PREPOST_STR("b"), PREPOST_STR("c") };
+static const inlay_str in_rows[] = { PREPOST_STR("a"), PREPOST_STR("b"), PREPOST_STR(""),
+                                     PREPOST_STR(""),  PREPOST_STR("c"), PREPOST_STR("") };
 static const int64_t marks[] = { 0, 5, 5, 0, 0, 3 }, spans[] = { 1, 3, 5, 6 }, marked[] = { 5, 3 };
 
-#define NUMBERS(array, dims) PP_VIEW(array, dims, INLAY_INT64)
-#define TEXTS(array, dims) PP_VIEW(array, dims, INLAY_STRING)
+#define NUMBERS(array, dims) PREPOST_VIEW(array, dims, INLAY_INT64)
+#define TEXTS(array, dims) PREPOST_VIEW(array, dims, INLAY_STRING)
 static const inlay_tensor_view starts_in[] = { NUMBERS(starts, four_dims) };
 static const inlay_tensor_view sparse_out[] = { NUMBERS(places, places_dims), NUMBERS(sizes, two_dims) };
 static const inlay_tensor_view dense_in[] = { NUMBERS(starts, four_dims), NUMBERS(numbers, three_dims),
@@ -192,14 +193,14 @@ static const inlay_tensor_view words_in[] = { NUMBERS(starts, four_dims), TEXTS(
 static const inlay_tensor_view words_out[] = { TEXTS(in_rows, table_dims) };
 static const inlay_tensor_view marks_in[] = { NUMBERS(marks, six_dims) };
 static const inlay_tensor_view marks_out[] = { NUMBERS(spans, pair_dims), NUMBERS(marked, two_dims) };
-#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
+#define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example sparse_examples[] = { EXAMPLE("lists of 2, 0 and 1 values", starts_in, sparse_out) };
 static const inlay_op_example dense_examples[] = { EXAMPLE("lists of 2, 0 and 1 numbers", dense_in, dense_out) };
 static const inlay_op_example words_examples[] = { EXAMPLE("lists of 2, 0 and 1 texts", words_in, words_out) };
 static const inlay_op_example marks_examples[] = { EXAMPLE("two segments", marks_in, marks_out) };
 
 #define RAGGED(name, type, sign, text, shapes, list)                                                                   \
-    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name)
+    PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name)
 RAGGED(sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
        "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.",
        infer_sparse, sparse_examples)

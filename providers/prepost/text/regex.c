@@ -215,7 +215,7 @@ static inlay_status run_replace(const kit_call *call)
     for (int64_t i = 0; i < call->in[0].count; i++) {
         INLAY_TRY(kit_poll(call));
         INLAY_TRY(replace(&finder, string[i], *rewrite, state->all, &buffer));
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, buffer.data, buffer.count));
+        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, buffer.data, buffer.count));
     }
 done:
     free(buffer.data);
@@ -296,8 +296,8 @@ static inlay_status put_pieces(const kit_call *call, const struct pieces *pieces
             const struct piece at = pieces->list[i];
 
             if (kit_has_output(call, 0))
-                INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, texts[text].data + at.begin,
-                                        at.end - at.begin));
+                INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, texts[text].data + at.begin,
+                                             at.end - at.begin));
             if (kit_has_output(call, 1))
                 ((int64_t *)call->out[1].data)[i] = (int64_t)at.begin;
             if (kit_has_output(call, 2))
@@ -358,21 +358,21 @@ static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
     const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
+    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    inlay_dim rows = pp_open();
-    const inlay_dim open = pp_open();
-    inlay_status status = pp_want_rank(in, 0, 1, 1, "[texts]", diag);
+    inlay_dim rows = prepost_open();
+    const inlay_dim open = prepost_open();
+    inlay_status status = prepost_want_rank(in, 0, 1, 1, "[texts]", diag);
 
     (void)ctx;
-    if (pp_knows_rank(input) && input->rank == 1 && input->dims[0].kind == INLAY_DIM_FIXED)
-        rows = pp_fixed(input->dims[0].value + 1);
+    if (prepost_knows_rank(input) && input->rank == 1 && input->dims[0].kind == INLAY_DIM_FIXED)
+        rows = prepost_fixed(input->dims[0].value + 1);
     for (uint32_t o = 0; o < 4 && status == INLAY_OK; o++)
-        status = pp_set(in, o, 1, o == 3 ? &rows : &open);
+        status = prepost_set(in, o, 1, o == 3 ? &rows : &open);
     return status;
 }
 
@@ -381,38 +381,39 @@ static void cost_search(const kit_node *node, const kit_plan *shapes, inlay_cost
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0,
-            2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
+    prepost_cost(cost, count >= 0,
+                 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
 }
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 };
-static const inlay_str python[] = { PP_STR("def myfunc():"), PP_STR("def dummy():") };
-static const inlay_str definition[] = { PP_STR("def\\s+([a-zA-Z_][a-zA-Z_0-9]*)\\s*\\(\\s*\\):") };
-static const inlay_str of_re2[] = { PP_STR("static PyObject* py_\\1(void) {") };
-static const inlay_str of_ecma[] = { PP_STR("static PyObject* py_$1(void) {") };
-static const inlay_str in_c[] = { PP_STR("static PyObject* py_myfunc(void) {"),
-                                  PP_STR("static PyObject* py_dummy(void) {") };
-static const inlay_str hello[] = { PP_STR("hello there") }, space[] = { PP_STR("(\\s)") };
-static const inlay_str words[] = { PP_STR("hello"), PP_STR(" "), PP_STR("there") };
+static const inlay_str python[] = { PREPOST_STR("def myfunc():"), PREPOST_STR("def dummy():") };
+static const inlay_str definition[] = { PREPOST_STR("def\\s+([a-zA-Z_][a-zA-Z_0-9]*)\\s*\\(\\s*\\):") };
+static const inlay_str of_re2[] = { PREPOST_STR("static PyObject* py_\\1(void) {") };
+static const inlay_str of_ecma[] = { PREPOST_STR("static PyObject* py_$1(void) {") };
+static const inlay_str in_c[] = { PREPOST_STR("static PyObject* py_myfunc(void) {"),
+                                  PREPOST_STR("static PyObject* py_dummy(void) {") };
+static const inlay_str hello[] = { PREPOST_STR("hello there") }, space[] = { PREPOST_STR("(\\s)") };
+static const inlay_str words[] = { PREPOST_STR("hello"), PREPOST_STR(" "), PREPOST_STR("there") };
 static const int64_t begins[] = { 0, 5, 6 }, ends[] = { 5, 6, 11 }, rows[] = { 0, 3 };
 
-#define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
+#define TEXTS(array, sizes) PREPOST_VIEW(array, sizes, INLAY_STRING)
 static const inlay_tensor_view re2_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims),
                                             TEXTS(of_re2, one_dims) };
 static const inlay_tensor_view ecma_in[] = { TEXTS(python, two_dims), TEXTS(definition, one_dims),
                                              TEXTS(of_ecma, one_dims) };
 static const inlay_tensor_view replaced[] = { TEXTS(in_c, two_dims) };
 static const inlay_tensor_view split_in[] = { TEXTS(hello, one_dims), TEXTS(space, one_dims), TEXTS(space, one_dims) };
-static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PP_VIEW(begins, three_dims, INLAY_INT64),
-                                               PP_VIEW(ends, three_dims, INLAY_INT64),
-                                               PP_VIEW(rows, two_dims, INLAY_INT64) };
-#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
+static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PREPOST_VIEW(begins, three_dims, INLAY_INT64),
+                                               PREPOST_VIEW(ends, three_dims, INLAY_INT64),
+                                               PREPOST_VIEW(rows, two_dims, INLAY_INT64) };
+#define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python as ones in C", re2_in, replaced) };
 static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python as ones in C", ecma_in, replaced) };
 static const inlay_op_example split_examples[] = { EXAMPLE("two words and the space", split_in, split_out) };
 
 #define REGEX(name, verb, type, sign, text, shapes, list)                                                              \
-    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_search, .prepare = prepare_regex, .run = run_##verb)
+    PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_search, .prepare = prepare_regex,             \
+                      .run = run_##verb)
 REGEX(re2_replace, replace, "StringRegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
       "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is "

@@ -219,7 +219,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 200.0 * (count >= 0 ? (double)count : 16) + 500);
+    prepost_cost(cost, count >= 0, 200.0 * (count >= 0 ? (double)count : 16) + 500);
 }
 
 /* ------------------------------------------------------------------ StringMapping */
@@ -229,7 +229,7 @@ static inlay_status infer_mapping(void *ctx, inlay_infer *in, inlay_diag *diag)
     const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
+    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 static inlay_status prepare_mapping(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -246,7 +246,7 @@ static inlay_status run_mapping(const kit_call *call)
         const struct row *row = find(call->state, string[i].data, string[i].bytes);
         const inlay_str to = row != NULL ? row->other : string[i];
 
-        status = pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes);
+        status = prepost_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes);
     }
     return status;
 }
@@ -259,12 +259,12 @@ static inlay_status infer_to_vector(void *ctx, inlay_infer *in, inlay_diag *diag
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(input) || input->rank >= 9)
+    if (!prepost_knows_rank(input) || input->rank >= 9)
         return INLAY_OK;
     for (uint32_t d = 0; d < input->rank; d++)
         dims[d] = input->dims[d];
-    dims[input->rank] = pp_open();
-    return pp_set(in, 0, input->rank + 1, dims);
+    dims[input->rank] = prepost_open();
+    return prepost_set(in, 0, input->rank + 1, dims);
 }
 
 static inlay_status prepare_to_vector(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -319,7 +319,7 @@ static inlay_status run_to_string(const kit_call *call)
                                      table->width * sizeof(int64_t));
         const inlay_str to = row != NULL ? row->other : table->unknown_text;
 
-        INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes));
+        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes));
     }
 done:
     return status;
@@ -333,11 +333,11 @@ static inlay_status infer_sum(void *ctx, inlay_infer *in, inlay_diag *diag)
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(input) || input->rank == 0 || input->rank >= 9)
+    if (!prepost_knows_rank(input) || input->rank == 0 || input->rank >= 9)
         return INLAY_OK;
     for (uint32_t d = 0; d < input->rank; d++)
-        dims[d] = d == 0 ? pp_open() : input->dims[d];
-    return pp_set(in, 0, input->rank, dims);
+        dims[d] = d == 0 ? prepost_open() : input->dims[d];
+    return prepost_set(in, 0, input->rank, dims);
 }
 
 static inlay_status run_sum(const kit_call *call)
@@ -374,34 +374,34 @@ done:
 
 static const int64_t three_dims[] = { 3 }, vectors_dims[] = { 3, 2 }, four_dims[] = { 4 }, pairs_dims[] = { 3, 2 };
 static const int64_t rows_dims[] = { 4, 2 };
-static const inlay_str words[] = { PP_STR("a"), PP_STR("b c"), PP_STR("?") };
-static const inlay_str mapped[] = { PP_STR("one"), PP_STR("two"), PP_STR("?") };
+static const inlay_str words[] = { PREPOST_STR("a"), PREPOST_STR("b c"), PREPOST_STR("?") };
+static const inlay_str mapped[] = { PREPOST_STR("one"), PREPOST_STR("two"), PREPOST_STR("?") };
 static const int64_t vectors[] = { 0, 1, -2, 3, -9, -9 };
-static const inlay_str named[] = { PP_STR("a"), PP_STR("b c"), PP_STR("none") };
+static const inlay_str named[] = { PREPOST_STR("a"), PREPOST_STR("b c"), PREPOST_STR("none") };
 static const float data[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, sums[] = { 4, 6, 5, 6, 7, 8 };
 static const int64_t segments[] = { 0, 0, 1, 2 };
 
-static const inlay_tensor_view words_in[] = { PP_VIEW(words, three_dims, INLAY_STRING) };
-static const inlay_tensor_view mapped_out[] = { PP_VIEW(mapped, three_dims, INLAY_STRING) };
-static const inlay_tensor_view vectors_view[] = { PP_VIEW(vectors, vectors_dims, INLAY_INT64) };
-static const inlay_tensor_view named_out[] = { PP_VIEW(named, three_dims, INLAY_STRING) };
-static const inlay_tensor_view sum_in[] = { PP_VIEW(data, rows_dims, INLAY_FLOAT),
-                                            PP_VIEW(segments, four_dims, INLAY_INT64) };
-static const inlay_tensor_view sum_out[] = { PP_VIEW(sums, pairs_dims, INLAY_FLOAT) };
-static const inlay_attr_info map_attrs[] = { PP_ATTR_STRING("map", "a\tone\nb c\ttwo\n") };
-static const inlay_attr_info to_attrs[] = { PP_ATTR_STRING("map", "a\t0 1\nb c\t-2 3\n"),
-                                            PP_ATTR_STRING("unk", "-9 -9") };
-static const inlay_attr_info from_attrs[] = { PP_ATTR_STRING("map", "0 1\ta\n-2 3\tb c\n"),
-                                              PP_ATTR_STRING("unk", "none") };
+static const inlay_tensor_view words_in[] = { PREPOST_VIEW(words, three_dims, INLAY_STRING) };
+static const inlay_tensor_view mapped_out[] = { PREPOST_VIEW(mapped, three_dims, INLAY_STRING) };
+static const inlay_tensor_view vectors_view[] = { PREPOST_VIEW(vectors, vectors_dims, INLAY_INT64) };
+static const inlay_tensor_view named_out[] = { PREPOST_VIEW(named, three_dims, INLAY_STRING) };
+static const inlay_tensor_view sum_in[] = { PREPOST_VIEW(data, rows_dims, INLAY_FLOAT),
+                                            PREPOST_VIEW(segments, four_dims, INLAY_INT64) };
+static const inlay_tensor_view sum_out[] = { PREPOST_VIEW(sums, pairs_dims, INLAY_FLOAT) };
+static const inlay_attr_info map_attrs[] = { PREPOST_ATTR_STRING("map", "a\tone\nb c\ttwo\n") };
+static const inlay_attr_info to_attrs[] = { PREPOST_ATTR_STRING("map", "a\t0 1\nb c\t-2 3\n"),
+                                            PREPOST_ATTR_STRING("unk", "-9 -9") };
+static const inlay_attr_info from_attrs[] = { PREPOST_ATTR_STRING("map", "0 1\ta\n-2 3\tb c\n"),
+                                              PREPOST_ATTR_STRING("unk", "none") };
 
 static const inlay_op_example map_examples[] = {
-    PP_EXAMPLE("two of three are in the table", map_attrs, words_in, mapped_out, 0),
+    PREPOST_EXAMPLE("two of three are in the table", map_attrs, words_in, mapped_out, 0),
 };
 static const inlay_op_example to_examples[] = {
-    PP_EXAMPLE("two of three are in the table", to_attrs, words_in, vectors_view, 0),
+    PREPOST_EXAMPLE("two of three are in the table", to_attrs, words_in, vectors_view, 0),
 };
 static const inlay_op_example from_examples[] = {
-    PP_EXAMPLE("two of three are in the table", from_attrs, vectors_view, named_out, 0),
+    PREPOST_EXAMPLE("two of three are in the table", from_attrs, vectors_view, named_out, 0),
 };
 static const inlay_op_example sum_examples[] = {
     { .name = "three segments of four rows",
@@ -412,13 +412,13 @@ static const inlay_op_example sum_examples[] = {
       .output_count = KIT_COUNT(sum_out) },
 };
 
-const pp_operator pp_string_mapping = {
+const prepost_operator prepost_string_mapping = {
     .op_type = "StringMapping",
     .signature = "input:S -> output:S; S=string; map:s!",
     .doc = "What the table has for a text, otherwise the text. map: lines of text TAB text.",
     .extensions = true,
     .infer = infer_mapping,
-    PP_EXAMPLES(map_examples),
+    PREPOST_EXAMPLES(map_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = cost,
                 .prepare = prepare_mapping,
@@ -426,7 +426,7 @@ const pp_operator pp_string_mapping = {
                 .run = run_mapping },
 };
 
-const pp_operator pp_string_to_vector = {
+const prepost_operator prepost_string_to_vector = {
     .op_type = "StringToVector",
     .signature = "input:S -> output:I; S=string, I=int64; map:s!, unk:s!",
     .doc =
@@ -434,7 +434,7 @@ const pp_operator pp_string_to_vector = {
         "integers with a space between them.",
     .extensions = true,
     .infer = infer_to_vector,
-    PP_EXAMPLES(to_examples),
+    PREPOST_EXAMPLES(to_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = cost,
                 .prepare = prepare_to_vector,
@@ -442,14 +442,14 @@ const pp_operator pp_string_to_vector = {
                 .run = run_to_vector },
 };
 
-const pp_operator pp_vector_to_string = {
+const prepost_operator prepost_vector_to_string = {
     .op_type = "VectorToString",
     .signature = "input:I -> output:S; S=string, I=int64; map:s!, unk:s!",
     .doc =
         "The text that the table has for the integers along the last axis; unk for others. map: lines of integers TAB "
         "text.",
     .extensions = true,
-    PP_EXAMPLES(from_examples),
+    PREPOST_EXAMPLES(from_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = cost,
                 .prepare = prepare_to_string,
@@ -457,12 +457,12 @@ const pp_operator pp_vector_to_string = {
                 .run = run_to_string },
 };
 
-const pp_operator pp_segment_sum = {
+const prepost_operator prepost_segment_sum = {
     .op_type = "SegmentSum",
     .signature = "data:F, segment_ids:I -> output:F; F=float, I=int64",
     .doc = "Sums of the rows of each segment. segment_ids has the segment of each row, counting up from 0.",
     .extensions = true,
     .infer = infer_sum,
-    PP_EXAMPLES(sum_examples),
+    PREPOST_EXAMPLES(sum_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost, .run = run_sum },
 };

@@ -12,16 +12,16 @@ static inlay_status infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
     const inlay_value_info *input = in->inputs[0];
 
     (void)ctx, (void)diag;
-    return pp_knows_rank(input) ? pp_set(in, 0, input->rank, input->dims) : INLAY_OK;
+    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
 /* A list of a length that depends on data. */
 static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim open = pp_open();
+    const inlay_dim open = prepost_open();
 
     (void)ctx, (void)diag;
-    return pp_set(in, 0, 1, &open);
+    return prepost_set(in, 0, 1, &open);
 }
 
 static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -29,7 +29,7 @@ static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost 
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* a string of its own each */
+    prepost_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* a string of its own each */
 }
 
 /* Output 0 with the shape of input 0. */
@@ -101,7 +101,7 @@ static inlay_status run_strip(const kit_call *call)
             begin = 0;
             end = string[i].bytes;
         }
-        status = pp_put_string(call, (inlay_str *)call->out[0].data + i, string[i].data + begin, end - begin);
+        status = prepost_put_string(call, (inlay_str *)call->out[0].data + i, string[i].data + begin, end - begin);
     }
     return status;
 }
@@ -188,17 +188,17 @@ static inlay_status infer_pairs(void *ctx, inlay_infer *in, inlay_diag *diag)
     const inlay_value_info *a = in->inputs[0], *b = in->inputs[1];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(a) || !pp_knows_rank(b))
+    if (!prepost_knows_rank(a) || !prepost_knows_rank(b))
         return INLAY_OK;
     if (b->rank == 0)
-        return pp_set(in, 0, a->rank, a->dims);
+        return prepost_set(in, 0, a->rank, a->dims);
     if (a->rank == 0)
-        return pp_set(in, 0, b->rank, b->dims);
+        return prepost_set(in, 0, b->rank, b->dims);
     for (uint32_t d = 0; d < a->rank; d++)
         if (a->rank != b->rank || a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
             a->dims[d].value != b->dims[d].value)
             return INLAY_OK; /* the run finds out */
-    return pp_set(in, 0, a->rank, a->dims);
+    return prepost_set(in, 0, a->rank, a->dims);
 }
 
 static inlay_status concat(const kit_call *call, int64_t i, inlay_str a, inlay_str b)
@@ -309,14 +309,14 @@ static bool next_piece(inlay_str text, inlay_str sep, bool skip, uint64_t *at, i
 
 static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim pieces[2] = { pp_open(), pp_fixed(2) }, two = pp_fixed(2);
-    inlay_status status = pp_want_rank(in, 0, 1, 1, "[texts]", diag);
+    const inlay_dim pieces[2] = { prepost_open(), prepost_fixed(2) }, two = prepost_fixed(2);
+    inlay_status status = prepost_want_rank(in, 0, 1, 1, "[texts]", diag);
 
     (void)ctx;
     INLAY_TRY(status);
-    INLAY_TRY(pp_set(in, 0, 2, pieces));
-    INLAY_TRY(pp_set(in, 1, 1, pieces));
-    status = pp_set(in, 2, 1, &two);
+    INLAY_TRY(prepost_set(in, 0, 2, pieces));
+    INLAY_TRY(prepost_set(in, 1, 1, pieces));
+    status = prepost_set(in, 2, 1, &two);
 done:
     return status;
 }
@@ -340,7 +340,7 @@ static inlay_status split(const kit_call *call, int64_t *places, inlay_str *to, 
                 places[2 * *out_count + 1] = column;
             }
             if (to != NULL)
-                INLAY_TRY(pp_put_string(call, &to[*out_count], piece.data, piece.bytes));
+                INLAY_TRY(prepost_put_string(call, &to[*out_count], piece.data, piece.bytes));
             ++*out_count;
             column++;
         }
@@ -390,7 +390,8 @@ static inlay_status run_masked(const kit_call *call)
     count = 0;
     for (int64_t i = 0; i < call->in[0].count; i++)
         if (mask[i] != 0)
-            INLAY_TRY(pp_put_string(call, (inlay_str *)call->out[0].data + count++, string[i].data, string[i].bytes));
+            INLAY_TRY(
+                prepost_put_string(call, (inlay_str *)call->out[0].data + count++, string[i].data, string[i].bytes));
 done:
     return status;
 }
@@ -399,38 +400,39 @@ done:
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, places_dims[] = { 3, 2 };
 static const int64_t axis_0[] = { 0 };
-static const inlay_str mixed[] = { PP_STR(" a\xc3\xa9 b\n"), PP_STR("Zz9") };
-static const inlay_str uppers[] = { PP_STR(" A\xc3\xa9 B\n"), PP_STR("ZZ9") };
-static const inlay_str lowers[] = { PP_STR(" a\xc3\xa9 b\n"), PP_STR("zz9") };
-static const inlay_str stripped[] = { PP_STR("a\xc3\xa9 b"), PP_STR("Zz9") };
+static const inlay_str mixed[] = { PREPOST_STR(" a\xc3\xa9 b\n"), PREPOST_STR("Zz9") };
+static const inlay_str uppers[] = { PREPOST_STR(" A\xc3\xa9 B\n"), PREPOST_STR("ZZ9") };
+static const inlay_str lowers[] = { PREPOST_STR(" a\xc3\xa9 b\n"), PREPOST_STR("zz9") };
+static const inlay_str stripped[] = { PREPOST_STR("a\xc3\xa9 b"), PREPOST_STR("Zz9") };
 static const int64_t lengths[] = { 6, 3 };
-static const inlay_str joined[] = { PP_STR(" a\xc3\xa9 b\n, Zz9") }, comma[] = { PP_STR(", ") };
-static const inlay_str twice[] = { PP_STR(" a\xc3\xa9 b\n, "), PP_STR("Zz9, ") };
+static const inlay_str joined[] = { PREPOST_STR(" a\xc3\xa9 b\n, Zz9") }, comma[] = { PREPOST_STR(", ") };
+static const inlay_str twice[] = { PREPOST_STR(" a\xc3\xa9 b\n, "), PREPOST_STR("Zz9, ") };
 static const uint8_t same[] = { 0, 1 }, yes[] = { 1 }, second[] = { 0, 1 };
-static const inlay_str zz[] = { PP_STR("Zz9") }, rows[] = { PP_STR("a,,b"), PP_STR("c") }, only[] = { PP_STR(",") };
-static const inlay_str cells[] = { PP_STR("a"), PP_STR("b"), PP_STR("c") };
+static const inlay_str zz[] = { PREPOST_STR("Zz9") }, rows[] = { PREPOST_STR("a,,b"), PREPOST_STR("c") },
+                       only[] = { PREPOST_STR(",") };
+static const inlay_str cells[] = { PREPOST_STR("a"), PREPOST_STR("b"), PREPOST_STR("c") };
 static const int64_t places[] = { 0, 0, 0, 1, 1, 0 }, shape[] = { 2, 2 };
 
-#define TEXTS(array, sizes) PP_VIEW(array, sizes, INLAY_STRING)
+#define TEXTS(array, sizes) PREPOST_VIEW(array, sizes, INLAY_STRING)
 static const inlay_tensor_view mixed_in[] = { TEXTS(mixed, two_dims) }, uppers_out[] = { TEXTS(uppers, two_dims) };
 static const inlay_tensor_view lowers_out[] = { TEXTS(lowers, two_dims) };
 static const inlay_tensor_view stripped_out[] = { TEXTS(stripped, two_dims) };
-static const inlay_tensor_view lengths_out[] = { PP_VIEW(lengths, two_dims, INLAY_INT64) };
+static const inlay_tensor_view lengths_out[] = { PREPOST_VIEW(lengths, two_dims, INLAY_INT64) };
 static const inlay_tensor_view pair_in[] = { TEXTS(mixed, two_dims), TEXTS(comma, one_dims) };
 static const inlay_tensor_view twice_out[] = { TEXTS(twice, two_dims) };
 static const inlay_tensor_view equal_in[] = { TEXTS(mixed, two_dims), TEXTS(zz, one_dims) };
-static const inlay_tensor_view equal_out[] = { PP_VIEW(same, two_dims, INLAY_BOOL) };
+static const inlay_tensor_view equal_out[] = { PREPOST_VIEW(same, two_dims, INLAY_BOOL) };
 static const inlay_tensor_view join_in[] = { TEXTS(mixed, two_dims), TEXTS(comma, one_dims),
-                                             PP_VIEW(axis_0, one_dims, INLAY_INT64) };
+                                             PREPOST_VIEW(axis_0, one_dims, INLAY_INT64) };
 static const inlay_tensor_view join_out[] = { TEXTS(joined, one_dims) };
 static const inlay_tensor_view split_in[] = { TEXTS(rows, two_dims), TEXTS(only, one_dims),
-                                              PP_VIEW(yes, one_dims, INLAY_BOOL) };
-static const inlay_tensor_view split_out[] = { PP_VIEW(places, places_dims, INLAY_INT64), TEXTS(cells, three_dims),
-                                               PP_VIEW(shape, two_dims, INLAY_INT64) };
-static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PP_VIEW(second, two_dims, INLAY_BOOL) };
+                                              PREPOST_VIEW(yes, one_dims, INLAY_BOOL) };
+static const inlay_tensor_view split_out[] = { PREPOST_VIEW(places, places_dims, INLAY_INT64), TEXTS(cells, three_dims),
+                                               PREPOST_VIEW(shape, two_dims, INLAY_INT64) };
+static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PREPOST_VIEW(second, two_dims, INLAY_BOOL) };
 static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
 
-#define EXAMPLE(title, ins, outs) PP_PLAIN_EXAMPLE(title, ins, outs, 0)
+#define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 0)
 static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
 static const inlay_op_example lower_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, lowers_out) };
 static const inlay_op_example strip_examples[] = { EXAMPLE("at both ends", mixed_in, stripped_out) };
@@ -442,7 +444,7 @@ static const inlay_op_example split_examples[] = { EXAMPLE("without empty pieces
 static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two", masked_in, masked_out) };
 
 #define STRINGS(name, type, sign, text, shapes, list)                                                                  \
-    PP_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
+    PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
 STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Letters A to Z as a to z.", infer_same, lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",

@@ -29,7 +29,7 @@ void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    pp_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* a sentence each */
+    prepost_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* a sentence each */
 }
 
 void lists_free(struct lists *lists)
@@ -106,16 +106,16 @@ static inlay_status infer_tokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
     const int64_t pad_to = kit_attr_int(in->node, "pad_to", 0);
-    inlay_dim dims[2] = { pp_fixed(1), pad_to > 0 ? pp_fixed(pad_to) : pp_open() };
-    inlay_status status = pp_want_rank(in, 0, 0, 1, "a text, or [texts]", diag);
+    inlay_dim dims[2] = { prepost_fixed(1), pad_to > 0 ? prepost_fixed(pad_to) : prepost_open() };
+    inlay_status status = prepost_want_rank(in, 0, 0, 1, "a text, or [texts]", diag);
 
     (void)ctx;
-    if (!pp_knows_rank(input))
-        dims[0] = pp_open();
+    if (!prepost_knows_rank(input))
+        dims[0] = prepost_open();
     else if (input->rank == 1)
         dims[0] = input->dims[0];
     for (uint32_t i = 0; i < 3 && status == INLAY_OK; i++)
-        status = pp_set(in, i, 2, dims);
+        status = prepost_set(in, i, 2, dims);
     return status;
 }
 
@@ -189,24 +189,24 @@ static inlay_status run_tokenize(const kit_call *call)
 
 static const char wordpieces[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwant\n##want\n##ed\nwa\nun\nrunn\n##ing\n,\n";
 static const int64_t two_dims[] = { 2 }, one_dims[] = { 1 };
-static const inlay_str two_texts[] = { PP_STR("UNwanted, running"), PP_STR("wanted what") };
+static const inlay_str two_texts[] = { PREPOST_STR("UNwanted, running"), PREPOST_STR("wanted what") };
 static const int64_t full_ids[] = { 2, 8, 5, 6, 11, 9, 10, 3 }, eight_dims[] = { 8 }, row8_dims[] = { 2, 8 };
 static const int64_t ids8[] = { 2, 8, 5, 6, 11, 9, 10, 3, 2, 4, 6, 1, 3, 0, 0, 0 };
 static const int64_t mask8[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0 }, types8[16] = { 0 };
-static const inlay_tensor_view texts_view[] = { PP_VIEW(two_texts, two_dims, INLAY_STRING) };
-static const inlay_tensor_view tokens_view[] = { PP_VIEW(ids8, row8_dims, INLAY_INT64),
-                                                 PP_VIEW(mask8, row8_dims, INLAY_INT64),
-                                                 PP_VIEW(types8, row8_dims, INLAY_INT64) };
+static const inlay_tensor_view texts_view[] = { PREPOST_VIEW(two_texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view tokens_view[] = { PREPOST_VIEW(ids8, row8_dims, INLAY_INT64),
+                                                 PREPOST_VIEW(mask8, row8_dims, INLAY_INT64),
+                                                 PREPOST_VIEW(types8, row8_dims, INLAY_INT64) };
 #define VOCABULARY(title)                                                                                              \
     {                                                                                                                  \
-        .name = PP_STR(title), .kind = INLAY_ATTR_STRING, .s = PP_STR(wordpieces)                                      \
+        .name = PREPOST_STR(title), .kind = INLAY_ATTR_STRING, .s = PREPOST_STR(wordpieces)                            \
     }
 static const inlay_attr_info bert_model[] = { VOCABULARY("model") };
 static const inlay_op_example tokenize_examples[] = {
-    PP_EXAMPLE("two texts by a vocab.txt of BERT", bert_model, texts_view, tokens_view, 0),
+    PREPOST_EXAMPLE("two texts by a vocab.txt of BERT", bert_model, texts_view, tokens_view, 0),
 };
 
-const pp_operator pp_tokenize = {
+const prepost_operator prepost_tokenize = {
     .op_type = "Tokenize",
     .signature =
         "text:S -> ids:I, mask?:I, types?:I; S=string, I=int64; model:s!, max_length:i=0, pad_to:i=0, special:i=1",
@@ -215,7 +215,7 @@ const pp_operator pp_tokenize = {
         "tokenizer.json, of BERT's vocab.txt or of a SentencePiece model. special: with what the model puts around a "
         "text. max_length cuts texts off, pad_to fixes the width.",
     .infer = infer_tokenize,
-    PP_EXAMPLES(tokenize_examples),
+    PREPOST_EXAMPLES(tokenize_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_tokenize,
@@ -229,13 +229,13 @@ inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
     const int64_t pad_to = kit_attr_int(in->node, "padding_length", -1);
-    const inlay_dim dims[2] = { pp_knows_rank(input) && input->rank == 1 ? input->dims[0] : pp_open(),
-                                pad_to > 0 ? pp_fixed(pad_to) : pp_open() };
-    const inlay_status status = pp_set(in, 0, 2, dims);
+    const inlay_dim dims[2] = { prepost_knows_rank(input) && input->rank == 1 ? input->dims[0] : prepost_open(),
+                                pad_to > 0 ? prepost_fixed(pad_to) : prepost_open() };
+    const inlay_status status = prepost_set(in, 0, 2, dims);
 
     (void)ctx;
     (void)diag;
-    return status == INLAY_OK ? pp_set(in, 1, 2, dims) : status;
+    return status == INLAY_OK ? prepost_set(in, 1, 2, dims) : status;
 }
 
 inlay_status tokens_run_rows(const kit_call *call)
@@ -267,19 +267,19 @@ static const char words_json[] = "{\"model\":{\"type\":\"WordPiece\",\"unk_token
                                  "\"##\",\"vocab\":{\"?\":0,\"low\":1,\"##er\":2}},"
                                  "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
 static const inlay_attr_info json_model[] = {
-    PP_ATTR_STRING("tokenizer_config", "{}"),
-    { .name = PP_STR("tokenizer_vocab"), .kind = INLAY_ATTR_STRING, .s = { words_json, sizeof words_json - 1 } },
+    PREPOST_ATTR_STRING("tokenizer_config", "{}"),
+    { .name = PREPOST_STR("tokenizer_vocab"), .kind = INLAY_ATTR_STRING, .s = { words_json, sizeof words_json - 1 } },
 };
-static const inlay_str lower_text[] = { PP_STR("low lower new") };
+static const inlay_str lower_text[] = { PREPOST_STR("low lower new") };
 static const int64_t lower_ids[] = { 1, 1, 2, 0 }, lower_mask[] = { 1, 1, 1, 1 }, lower_dims[] = { 1, 4 };
-static const inlay_tensor_view lower_view[] = { PP_VIEW(lower_text, one_dims, INLAY_STRING) };
-static const inlay_tensor_view lower_out[] = { PP_VIEW(lower_ids, lower_dims, INLAY_INT64),
-                                               PP_VIEW(lower_mask, lower_dims, INLAY_INT64) };
+static const inlay_tensor_view lower_view[] = { PREPOST_VIEW(lower_text, one_dims, INLAY_STRING) };
+static const inlay_tensor_view lower_out[] = { PREPOST_VIEW(lower_ids, lower_dims, INLAY_INT64),
+                                               PREPOST_VIEW(lower_mask, lower_dims, INLAY_INT64) };
 static const inlay_op_example json_examples[] = {
-    PP_EXAMPLE("three words by a tokenizer.json", json_model, lower_view, lower_out, 0),
+    PREPOST_EXAMPLE("three words by a tokenizer.json", json_model, lower_view, lower_out, 0),
 };
 
-const pp_operator pp_json_tokenizer = {
+const prepost_operator prepost_json_tokenizer = {
     .op_type = "HfJsonTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!, ...",
@@ -288,7 +288,7 @@ const pp_operator pp_json_tokenizer = {
            "There are no offsets.",
     .extensions = true,
     .infer = tokens_infer_rows,
-    PP_EXAMPLES(json_examples),
+    PREPOST_EXAMPLES(json_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_json,
@@ -301,15 +301,15 @@ const pp_operator pp_json_tokenizer = {
 static inlay_status infer_detokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    inlay_dim dims[1] = { pp_fixed(1) };
-    const inlay_status status = pp_want_rank(in, 0, 1, 2, "[ids] or [texts, ids]", diag);
+    inlay_dim dims[1] = { prepost_fixed(1) };
+    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[ids] or [texts, ids]", diag);
 
     (void)ctx;
-    if (!pp_knows_rank(input))
-        dims[0] = pp_open();
+    if (!prepost_knows_rank(input))
+        dims[0] = prepost_open();
     else if (input->rank == 2)
         dims[0] = input->dims[0];
-    return status == INLAY_OK ? pp_set(in, 0, 1, dims) : status;
+    return status == INLAY_OK ? prepost_set(in, 0, 1, dims) : status;
 }
 
 static inlay_status run_detokenize(const kit_call *call)
@@ -327,27 +327,27 @@ static inlay_status run_detokenize(const kit_call *call)
         status = text_decode(state->tokenizer, (const int64_t *)input->data + r * width, (size_t)width, state->special,
                              &text, &bytes, call->diag);
         if (status == INLAY_OK)
-            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
+            status = prepost_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
         free(text);
     }
 done:
     return status;
 }
 
-static const inlay_tensor_view ids_view[] = { PP_VIEW(full_ids, eight_dims, INLAY_INT64) };
-static const inlay_str back[] = { PP_STR("unwanted , running") };
-static const inlay_tensor_view back_view[] = { PP_VIEW(back, one_dims, INLAY_STRING) };
+static const inlay_tensor_view ids_view[] = { PREPOST_VIEW(full_ids, eight_dims, INLAY_INT64) };
+static const inlay_str back[] = { PREPOST_STR("unwanted , running") };
+static const inlay_tensor_view back_view[] = { PREPOST_VIEW(back, one_dims, INLAY_STRING) };
 static const inlay_op_example detokenize_examples[] = {
-    PP_EXAMPLE("the tokens of a text by a vocab.txt of BERT", bert_model, ids_view, back_view, 0),
+    PREPOST_EXAMPLE("the tokens of a text by a vocab.txt of BERT", bert_model, ids_view, back_view, 0),
 };
 
-const pp_operator pp_detokenize = {
+const prepost_operator prepost_detokenize = {
     .op_type = "Detokenize",
     .signature = "ids:I -> text:S; S=string, I=int64; model:s!, special:i=1",
     .doc =
         "The text of tokens, [ids] or [texts, ids], by the same files as Tokenize. special: such tokens are left out.",
     .infer = infer_detokenize,
-    PP_EXAMPLES(detokenize_examples),
+    PREPOST_EXAMPLES(detokenize_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_tokenize,

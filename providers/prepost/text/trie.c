@@ -303,12 +303,12 @@ static inlay_status infer_trie(void *ctx, inlay_infer *in, inlay_diag *diag)
     inlay_dim dims[9];
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(input) || input->rank > 8)
+    if (!prepost_knows_rank(input) || input->rank > 8)
         return INLAY_OK;
     for (uint32_t d = 0; d < input->rank; d++)
         dims[d] = input->dims[d];
-    dims[input->rank] = pp_open();
-    return pp_set(in, 0, input->rank + 1, dims);
+    dims[input->rank] = prepost_open();
+    return prepost_set(in, 0, input->rank + 1, dims);
 }
 
 /* ------------------------------------------------------------------ TrieDetokenizer */
@@ -366,7 +366,7 @@ static inlay_status run_untrie(const kit_call *call)
         if (!is_utf8(text, bytes))
             status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "TrieDetokenizer: the tokens are no text in UTF-8");
         else
-            status = pp_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
+            status = prepost_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
         free(text);
         text = NULL;
         if (status != INLAY_OK)
@@ -379,27 +379,28 @@ done:
 static inlay_status infer_untrie(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    const inlay_dim one = pp_fixed(1);
+    const inlay_dim one = prepost_fixed(1);
 
     (void)ctx, (void)diag;
-    if (!pp_knows_rank(input))
+    if (!prepost_knows_rank(input))
         return INLAY_OK;
-    return input->rank > 1 ? pp_set(in, 0, input->rank - 1, input->dims) : pp_set(in, 0, 1, &one);
+    return input->rank > 1 ? prepost_set(in, 0, input->rank - 1, input->dims) : prepost_set(in, 0, 1, &one);
 }
 
 /* ------------------------------------------------------------------ examples, and the table */
 
 static const int64_t two_dims[] = { 2 }, ids_dims[] = { 2, 3 }, ids[] = { 4, 2, 0, 3, 5, 6 };
-static const inlay_str texts[] = { PP_STR("aba"), PP_STR("b\xc3\xa9\n") };
-static const inlay_tensor_view texts_view[] = { PP_VIEW(texts, two_dims, INLAY_STRING) };
-static const inlay_tensor_view ids_view[] = { PP_VIEW(ids, ids_dims, INLAY_INT64) };
+static const inlay_str texts[] = { PREPOST_STR("aba"), PREPOST_STR("b\xc3\xa9\n") };
+static const inlay_tensor_view texts_view[] = { PREPOST_VIEW(texts, two_dims, INLAY_STRING) };
+static const inlay_tensor_view ids_view[] = { PREPOST_VIEW(ids, ids_dims, INLAY_INT64) };
 static const inlay_attr_info words[] = {
-    PP_ATTR_STRING("vocab", "1 b'\\xc3' 1\n2 'a' 1\n3 \"b\" 1\n4 'ab' 2\n5 '\\u00e9' 2\n6 '\\n' 1\n"),
+    PREPOST_ATTR_STRING("vocab", "1 b'\\xc3' 1\n2 'a' 1\n3 \"b\" 1\n4 'ab' 2\n5 '\\u00e9' 2\n6 '\\n' 1\n"),
 };
-static const inlay_op_example trie_examples[] = { PP_EXAMPLE("the longest tokens", words, texts_view, ids_view, 0) };
-static const inlay_op_example untrie_examples[] = { PP_EXAMPLE("back to texts", words, ids_view, texts_view, 0) };
+static const inlay_op_example trie_examples[] = { PREPOST_EXAMPLE("the longest tokens", words, texts_view, ids_view,
+                                                                  0) };
+static const inlay_op_example untrie_examples[] = { PREPOST_EXAMPLE("back to texts", words, ids_view, texts_view, 0) };
 
-const pp_operator pp_trie_tokenizer = {
+const prepost_operator prepost_trie_tokenizer = {
     .op_type = "TrieTokenizer",
     .signature = "text:S -> ids:I; S=string, I=int64; vocab:s!",
     .doc =
@@ -407,7 +408,7 @@ const pp_operator pp_trie_tokenizer = {
         "RWKV's file: lines of an id, the text as Python writes it, its length.",
     .extensions = true,
     .infer = infer_trie,
-    PP_EXAMPLES(trie_examples),
+    PREPOST_EXAMPLES(trie_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_trie,
@@ -415,13 +416,13 @@ const pp_operator pp_trie_tokenizer = {
                 .run = run_trie },
 };
 
-const pp_operator pp_trie_detokenizer = {
+const prepost_operator prepost_trie_detokenizer = {
     .op_type = "TrieDetokenizer",
     .signature = "tokens:I -> text:S; S=string, I=int64; vocab:s!",
     .doc = "The texts of the tokens along the last axis, by the vocabulary of TrieTokenizer; other ids are nothing.",
     .extensions = true,
     .infer = infer_untrie,
-    PP_EXAMPLES(untrie_examples),
+    PREPOST_EXAMPLES(untrie_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_trie,

@@ -172,8 +172,8 @@ static inlay_status put_words(const kit_call *call, const struct found *found, c
     for (int64_t i = 0; kit_has_output(call, 0) && i < found->count; i++) {
         const int64_t from = i > 0 ? found->at[i - 1] : 0;
 
-        INLAY_TRY(
-            pp_put_string(call, (inlay_str *)call->out[0].data + i, found->text + from, (size_t)(found->at[i] - from)));
+        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, found->text + from,
+                                     (size_t)(found->at[i] - from)));
     }
     for (uint32_t o = 1; o < 4; o++) {
         if (!kit_has_output(call, o))
@@ -219,37 +219,40 @@ done:
 
 static inlay_status infer_words(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
-    const inlay_dim open = pp_open();
+    const inlay_dim open = prepost_open();
     inlay_status status = INLAY_OK;
 
     (void)ctx, (void)diag;
     for (uint32_t o = 0; o < 4 && status == INLAY_OK; o++)
-        status = pp_set(in, o, 1, &open);
+        status = prepost_set(in, o, 1, &open);
     return status;
 }
 
 static const int64_t two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 }, rows_in[] = { 0, 2 };
-static const inlay_str words[] = { PP_STR("unwanted"), PP_STR("running"), PP_STR("unwantedX"), PP_STR("running") };
-static const inlay_str tokens[] = { PP_STR("un"),    PP_STR("##want"), PP_STR("##ed"),   PP_STR("runn"),
-                                    PP_STR("##ing"), PP_STR("un"),     PP_STR("##want"), PP_STR("##ed"),
-                                    PP_STR("[UNK]"), PP_STR("runn"),   PP_STR("##ing") };
+static const inlay_str words[] = { PREPOST_STR("unwanted"), PREPOST_STR("running"), PREPOST_STR("unwantedX"),
+                                   PREPOST_STR("running") };
+static const inlay_str tokens[] = { PREPOST_STR("un"),     PREPOST_STR("##want"), PREPOST_STR("##ed"),
+                                    PREPOST_STR("runn"),   PREPOST_STR("##ing"),  PREPOST_STR("un"),
+                                    PREPOST_STR("##want"), PREPOST_STR("##ed"),   PREPOST_STR("[UNK]"),
+                                    PREPOST_STR("runn"),   PREPOST_STR("##ing") };
 static const int64_t eleven_dims[] = { 11 }, rows_out[] = { 0, 5, 11 }, begins[] = { 0, 5 }, limits[] = { 5, 11 };
-static const inlay_tensor_view words_in[] = { PP_VIEW(words, four_dims, INLAY_STRING),
-                                              PP_VIEW(rows_in, two_dims, INLAY_INT64) };
-static const inlay_tensor_view words_out[] = { PP_VIEW(tokens, eleven_dims, INLAY_STRING),
-                                               PP_VIEW(rows_out, three_dims, INLAY_INT64),
-                                               PP_VIEW(begins, two_dims, INLAY_INT64),
-                                               PP_VIEW(limits, two_dims, INLAY_INT64) };
+static const inlay_tensor_view words_in[] = { PREPOST_VIEW(words, four_dims, INLAY_STRING),
+                                              PREPOST_VIEW(rows_in, two_dims, INLAY_INT64) };
+static const inlay_tensor_view words_out[] = { PREPOST_VIEW(tokens, eleven_dims, INLAY_STRING),
+                                               PREPOST_VIEW(rows_out, three_dims, INLAY_INT64),
+                                               PREPOST_VIEW(begins, two_dims, INLAY_INT64),
+                                               PREPOST_VIEW(limits, two_dims, INLAY_INT64) };
 static const inlay_attr_info words_model[] = {
-    PP_ATTR_STRING("vocab", "{\"want\":10,\"##want\":11,\"##ed\":12,\"wa\":13,\"un\":14,\"runn\":15,\"##ing\":16}"),
-    PP_ATTR_STRING("suffix_indicator", "##"),
-    PP_ATTR_STRING("unknown_token", "[UNK]"),
+    PREPOST_ATTR_STRING("vocab",
+                        "{\"want\":10,\"##want\":11,\"##ed\":12,\"wa\":13,\"un\":14,\"runn\":15,\"##ing\":16}"),
+    PREPOST_ATTR_STRING("suffix_indicator", "##"),
+    PREPOST_ATTR_STRING("unknown_token", "[UNK]"),
 };
 static const inlay_op_example words_examples[] = {
-    PP_EXAMPLE("two sentences of two words", words_model, words_in, words_out, 0),
+    PREPOST_EXAMPLE("two sentences of two words", words_model, words_in, words_out, 0),
 };
 
-const pp_operator pp_wordpiece_tokenizer = {
+const prepost_operator prepost_wordpiece_tokenizer = {
     .op_type = "WordpieceTokenizer",
     .signature = "data:S, row_indices?:I -> tokens:S, rows?:I, begins?:I, limits?:I; S=string, I=int64; vocab:s!, "
                  "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200, ...",
@@ -258,7 +261,7 @@ const pp_operator pp_wordpiece_tokenizer = {
         "and ends. vocab is a JSON object of text to id. row_indices has the first text of each row, or nothing.",
     .extensions = true,
     .infer = infer_words,
-    PP_EXAMPLES(words_examples),
+    PREPOST_EXAMPLES(words_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_words,

@@ -215,7 +215,7 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
         stack->room = NULL;
         return INLAY_OK;
     }
-    status = stay_make_home(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
+    status = create_host_value(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
     if (status != INLAY_OK || stack->count == 0 || stack->used == 0)
         return status;
     for (uint32_t d = 0; d < axis; d++)

@@ -5,7 +5,7 @@
 /* What the run made on a device, and the host reads. */
 static inlay_status bring_inputs(const host_call *call)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
 
     for (uint32_t i = 0; i < region->input_count; i++) {
         const uint32_t value = region->inputs[i];

@@ -4,7 +4,7 @@
 rt_value host_value(const host_call *call, uint32_t value)
 {
     rt_value x = runner_value(call->bound, value);
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
     const struct plan *plan = call->bound->plan;
     const plan_place *pl = x.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
 

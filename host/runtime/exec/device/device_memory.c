@@ -31,7 +31,7 @@ inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domai
                         inlay_diag *diag)
 {
     const program_env *env = runner->prog->env;
-    const part_provider *pr = &env->providers[provider];
+    const partition_provider *pr = &env->providers[provider];
     const uint64_t limit = limit_of(runner, provider);
     inlay_status status;
 

@@ -10,7 +10,7 @@
 /* What a device that promises to look up every few milliseconds gets before it counts as hung, once a run is over. */
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 };
 
-static const part_provider *provider_of(const struct runner *runner, const bound_step *step)
+static const partition_provider *provider_of(const struct runner *runner, const bound_step *step)
 {
     return step->plan->kind == PLAN_COPY ? &runner->prog->env->providers[step->plan->copy_provider]
                                          : step->plan->step->provider;
@@ -44,7 +44,8 @@ const bound_step *in_flight_origin(const struct bound *bound, const bound_step *
 }
 
 /* The device does not end its work: it counts as lost, and what it may still read or write is left to it. */
-static inlay_status abandon(struct runner *runner, const part_provider *provider, uint64_t limit_ms, inlay_diag *diag)
+static inlay_status abandon(struct runner *runner, const partition_provider *provider, uint64_t limit_ms,
+                            inlay_diag *diag)
 {
     static const uint32_t always = 1;
     run_shared *shared = runner->shared;
@@ -75,7 +76,7 @@ static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t l
     return status;
 }
 
-static uint64_t grace_ms(const struct runner *runner, const part_provider *provider)
+static uint64_t grace_ms(const struct runner *runner, const partition_provider *provider)
 {
     const uint64_t promised = (uint64_t)provider->table->poll_ms * GRACE_POLLS;
 
@@ -84,13 +85,14 @@ static uint64_t grace_ms(const struct runner *runner, const part_provider *provi
     return promised > GRACE_MS ? promised : GRACE_MS;
 }
 
-static inlay_status settle(const struct runner *runner, const part_provider *provider, inlay_fence fence,
+static inlay_status settle(const struct runner *runner, const partition_provider *provider, inlay_fence fence,
                            bool *out_hangs)
 {
     return wait_for(fence, NULL, grace_ms(runner, provider), out_hangs, NULL);
 }
 
-inlay_status in_flight_finish(struct runner *runner, const part_provider *provider, inlay_fence fence, inlay_diag *diag)
+inlay_status in_flight_finish(struct runner *runner, const partition_provider *provider, inlay_fence fence,
+                              inlay_diag *diag)
 {
     bool hangs;
     inlay_status status = wait_for(fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
@@ -120,7 +122,7 @@ inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bo
 
 void in_flight_note(struct runner *runner, const bound_step *step, inlay_status status)
 {
-    const part_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
+    const partition_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
 
     if (provider == NULL ||
         !(status == INLAY_DEVICE_LOST || (status == INLAY_OUT_OF_MEMORY && provider->table->domain_count > 0)))
@@ -168,10 +170,10 @@ inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_
     return status;
 }
 
-const part_provider *in_flight_lost(const struct runner *runner)
+const partition_provider *in_flight_lost(const struct runner *runner)
 {
     for (uint32_t i = 0; i < runner->prog->env->provider_count; i++) {
-        const part_provider *provider = &runner->prog->env->providers[i];
+        const partition_provider *provider = &runner->prog->env->providers[i];
 
         if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 && provider_is_lost(provider->state))
             return provider;

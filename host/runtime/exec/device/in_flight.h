@@ -13,8 +13,8 @@
 INLAY_NODISCARD inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bound_step *step,
                                             inlay_diag *diag);
 /* The same for a fence that is no step's; whatever comes of it, the work is over or the device hangs. */
-INLAY_NODISCARD inlay_status in_flight_finish(struct runner *runner, const part_provider *provider, inlay_fence fence,
-                                              inlay_diag *diag);
+INLAY_NODISCARD inlay_status in_flight_finish(struct runner *runner, const partition_provider *provider,
+                                              inlay_fence fence, inlay_diag *diag);
 /* Nothing is in flight when a run returns, for its buffers change hands: waits for all steps, the run having got as far
  * as status. */
 INLAY_NODISCARD inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_status status,
@@ -26,5 +26,5 @@ void in_flight_note(struct runner *runner, const bound_step *step, inlay_status 
 /* Completes the diag of a step that failed: which node, of which graph, through which provider. Returns status. */
 inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag);
 /* An asynchronous provider of the session whose device is lost; NULL: none is. */
-const part_provider *in_flight_lost(const struct runner *runner);
+const partition_provider *in_flight_lost(const struct runner *runner);
 #endif

@@ -75,7 +75,7 @@ bool stay_is_free(const inlay_value *value, uint32_t domain)
 }
 
 /* By provider provider, of whom one end is or both are. */
-static inlay_status copy_by(struct runner *runner, const part_provider *provider, const inlay_buffer *from,
+static inlay_status copy_by(struct runner *runner, const partition_provider *provider, const inlay_buffer *from,
                             const inlay_buffer *to, inlay_diag *diag)
 {
     inlay_fence done = { 0, 1 };
@@ -201,7 +201,7 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
 {
     const rt_value x = runner_value(bound, value);
     const uint32_t domain = stay_unless_lost(runner->prog->env, runner->prog->uses.taken_in[value]);
-    const part_provider *provider =
+    const partition_provider *provider =
         domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
     inlay_status status;
@@ -242,7 +242,7 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
 inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t value, inlay_diag *diag)
 {
     const inlay_fence fence = bound->made.arrivals[value];
-    const part_provider *provider;
+    const partition_provider *provider;
     inlay_status status;
 
     bound->made.arrivals[value] = (inlay_fence){ 0 };
@@ -276,7 +276,7 @@ void stay_drop_results(struct runner *runner, inlay_value **list)
 uint32_t stay_made_in(const struct program *program, uint32_t value)
 {
     for (uint32_t step = 0; step < program->step_count; step++) {
-        const part_region *region = program->steps[step].region;
+        const partition_region *region = program->steps[step].region;
 
         for (uint32_t i = 0; program->steps[step].provider != NULL && i < region->output_count; i++)
             if (region->outputs[i] == value)
@@ -308,7 +308,7 @@ bool stay_is_shared(const program_env *env, uint32_t domain)
         if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             return false;
     return provider != INLAY_NONE && plan_is_unified(env, domain) &&
-           part_default_domain(&env->providers[provider]) == domain &&
+           partition_default_domain(&env->providers[provider]) == domain &&
            !provider_is_lost(env->providers[provider].state);
 }
 
@@ -318,9 +318,9 @@ inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank,
     return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
 }
 
-bool stay_lend(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there)
+bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there)
 {
-    const part_provider *provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)];
+    const partition_provider *provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)];
 
     return value->buffer.domain == INLAY_DOMAIN_HOST && value->buffer.handle != 0 &&
            (value_is_shared(value, domain, there) ||
@@ -329,8 +329,8 @@ bool stay_lend(const struct runner *runner, inlay_value *value, uint32_t domain,
              value->buffer.bytes > 0 && value_import(value, provider_of_domain(domain, NULL), domain, there)));
 }
 
-inlay_status stay_make_home(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
-                            const int64_t *dims, inlay_value **out, inlay_diag *diag)
+inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
+                               const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t domain =
         value != INLAY_NONE && dtype != INLAY_STRING ? stay_next_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
@@ -352,7 +352,7 @@ bool stay_share(struct runner *runner)
     bool any = false;
 
     for (uint32_t i = 0; i < program->env->provider_count; i++)
-        any |= stay_is_shared(program->env, part_default_domain(&program->env->providers[i]));
+        any |= stay_is_shared(program->env, partition_default_domain(&program->env->providers[i]));
     if (!any || program->env->state_count > 0)
         return true;
     runner->out.shares = calloc((size_t)graph->output_count + 1, sizeof *runner->out.shares);

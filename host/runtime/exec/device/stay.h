@@ -12,10 +12,10 @@ bool stay_share(struct runner *runner);
  * memory, what is kept there is counted, and lies there alone. */
 bool stay_is_shared(const program_env *env, uint32_t domain);
 /* A tensor in host memory, which a device that reads v there has in common with the host where that is possible. */
-INLAY_NODISCARD inlay_status stay_make_home(struct runner *runner, uint32_t v, inlay_dtype dtype, uint32_t rank,
-                                            const int64_t *dims, inlay_value **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t v, inlay_dtype dtype, uint32_t rank,
+                                               const int64_t *dims, inlay_value **out, inlay_diag *diag);
 /* Does the domain know the memory of value, which is at home, or can it be told of it? *there: as it does. */
-bool stay_lend(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there);
+bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there);
 /* One in the memory of such a domain. */
 INLAY_NODISCARD inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                               inlay_value **out, inlay_diag *diag);

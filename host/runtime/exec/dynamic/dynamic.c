@@ -19,7 +19,7 @@ typedef struct dynamic_call {
     struct runner *runner;
     struct bound *bound;
     bound_step *step;
-    const part_provider *provider;
+    const partition_provider *provider;
     uint32_t domain; /* the provider's default one */
     dynamic_cache *cache;
     inlay_tensor_arg *in, *out;
@@ -72,7 +72,7 @@ static bool shape_known(const inlay_value_state *st)
 /* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
 static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
     const struct graph *graph = call->runner->prog->graph;
     struct bound *bound = call->bound;
     inlay_status status;
@@ -118,7 +118,7 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 static inlay_status specialize(dynamic_call *call)
 {
     const program_step *ps = call->step->plan->step;
-    const part_region *region = ps->region;
+    const partition_region *region = ps->region;
     dynamic_cache *cache = call->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = call->bound->made.states,
@@ -166,7 +166,7 @@ static inlay_status specialize(dynamic_call *call)
 /* *out_sized = false: shapes are missing, or the provider wants to know more, and there is more to be known. */
 static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
     char *now = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
@@ -193,7 +193,7 @@ static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, b
 /* Few elements that lie on a device come home to be looked at: where the sizes need them, which one look tells. */
 static inlay_status size_step(dynamic_call *call, rt_value *in)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
     dynamic_cache *cache = call->cache;
     inlay_status status = INLAY_OK;
     bool hidden = false, sized = false;
@@ -240,7 +240,7 @@ static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain,
     inlay_status status;
 
     if (domain == INLAY_DOMAIN_HOST)
-        status = stay_make_home(call->runner, value, dtype, rank, dims, &made, call->diag);
+        status = create_host_value(call->runner, value, dtype, rank, dims, &made, call->diag);
     else if (stay_is_shared(call->runner->prog->env, domain))
         status = stay_make_shared(domain, dtype, rank, dims, &made, call->diag);
     else
@@ -260,7 +260,7 @@ inlay_status dynamic_output_alloc(void *ctx, uint32_t output, uint32_t rank, con
 {
     run_shared *shared = ctx;
     dynamic_call *call = shared->dynamic;
-    const part_region *region;
+    const partition_region *region;
     inlay_tensor_arg *arg;
     inlay_status status;
 
@@ -286,7 +286,7 @@ static bool has_place(const dynamic_call *call, uint32_t value)
 /* The memory an output is written to: its place when its shape was planned, otherwise from the pool. */
 static inlay_status give_output(dynamic_call *call, uint32_t i)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
     uint32_t value = region->outputs[i];
     const inlay_output_plan *wanted = &call->cache->outputs[i];
     const inlay_value_state *shape = &call->cache->shapes[i];
@@ -405,7 +405,7 @@ static inlay_status bring_inputs(dynamic_call *call)
 static inlay_status execute(dynamic_call *call)
 {
     const program_step *ps = call->step->plan->step;
-    const part_region *region = ps->region;
+    const partition_region *region = ps->region;
     run_shared *shared = call->runner->shared;
     inlay_exec_args args = { .struct_size = sizeof args,
                              .run = &shared->run,
@@ -480,7 +480,7 @@ static inlay_status take_result(dynamic_call *call, uint32_t i)
 /* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
 static inlay_status take_results(dynamic_call *call)
 {
-    const part_region *region = call->step->plan->step->region;
+    const partition_region *region = call->step->plan->step->region;
 
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_tensor_arg *arg = &call->out[i];
@@ -509,7 +509,7 @@ static inlay_status take_results(dynamic_call *call)
     return INLAY_OK;
 }
 
-static dynamic_cache *cache_of(bound_step *step, const part_provider *provider, inlay_diag *diag)
+static dynamic_cache *cache_of(bound_step *step, const partition_provider *provider, inlay_diag *diag)
 {
     if (step->cache == NULL) {
         step->cache = calloc(1, sizeof *step->cache);
@@ -526,14 +526,14 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
 {
     inlay_status status = INLAY_OK;
     const program_step *ps = step->plan->step;
-    const part_region *region = ps->region;
+    const partition_region *region = ps->region;
     size_t tensors = (size_t)region->input_count + region->output_count + 1;
     dynamic_call call = { .runner = runner,
                           .bound = bound,
                           .step = step,
                           .provider = ps->provider,
                           .diag = diag,
-                          .domain = part_default_domain(ps->provider) };
+                          .domain = partition_default_domain(ps->provider) };
     rt_value *in;
 
     arena_reset(&bound->made.scratch);

@@ -109,7 +109,7 @@ static void write_places(const struct runner *runner, struct bound *bound)
 static void write_args(struct bound *bound, bound_step *step)
 {
     const plan_step *ps = step->plan;
-    const part_region *region = ps->step->region;
+    const partition_region *region = ps->step->region;
     inlay_tensor_arg *args = step->args.outputs - region->input_count;
 
     for (uint32_t i = 0; i < region->input_count; i++)
@@ -129,7 +129,7 @@ static void write_args(struct bound *bound, bound_step *step)
 /* What the provider keeps for these addresses. */
 static inlay_status make_binding(bound_step *step, inlay_diag *diag)
 {
-    const part_provider *provider = step->plan->step->provider;
+    const partition_provider *provider = step->plan->step->provider;
     const inlay_bind_args args = { .struct_size = sizeof args,
                                    .inputs = step->args.inputs,
                                    .outputs = step->args.outputs,
@@ -239,7 +239,7 @@ static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t
 }
 
 /* Whose step it is; NULL: the host's. */
-static const part_provider *provider_of(const struct binder *binder, const plan_step *ps)
+static const partition_provider *provider_of(const struct binder *binder, const plan_step *ps)
 {
     return ps->kind == PLAN_COPY ? &binder->runner->prog->env->providers[ps->copy_provider] : ps->step->provider;
 }
@@ -277,7 +277,7 @@ static bool joins_copies(const struct binder *binder, uint32_t index)
 /* The step's list of whom it waits for, its own provider's steps first. */
 static inlay_status keep_waits(struct binder *binder, bound_step *step)
 {
-    const part_provider *own = provider_of(binder, step->plan);
+    const partition_provider *own = provider_of(binder, step->plan);
 
     if (binder->wait_count + binder->port_count == 0)
         return INLAY_OK;
@@ -363,7 +363,7 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
     const plan_step *ps = step->plan;
-    const part_region *region = ps->step->region;
+    const partition_region *region = ps->step->region;
     inlay_tensor_arg *args =
         arena_array(&bound->arena, (size_t)region->input_count + region->output_count + 1, sizeof *args);
 
@@ -398,7 +398,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
     const plan_step *ps = &bound->plan->steps[index];
-    const part_provider *async_provider = NULL;
+    const partition_provider *async_provider = NULL;
     inlay_status status = INLAY_OK;
     uint32_t leader = index;
 

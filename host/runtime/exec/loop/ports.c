@@ -89,7 +89,7 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k], *swap;
 
     if (want != NULL && want->capacity >= bytes && !overlaps_inputs(runner, want, inputs) &&
-        value_reshape(want, st->dtype, st->rank, st->dims) && stay_lend(runner, want, domain, there)) {
+        value_reshape(want, st->dtype, st->rank, st->dims) && map_into_domain(runner, want, domain, there)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
@@ -229,7 +229,7 @@ static uint32_t shared_in(const struct runner *runner, uint32_t k)
     if (domain == INLAY_DOMAIN_HOST || runner_wanted(runner, k) != INLAY_DOMAIN_HOST ||
         !stay_is_shared(runner->prog->env, domain))
         return INLAY_DOMAIN_HOST;
-    return runner->out.wanted[k] == NULL || stay_lend(runner, runner->out.wanted[k], domain, &there)
+    return runner->out.wanted[k] == NULL || map_into_domain(runner, runner->out.wanted[k], domain, &there)
                ? domain
                : (uint32_t)INLAY_DOMAIN_HOST;
 }

@@ -6,7 +6,7 @@
 
 static bool reads(const bound_step *step, uint32_t value)
 {
-    const part_region *region = step != NULL ? step->plan->step->region : NULL;
+    const partition_region *region = step != NULL ? step->plan->step->region : NULL;
 
     for (uint32_t i = 0; region != NULL && i < region->input_count; i++)
         if (region->inputs[i] == value)

@@ -66,7 +66,7 @@ static inlay_status wait_first(const struct runner *runner, const rt_value *inpu
         const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(runner, i - input_count);
         const uint32_t provider =
             runner->in.ready[i].timeline != 0 ? plan_owner_of(runner->prog->env, domain) : INLAY_NONE;
-        const part_provider *own = provider != INLAY_NONE ? &runner->prog->env->providers[provider] : NULL;
+        const partition_provider *own = provider != INLAY_NONE ? &runner->prog->env->providers[provider] : NULL;
 
         if (own != NULL && ((own->table->flags & INLAY_PROVIDER_ASYNC) == 0 || own->table->extension == NULL ||
                             own->table->extension(own->state, INLAY_EXT_STREAMS) == NULL))
@@ -208,8 +208,8 @@ static inlay_status decline_run(struct runner *runner, uint32_t count, struct pr
 }
 
 /* A device failed: from now on the others run these shapes. */
-static inlay_status leave_out(struct runner *runner, uint32_t count, inlay_status status, const inlay_diag *why,
-                              struct program **out)
+static inlay_status exclude_failed_device(struct runner *runner, uint32_t count, inlay_status status,
+                                          const inlay_diag *why, struct program **out)
 {
     struct program *program = runner->prog;
     const uint32_t failed = (uint32_t)(runner->failed - program->env->providers);
@@ -234,7 +234,7 @@ static inlay_status leave_out(struct runner *runner, uint32_t count, inlay_statu
 }
 
 /* plan_input.also of input i, where somebody reads it as the other domain knows it. */
-static uint32_t known_also(const struct program *program, uint32_t i, const rt_value *value)
+static uint32_t alias_domain(const struct program *program, uint32_t i, const rt_value *value)
 {
     const struct graph *graph = program->graph;
     const uint32_t value_index = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
@@ -259,7 +259,7 @@ static uint32_t make_key(struct runner *runner, const rt_value *inputs)
                                           inputs[i].dims,
                                           inputs[i].room,
                                           tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
-                                          tensor ? known_also(runner->prog, i, &inputs[i]) : 0 };
+                                          tensor ? alias_domain(runner->prog, i, &inputs[i]) : 0 };
     }
     return count + runner_wants(runner, runner->in.key + count);
 }
@@ -359,7 +359,8 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
     status = run_own(runner, inputs, count, &other, diag);
     if (status == INLAY_OK)
         return other != NULL ? run_fallback(runner, other, inputs, caller) : INLAY_OK;
-    if (may_leave_out(runner, status) && leave_out(runner, count, status, diag, &other) == INLAY_OK && other != NULL) {
+    if (may_leave_out(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&
+        other != NULL) {
         runner_keep_outputs(runner);
         if (runner->shared->hang.unwinding)
             runner->shared->run.cancel = runner->shared->hang.asked;

@@ -91,7 +91,7 @@ static uint32_t list_copies(const struct runner *runner, const struct bound *bou
 
 static inlay_status run_copy(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
-    const part_provider *provider = &runner->prog->env->providers[step->plan->copy_provider];
+    const partition_provider *provider = &runner->prog->env->providers[step->plan->copy_provider];
     inlay_copy one, *list = step->copies != NULL ? step->copies : &one;
     const uint32_t count = list_copies(runner, bound, step, list);
     inlay_status status;
@@ -149,7 +149,7 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
                                            : runner->shared->calls->dynamic_step(runner, bound, step, diag);
     if (status == INLAY_OK) {
         /* What this step was the last to read goes back to the pool; what it has made is on its way. */
-        const part_region *region = step->plan->step->region;
+        const partition_region *region = step->plan->step->region;
         for (uint32_t i = 0; i < region->output_count; i++)
             stay_begin(runner, bound, region->outputs[i]);
         uint32_t index = (uint32_t)(step->plan->step - runner->prog->steps);

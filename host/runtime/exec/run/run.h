@@ -229,8 +229,9 @@ struct runner {
     runner_plans plans;
     runner_inputs in;
     runner_outputs out;
-    struct runner ***children;   /* [step_count][body_count], made when first needed */
-    const part_provider *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    struct runner ***children; /* [step_count][body_count], made when first needed */
+    const partition_provider
+        *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
     runner_declined declined;
     runner_fallback fallback;
 };

@@ -12,11 +12,11 @@
 
 /* Forms the regions as they were chosen, now that the homes of the request are others: what is copied, at which price.
  */
-INLAY_NODISCARD inlay_status part_form_again(const part_job *job, inlay_diag *diag);
+INLAY_NODISCARD inlay_status partition_form_again(const partition_job *job, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ regions.c */
 
 /* Makes the regions of the choice, with their borders, copies and memory. */
-INLAY_NODISCARD inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena,
-                                               inlay_diag *diag);
+INLAY_NODISCARD inlay_status partition_form_regions(struct problem *problem, const uint32_t *choice,
+                                                    struct arena *arena, inlay_diag *diag);
 #endif

@@ -4,10 +4,10 @@
 #include <string.h>
 
 /* The price of every offer at the shapes at hand. */
-static void price_all(const part_request *request, struct partition *partition)
+static void price_all(const partition_request *request, struct partition *partition)
 {
     for (uint32_t i = 0; i < partition->offer_count; i++) {
-        part_offer *offer = &partition->offers[i];
+        partition_offer *offer = &partition->offers[i];
         cost_question question = { .graph = request->snapshot,
                                    .provider = &request->providers[offer->provider],
                                    .offer = offer,
@@ -22,8 +22,8 @@ static void price_all(const part_request *request, struct partition *partition)
 
 /* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
  * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
-static inlay_status choose_from(const part_request *request, uint8_t *candidates, bool *out_bodies, struct arena *arena,
-                                struct partition *out, inlay_diag *diag)
+static inlay_status choose_from(const partition_request *request, uint8_t *candidates, bool *out_bodies,
+                                struct arena *arena, struct partition *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
@@ -36,34 +36,34 @@ static inlay_status choose_from(const part_request *request, uint8_t *candidates
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
-    INLAY_TRY(part_apply_rules(request, out, &scratch, usable, diag));
+    INLAY_TRY(partition_apply_rules(request, out, &scratch, usable, diag));
     if (out_bodies != NULL)
-        *out_bodies = part_cover_bodies(request->graph, out, usable, candidates);
+        *out_bodies = partition_cover_bodies(request->graph, out, usable, candidates);
     else
-        part_drop_bodies(request->graph, out, usable);
+        partition_drop_bodies(request->graph, out, usable);
     if (!problem_init(&problem, request, out, candidates, usable, &scratch) ||
-        !part_solve(&problem, choice, &uncovered)) {
+        !partition_solve(&problem, choice, &uncovered)) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
     if (uncovered != INLAY_NONE) {
-        status = part_nobody_offers(request, out, candidates, usable, uncovered, &scratch, diag);
+        status = report_uncovered_node(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
-    if (!part_by_priority(request) && !part_steady(&problem, choice)) {
+    if (!partition_by_priority(request) && !drop_marginal_moves(&problem, choice)) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
-    INLAY_TRY(part_keep_limits(&problem, choice, diag));
-    INLAY_TRY(part_form_regions(&problem, choice, arena, diag));
+    INLAY_TRY(partition_keep_limits(&problem, choice, diag));
+    INLAY_TRY(partition_form_regions(&problem, choice, arena, diag));
 done:
     arena_deinit(&scratch);
     return status;
 }
 
 /* Where limits do not let a provider have a node with bodies, the host has it. */
-static inlay_status choose(const part_request *request, uint8_t *candidates, struct arena *arena, struct partition *out,
-                           inlay_diag *diag)
+static inlay_status choose(const partition_request *request, uint8_t *candidates, struct arena *arena,
+                           struct partition *out, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     bool bodies = false;
@@ -84,7 +84,7 @@ static inlay_status choose(const part_request *request, uint8_t *candidates, str
 /* Guessed sizes that do not go together (a past, a present, and both in one mask) are for costs alone. Providers that
  * pack weights when they compile need some shapes that do: with 1 for all that nobody has said they usually are.
  * false: no memory. */
-static bool settle_conflict(const part_request *request, struct arena *arena, const inlay_value_state **out)
+static bool settle_conflict(const partition_request *request, struct arena *arena, const inlay_value_state **out)
 {
     cost_sizes sizes = { .assumed = request->sizes->assumed,
                          .assumed_count = request->sizes->assumed_count,
@@ -102,7 +102,7 @@ static bool settle_conflict(const part_request *request, struct arena *arena, co
 }
 
 /* What every provider answers, and the shapes to price it at. */
-static inlay_status hear(const part_request *request, const uint8_t *candidates, struct arena *arena,
+static inlay_status hear(const partition_request *request, const uint8_t *candidates, struct arena *arena,
                          struct partition *out, inlay_diag *diag)
 {
     inlay_status status;
@@ -110,7 +110,7 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
     *out = (struct partition){ .homes = request->homes, .iterations = request->iterations };
     if (candidates == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
-    status = part_hear_all(request, candidates, arena, out, diag);
+    status = collect_offers(request, candidates, arena, out, diag);
     if (status != INLAY_OK)
         return status;
     out->weight_bytes = cost_weight_bytes(request->snapshot);
@@ -122,9 +122,10 @@ static inlay_status hear(const part_request *request, const uint8_t *candidates,
     return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
 
-inlay_status partition_graph(const part_request *request, struct arena *arena, struct partition *out, inlay_diag *diag)
+inlay_status partition_graph(const partition_request *request, struct arena *arena, struct partition *out,
+                             inlay_diag *diag)
 {
-    uint8_t *candidates = part_candidates(request->graph, arena);
+    uint8_t *candidates = partition_candidates(request->graph, arena);
     inlay_status status = hear(request, candidates, arena, out, diag);
 
     if (status != INLAY_OK)
@@ -136,7 +137,7 @@ inlay_status partition_graph(const part_request *request, struct arena *arena, s
 /* A plan knows nothing of rules that came after it. */
 static inlay_status check_followed(struct problem *problem, const char *path, const uint32_t *choice, inlay_diag *diag)
 {
-    part_verdict verdict;
+    partition_verdict verdict;
 
     for (uint32_t node = 0; node < problem->nodes; node++)
         if (choice[node] != INLAY_NONE && !problem->usable[choice[node]])
@@ -145,7 +146,7 @@ static inlay_status check_followed(struct problem *problem, const char *path, co
                               "against pin, forbid or no_cpu",
                               path, problem->graph->nodes[node]->info.name.data, problem->graph->name,
                               problem->request->providers[problem->partition->offers[choice[node]].provider].name);
-    verdict = part_judge(problem, choice);
+    verdict = partition_judge(problem, choice);
     if (!verdict.runs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "option plan: %s has groups that wait for each other in graph "
@@ -159,10 +160,10 @@ static inlay_status check_followed(struct problem *problem, const char *path, co
     return INLAY_OK;
 }
 
-inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag *diag)
+inlay_status partition_follow(const saved_plan *plan, const partition_job *job, inlay_diag *diag)
 {
-    const part_request *request = &job->request;
-    uint8_t *candidates = part_candidates(request->graph, job->arena), *usable = NULL;
+    const partition_request *request = &job->request;
+    uint8_t *candidates = partition_candidates(request->graph, job->arena), *usable = NULL;
     inlay_status status = hear(request, candidates, job->arena, job->out, diag);
     uint32_t *choice = NULL;
     struct arena scratch = { 0 };
@@ -178,7 +179,7 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
         goto done;
     }
     INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
-    INLAY_TRY(part_apply_rules(request, job->out, &scratch, usable, diag));
+    INLAY_TRY(partition_apply_rules(request, job->out, &scratch, usable, diag));
     for (uint32_t n = 0; n < request->graph->node_count; n++)
         candidates[n] |= choice[n] != INLAY_NONE; /* nodes with bodies that the plan gives to a provider */
     if (!problem_init(&problem, request, job->out, candidates, usable, &scratch)) {
@@ -186,7 +187,7 @@ inlay_status part_follow(const saved_plan *plan, const part_job *job, inlay_diag
         goto done;
     }
     INLAY_TRY(check_followed(&problem, request->rules->saved_plan, choice, diag));
-    INLAY_TRY(part_form_regions(&problem, choice, job->arena, diag));
+    INLAY_TRY(partition_form_regions(&problem, choice, job->arena, diag));
 done:
     arena_deinit(&scratch);
     return status;
@@ -204,11 +205,11 @@ static void recall(const struct partition *partition, uint32_t *choice)
         }
 }
 
-inlay_status part_form_again(const part_job *job, inlay_diag *diag)
+inlay_status partition_form_again(const partition_job *job, inlay_diag *diag)
 {
-    const part_request *request = &job->request;
+    const partition_request *request = &job->request;
     struct arena scratch = { 0 };
-    uint8_t *candidates = part_candidates(request->graph, &scratch);
+    uint8_t *candidates = partition_candidates(request->graph, &scratch);
     uint8_t *usable = arena_array(&scratch, (size_t)job->out->offer_count + 1, sizeof *usable);
     uint32_t *choice = arena_array(&scratch, (size_t)request->graph->node_count + 1, sizeof *choice);
     inlay_status status = INLAY_OUT_OF_MEMORY;
@@ -226,16 +227,16 @@ inlay_status part_form_again(const part_job *job, inlay_diag *diag)
         goto done;
     job->out->copy_count = 0;
     job->out->cost_ns = job->out->launch_ns = job->out->once_ns = 0;
-    status = part_form_regions(&problem, choice, job->arena, diag);
+    status = partition_form_regions(&problem, choice, job->arena, diag);
 done:
     arena_deinit(&scratch);
     return status == INLAY_OUT_OF_MEMORY ? no_memory(diag, "to partition graph '%s'", request->graph->name) : status;
 }
 
-inlay_status partition_again(const part_request *request, const struct partition *base, struct arena *arena,
+inlay_status partition_again(const partition_request *request, const struct partition *base, struct arena *arena,
                              struct partition *out, inlay_diag *diag)
 {
-    uint8_t *candidates = part_candidates(request->graph, arena);
+    uint8_t *candidates = partition_candidates(request->graph, arena);
 
     *out = (struct partition){ .offer_count = base->offer_count,
                                .refusals = base->refusals,

@@ -6,14 +6,14 @@
 
 /* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
 static inlay_status find_boundary(const struct graph *graph, const uint32_t *region_of, uint32_t index,
-                                  part_region *region, const uint8_t *leaves, uint32_t *mark, struct arena *arena)
+                                  partition_region *region, const uint8_t *leaves, uint32_t *mark, struct arena *arena)
 {
     uint32_t inputs = 0, outputs = 0, *in, *out;
     size_t most_in = 0, most_out = 0;
 
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
-        most_in += part_reads(node);
+        most_in += partition_reads(node);
         most_out += node->info.output_count;
     }
     in = arena_array(arena, most_in + 1, sizeof *in);
@@ -22,8 +22,8 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
-        for (uint32_t i = 0; i < part_reads(node); i++) {
-            uint32_t value = part_read_at(node, i);
+        for (uint32_t i = 0; i < partition_reads(node); i++) {
+            uint32_t value = partition_read_at(node, i);
             const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
             bool inside;
 
@@ -60,8 +60,8 @@ static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_o
             leaves[graph->outputs[i]] = 1;
     for (uint32_t k = 0; k < graph->node_count; k++) {
         const graph_node *node = graph->nodes[k];
-        for (uint32_t i = 0; i < part_reads(node); i++) {
-            uint32_t value = part_read_at(node, i), maker = part_maker_of(graph, value);
+        for (uint32_t i = 0; i < partition_reads(node); i++) {
+            uint32_t value = partition_read_at(node, i), maker = partition_maker_of(graph, value);
             if (maker != INLAY_NONE && region_of[maker] != region_of[k])
                 leaves[value] = 1;
         }
@@ -81,7 +81,7 @@ static int by_number(const void *a, const void *b)
 /* From the order of units to the list of regions. region_of is set for each node. */
 static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
     struct partition *partition = problem->partition;
     uint32_t *nodes = arena_array(arena, (size_t)problem->nodes + 1, sizeof *nodes);
     uint32_t *offers = arena_array(arena, (size_t)problem->nodes + 1, sizeof *offers);
@@ -92,11 +92,11 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
     partition->region_count = schedule->region_count;
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
         uint32_t head = schedule->head[schedule->order[i]], offer = choice[head];
-        part_region *region = &partition->regions[schedule->region_of[i]];
-        const part_offer *o = offer == INLAY_NONE ? NULL : &partition->offers[offer];
+        partition_region *region = &partition->regions[schedule->region_of[i]];
+        const partition_offer *o = offer == INLAY_NONE ? NULL : &partition->offers[offer];
 
         if (region->nodes == NULL) {
-            region->provider = part_provider_of(problem, offer);
+            region->provider = partition_provider_of(problem, offer);
             region->nodes = nodes;
             region->offers = offers;
         }
@@ -114,7 +114,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
         }
     }
     for (uint32_t i = 0; i < partition->region_count; i++) {
-        part_region *region = &partition->regions[i];
+        partition_region *region = &partition->regions[i];
 
         qsort((uint32_t *)(uintptr_t)region->nodes, region->node_count, sizeof *region->nodes, by_number);
         partition->cost_ns += region->cost_ns + region->launch_ns;
@@ -129,12 +129,12 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
 /* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
  * the host on its way is moved for whoever reads it first where it ends. */
 static uint32_t first_reader_in(const struct problem *problem, const uint32_t *choice, const uint32_t *region_of,
-                                uint32_t value, part_hop hop, const part_hop *hops, uint32_t count)
+                                uint32_t value, partition_hop hop, const partition_hop *hops, uint32_t count)
 {
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
-        uint32_t n = problem->links.readers[i], domain = part_read_in(problem, n, choice[n], value);
+        uint32_t n = problem->links.readers[i], domain = reader_domain(problem, n, choice[n], value);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
@@ -148,34 +148,34 @@ static uint32_t first_reader_in(const struct problem *problem, const uint32_t *c
 /* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
  * it. */
 static bool add_border(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, uint32_t value,
-                       part_hop hop)
+                       partition_hop hop)
 {
     bool leaves = hop.from >= problem->domains.memory_count;
-    uint32_t region = leaves ? region_of[part_maker_of(problem->graph, value)]
+    uint32_t region = leaves ? region_of[partition_maker_of(problem->graph, value)]
                              : first_reader_in(problem, choice, region_of, value, hop, problem->domains.hops, 0);
 
     if (!leaves && hop.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        problem->partition->regions[region].border_ns += part_hop_ns(problem, value, hop);
-        problem->partition->cost_ns += part_hop_ns(problem, value, hop);
+        problem->partition->regions[region].border_ns += partition_hop_ns(problem, value, hop);
+        problem->partition->cost_ns += partition_hop_ns(problem, value, hop);
     }
     return true;
 }
 
 /* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
  */
-static bool is_free(const struct problem *problem, uint32_t value, part_hop hop)
+static bool is_free(const struct problem *problem, uint32_t value, partition_hop hop)
 {
     const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, provider = problem->domains.owner[device];
-    const part_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
+    const partition_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
     const inlay_domain_info *at = owner == NULL ? NULL
                                                 : INLAY_AT(inlay_domain_info, owner->table->domains,
                                                            owner->table->domain_stride, device - owner->first_domain);
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
     return at != NULL && (at->flags & both) == both &&
-           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || part_maker_of(problem->graph, value) != INLAY_NONE ||
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || partition_maker_of(problem->graph, value) != INLAY_NONE ||
             problem->graph->parent != NULL);
 }
 
@@ -185,28 +185,29 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     size_t total = 0;
 
     for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++)
-        total += part_hops(problem, choice, value);
+        total += partition_hops(problem, choice, value);
     partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
     for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
          value++) {
-        uint32_t maker = part_maker_of(problem->graph, value), count = part_hops(problem, choice, value);
+        uint32_t maker = partition_maker_of(problem->graph, value), count = partition_hops(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
-            part_copy *copy;
+            partition_copy *copy;
 
             if (add_border(problem, choice, region_of, value, problem->domains.hops[k]) ||
                 is_free(problem, value, problem->domains.hops[k]))
                 continue;
             copy = &partition->copies[partition->copy_count++];
-            *copy = (part_copy){ .value = value,
-                                 .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
-                                 .to_region = first_reader_in(problem, choice, region_of, value,
-                                                              problem->domains.hops[k], problem->domains.hops, count),
-                                 .from_domain = problem->domains.hops[k].from,
-                                 .to_domain = problem->domains.hops[k].to,
-                                 .bytes = cost_value_bytes(&partition->profile[value]),
-                                 .ns = part_hop_ns(problem, value, problem->domains.hops[k]),
-                                 .once = problem->domains.hops[k].once };
+            *copy =
+                (partition_copy){ .value = value,
+                                  .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+                                  .to_region = first_reader_in(problem, choice, region_of, value,
+                                                               problem->domains.hops[k], problem->domains.hops, count),
+                                  .from_domain = problem->domains.hops[k].from,
+                                  .to_domain = problem->domains.hops[k].to,
+                                  .bytes = cost_value_bytes(&partition->profile[value]),
+                                  .ns = partition_hop_ns(problem, value, problem->domains.hops[k]),
+                                  .once = problem->domains.hops[k].once };
             partition->cost_ns += copy->ns;
             partition->once_ns += copy->once ? copy->ns : 0;
         }
@@ -214,7 +215,8 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     return partition->copies != NULL;
 }
 
-inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, inlay_diag *diag)
+inlay_status partition_form_regions(struct problem *problem, const uint32_t *choice, struct arena *arena,
+                                    inlay_diag *diag)
 {
     const struct graph *graph = problem->graph;
     uint32_t *region_of = arena_array(problem->scratch, (size_t)graph->node_count + 1, sizeof *region_of);
@@ -225,16 +227,16 @@ inlay_status part_form_regions(struct problem *problem, const uint32_t *choice, 
     if (region_of == NULL || mark == NULL || problem->partition->memory == NULL)
         goto no_memory;
     problem->forms = true;
-    if (!part_schedule_choice(problem, choice, true))
+    if (!partition_schedule_choice(problem, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
     problem->forms = false;
-    if (!part_keeps_memory(problem, choice)) /* as it was judged, it does */
-        (void)part_judge(problem, choice);
+    if (!partition_keeps_memory(problem, choice)) /* as it was judged, it does */
+        (void)partition_judge(problem, choice);
     if (problem->failed)
         goto no_memory;
     problem->lists = true;
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
-        !part_measure(problem, choice, problem->partition->memory))
+        !partition_measure(problem, choice, problem->partition->memory))
         goto no_memory;
     leaves = find_leavers(graph, region_of, problem->scratch);
     if (leaves == NULL)

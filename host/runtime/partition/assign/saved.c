@@ -26,7 +26,7 @@ static const char *hash_text(uint64_t hash, char text[20])
 /* Offers of a provider with the same nodes are told apart by their place among them. */
 static uint32_t variant_of(const struct partition *partition, uint32_t offer)
 {
-    const part_offer *o = &partition->offers[offer];
+    const partition_offer *o = &partition->offers[offer];
     uint32_t before = 0;
 
     for (uint32_t i = 0; i < offer; i++)
@@ -35,9 +35,9 @@ static uint32_t variant_of(const struct partition *partition, uint32_t offer)
     return before;
 }
 
-static json_t *offer_json(const part_job *job, uint32_t region, uint32_t offer)
+static json_t *offer_json(const partition_job *job, uint32_t region, uint32_t offer)
 {
-    const part_offer *o = &job->out->offers[offer];
+    const partition_offer *o = &job->out->offers[offer];
     json_t *nodes = json_array(), *all;
     uint32_t variant = variant_of(job->out, offer);
 
@@ -55,7 +55,7 @@ static json_t *offer_json(const part_job *job, uint32_t region, uint32_t offer)
     return all;
 }
 
-static json_t *graph_json(const part_job *job)
+static json_t *graph_json(const partition_job *job)
 {
     json_t *offers = json_array();
     const struct partition *partition = job->out;
@@ -73,7 +73,7 @@ static json_t *graph_json(const part_job *job)
 }
 
 struct sink {
-    part_write_fn write;
+    partition_write_fn write;
     void *user;
 };
 
@@ -85,15 +85,16 @@ static int dump_piece(const char *text, size_t bytes, void *ctx)
     return 0;
 }
 
-inlay_status part_plan_save(const part_job *jobs, uint32_t count, part_write_fn write, void *user, inlay_diag *diag)
+inlay_status partition_plan_save(const partition_job *jobs, uint32_t count, partition_write_fn write, void *user,
+                                 inlay_diag *diag)
 {
-    const part_request *request = &jobs[0].request;
+    const partition_request *request = &jobs[0].request;
     json_t *providers = json_array(), *graphs = json_array(), *all = NULL;
     struct sink out = { write, user };
     bool ok = providers != NULL && graphs != NULL;
 
     for (uint32_t i = 0; ok && i < request->provider_count; i++) {
-        const part_provider *provider = &request->providers[i];
+        const partition_provider *provider = &request->providers[i];
         ok = json_array_append_new(providers,
                                    json_pack("{s:s, s:s, s:s}", "name", provider->name, "version",
                                              provider->plugin_version != NULL ? provider->plugin_version : "",
@@ -133,9 +134,9 @@ static void note_difference(saved_plan *plan, const char *what, const char *was,
 }
 
 /* What the plan was made with against what there is. */
-static void compare(saved_plan *plan, const part_job *job)
+static void compare(saved_plan *plan, const partition_job *job)
 {
-    const part_request *request = &job->request;
+    const partition_request *request = &job->request;
     const json_t *saved;
     size_t i;
     char was[32], is[32];
@@ -146,7 +147,7 @@ static void compare(saved_plan *plan, const part_job *job)
             note_difference(plan, "model", text_of(saved, "hash"), is);
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
-            const part_provider *now = &request->providers[provider];
+            const partition_provider *now = &request->providers[provider];
             if (strcmp(now->name, text_of(saved, "name")) != 0)
                 continue;
             if (strcmp(now->plugin_version != NULL ? now->plugin_version : "", text_of(saved, "version")) != 0)
@@ -161,7 +162,7 @@ static void compare(saved_plan *plan, const part_job *job)
         note_difference(plan, "threads", was, is);
 }
 
-inlay_status saved_plan_open(const part_job *main_job, saved_plan **out_plan, inlay_diag *diag)
+inlay_status saved_plan_open(const partition_job *main_job, saved_plan **out_plan, inlay_diag *diag)
 {
     const char *path = main_job->request.rules->saved_plan;
     saved_plan *plan = calloc(1, sizeof *plan);
@@ -220,7 +221,7 @@ bool saved_plan_names(const saved_plan *plan, const char *path, names_table *out
 
 struct follower {
     const saved_plan *plan;
-    const part_request *request;
+    const partition_request *request;
     const char *graph_path;
     struct partition *partition;
     uint32_t *choice;       /* [nodes] */
@@ -262,7 +263,7 @@ static const char *refusal_of(const struct follower *follower, const char *provi
 static uint32_t find_offer(const struct follower *follower, const char *provider, uint32_t count, uint32_t variant)
 {
     for (uint32_t offer = follower->first[follower->nodes[0]]; offer != INLAY_NONE; offer = follower->next[offer]) {
-        const part_offer *x = &follower->partition->offers[offer];
+        const partition_offer *x = &follower->partition->offers[offer];
         if (x->node_count == count && memcmp(x->nodes, follower->nodes, count * sizeof *x->nodes) == 0 &&
             strcmp(follower->request->providers[x->provider].name, provider) == 0 && variant-- == 0)
             return offer;
@@ -335,7 +336,7 @@ static bool start_follower(struct follower *follower, struct arena *scratch)
     return true;
 }
 
-inlay_status saved_plan_follow(const saved_plan *plan, const part_job *job, const uint8_t *candidates,
+inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job, const uint8_t *candidates,
                                struct arena *scratch, uint32_t *choice, inlay_diag *diag)
 {
     struct follower follower = { .plan = plan,

@@ -6,12 +6,12 @@
 #include <string.h>
 
 struct whole {
-    part_job *jobs;
+    partition_job *jobs;
     uint32_t count;
-    const part_rules *rules;
-    const part_request *any; /* what all requests have in common */
-    uint64_t *used;          /* [providers] scratch */
-    bool has_homes;          /* see part_has_homes() */
+    const partition_rules *rules;
+    const partition_request *any; /* what all requests have in common */
+    uint64_t *used;               /* [providers] scratch */
+    bool has_homes;               /* see partition_has_homes() */
     inlay_diag *diag;
 };
 
@@ -24,7 +24,7 @@ static inlay_status whole_no_memory(const struct whole *whole)
 
 static const char *provider_at(const void *ctx, uint32_t i)
 {
-    return ((const part_request *)ctx)->providers[i].name;
+    return ((const partition_request *)ctx)->providers[i].name;
 }
 
 static inlay_status check_provider(const struct whole *whole, const char *rule, const char *name)
@@ -60,7 +60,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 }
 
 /* A pattern that means nobody is a slip of the pen. */
-static inlay_status check_pattern(const struct whole *whole, const char *rule, const part_wish *wish)
+static inlay_status check_pattern(const struct whole *whole, const char *rule, const partition_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
     node_names names = { .whole = whole, .op_types = by_type };
@@ -71,12 +71,12 @@ static inlay_status check_pattern(const struct whole *whole, const char *rule, c
         const struct graph *graph = whole->jobs[j].request.graph;
         total += graph->node_count;
         for (uint32_t node = 0; node < graph->node_count; node++) {
-            if (!part_matches(wish, &graph->nodes[node]->info))
+            if (!partition_matches(wish, &graph->nodes[node]->info))
                 continue;
             if (!graph_node_is_host(graph, graph->nodes[node]))
                 return INLAY_OK;
             for (uint32_t provider = 0; provider < whole->any->provider_count; provider++)
-                if (part_takes_bodies(&whole->any->providers[provider], graph, graph->nodes[node]))
+                if (partition_takes_bodies(&whole->any->providers[provider], graph, graph->nodes[node]))
                     return INLAY_OK;
             on_host = true;
         }
@@ -123,7 +123,7 @@ static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
     memset(whole->used, 0, whole->any->provider_count * sizeof *whole->used);
     for (uint32_t j = 0; j < whole->count; j++) {
         for (uint32_t p = 0; j != job && whole->jobs[j].out->memory != NULL && p < whole->any->provider_count; p++) {
-            const part_memory *memory = &whole->jobs[j].out->memory[p];
+            const partition_memory *memory = &whole->jobs[j].out->memory[p];
             uint64_t need;
             if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) ||
                 __builtin_add_overflow(whole->used[p], need, &whole->used[p]))
@@ -137,7 +137,7 @@ static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
 static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max_partitions, const char *must_run,
                                  struct partition *out, inlay_diag *diag)
 {
-    part_request request = whole->jobs[job].request;
+    partition_request request = whole->jobs[job].request;
 
     request.used_bytes = used_by_others(whole, job);
     request.max_partitions = max_partitions;
@@ -153,7 +153,7 @@ static bool is_idle(const struct whole *whole, uint32_t job)
 
     for (uint32_t j = 0; j < job; j++)
         if (whole->jobs[j].request.graph == graph->parent)
-            return whole->jobs[j].out->idle || part_holds_body(graph->parent, whole->jobs[j].out, graph);
+            return whole->jobs[j].out->idle || partition_holds_body(graph->parent, whole->jobs[j].out, graph);
     return false;
 }
 
@@ -161,14 +161,14 @@ static bool is_idle(const struct whole *whole, uint32_t job)
 static inlay_status reconsider(struct whole *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        const part_home *before = whole->jobs[j].request.homes;
+        const partition_home *before = whole->jobs[j].request.homes;
         const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         struct partition again;
         inlay_status status;
 
         if (whole->jobs[j].out->idle)
             continue;
-        if (!part_find_homes(whole->jobs, whole->count, j, false))
+        if (!partition_find_homes(whole->jobs, whole->count, j, false))
             return whole_no_memory(whole);
         if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
             continue;
@@ -186,17 +186,17 @@ static inlay_status reconsider(struct whole *whole)
 static inlay_status settle_homes(struct whole *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        const part_home *before = whole->jobs[j].out->homes;
+        const partition_home *before = whole->jobs[j].out->homes;
         const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         inlay_status status;
 
         if (whole->jobs[j].out->idle)
             continue;
-        if (!part_find_homes(whole->jobs, whole->count, j, true))
+        if (!partition_find_homes(whole->jobs, whole->count, j, true))
             return whole_no_memory(whole);
         if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
             continue;
-        status = part_form_again(&whole->jobs[j], whole->diag);
+        status = partition_form_again(&whole->jobs[j], whole->diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -206,13 +206,13 @@ static inlay_status settle_homes(struct whole *whole)
 static inlay_status partition_each(struct whole *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        part_request request;
+        partition_request request;
         inlay_status status;
 
         whole->jobs[j].out->idle = is_idle(whole, j);
         if (whole->jobs[j].out->idle)
             continue;
-        if (whole->has_homes && !part_find_homes(whole->jobs, whole->count, j, false))
+        if (whole->has_homes && !partition_find_homes(whole->jobs, whole->count, j, false))
             return whole_no_memory(whole);
         request = whole->jobs[j].request;
         request.used_bytes = used_by_others(whole, j);
@@ -222,7 +222,7 @@ static inlay_status partition_each(struct whole *whole)
         if (status != INLAY_OK)
             return status;
     }
-    return whole->has_homes && !part_by_priority(whole->any) ? reconsider(whole) : INLAY_OK;
+    return whole->has_homes && !partition_by_priority(whole->any) ? reconsider(whole) : INLAY_OK;
 }
 
 static inlay_status follow_each(struct whole *whole)
@@ -231,13 +231,13 @@ static inlay_status follow_each(struct whole *whole)
     inlay_status status = saved_plan_open(&whole->jobs[0], &plan, whole->diag);
 
     for (uint32_t j = 0; j < whole->count && status == INLAY_OK; j++) {
-        part_job job = whole->jobs[j];
+        partition_job job = whole->jobs[j];
 
         job.out->idle = is_idle(whole, j);
         if (job.out->idle)
             continue;
         job.request.used_bytes = used_by_others(whole, j);
-        status = part_follow(plan, &job, whole->diag);
+        status = partition_follow(plan, &job, whole->diag);
     }
     saved_plan_close(plan);
     return status;
@@ -298,9 +298,9 @@ static bool runs_something(const struct whole *whole, const char *name)
 static inlay_status unmet(const struct whole *whole, const char *name, const inlay_diag *why)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        const part_job *job = &whole->jobs[j];
+        const partition_job *job = &whole->jobs[j];
         for (uint32_t i = 0; i < job->out->refusal_count; i++) {
-            const part_refusal *refusal = &job->out->refusals[i];
+            const partition_refusal *refusal = &job->out->refusals[i];
             const inlay_node_info *node = &job->request.graph->nodes[refusal->node]->info;
             if (strcmp(whole->any->providers[refusal->provider].name, name) == 0)
                 return inlay_fail(whole->diag, INLAY_UNSUPPORTED,
@@ -348,7 +348,7 @@ static inlay_status require(struct whole *whole, const char *name)
     return INLAY_OK;
 }
 
-inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
+inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag)
 {
     struct whole whole = {
         .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag
@@ -365,7 +365,7 @@ inlay_status partition_all(part_job *jobs, uint32_t count, inlay_diag *diag)
     }
     if (whole.rules != NULL && !whole.any->again)
         INLAY_TRY(check_names(&whole));
-    whole.has_homes = part_has_homes(jobs, count);
+    whole.has_homes = partition_has_homes(jobs, count);
     if (whole.rules != NULL && whole.rules->saved_plan != NULL) {
         INLAY_TRY(follow_each(&whole));
         status = whole.has_homes ? settle_homes(&whole) : INLAY_OK;

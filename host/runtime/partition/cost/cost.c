@@ -21,7 +21,7 @@ static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planni
 
 /* A provider as the book knows it. */
 typedef struct book_provider {
-    const part_provider *provider;
+    const partition_provider *provider;
     const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
     uint32_t mask;
     double factor; /* measured over expected; 0 = unknown */
@@ -47,7 +47,7 @@ const char *cost_source_name(uint32_t source)
 
 /* ------------------------------------------------------------------ the book */
 
-uint64_t cost_identity_of(const part_provider *provider)
+uint64_t cost_identity_of(const partition_provider *provider)
 {
     char device[160] = "";
     uint32_t bytes = 0;
@@ -65,7 +65,7 @@ static const cost_record *measured(const cost_book *book, cost_key key)
     return book != NULL && book->store.count > 0 ? cost_store_find(&book->store, key) : NULL;
 }
 
-double cost_timing(const cost_book *book, const part_provider *provider, const void *key, uint64_t key_bytes)
+double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
     const cost_record *record = measured(book, cost_key_of_timing(provider, key, key_bytes));
 
@@ -221,7 +221,7 @@ void cost_book_close(cost_book *book)
     free(book);
 }
 
-static const book_provider *known(const cost_book *book, const part_provider *provider)
+static const book_provider *known(const cost_book *book, const partition_provider *provider)
 {
     for (uint32_t i = 0; book != NULL && i < book->provider_count; i++)
         if (book->providers[i].provider->state == provider->state &&
@@ -254,7 +254,7 @@ static bool costs_nothing(const cost_question *question)
     const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[0]);
 
     if (question->offer->node_count != 1 || strcmp(node->domain.data, "ai.onnx") != 0 ||
-        part_default_domain(question->provider) != INLAY_DOMAIN_HOST ||
+        partition_default_domain(question->provider) != INLAY_DOMAIN_HOST ||
         (question->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         return false;
     return is_among(node->op_type.data, "Reshape Flatten Squeeze Unsqueeze Identity") || is_folded(question, node);
@@ -275,7 +275,7 @@ static double error_of(uint32_t source)
 /* What the provider says of itself. */
 static uint32_t ask_provider(const cost_question *question, inlay_cost *out)
 {
-    const part_offer *o = question->offer;
+    const partition_offer *o = question->offer;
     inlay_offer offer = { .struct_size = sizeof offer,
                           .cookie = o->cookie,
                           .nodes = o->nodes,
@@ -448,14 +448,14 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
     return source;
 }
 
-double cost_told(const part_provider *provider, uint32_t source)
+double displayed_time_factor(const partition_provider *provider, uint32_t source)
 {
     const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
 
     return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
 }
 
-static bool makes(const inlay_graph *graph, const part_offer *offer, uint32_t value)
+static bool makes(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
 {
     for (uint32_t k = 0; k < offer->node_count; k++)
         if (inlay_graph_value(graph, value)->producer == offer->nodes[k])
@@ -463,7 +463,7 @@ static bool makes(const inlay_graph *graph, const part_offer *offer, uint32_t va
     return false;
 }
 
-double cost_border_ns(const inlay_graph *graph, const part_offer *offer, const inlay_value_state *values,
+double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, const inlay_value_state *values,
                       uint32_t value, bool enters)
 {
     double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
@@ -483,7 +483,7 @@ double cost_border_ns(const inlay_graph *graph, const part_offer *offer, const i
     return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
 }
 
-double cost_launch_ns(const cost_book *book, const part_provider *provider)
+double cost_launch_ns(const cost_book *book, const partition_provider *provider)
 {
     const book_provider *b = known(book, provider);
 
@@ -493,7 +493,7 @@ double cost_launch_ns(const cost_book *book, const part_provider *provider)
 /* ------------------------------------------------------------------ copies */
 
 /* Where host and device have one memory, plans hand values on without a copy. */
-static bool is_unified(const part_provider *provider, uint32_t k)
+static bool is_unified(const partition_provider *provider, uint32_t k)
 {
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
@@ -502,11 +502,11 @@ static bool is_unified(const part_provider *provider, uint32_t k)
 }
 
 /* One way between a domain of a provider and the host. */
-static double hop_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t domain,
-                     bool to_device, uint64_t bytes)
+static double hop_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count,
+                     uint32_t domain, bool to_device, uint64_t bytes)
 {
     for (uint32_t i = 0; i < provider_count; i++) {
-        const part_provider *provider = &providers[i];
+        const partition_provider *provider = &providers[i];
         const book_provider *b;
         const profile_copy *link = NULL;
 
@@ -523,7 +523,7 @@ static double hop_ns(const cost_book *book, const part_provider *providers, uint
     return COPY_LATENCY_NS + (double)bytes / COPY_BYTES_PER_NS;
 }
 
-static const part_provider *owner_of(const part_provider *providers, uint32_t provider_count, uint32_t domain)
+static const partition_provider *owner_of(const partition_provider *providers, uint32_t provider_count, uint32_t domain)
 {
     for (uint32_t i = 0; i < provider_count; i++)
         if (domain >= providers[i].first_domain &&
@@ -532,7 +532,7 @@ static const part_provider *owner_of(const part_provider *providers, uint32_t pr
     return NULL;
 }
 
-double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
+double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes)
 {
     if (from == to)

@@ -16,7 +16,7 @@ typedef struct cost_book_request {
     const char *folder; /* with measured.bin, and machine.json unless another is named; NULL = none */
     const char *profile_folder, *profile_name; /* where the machine profile is; both NULL = in folder; a name alone =
                                                 * none */
-    const part_provider *providers;
+    const partition_provider *providers;
     uint32_t provider_count;
     uint32_t max_threads;                                     /* of a run */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
@@ -38,17 +38,17 @@ const char *cost_source_name(uint32_t source);
 /* What a price from that source is multiplied by where it is told as a time: prices of the reference core
  * (INLAY_PROVIDER_REFERENCE_CORE) by what this machine's is slower (base/pace.h), all others by 1. Prices are compared
  * without it, so that nothing that is measured anew in each process decides who runs what. Any thread. */
-double cost_told(const part_provider *provider, uint32_t source);
+double displayed_time_factor(const partition_provider *provider, uint32_t source);
 
 /* Nanoseconds that the provider measured of a variant of a kernel and keeps under a key of its own (inlay.timings/1,
  * see cost_key.h); negative: none. Any thread. */
-double cost_timing(const cost_book *book, const part_provider *provider, const void *key, uint64_t key_bytes);
+double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes);
 
 /* What is to be priced. */
 typedef struct cost_question {
     const inlay_graph *graph;
-    const part_provider *provider;
-    const part_offer *offer;
+    const partition_provider *provider;
+    const partition_offer *offer;
     const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
     uint32_t max_threads;            /* of a run: what was measured is looked up by it */
     uint32_t priced_threads;         /* what the provider is asked for; 0 = max_threads */
@@ -82,14 +82,14 @@ uint32_t cost_weights_in(uint64_t weight_bytes);
 /* The same as a share of what weights cost that come from memory, 0 ... 1. */
 double cost_cold_share(uint64_t weight_bytes);
 /* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
-double cost_copy_ns(const cost_book *book, const part_provider *providers, uint32_t provider_count, uint32_t from,
+double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
 /* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of
  * them. */
-double cost_border_ns(const inlay_graph *graph, const part_offer *offer, const inlay_value_state *values,
+double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, const inlay_value_state *values,
                       uint32_t value, bool enters);
 /* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
-double cost_launch_ns(const cost_book *book, const part_provider *provider);
+double cost_launch_ns(const cost_book *book, const partition_provider *provider);
 
 /* ------------------------------------------------------------------ shapes (cost_shapes.c)
  *

@@ -219,7 +219,7 @@ cost_key cost_key_of(const cost_question *question)
 
 /* ------------------------------------------------------------------ what providers measure */
 
-cost_key cost_key_of_timing(const part_provider *provider, const void *key, uint64_t key_bytes)
+cost_key cost_key_of_timing(const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
     cost_key k = { { provider->identity, ~provider->identity } };
 

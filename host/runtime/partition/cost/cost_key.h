@@ -25,12 +25,12 @@ typedef struct cost_key {
 /* Who measures: a provider as it is open in this process. device is provider.fingerprint, or else names the machine. */
 uint64_t cost_identity(const char *name, const char *build_id, const void *device, size_t device_bytes,
                        uint64_t settings_hash);
-/* The same of an open provider, for part_provider.identity. */
-uint64_t cost_identity_of(const part_provider *provider);
+/* The same of an open provider, for partition_provider.identity. */
+uint64_t cost_identity_of(const partition_provider *provider);
 /* The key of an offer at the question's shapes and threads. Any thread, no memory. */
 cost_key cost_key_of(const cost_question *question);
 /* The key of a variant of a kernel, from the provider's own key. */
-cost_key cost_key_of_timing(const part_provider *provider, const void *key, uint64_t key_bytes);
+cost_key cost_key_of_timing(const partition_provider *provider, const void *key, uint64_t key_bytes);
 /* Is a before b? The order of records in the file. */
 static inline bool cost_key_less(const cost_key *a, const cost_key *b)
 {

@@ -39,7 +39,7 @@ static bool has_newer(const struct graph *graph, uint32_t minor)
     return false;
 }
 
-bool part_takes_bodies(const part_provider *provider, const struct graph *graph, const graph_node *node)
+bool partition_takes_bodies(const partition_provider *provider, const struct graph *graph, const graph_node *node)
 {
     const uint32_t flag = flag_of(node);
     const inlay_ext_bodies *bodies;
@@ -49,8 +49,8 @@ bool part_takes_bodies(const part_provider *provider, const struct graph *graph,
     bodies = provider->table->extension(provider->state, INLAY_EXT_BODIES);
     if (bodies == NULL || !INLAY_HAS(bodies, operators) || (bodies->operators & flag) == 0)
         return false;
-    for (uint32_t i = 0; i < part_reads(node); i++)
-        if (!is_tensor(graph, part_read_at(node, i)))
+    for (uint32_t i = 0; i < partition_reads(node); i++)
+        if (!is_tensor(graph, partition_read_at(node, i)))
             return false;
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (!is_tensor(graph, node->info.outputs[i]))
@@ -61,8 +61,8 @@ bool part_takes_bodies(const part_provider *provider, const struct graph *graph,
     return true;
 }
 
-bool part_cover_bodies(const struct graph *graph, const struct partition *partition, const uint8_t *usable,
-                       uint8_t *candidates)
+bool partition_cover_bodies(const struct graph *graph, const struct partition *partition, const uint8_t *usable,
+                            uint8_t *candidates)
 {
     bool any = false;
 
@@ -74,14 +74,14 @@ bool part_cover_bodies(const struct graph *graph, const struct partition *partit
     return any;
 }
 
-void part_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable)
+void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable)
 {
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
         if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0) /* it is alone in its offer */
             usable[offer] = 0;
 }
 
-bool part_holds_body(const struct graph *graph, const struct partition *partition, const struct graph *body)
+bool partition_holds_body(const struct graph *graph, const struct partition *partition, const struct graph *body)
 {
     for (uint32_t i = 0; i < partition->region_count; i++)
         for (uint32_t k = 0; partition->regions[i].provider != INLAY_NONE && k < partition->regions[i].node_count;

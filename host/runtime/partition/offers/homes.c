@@ -47,7 +47,7 @@ static bool find_form(const graph_node *node, loop_form *out)
     return true;
 }
 
-bool part_hands_on(const graph_node *node, uint32_t value)
+bool partition_hands_on(const graph_node *node, uint32_t value)
 {
     loop_form form;
     const bool loops = node->body_count > 0 && find_form(node, &form);
@@ -74,7 +74,7 @@ static bool known_scalar(const struct partition *partition, uint32_t value, int6
 /* A trip count beyond is a way to say "until the condition is false". */
 static const int64_t MOST_TRIPS = INT32_MAX;
 
-double part_iterations(const struct partition *partition, const graph_node *node, bool *out_known)
+double partition_iterations(const struct partition *partition, const graph_node *node, bool *out_known)
 {
     const inlay_attr_info *scans = graph_attr(node, "num_scan_inputs");
     int64_t times;
@@ -98,13 +98,13 @@ double part_iterations(const struct partition *partition, const graph_node *node
 /* ------------------------------------------------------------------ what is assigned */
 
 struct finder {
-    part_job *jobs;
+    partition_job *jobs;
     uint32_t count;
     bool settled;
 };
 
 /* The job of a body; NULL: it has none, or is not assigned. */
-static const part_job *assigned(const struct finder *finder, const struct graph *body)
+static const partition_job *assigned(const struct finder *finder, const struct graph *body)
 {
     for (uint32_t j = 1; j < finder->count; j++)
         if (finder->jobs[j].request.graph == body)
@@ -113,23 +113,23 @@ static const part_job *assigned(const struct finder *finder, const struct graph 
 }
 
 /* Where the region makes or reads value. */
-static uint32_t domain_in(const part_job *job, const part_region *region, uint32_t value)
+static uint32_t domain_in(const partition_job *job, const partition_region *region, uint32_t value)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
-        const part_offer *offer = &job->out->offers[region->offers[k]];
+        const partition_offer *offer = &job->out->offers[region->offers[k]];
 
         for (uint32_t m = 0; m < offer->placement_count; m++)
-            if (offer->placements[m].value == value && part_is_plain(&offer->placements[m]))
+            if (offer->placements[m].value == value && partition_is_plain(&offer->placements[m]))
                 return offer->placements[m].domain;
     }
-    return part_default_domain(&job->request.providers[region->provider]);
+    return partition_default_domain(&job->request.providers[region->provider]);
 }
 
 /* The region of a provider that makes value; NULL: none does. */
-static const part_region *maker_of(const part_job *job, uint32_t value)
+static const partition_region *maker_of(const partition_job *job, uint32_t value)
 {
     for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const part_region *region = &job->out->regions[i];
+        const partition_region *region = &job->out->regions[i];
 
         for (uint32_t k = 0; region->provider != INLAY_NONE && k < region->output_count; k++)
             if (region->outputs[k] == value)
@@ -138,16 +138,16 @@ static const part_region *maker_of(const part_job *job, uint32_t value)
     return NULL;
 }
 
-static uint32_t made_in(const part_job *job, uint32_t value)
+static uint32_t made_in(const partition_job *job, uint32_t value)
 {
-    const part_region *region = maker_of(job, value);
+    const partition_region *region = maker_of(job, value);
 
     return region != NULL ? domain_in(job, region, value) : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-static uint32_t lies_in(const part_job *job, uint32_t value)
+static uint32_t lies_in(const partition_job *job, uint32_t value)
 {
-    const part_home *homes = job->out->homes;
+    const partition_home *homes = job->out->homes;
     const uint32_t next = homes != NULL ? homes[value].next : INLAY_NONE;
 
     if (value == INLAY_NONE)
@@ -157,7 +157,7 @@ static uint32_t lies_in(const part_job *job, uint32_t value)
     return homes == NULL || maker_of(job, value) != NULL ? made_in(job, value) : homes[value].lies;
 }
 
-static uint32_t read_in(const struct finder *finder, const part_job *job, uint32_t v);
+static uint32_t read_in(const struct finder *finder, const partition_job *job, uint32_t v);
 
 /* Where the bodies of a node read what it hands on to them as value. */
 static uint32_t read_in_bodies(const struct finder *finder, const graph_node *node, uint32_t value)
@@ -166,7 +166,7 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
 
     for (uint32_t b = 0; b < node->body_count && domain == INLAY_DOMAIN_HOST; b++) {
         const graph_body *body = &node->bodies[b];
-        const part_job *job = assigned(finder, body->graph);
+        const partition_job *job = assigned(finder, body->graph);
 
         for (uint32_t i = 0; job != NULL && i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == value)
@@ -179,12 +179,12 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
 }
 
 /* A domain that somebody reads value in, but the host's where nobody does: program.read_in. */
-static uint32_t read_in(const struct finder *finder, const part_job *job, uint32_t value)
+static uint32_t read_in(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
     for (uint32_t i = 0; i < job->out->region_count; i++) {
-        const part_region *region = &job->out->regions[i];
+        const partition_region *region = &job->out->regions[i];
         const graph_node *node = job->request.graph->nodes[region->nodes[0]];
         uint32_t here = INLAY_DOMAIN_HOST, k = 0;
 
@@ -192,7 +192,7 @@ static uint32_t read_in(const struct finder *finder, const part_job *job, uint32
             k++;
         if (k < region->input_count && region->provider != INLAY_NONE)
             here = domain_in(job, region, value);
-        else if (k < region->input_count && part_hands_on(node, value))
+        else if (k < region->input_count && partition_hands_on(node, value))
             here = read_in_bodies(finder, node, value);
         domain = here != INLAY_DOMAIN_HOST ? here : domain;
     }
@@ -200,7 +200,7 @@ static uint32_t read_in(const struct finder *finder, const part_job *job, uint32
 }
 
 /* Where a node of the host's leaves value: stay_domain(). */
-static uint32_t stays_in(const struct finder *finder, const part_job *job, uint32_t value)
+static uint32_t stays_in(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     const struct graph *graph = job->request.graph;
     uint32_t domain = read_in(finder, job, value);
@@ -222,12 +222,12 @@ static bool can_stay(const struct graph *graph, uint32_t value)
 }
 
 /* Where what the loop stacks as its output k is wanted, slice by slice. */
-static uint32_t stacked_in(const struct finder *finder, const part_job *job, const graph_node *node,
+static uint32_t stacked_in(const struct finder *finder, const partition_job *job, const graph_node *node,
                            const loop_form *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
     const uint32_t value = graph->outputs[form->first_output + k];
-    const part_job *body = assigned(finder, graph);
+    const partition_job *body = assigned(finder, graph);
     uint64_t alignment = 64;
     uint32_t domain;
 
@@ -235,7 +235,7 @@ static uint32_t stacked_in(const struct finder *finder, const part_job *job, con
         return INLAY_DOMAIN_HOST;
     domain = stays_in(finder, job, node->info.outputs[k]);
     for (uint32_t provider = 0; domain != INLAY_DOMAIN_HOST && provider < job->request.provider_count; provider++) {
-        const part_provider *owner = &job->request.providers[provider];
+        const partition_provider *owner = &job->request.providers[provider];
         const uint32_t at = domain - owner->first_domain;
 
         while (at < owner->table->domain_count &&
@@ -250,15 +250,15 @@ static uint32_t stacked_in(const struct finder *finder, const part_job *job, con
 
 /* ------------------------------------------------------------------ what the graph around a body says */
 
-static void tell_loop(const struct finder *finder, const part_job *around, const graph_node *node,
-                      const struct graph *graph, part_home *homes)
+static void tell_loop(const struct finder *finder, const partition_job *around, const graph_node *node,
+                      const struct graph *graph, partition_home *homes)
 {
     loop_form form;
 
     if (!find_form(node, &form))
         return;
     for (uint32_t i = 0; i < form.carried && form.first_input + i < graph->input_count; i++) {
-        part_home *in = &homes[graph->inputs[form.first_input + i]];
+        partition_home *in = &homes[graph->inputs[form.first_input + i]];
 
         if (form.first_output + i >= graph->output_count || graph->outputs[form.first_output + i] == INLAY_NONE)
             continue;
@@ -278,8 +278,8 @@ static void tell_loop(const struct finder *finder, const part_job *around, const
 }
 
 /* body: of node node of the graph around it. */
-static void tell_body(const struct finder *finder, const part_job *around, const graph_node *node,
-                      const graph_body *body, part_home *homes)
+static void tell_body(const struct finder *finder, const partition_job *around, const graph_node *node,
+                      const graph_body *body, partition_home *homes)
 {
     const struct graph *graph = body->graph;
     const bool is_if = is_op(node, "If");
@@ -298,13 +298,13 @@ static void tell_body(const struct finder *finder, const part_job *around, const
 /* ------------------------------------------------------------------ and what bodies say */
 
 /* Where the If leaves its output k. */
-static uint32_t left_by_if(const struct finder *finder, const part_job *job, const graph_node *node, uint32_t k)
+static uint32_t left_by_if(const struct finder *finder, const partition_job *job, const graph_node *node, uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
     for (uint32_t b = 0; b < node->body_count; b++) {
         const struct graph *graph = node->bodies[b].graph;
-        const part_job *body = assigned(finder, graph);
+        const partition_job *body = assigned(finder, graph);
 
         if (body == NULL)
             return INLAY_NONE;
@@ -315,11 +315,11 @@ static uint32_t left_by_if(const struct finder *finder, const part_job *job, con
     return finder->settled ? stays_in(finder, job, node->info.outputs[k]) : domain;
 }
 
-static uint32_t left_by_loop(const struct finder *finder, const part_job *job, const graph_node *node,
+static uint32_t left_by_loop(const struct finder *finder, const partition_job *job, const graph_node *node,
                              const loop_form *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
-    const part_job *body = assigned(finder, graph);
+    const partition_job *body = assigned(finder, graph);
     const uint32_t value =
         form->first_output + k < graph->output_count ? graph->outputs[form->first_output + k] : INLAY_NONE;
     uint32_t domain;
@@ -335,7 +335,7 @@ static uint32_t left_by_loop(const struct finder *finder, const part_job *job, c
 /* Where bodies of node read value, or have it before they begin; INLAY_NONE: they are not assigned. */
 static uint32_t taken_to(const struct finder *finder, const graph_node *node, uint32_t value)
 {
-    const part_job *body;
+    const partition_job *body;
     loop_form form;
 
     for (uint32_t b = 0; b < node->body_count; b++)
@@ -354,16 +354,17 @@ static uint32_t taken_to(const struct finder *finder, const graph_node *node, ui
     return read_in_bodies(finder, node, value);
 }
 
-static void hear_bodies(const struct finder *finder, const part_job *job, const graph_node *node, part_home *homes)
+static void hear_bodies(const struct finder *finder, const partition_job *job, const graph_node *node,
+                        partition_home *homes)
 {
     loop_form form;
     const bool loops = find_form(node, &form);
 
-    for (uint32_t i = 0; i < part_reads(node); i++) {
-        const uint32_t value = part_read_at(node, i);
+    for (uint32_t i = 0; i < partition_reads(node); i++) {
+        const uint32_t value = partition_read_at(node, i);
         uint32_t domain;
 
-        if (value == INLAY_NONE || !part_hands_on(node, value))
+        if (value == INLAY_NONE || !partition_hands_on(node, value))
             continue;
         domain = taken_to(finder, node, value);
         if (homes[value].inside == INLAY_NONE || domain != INLAY_DOMAIN_HOST)
@@ -379,7 +380,7 @@ static void hear_bodies(const struct finder *finder, const part_job *job, const 
     }
 }
 
-bool part_has_homes(const part_job *jobs, uint32_t count)
+bool partition_has_homes(const partition_job *jobs, uint32_t count)
 {
     for (uint32_t provider = 0; count > 1 && provider < jobs[0].request.provider_count; provider++)
         if (jobs[0].request.providers[provider].table->domain_count > 0)
@@ -387,12 +388,12 @@ bool part_has_homes(const part_job *jobs, uint32_t count)
     return false;
 }
 
-bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
+bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, bool settled)
 {
     const struct finder finder = { .jobs = jobs, .count = count, .settled = settled };
-    part_job *own = &jobs[job];
+    partition_job *own = &jobs[job];
     const struct graph *graph = own->request.graph;
-    part_home *homes = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *homes);
+    partition_home *homes = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *homes);
     bool known;
 
     if (homes == NULL)
@@ -410,7 +411,7 @@ bool part_find_homes(part_job *jobs, uint32_t count, uint32_t job, bool settled)
                 if (node->bodies[b].graph != graph)
                     continue;
                 tell_body(&finder, &jobs[j], node, &node->bodies[b], homes);
-                own->request.iterations = part_iterations(jobs[j].out, node, &known);
+                own->request.iterations = partition_iterations(jobs[j].out, node, &known);
             }
         }
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct collector {
-    const part_request *request;
+    const partition_request *request;
     struct arena *arena;
     struct partition *out;
     uint32_t provider;
@@ -25,7 +25,7 @@ static void void_offer(const struct collector *collector, const char *why)
     collector->request->log(collector->request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-static bool owns_domain(const part_provider *provider, uint32_t domain)
+static bool owns_domain(const partition_provider *provider, uint32_t domain)
 {
     return domain == INLAY_DOMAIN_HOST ||
            (domain >= provider->first_domain && domain - provider->first_domain < provider->table->domain_count);
@@ -68,7 +68,7 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 {
     struct collector *collector = ctx;
     const char *fault = offer_fault(collector, offer);
-    part_offer *o;
+    partition_offer *o;
 
     if (fault != NULL) {
         void_offer(collector, fault);
@@ -77,7 +77,7 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
     if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
     o = &collector->out->offers[collector->out->offer_count];
-    *o = (part_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
+    *o = (partition_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
     if (INLAY_HAS(offer, flags))
         o->flags = offer->flags;
     o->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
@@ -107,14 +107,14 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
 static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 {
     struct collector *collector = ctx;
-    part_refusal *r;
+    partition_refusal *r;
 
     if (refusal->node >= collector->request->snapshot->node_count)
         return INLAY_OK;
     if (!ARENA_GROW(collector->arena, collector->out->refusals, collector->out->refusal_count))
         return INLAY_OUT_OF_MEMORY;
     r = &collector->out->refusals[collector->out->refusal_count];
-    *r = (part_refusal){ .provider = collector->provider, .node = refusal->node, .code = refusal->code };
+    *r = (partition_refusal){ .provider = collector->provider, .node = refusal->node, .code = refusal->code };
     r->text = arena_string(collector->arena, refusal->text != NULL ? refusal->text : "no reason given");
     if (INLAY_HAS(refusal, accepted_if) && refusal->accepted_if != NULL && refusal->accepted_if[0] != '\0')
         r->accepted_if = arena_string(collector->arena, refusal->accepted_if);
@@ -129,19 +129,19 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 static void choose_candidates(struct collector *collector)
 {
     const struct graph *graph = collector->request->graph;
-    const part_provider *provider = &collector->request->providers[collector->provider];
+    const partition_provider *provider = &collector->request->providers[collector->provider];
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         uint32_t since = graph->nodes[i]->made_by != NULL && collector->all[i] ? graph_made_since(graph->nodes[i]) : 0;
 
         collector->candidates[i] = collector->all[i] ? since == UINT32_MAX || since <= provider->abi_minor
-                                                     : part_takes_bodies(provider, graph, graph->nodes[i]);
+                                                     : partition_takes_bodies(provider, graph, graph->nodes[i]);
     }
 }
 
 static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
 {
-    const part_provider *provider = &collector->request->providers[collector->provider];
+    const partition_provider *provider = &collector->request->providers[collector->provider];
     const inlay_graph *graph = collector->request->snapshot;
     inlay_assess_sink sink = {
         .struct_size = sizeof sink, .ctx = collector, .offer = take_offer, .refuse = take_refusal
@@ -169,8 +169,8 @@ static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status part_hear_all(const part_request *request, const uint8_t *candidates, struct arena *arena,
-                           struct partition *out, inlay_diag *diag)
+inlay_status collect_offers(const partition_request *request, const uint8_t *candidates, struct arena *arena,
+                            struct partition *out, inlay_diag *diag)
 {
     struct collector collector = { .request = request, .arena = arena, .out = out, .all = candidates };
 

@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-bool part_matches(const part_wish *wish, const inlay_node_info *node)
+bool partition_matches(const partition_wish *wish, const inlay_node_info *node)
 {
     if (strncmp(wish->pattern, "op:", 3) == 0)
         return fnmatch(wish->pattern + 3, node->op_type.data, 0) == 0;
@@ -12,24 +12,24 @@ bool part_matches(const part_wish *wish, const inlay_node_info *node)
 }
 
 /* The provider that the node is pinned to; NULL = none. */
-static const char *pin_of(const part_rules *rules, const inlay_node_info *node)
+static const char *pin_of(const partition_rules *rules, const inlay_node_info *node)
 {
     for (uint32_t i = 0; i < rules->pin_count; i++)
-        if (part_matches(&rules->pins[i], node))
+        if (partition_matches(&rules->pins[i], node))
             return rules->pins[i].provider;
     return NULL;
 }
 
-static bool is_forbidden(const part_rules *rules, const inlay_node_info *node, const char *provider)
+static bool is_forbidden(const partition_rules *rules, const inlay_node_info *node, const char *provider)
 {
     for (uint32_t i = 0; i < rules->forbid_count; i++)
-        if (strcmp(rules->forbids[i].provider, provider) == 0 && part_matches(&rules->forbids[i], node))
+        if (strcmp(rules->forbids[i].provider, provider) == 0 && partition_matches(&rules->forbids[i], node))
             return true;
     return false;
 }
 
 /* Does a rule ask for the provider, for this node or at all? */
-static bool is_named(const part_rules *rules, const char *pin, const char *provider)
+static bool is_named(const partition_rules *rules, const char *pin, const char *provider)
 {
     bool named = pin != NULL && strcmp(pin, provider) == 0;
 
@@ -39,11 +39,11 @@ static bool is_named(const part_rules *rules, const char *pin, const char *provi
 }
 
 /* Why no rule lets the provider run the node; NULL = it may. */
-static const char *ban_on(const part_request *request, uint32_t node, uint32_t provider)
+static const char *ban_on(const partition_request *request, uint32_t node, uint32_t provider)
 {
-    const part_rules *rules = request->rules;
+    const partition_rules *rules = request->rules;
     const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
-    const part_provider *p = &request->providers[provider];
+    const partition_provider *p = &request->providers[provider];
     const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, n);
 
     if (p->unnamed && !is_named(rules, pin, p->name))
@@ -57,21 +57,21 @@ static const char *ban_on(const part_request *request, uint32_t node, uint32_t p
     return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
 }
 
-bool part_may_run(const part_request *request, uint32_t node, uint32_t provider)
+bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider)
 {
     return ban_on(request, node, provider) == NULL;
 }
 
-uint8_t *part_uncovered(const part_request *request, const struct partition *partition, struct arena *arena)
+uint8_t *partition_uncovered(const partition_request *request, const struct partition *partition, struct arena *arena)
 {
-    uint8_t *open = part_candidates(request->graph, arena);
+    uint8_t *open = partition_candidates(request->graph, arena);
 
     for (uint32_t offer_index = 0; open != NULL && offer_index < partition->offer_count; offer_index++) {
-        const part_offer *offer = &partition->offers[offer_index];
-        bool usable = !part_is_barred(request, offer_index) && !offer->declined;
+        const partition_offer *offer = &partition->offers[offer_index];
+        bool usable = !partition_is_barred(request, offer_index) && !offer->declined;
 
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
-            usable = part_may_run(request, offer->nodes[k], offer->provider);
+            usable = partition_may_run(request, offer->nodes[k], offer->provider);
         for (uint32_t k = 0; usable && k < offer->node_count; k++)
             open[offer->nodes[k]] = 0;
     }
@@ -79,7 +79,7 @@ uint8_t *part_uncovered(const part_request *request, const struct partition *par
 }
 
 /* ", which pass swish made": of a node that the file does not have. */
-static const char *origin_of(const part_request *request, uint32_t node, char *text, size_t bytes)
+static const char *origin_of(const partition_request *request, uint32_t node, char *text, size_t bytes)
 {
     const graph_node *n = request->graph->nodes[node];
 
@@ -89,9 +89,9 @@ static const char *origin_of(const part_request *request, uint32_t node, char *t
     return text;
 }
 
-static bool bans_anything(const part_request *request)
+static bool bans_anything(const partition_request *request)
 {
-    const part_rules *rules = request->rules;
+    const partition_rules *rules = request->rules;
     bool bans = rules != NULL && (rules->no_cpu || rules->pin_count > 0 || rules->forbid_count > 0);
 
     for (uint32_t i = 0; i < request->provider_count; i++)
@@ -100,7 +100,7 @@ static bool bans_anything(const part_request *request)
 }
 
 /* What the provider said of the node. */
-static const char *answer_of(const part_request *request, const struct partition *partition, uint32_t provider,
+static const char *answer_of(const partition_request *request, const struct partition *partition, uint32_t provider,
                              uint32_t node)
 {
     const char *ban;
@@ -114,7 +114,7 @@ static const char *answer_of(const part_request *request, const struct partition
 
 /* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
  * where the provider asks for such nodes. */
-static inlay_status check_pin(const part_request *request, const struct partition *partition, uint32_t node,
+static inlay_status check_pin(const partition_request *request, const struct partition *partition, uint32_t node,
                               const uint8_t *offered, inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
@@ -126,7 +126,7 @@ static inlay_status check_pin(const part_request *request, const struct partitio
         if (strcmp(request->providers[i].name, pin) != 0)
             continue;
         if (graph_node_is_host(request->graph, request->graph->nodes[node]) &&
-            !part_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
+            !partition_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
             return INLAY_OK;
         ban = ban_on(request, node, i);
         if (ban == NULL && offered[i])
@@ -142,8 +142,8 @@ static inlay_status check_pin(const part_request *request, const struct partitio
     return INLAY_OK;
 }
 
-static inlay_status check_pins(const part_request *request, const struct partition *partition, struct arena *scratch,
-                               inlay_diag *diag)
+static inlay_status check_pins(const partition_request *request, const struct partition *partition,
+                               struct arena *scratch, inlay_diag *diag)
 {
     uint8_t *offered =
         arena_array(scratch, (size_t)request->graph->node_count * request->provider_count + 1, sizeof *offered);
@@ -162,13 +162,13 @@ static inlay_status check_pins(const part_request *request, const struct partiti
     return INLAY_OK;
 }
 
-inlay_status part_apply_rules(const part_request *request, const struct partition *partition, struct arena *scratch,
-                              uint8_t *usable, inlay_diag *diag)
+inlay_status partition_apply_rules(const partition_request *request, const struct partition *partition,
+                                   struct arena *scratch, uint8_t *usable, inlay_diag *diag)
 {
     bool bans = bans_anything(request);
 
     for (uint32_t offer = 0; offer < partition->offer_count; offer++) {
-        usable[offer] = !part_is_barred(request, offer) && !partition->offers[offer].declined;
+        usable[offer] = !partition_is_barred(request, offer) && !partition->offers[offer].declined;
         for (uint32_t k = 0; bans && usable[offer] && k < partition->offers[offer].node_count; k++)
             usable[offer] =
                 ban_on(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
@@ -179,7 +179,7 @@ inlay_status part_apply_rules(const part_request *request, const struct partitio
 }
 
 /* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
-static void list_others(const part_request *request, const struct partition *partition, const uint8_t *candidates,
+static void list_others(const partition_request *request, const struct partition *partition, const uint8_t *candidates,
                         const uint8_t *usable, uint32_t node, struct arena *scratch, char *text, size_t bytes)
 {
     uint8_t *covered = arena_array(scratch, (size_t)request->graph->node_count + 1, sizeof *covered);
@@ -214,7 +214,7 @@ static bool lacks_operator(const struct partition *partition, uint32_t provider,
 
 /* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
  * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
-static void list_reasons(const part_request *request, const struct partition *partition, uint32_t node, char *text,
+static void list_reasons(const partition_request *request, const struct partition *partition, uint32_t node, char *text,
                          size_t bytes)
 {
     const char *left = request->graph->nodes[node]->not_lowered;
@@ -235,9 +235,9 @@ static void list_reasons(const part_request *request, const struct partition *pa
         (void)snprintf(text, bytes, "none of the %u loaded has a kernel for it", request->provider_count);
 }
 
-inlay_status part_nobody_offers(const part_request *request, const struct partition *partition,
-                                const uint8_t *candidates, const uint8_t *usable, uint32_t node, struct arena *scratch,
-                                inlay_diag *diag)
+inlay_status report_uncovered_node(const partition_request *request, const struct partition *partition,
+                                   const uint8_t *candidates, const uint8_t *usable, uint32_t node,
+                                   struct arena *scratch, inlay_diag *diag)
 {
     const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
     char reasons[320], others[240], origin[64];
@@ -253,7 +253,7 @@ inlay_status part_nobody_offers(const part_request *request, const struct partit
     return INLAY_UNSUPPORTED;
 }
 
-uint8_t *part_candidates(const struct graph *graph, struct arena *arena)
+uint8_t *partition_candidates(const struct graph *graph, struct arena *arena)
 {
     uint8_t *candidates = arena_alloc(arena, (size_t)graph->node_count + 1);
 

@@ -17,7 +17,7 @@ struct grouping {
     uint32_t walk;
 };
 
-bool part_groups_init(struct problem *problem)
+bool partition_groups_init(struct problem *problem)
 {
     size_t nodes = (size_t)problem->nodes + 1, offers = (size_t)problem->offers + 1;
     struct grouping *grouping = arena_alloc(problem->scratch, sizeof *grouping);
@@ -45,8 +45,8 @@ static void push_makers(const struct problem *problem, uint32_t node, bool membe
     const struct graph *graph = problem->graph;
     struct grouping *grouping = problem->grouping;
 
-    for (uint32_t i = 0; i < part_reads(graph->nodes[node]); i++) {
-        uint32_t maker = part_maker_of(graph, part_read_at(graph->nodes[node], i));
+    for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
+        uint32_t maker = partition_maker_of(graph, partition_read_at(graph->nodes[node], i));
 
         if (maker == INLAY_NONE || grouping->seen[maker] == grouping->walk ||
             (grouping->member[maker] == grouping->walk && !members_too))
@@ -58,7 +58,7 @@ static void push_makers(const struct problem *problem, uint32_t node, bool membe
 
 /* Does something that the group needs from outside need, by whatever way, something of the group? Walks back from the
  * group's inputs; a group that was taken is entered and left as one. */
-static bool closes_circle(const struct problem *problem, const part_offer *offer)
+static bool closes_circle(const struct problem *problem, const partition_offer *offer)
 {
     struct grouping *grouping = problem->grouping;
     uint32_t floor = offer->nodes[0];
@@ -93,7 +93,7 @@ static bool closes_circle(const struct problem *problem, const part_offer *offer
 
 static void take_group(const struct problem *problem, uint32_t index)
 {
-    const part_offer *offer = &problem->partition->offers[index];
+    const partition_offer *offer = &problem->partition->offers[index];
 
     for (uint32_t k = 0; k < offer->node_count; k++)
         problem->grouping->group_of[offer->nodes[k]] = index;
@@ -109,8 +109,8 @@ static void forget_groups(const struct problem *problem)
 
 static void tell_circle(const struct problem *problem, uint32_t offer, const char *what)
 {
-    const part_request *request = problem->request;
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_request *request = problem->request;
+    const partition_offer *o = &problem->partition->offers[offer];
     char text[320];
 
     if (request->log == NULL || problem->grouping->told[offer])
@@ -122,7 +122,7 @@ static void tell_circle(const struct problem *problem, uint32_t offer, const cha
     request->log(request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-void part_void_circles(struct problem *problem)
+void partition_void_circles(struct problem *problem)
 {
     for (uint32_t offer = 0; offer < problem->offers; offer++) {
         if (problem->partition->offers[offer].node_count == 1 || !problem->usable[offer] ||
@@ -134,7 +134,7 @@ void part_void_circles(struct problem *problem)
 }
 
 /* Nodes of the offer that have no usual single offer of its provider to fall back on. */
-static uint32_t bare_nodes(const struct problem *problem, const part_offer *offer)
+static uint32_t bare_nodes(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t count = 0;
 
@@ -146,7 +146,7 @@ static uint32_t bare_nodes(const struct problem *problem, const part_offer *offe
 /* What taking the group saves over its nodes' single offers. */
 static double gain_of(const struct problem *problem, uint32_t offer)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++) {
@@ -156,7 +156,7 @@ static double gain_of(const struct problem *problem, uint32_t offer)
     return ns;
 }
 
-bool part_untangle(struct problem *problem, uint32_t *choice)
+bool partition_untangle(struct problem *problem, uint32_t *choice)
 {
     uint32_t *list = problem->grouping->list, count = 0;
 
@@ -164,7 +164,7 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
         if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].node_count > 1 &&
             problem->partition->offers[choice[n]].nodes[0] == n)
             list[count++] = choice[n];
-    if (count < 2 || part_schedule_choice(problem, choice, false))
+    if (count < 2 || partition_schedule_choice(problem, choice, false))
         return true;
     /* Those that can't be dissolved first, then by what they save. */
     for (uint32_t i = 1; i < count; i++) {
@@ -183,7 +183,7 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
     }
     forget_groups(problem);
     for (uint32_t i = 0; i < count; i++) {
-        const part_offer *o = &problem->partition->offers[list[i]];
+        const partition_offer *o = &problem->partition->offers[list[i]];
 
         if (!closes_circle(problem, o)) {
             take_group(problem, list[i]);
@@ -203,7 +203,7 @@ bool part_untangle(struct problem *problem, uint32_t *choice)
 /* Is offer a a better choice than b for the same nodes? */
 static bool is_better(const struct problem *problem, bool by_priority, uint32_t a, uint32_t b)
 {
-    const part_offer *offer = &problem->partition->offers[a], *q = &problem->partition->offers[b];
+    const partition_offer *offer = &problem->partition->offers[a], *q = &problem->partition->offers[b];
 
     if (by_priority && offer->provider != q->provider)
         return offer->provider < q->provider;
@@ -211,7 +211,7 @@ static bool is_better(const struct problem *problem, bool by_priority, uint32_t 
 }
 
 /* Is the node in the offer? */
-static bool holds(const part_offer *offer, uint32_t node)
+static bool holds(const partition_offer *offer, uint32_t node)
 {
     uint32_t low = 0, high = offer->node_count;
 
@@ -228,7 +228,7 @@ static bool holds(const part_offer *offer, uint32_t node)
 /* May the group be taken: none of its nodes is in another, and no circle? */
 static bool is_free(const struct problem *problem, uint32_t offer)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
         if (problem->grouping->group_of[o->nodes[k]] != INLAY_NONE)
@@ -238,7 +238,7 @@ static bool is_free(const struct problem *problem, uint32_t offer)
 
 static void settle_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
 
     take_group(problem, offer);
     for (uint32_t k = 0; k < o->node_count; k++)
@@ -248,7 +248,7 @@ static void settle_group(const struct problem *problem, uint32_t offer, uint32_t
 /* Does the group displace no provider that comes before its own, and cost less than its own provider's offers? */
 static bool has_priority(const struct problem *problem, uint32_t offer, const uint32_t *choice)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
     double own = 0;
 
     for (uint32_t k = 0; k < o->node_count; k++) {
@@ -260,7 +260,7 @@ static bool has_priority(const struct problem *problem, uint32_t offer, const ui
     return problem->prices.offer[offer] < own;
 }
 
-uint32_t part_first_choice(struct problem *problem, bool by_priority, uint32_t *choice)
+uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint32_t *choice)
 {
     uint32_t missing = INLAY_NONE;
 
@@ -277,7 +277,7 @@ uint32_t part_first_choice(struct problem *problem, bool by_priority, uint32_t *
         if (choice[n] != INLAY_NONE || !problem->candidates[n])
             continue;
         for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-            const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
             if (holds(offer, n) && is_free(problem, problem->picks.groups[i]) &&
                 (best == INLAY_NONE || is_better(problem, by_priority, problem->picks.groups[i], best)))
                 best = problem->picks.groups[i];
@@ -309,7 +309,7 @@ static int by_gain(const void *a, const void *b)
     return ranked->index < q->index ? -1 : ranked->index > q->index;
 }
 
-uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *family)
+uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t *family)
 {
     struct ranked *list = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *list);
     uint32_t *next = problem->grouping->seen, count = 0, families = 0;
@@ -319,7 +319,7 @@ uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *fam
         return 0;
     }
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         family[i] = INLAY_NONE;
         if (offer->provider == provider)
@@ -332,7 +332,7 @@ uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *fam
     /* Each group joins the first family in which its nodes are free. next[n]: families below it have node n already. */
     memset(next, 0, problem->nodes * sizeof *next);
     for (uint32_t i = 0; i < count; i++) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[list[i].index]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[list[i].index]];
         uint32_t f = 0;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
@@ -349,7 +349,7 @@ uint32_t part_families(struct problem *problem, uint32_t provider, uint32_t *fam
     return families;
 }
 
-uint32_t part_cheapest_single(const struct problem *problem, uint32_t node)
+uint32_t partition_cheapest_single(const struct problem *problem, uint32_t node)
 {
     uint32_t best = INLAY_NONE;
 
@@ -363,7 +363,7 @@ uint32_t part_cheapest_single(const struct problem *problem, uint32_t node)
 
 /* Groups as intervals from first to last node: the best up to node n either leaves n alone, or ends with a group there
  * and is the best up to before that group. */
-void part_best_family(struct problem *problem, uint32_t *family)
+void partition_best_family(struct problem *problem, uint32_t *family)
 {
     double *gain = arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *gain);
     uint32_t *pick = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *pick);
@@ -377,7 +377,7 @@ void part_best_family(struct problem *problem, uint32_t *family)
     memset(first, 0xff, problem->nodes * sizeof *first);
     memset(family, 0xff, problem->picks.group_count * sizeof *family);
     for (uint32_t i = problem->picks.group_count; i-- > 0;) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
         next[i] = first[offer->nodes[offer->node_count - 1]];
         first[offer->nodes[offer->node_count - 1]] = i;
     }
@@ -385,11 +385,11 @@ void part_best_family(struct problem *problem, uint32_t *family)
         gain[n + 1] = gain[n];
         pick[n] = INLAY_NONE;
         for (uint32_t i = first[n]; i != INLAY_NONE; i = next[i]) {
-            const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
             double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->picks.groups[i]];
 
             for (uint32_t k = 0; k < offer->node_count; k++) {
-                uint32_t single = part_cheapest_single(problem, offer->nodes[k]);
+                uint32_t single = partition_cheapest_single(problem, offer->nodes[k]);
                 ns += single == INLAY_NONE ? 1e15
                                            : problem->prices.offer[single]; /* nodes that only groups run come first */
             }

@@ -16,44 +16,45 @@ static bool is_chosen(const struct problem *problem, const uint32_t *choice, uin
     return choice[node] != INLAY_NONE || !problem->candidates[node];
 }
 
-part_source part_source_of(const struct problem *problem, uint32_t value)
+partition_source partition_source_of(const struct problem *problem, uint32_t value)
 {
-    const part_home home = part_home_of(problem, value);
-    const uint32_t maker = part_maker_of(problem->graph, home.next != INLAY_NONE ? home.next : value);
+    const partition_home home = partition_home_of(problem, value);
+    const uint32_t maker = partition_maker_of(problem->graph, home.next != INLAY_NONE ? home.next : value);
 
     if (home.next != INLAY_NONE && (maker == INLAY_NONE || !problem->candidates[maker] ||
-                                    part_home_of(problem, home.next).wanted != PART_ANYWHERE))
-        return (part_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
+                                    partition_home_of(problem, home.next).wanted != PART_ANYWHERE))
+        return (partition_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
     if (maker == INLAY_NONE || !problem->candidates[maker])
-        return (part_source){ .node = INLAY_NONE, .domain = home.lies };
-    return (part_source){ .node = maker, .made = home.next != INLAY_NONE ? home.next : value };
+        return (partition_source){ .node = INLAY_NONE, .domain = home.lies };
+    return (partition_source){ .node = maker, .made = home.next != INLAY_NONE ? home.next : value };
 }
 
-uint32_t part_lies_in(const struct problem *problem, part_source source, uint32_t value, uint32_t offer)
+uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer)
 {
     if (source.node == INLAY_NONE)
         return source.domain;
-    return source.made == value ? part_domain_at(problem, offer, value)
-                                : part_memory_of(problem, part_domain_at(problem, offer, source.made));
+    return source.made == value ? partition_domain_at(problem, offer, value)
+                                : partition_memory_of(problem, partition_domain_at(problem, offer, source.made));
 }
 
-uint32_t part_read_in(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
+uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
 {
-    if (offer == INLAY_NONE && problem->partition->homes != NULL && part_hands_on(problem->graph->nodes[node], value))
+    if (offer == INLAY_NONE && problem->partition->homes != NULL &&
+        partition_hands_on(problem->graph->nodes[node], value))
         return problem->lists ? INLAY_NONE : problem->partition->homes[value].inside;
-    return part_domain_at(problem, offer, value);
+    return partition_domain_at(problem, offer, value);
 }
 
-uint32_t part_goes_to(const struct problem *problem, uint32_t value, uint32_t home)
+uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home)
 {
-    const part_home h = part_home_of(problem, value);
+    const partition_home h = partition_home_of(problem, value);
 
     if (h.wanted == PART_ANYWHERE)
-        return part_memory_of(problem, home);
+        return partition_memory_of(problem, home);
     return h.stacked && h.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : h.wanted;
 }
 
-double part_share(const struct problem *problem, bool once)
+double partition_share(const struct problem *problem, bool once)
 {
     return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
@@ -67,30 +68,30 @@ static uint32_t travel(struct problem *problem, uint32_t count, uint32_t home, u
         return count;
     problem->domains.marked[to] = mark;
     if (is_direct(problem, home, to)) {
-        problem->domains.hops[count++] = (part_hop){ home, to, once };
+        problem->domains.hops[count++] = (partition_hop){ home, to, once };
         return count;
     }
     if (problem->domains.marked[INLAY_DOMAIN_HOST] != mark) {
         problem->domains.marked[INLAY_DOMAIN_HOST] = mark;
-        problem->domains.hops[count++] = (part_hop){ home, INLAY_DOMAIN_HOST, once };
+        problem->domains.hops[count++] = (partition_hop){ home, INLAY_DOMAIN_HOST, once };
     }
-    problem->domains.hops[count++] = (part_hop){ INLAY_DOMAIN_HOST, to, once };
+    problem->domains.hops[count++] = (partition_hop){ INLAY_DOMAIN_HOST, to, once };
     return count;
 }
 
-uint32_t part_hops(struct problem *problem, const uint32_t *choice, uint32_t value)
+uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_t value)
 {
-    const part_source source = part_source_of(problem, value);
-    const part_home h = part_home_of(problem, value);
+    const partition_source source = partition_source_of(problem, value);
+    const partition_home h = partition_home_of(problem, value);
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
     uint32_t home, count = 0;
 
-    if (part_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
+    if (partition_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
-    home = part_lies_in(problem, source, value, offer);
+    home = source_domain(problem, source, value, offer);
     /* Sizes that the host computes when it plans are brought once, not in each run. */
     if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
-                               !part_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
+                               !partition_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
         return 0;
     if (h.next != INLAY_NONE && h.lies != INLAY_NONE) { /* there before the first iteration */
         problem->domains.marked[h.lies] = ++problem->domains.mark;
@@ -104,17 +105,17 @@ uint32_t part_hops(struct problem *problem, const uint32_t *choice, uint32_t val
         if (!is_chosen(problem, choice, reader) ||
             (source.node != INLAY_NONE && source.made == value && choice[reader] == offer))
             continue;
-        to = part_read_in(problem, reader, choice[reader], value);
+        to = reader_domain(problem, reader, choice[reader], value);
         count = to != INLAY_NONE ? travel(problem, count, home, to, h.once) : count;
     }
     if (problem->links.leaves[value])
-        count = travel(problem, count, home, part_goes_to(problem, value, home), h.once);
+        count = travel(problem, count, home, home_domain(problem, value, home), h.once);
     return count;
 }
 
-double part_hop_ns(const struct problem *problem, uint32_t value, part_hop hop)
+double partition_hop_ns(const struct problem *problem, uint32_t value, partition_hop hop)
 {
-    const part_request *request = problem->request;
+    const partition_request *request = problem->request;
 
     if (hop.to == INLAY_DOMAIN_HOST)
         return problem->domains.up[(size_t)value * problem->domains.count + hop.from];
@@ -167,17 +168,17 @@ static void count_stay(const struct measure *measure, uint32_t domain, struct st
 static void count_value(const struct measure *measure, uint32_t value)
 {
     struct problem *problem = measure->problem;
-    const part_schedule *schedule = &problem->schedule;
-    uint32_t maker = part_maker_of(problem->graph, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
+    const partition_schedule *schedule = &problem->schedule;
+    uint32_t maker = partition_maker_of(problem->graph, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
     uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
     struct stay at_home = { 0, 0 };
 
     if (maker != INLAY_NONE) {
-        home = part_domain_at(problem, measure->choice[maker], value);
+        home = partition_domain_at(problem, measure->choice[maker], value);
         own = schedule->region_of[position_of(measure, maker)];
         at_home.first = at_home.last = position_of(measure, maker);
     }
-    count = part_hops(problem, measure->choice, value);
+    count = partition_hops(problem, measure->choice, value);
     for (uint32_t d = 0; d <= count; d++) {
         uint32_t domain = d == count ? home : problem->domains.hops[d].to, first = UINT32_MAX, last = 0;
 
@@ -185,7 +186,7 @@ static void count_value(const struct measure *measure, uint32_t value)
             uint32_t n = problem->links.readers[i], at = position_of(measure, n), region = schedule->region_of[at];
             struct stay use = region == own ? (struct stay){ at, at } : region_stay(measure, region);
 
-            if (part_domain_at(problem, measure->choice[n], value) != domain && (domain != home || region == own))
+            if (partition_domain_at(problem, measure->choice[n], value) != domain && (domain != home || region == own))
                 continue;
             first = use.first < first ? use.first : first;
             last = use.last > last ? use.last : last;
@@ -204,10 +205,10 @@ static void count_value(const struct measure *measure, uint32_t value)
     }
 }
 
-static void count_offers(const struct measure *measure, part_memory *out)
+static void count_offers(const struct measure *measure, partition_memory *out)
 {
     const struct problem *problem = measure->problem;
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
         uint32_t offer = measure->choice[schedule->head[schedule->order[i]]];
@@ -227,12 +228,12 @@ static void count_offers(const struct measure *measure, part_memory *out)
 static void count_host_values(const struct measure *measure, uint32_t value)
 {
     const struct problem *problem = measure->problem;
-    uint32_t maker = part_maker_of(problem->graph, value), provider, units = problem->schedule.unit_count, last;
+    uint32_t maker = partition_maker_of(problem->graph, value), provider, units = problem->schedule.unit_count, last;
     size_t row;
 
-    provider = maker == INLAY_NONE ? INLAY_NONE : part_provider_of(problem, measure->choice[maker]);
+    provider = maker == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, measure->choice[maker]);
     if (provider == INLAY_NONE ||
-        part_memory_of(problem, part_domain_at(problem, measure->choice[maker], value)) != INLAY_DOMAIN_HOST)
+        partition_memory_of(problem, partition_domain_at(problem, measure->choice[maker], value)) != INLAY_DOMAIN_HOST)
         return;
     last = position_of(measure, maker);
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++)
@@ -243,9 +244,9 @@ static void count_host_values(const struct measure *measure, uint32_t value)
     measure->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
 }
 
-bool part_measure(struct problem *problem, const uint32_t *choice, part_memory *out)
+bool partition_measure(struct problem *problem, const uint32_t *choice, partition_memory *out)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
     struct measure measure = { .problem = problem, .choice = choice };
     struct arena arena = { 0 };
     size_t cells = (size_t)problem->providers * (schedule->unit_count + 2) + 1;
@@ -263,11 +264,12 @@ bool part_measure(struct problem *problem, const uint32_t *choice, part_memory *
     }
     measure.begins[schedule->region_count] = schedule->unit_count;
     for (uint32_t p = 0; p < problem->providers; p++)
-        out[p] = (part_memory){ .limit_bytes = problem->bounds.limit[p] == UINT64_MAX ? 0 : problem->bounds.limit[p] };
+        out[p] =
+            (partition_memory){ .limit_bytes = problem->bounds.limit[p] == UINT64_MAX ? 0 : problem->bounds.limit[p] };
     count_offers(&measure, out);
     for (uint32_t value = 0; value < problem->values; value++) {
-        if (part_is_constant(problem->graph, value) ||
-            (part_maker_of(problem->graph, value) == INLAY_NONE &&
+        if (partition_is_constant(problem->graph, value) ||
+            (partition_maker_of(problem->graph, value) == INLAY_NONE &&
              problem->links.reader_at[value] == problem->links.reader_at[value + 1]))
             continue;
         count_value(&measure, value);
@@ -289,7 +291,7 @@ done:
 
 /* ------------------------------------------------------------------ the objective */
 
-double part_base_price(struct problem *problem, const uint32_t *choice)
+double partition_base_price(struct problem *problem, const uint32_t *choice)
 {
     double price = 0;
 
@@ -297,46 +299,46 @@ double part_base_price(struct problem *problem, const uint32_t *choice)
         if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].nodes[0] == n)
             price += problem->prices.offer[choice[n]];
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        for (uint32_t count = part_hops(problem, choice, value); count > 0; count--)
-            price += part_hop_ns(problem, value, problem->domains.hops[count - 1]) *
-                     part_share(problem, problem->domains.hops[count - 1].once);
+        for (uint32_t count = partition_hops(problem, choice, value); count > 0; count--)
+            price += partition_hop_ns(problem, value, problem->domains.hops[count - 1]) *
+                     partition_share(problem, problem->domains.hops[count - 1].once);
     return price;
 }
 
-bool part_has_required(const struct problem *problem, const uint32_t *choice)
+bool partition_has_required(const struct problem *problem, const uint32_t *choice)
 {
     if (problem->bounds.required == INLAY_NONE)
         return true;
     for (uint32_t n = 0; n < problem->nodes; n++)
-        if (part_provider_of(problem, choice[n]) == problem->bounds.required)
+        if (partition_provider_of(problem, choice[n]) == problem->bounds.required)
             return true;
     return false;
 }
 
-bool part_keeps_memory(struct problem *problem, const uint32_t *choice)
+bool partition_keeps_memory(struct problem *problem, const uint32_t *choice)
 {
     bool keeps = true;
 
-    problem->failed |= problem->bounds.limited && !part_measure(problem, choice, problem->memory);
+    problem->failed |= problem->bounds.limited && !partition_measure(problem, choice, problem->memory);
     for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++)
         keeps &= problem->memory[p].resident_bytes <= problem->bounds.limit[p] &&
                  problem->memory[p].peak_bytes <= problem->bounds.limit[p] - problem->memory[p].resident_bytes;
     return keeps;
 }
 
-part_verdict part_judge(struct problem *problem, const uint32_t *choice)
+partition_verdict partition_judge(struct problem *problem, const uint32_t *choice)
 {
-    part_verdict verdict = { .price = part_base_price(problem, choice),
-                             .runs = true,
-                             .feasible = part_has_required(problem, choice) };
+    partition_verdict verdict = { .price = partition_base_price(problem, choice),
+                                  .runs = true,
+                                  .feasible = partition_has_required(problem, choice) };
 
     if (!problem->ordered && problem->picks.group_count == 0)
         return verdict;
-    if (!part_schedule_choice(problem, choice, problem->nodes <= 64))
-        return (part_verdict){ .price = verdict.price };
+    if (!partition_schedule_choice(problem, choice, problem->nodes <= 64))
+        return (partition_verdict){ .price = verdict.price };
     verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.stretches;
     if (problem->bounds.max_partitions > 0)
         verdict.feasible &= problem->schedule.stretches <= problem->bounds.max_partitions;
-    verdict.feasible &= part_keeps_memory(problem, choice);
+    verdict.feasible &= partition_keeps_memory(problem, choice);
     return verdict;
 }

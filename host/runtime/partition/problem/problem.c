@@ -10,27 +10,27 @@ enum { EXACT_STEPS = 20000 };
 /* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
 static const double DEAREST_NS = 1e15;
 
-uint32_t part_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
+uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
 {
-    const part_offer *o;
+    const partition_offer *o;
 
     if (offer == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     o = &problem->partition->offers[offer];
     for (uint32_t i = 0; problem->odd[offer] && i < o->placement_count; i++)
-        if (o->placements[i].value == value && part_is_plain(&o->placements[i]))
+        if (o->placements[i].value == value && partition_is_plain(&o->placements[i]))
             return o->placements[i].domain;
-    if (part_merges(problem, offer) && problem->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
+    if (partition_merges(problem, offer) && problem->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
         return problem->domains.layout_of[o->provider];
-    return part_default_domain(&problem->request->providers[o->provider]);
+    return partition_default_domain(&problem->request->providers[o->provider]);
 }
 
-static bool is_odd(const struct problem *problem, const part_offer *offer)
+static bool is_odd(const struct problem *problem, const partition_offer *offer)
 {
-    uint32_t usual = part_default_domain(&problem->request->providers[offer->provider]);
+    uint32_t usual = partition_default_domain(&problem->request->providers[offer->provider]);
 
     for (uint32_t i = 0; i < offer->placement_count; i++)
-        if (offer->placements[i].domain != usual && part_is_plain(&offer->placements[i]))
+        if (offer->placements[i].domain != usual && partition_is_plain(&offer->placements[i]))
             return true;
     return false;
 }
@@ -51,9 +51,9 @@ static bool find_readers(struct problem *problem)
     for (uint32_t pass = 0; pass < 2; pass++) {
         memset(last, 0xff, problem->values * sizeof *last);
         for (uint32_t node = 0; node < problem->nodes; node++) {
-            for (uint32_t i = 0; i < part_reads(graph->nodes[node]); i++) {
-                uint32_t value = part_read_at(graph->nodes[node], i);
-                if (value == INLAY_NONE || last[value] == node || part_is_constant(graph, value))
+            for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
+                uint32_t value = partition_read_at(graph->nodes[node], i);
+                if (value == INLAY_NONE || last[value] == node || partition_is_constant(graph, value))
                     continue;
                 last[value] = node;
                 if (pass == 0)
@@ -88,8 +88,8 @@ static bool find_parents(struct problem *problem)
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
-        for (uint32_t i = 0; i < part_reads(problem->graph->nodes[node]); i++) {
-            uint32_t maker = part_maker_of(problem->graph, part_read_at(problem->graph->nodes[node], i));
+        for (uint32_t i = 0; i < partition_reads(problem->graph->nodes[node]); i++) {
+            uint32_t maker = partition_maker_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
             if (maker != INLAY_NONE && (best == INLAY_NONE || maker > best))
                 best = maker;
         }
@@ -108,10 +108,10 @@ static bool find_parents(struct problem *problem)
  * memory of its own pays more for the copy. */
 static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
-    if (part_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
+    if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
         return false;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         if (offer->provider == provider && (offer->flags & INLAY_OFFER_MERGE) != 0 &&
             (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
             return true;
@@ -130,17 +130,17 @@ static void price_layouts(struct problem *problem)
     const inlay_graph *snapshot = problem->request->snapshot;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         uint32_t d = problem->domains.layout_of[offer->provider];
 
-        if (d == INLAY_DOMAIN_HOST || !part_merges(problem, offer_index))
+        if (d == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
             const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
 
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
-                if (value != INLAY_NONE && !part_is_constant(problem->graph, value))
+                if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
                     raise(&problem->domains.down[(size_t)value * problem->domains.count + d],
                           cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
@@ -156,7 +156,7 @@ static void price_layouts(struct problem *problem)
 
 static bool find_domains(struct problem *problem)
 {
-    const part_request *request = problem->request;
+    const partition_request *request = problem->request;
     size_t cells;
 
     problem->domains.count = 1;
@@ -191,7 +191,7 @@ static bool find_domains(struct problem *problem)
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
-        if (part_is_constant(problem->graph, value))
+        if (partition_is_constant(problem->graph, value))
             continue;
         for (uint32_t d = 1; d < problem->domains.memory_count; d++) {
             if (problem->domains.owner[d] == INLAY_NONE)
@@ -216,7 +216,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
 
     for (uint32_t offer_index = 0; margins != NULL && offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         double *margin = &margins[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, offer->cost_error);
@@ -242,7 +242,7 @@ static uint8_t *find_measured(const struct problem *problem)
 
 /* Nobody has measured the offer, but another for one of its nodes: it must promise more than it may be off by, wherever
  * its provider stands in the order. */
-static bool is_doubtful(const part_offer *offer, const uint8_t *measured)
+static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
 {
     for (uint32_t k = 0; offer->cost_source < COST_PROFILE && k < offer->node_count; k++)
         if (measured[offer->nodes[k]] != 0)
@@ -257,7 +257,7 @@ static uint32_t *count_unmeasured(const struct problem *problem)
     uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
 
     for (uint32_t offer_index = 0; count != NULL && offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
 
         if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
             count[(size_t)offer->provider * problem->nodes + offer->nodes[0]] = 1;
@@ -281,7 +281,7 @@ static bool price_offers(struct problem *problem)
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
         double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
 
@@ -293,7 +293,7 @@ static bool price_offers(struct problem *problem)
         problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
         problem->prices.base[offer_index] =
             ns + problem->prices.margin_ns[offer_index] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
-        if (!part_merges(problem, offer_index))
+        if (!partition_merges(problem, offer_index))
             problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
     }
     return true;
@@ -324,7 +324,7 @@ static bool list_singles(struct problem *problem)
         at[n + 1] += at[n];
     for (uint32_t offer_index = problem->offers;
          offer_index-- > 0;) { /* backwards, so that first_single ends up where it started */
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         uint32_t *best;
 
         if (!problem->usable[offer_index] || offer->node_count != 1)
@@ -366,7 +366,7 @@ static bool list_labels(struct problem *problem)
         return false;
     for (uint32_t p = 0; p < problem->providers; p++)
         for (uint32_t k = 0; k <= most[p]; k++)
-            problem->picks.labels[problem->picks.label_count++] = (part_label){ p, k };
+            problem->picks.labels[problem->picks.label_count++] = (partition_label){ p, k };
     return true;
 }
 
@@ -375,7 +375,7 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
     double total = problem->prices.boundary_ns * problem->nodes;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const part_offer *offer = &problem->partition->offers[offer_index];
+        const partition_offer *offer = &problem->partition->offers[offer_index];
         double weight = 0;
 
         problem->prices.offer[offer_index] = problem->prices.base[offer_index];
@@ -402,10 +402,10 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
  * have taken. */
 static void find_limits(struct problem *problem)
 {
-    const part_request *request = problem->request;
+    const partition_request *request = problem->request;
 
     for (uint32_t provider_index = 0; provider_index < problem->providers; provider_index++) {
-        const part_provider *provider = &request->providers[provider_index];
+        const partition_provider *provider = &request->providers[provider_index];
         const inlay_provider *table = provider->table;
         uint64_t bytes = 0, used = request->used_bytes != NULL ? request->used_bytes[provider_index] : 0;
 
@@ -428,7 +428,7 @@ static void find_limits(struct problem *problem)
     problem->ordered |= problem->bounds.limited || problem->bounds.max_partitions > 0;
 }
 
-bool problem_init(struct problem *out, const part_request *request, struct partition *partition,
+bool problem_init(struct problem *out, const partition_request *request, struct partition *partition,
                   const uint8_t *candidates, uint8_t *usable, struct arena *scratch)
 {
     struct problem *problem = out;
@@ -460,10 +460,10 @@ bool problem_init(struct problem *out, const part_request *request, struct parti
         return false;
     price_layouts(problem);
     find_limits(problem);
-    if (!part_groups_init(problem))
+    if (!partition_groups_init(problem))
         return false;
-    part_void_circles(problem);
-    if (!list_singles(problem) || !list_labels(problem) || !part_schedule_init(problem))
+    partition_void_circles(problem);
+    if (!list_singles(problem) || !list_labels(problem) || !partition_schedule_init(problem))
         return false;
     problem_set_prices(problem, NULL);
     return true;

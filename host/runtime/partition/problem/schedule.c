@@ -17,7 +17,7 @@ static uint32_t class_of(const struct problem *problem, uint32_t offer)
 {
     if (offer == INLAY_NONE)
         return 2 * problem->providers;
-    return problem->partition->offers[offer].provider + (part_merges(problem, offer) ? 0 : problem->providers);
+    return problem->partition->offers[offer].provider + (partition_merges(problem, offer) ? 0 : problem->providers);
 }
 
 static void heap_push(uint32_t *heap, uint32_t *count, uint32_t unit)
@@ -49,9 +49,9 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t *count)
     return top;
 }
 
-bool part_schedule_init(struct problem *problem)
+bool partition_schedule_init(struct problem *problem)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     size_t nodes = (size_t)problem->nodes + 1, classes = class_count(problem);
 
     schedule->unit_of = arena_array(problem->scratch, nodes, sizeof *schedule->unit_of);
@@ -76,7 +76,7 @@ bool part_schedule_init(struct problem *problem)
  * one region? DequantizeLinear of weights is: run first, it would be far from the product that reads it. */
 static bool is_source(const struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
     const uint32_t head = schedule->head[unit], class = class_of(problem, choice[head]);
     const inlay_node_info *node = &problem->graph->nodes[head]->info;
     bool is_read = false;
@@ -103,12 +103,12 @@ enum { IS_SOURCE = 1, IS_PLACED = 2 };
 /* Units in the order of their first nodes, and how many values each waits for. */
 static void make_units(struct problem *problem, const uint32_t *choice)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
 
     schedule->unit_count = 0;
     memset(schedule->heap_at, 0, (class_count(problem) + 1) * sizeof *schedule->heap_at);
     for (uint32_t n = 0; n < problem->nodes; n++) {
-        const part_offer *offer = choice[n] == INLAY_NONE ? NULL : &problem->partition->offers[choice[n]];
+        const partition_offer *offer = choice[n] == INLAY_NONE ? NULL : &problem->partition->offers[choice[n]];
 
         if (offer != NULL && offer->nodes[0] != n) {
             schedule->unit_of[n] = schedule->unit_of[offer->nodes[0]];
@@ -122,7 +122,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
     for (uint32_t c = 0; c < class_count(problem); c++)
         schedule->heap_at[c + 1] += schedule->heap_at[c];
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = part_maker_of(problem->graph, value);
+        uint32_t maker = partition_maker_of(problem->graph, value);
 
         for (uint32_t i = problem->links.reader_at[value];
              maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++)
@@ -135,7 +135,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
 
 static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     uint32_t class = class_of(problem, choice[schedule->head[unit]]);
 
     heap_push(schedule->heap + schedule->heap_at[class], &schedule->heap_count[class], unit);
@@ -144,7 +144,7 @@ static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t
 /* What the unit has made is there. */
 static void release(struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     uint32_t offer = choice[schedule->head[unit]];
     uint32_t count = offer == INLAY_NONE ? 1 : problem->partition->offers[offer].node_count;
 
@@ -167,7 +167,7 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
 /* Puts the sources that the unit reads from in front of it. */
 static void place_sources(struct problem *problem, const uint32_t *choice, uint32_t unit, uint32_t *done)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     const uint32_t offer = choice[schedule->head[unit]],
                    count = offer == INLAY_NONE ? 1 : problem->partition->offers[offer].node_count;
 
@@ -177,7 +177,7 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
 
         for (uint32_t i = 0; i < n->input_count; i++) {
             const uint32_t maker =
-                n->inputs[i] == INLAY_NONE ? INLAY_NONE : part_maker_of(problem->graph, n->inputs[i]);
+                n->inputs[i] == INLAY_NONE ? INLAY_NONE : partition_maker_of(problem->graph, n->inputs[i]);
 
             if (maker == INLAY_NONE || schedule->root[schedule->unit_of[maker]] != IS_SOURCE)
                 continue;
@@ -193,7 +193,7 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
  * lengthen the next one. */
 static uint32_t next_class(const struct problem *problem, uint32_t last, bool loners_first)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
     uint32_t best = INLAY_NONE;
 
     if (last < problem->providers && schedule->heap_count[last] > 0)
@@ -217,7 +217,7 @@ static uint32_t next_class(const struct problem *problem, uint32_t last, bool lo
  * number of providers = what merges with nothing, here and later. */
 static bool order_units(struct problem *problem, const uint32_t *choice, uint32_t first)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     const bool loners_first = first == problem->providers;
     uint32_t last = loners_first ? INLAY_NONE : first, done = 0, before = INLAY_NONE;
 
@@ -235,7 +235,7 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
     schedule->launch_ns = 0;
     for (uint32_t class; (class = next_class(problem, last, loners_first)) != INLAY_NONE;) {
         uint32_t u = heap_pop(schedule->heap + schedule->heap_at[class], &schedule->heap_count[class]);
-        uint32_t provider = part_provider_of(problem, choice[schedule->head[u]]);
+        uint32_t provider = partition_provider_of(problem, choice[schedule->head[u]]);
         bool joins = done > 0 && class == last && class < problem->providers;
 
         if (!joins) {
@@ -264,7 +264,7 @@ static double region_ns(const struct problem *problem)
 /* What an order costs; one of too many stretches is worse than all others. */
 static double cost_of_order(const struct problem *problem)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
     uint32_t above = problem->bounds.max_partitions > 0 && schedule->stretches > problem->bounds.max_partitions
                          ? schedule->stretches - problem->bounds.max_partitions
                          : 0;
@@ -290,7 +290,7 @@ static double least_of_orders(const struct problem *problem)
 
 /* ------------------------------------------------------------------ connected regions */
 
-static uint32_t root_of(const part_schedule *schedule, uint32_t unit)
+static uint32_t root_of(const partition_schedule *schedule, uint32_t unit)
 {
     while (schedule->root[unit] != unit)
         unit = schedule->root[unit];
@@ -300,14 +300,14 @@ static uint32_t root_of(const part_schedule *schedule, uint32_t unit)
 /* Joins units of one region that hang together by a value. waits is the region of each unit. */
 static void join_units(struct problem *problem)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
         schedule->waits[schedule->order[i]] = schedule->region_of[i];
         schedule->root[schedule->order[i]] = schedule->order[i];
     }
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = part_maker_of(problem->graph, value), from;
+        uint32_t maker = partition_maker_of(problem->graph, value), from;
 
         for (uint32_t i = problem->links.reader_at[value];
              maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++) {
@@ -323,12 +323,12 @@ static void join_units(struct problem *problem)
 /* Does an offer of the row order[begin .. end - 1] ask for a connected region? */
 static bool asks_for_connected(const struct problem *problem, const uint32_t *choice, uint32_t begin, uint32_t end)
 {
-    const part_schedule *schedule = &problem->schedule;
+    const partition_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = begin; i < end; i++) {
         uint32_t offer = choice[schedule->head[schedule->order[i]]];
 
-        if (part_merges(problem, offer) && (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0)
+        if (partition_merges(problem, offer) && (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0)
             return true;
     }
     return false;
@@ -338,7 +338,7 @@ static bool asks_for_connected(const struct problem *problem, const uint32_t *ch
  * may run one after the other. */
 static void split_regions(struct problem *problem, const uint32_t *choice)
 {
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     uint32_t *order = schedule->heap, *region_of = schedule->waits_at_first, at = 0,
              regions = 0; /* nobody waits any more */
 
@@ -374,7 +374,7 @@ static void split_regions(struct problem *problem, const uint32_t *choice)
     schedule->region_count = regions;
 }
 
-bool part_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough)
+bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough)
 {
     const uint32_t *at = problem->schedule.heap_at;
     uint32_t best_first = INLAY_NONE, tried = 0;

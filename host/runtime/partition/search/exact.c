@@ -5,12 +5,12 @@
 
 struct branch {
     struct problem *problem;
-    uint32_t *choice, *best; /* [nodes] */
-    double *least;           /* [nodes] what the node costs at least, a share of a group's price */
-    double *travel;          /* [values] what its copies cost, as far as makers and readers are chosen */
-    uint32_t *first_group;   /* [nodes + 1] into by_head */
-    uint32_t *by_head;       /* groups by their first node */
-    part_verdict verdict;    /* of best */
+    uint32_t *choice, *best;   /* [nodes] */
+    double *least;             /* [nodes] what the node costs at least, a share of a group's price */
+    double *travel;            /* [values] what its copies cost, as far as makers and readers are chosen */
+    uint32_t *first_group;     /* [nodes + 1] into by_head */
+    uint32_t *by_head;         /* groups by their first node */
+    partition_verdict verdict; /* of best */
     uint32_t steps;
     bool cut_short;
 };
@@ -35,7 +35,7 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
         for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++)
             branch->least[n] = fmin(branch->least[n], problem->prices.offer[problem->picks.singles[i]]);
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
         for (uint32_t k = 0; k < offer->node_count; k++)
             branch->least[offer->nodes[k]] = fmin(branch->least[offer->nodes[k]],
                                                   problem->prices.offer[problem->picks.groups[i]] / offer->node_count);
@@ -58,9 +58,9 @@ static double recount(struct branch *branch, uint32_t value)
 
     if (value == INLAY_NONE || branch->problem->domains.count == 1)
         return 0;
-    for (uint32_t count = part_hops(branch->problem, branch->choice, value); count > 0; count--)
-        ns += part_hop_ns(branch->problem, value, branch->problem->domains.hops[count - 1]) *
-              part_share(branch->problem, branch->problem->domains.hops[count - 1].once);
+    for (uint32_t count = partition_hops(branch->problem, branch->choice, value); count > 0; count--)
+        ns += partition_hop_ns(branch->problem, value, branch->problem->domains.hops[count - 1]) *
+              partition_share(branch->problem, branch->problem->domains.hops[count - 1].once);
     branch->travel[value] = ns;
     return ns - before;
 }
@@ -80,15 +80,15 @@ static double recount_made(struct branch *branch, uint32_t value)
 /* Sets the nodes of the offer; the difference in copies. */
 static double put(struct branch *branch, uint32_t offer, bool there)
 {
-    const part_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *o = &branch->problem->partition->offers[offer];
     double ns = 0;
 
     for (uint32_t k = 0; k < o->node_count; k++)
         branch->choice[o->nodes[k]] = there ? offer : INLAY_NONE;
     for (uint32_t k = 0; branch->problem->domains.count > 1 && k < o->node_count; k++) {
         const graph_node *node = branch->problem->graph->nodes[o->nodes[k]];
-        for (uint32_t i = 0; i < part_reads(node); i++)
-            ns += part_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, part_read_at(node, i));
+        for (uint32_t i = 0; i < partition_reads(node); i++)
+            ns += partition_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, partition_read_at(node, i));
         for (uint32_t i = 0; i < node->info.output_count; i++)
             ns += node->info.outputs[i] == INLAY_NONE ? 0 : recount_made(branch, node->info.outputs[i]);
     }
@@ -97,7 +97,7 @@ static double put(struct branch *branch, uint32_t offer, bool there)
 
 static bool is_open(const struct branch *branch, uint32_t offer)
 {
-    const part_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *o = &branch->problem->partition->offers[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
         if (branch->choice[o->nodes[k]] != INLAY_NONE)
@@ -107,7 +107,7 @@ static bool is_open(const struct branch *branch, uint32_t offer)
 
 static void judge_leaf(struct branch *branch)
 {
-    part_verdict verdict = part_judge(branch->problem, branch->choice);
+    partition_verdict verdict = partition_judge(branch->problem, branch->choice);
 
     if (!verdict.runs || (branch->verdict.feasible && !verdict.feasible))
         return;
@@ -141,7 +141,7 @@ static void search_from(struct branch *branch, uint32_t n, double spent, double 
     for (uint32_t i = 0; i < all && !branch->cut_short; i++) {
         uint32_t offer = i < singles ? problem->picks.singles[problem->picks.first_single[n] + i]
                                      : branch->by_head[branch->first_group[n] + i - singles];
-        const part_offer *o = &problem->partition->offers[offer];
+        const partition_offer *o = &problem->partition->offers[offer];
         double saved = 0, ns;
 
         if (i >= singles && !is_open(branch, offer))
@@ -154,7 +154,7 @@ static void search_from(struct branch *branch, uint32_t n, double spent, double 
     }
 }
 
-bool part_exact(struct problem *problem, uint32_t budget, uint32_t *choice, part_verdict *verdict)
+bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice, partition_verdict *verdict)
 {
     double rest = 0;
     struct branch branch;

@@ -6,14 +6,14 @@
  * must be 1 as soon as one of these readers is 1 says "any"; the copy's cost then stands between helper and m. When
  * copies between devices pass through the host, and the proposal is one provider for all, every term has this form, and
  * the cut is the best mix. Where a term has not, it is charged as if m's answer did not matter, which is too much at
- * most; part_judge has the last word. */
+ * most; partition_judge has the last word. */
 #include "partition/search/search.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>
 
 struct fusion {
-    const part_side *now, *then;
+    const partition_side *now, *then;
     uint32_t *var; /* [nodes] question, NONE = as it is now */
     uint8_t *take; /* [offers] scratch: does the group pay once all its nodes take it? */
     struct flow flow;
@@ -22,7 +22,7 @@ struct fusion {
 /* When does a copy's home count? */
 enum { GATE_NONE, GATE_AT_0, GATE_AT_1 };
 
-bool part_fuse_init(struct problem *problem)
+bool partition_fuse_init(struct problem *problem)
 {
     struct fusion *fusion = arena_alloc(problem->scratch, sizeof *fusion);
 
@@ -35,7 +35,7 @@ bool part_fuse_init(struct problem *problem)
     return fusion->var != NULL && fusion->take != NULL;
 }
 
-void part_side_of(const struct problem *problem, const uint32_t *choice, part_side *out)
+void partition_side_of(const struct problem *problem, const uint32_t *choice, partition_side *out)
 {
     for (uint32_t n = 0; n < problem->nodes; n++) {
         uint32_t offer = choice[n];
@@ -52,7 +52,7 @@ void part_side_of(const struct problem *problem, const uint32_t *choice, part_si
     }
 }
 
-static uint32_t offer_on(const part_side *side, uint32_t n)
+static uint32_t offer_on(const partition_side *side, uint32_t n)
 {
     return side->group[n] != INLAY_NONE ? side->group[n] : side->single[n];
 }
@@ -91,9 +91,9 @@ static void ask_nodes(struct problem *problem)
 
 /* Group `offer` of one side: what it saves, when all its nodes say `answer`. Nodes with nothing else to fall back on
  * must then. */
-static void ask_group(struct problem *problem, uint32_t offer, const part_side *side, bool answer)
+static void ask_group(struct problem *problem, uint32_t offer, const partition_side *side, bool answer)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
     struct fusion *fusion = problem->fusion;
     double gain = -problem->prices.offer[offer];
     bool bare = false, asked = false, stays = false;
@@ -152,10 +152,10 @@ struct moving {
 };
 
 /* Does reader r, by answer, call for a copy? target NONE: anywhere but `home`; otherwise into target. */
-static bool calls(const struct problem *problem, uint32_t reader, const part_side *side, uint32_t value,
+static bool calls(const struct problem *problem, uint32_t reader, const partition_side *side, uint32_t value,
                   uint32_t target, uint32_t home)
 {
-    uint32_t domain = part_read_in(problem, reader, offer_on(side, reader), value);
+    uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
 
     return target == INLAY_NONE ? domain != home && domain != INLAY_NONE : domain == target;
 }
@@ -163,7 +163,7 @@ static bool calls(const struct problem *problem, uint32_t reader, const part_sid
 /* The same of whoever gets what leaves the graph. */
 static bool leaving_calls(const struct problem *problem, uint32_t value, uint32_t target, uint32_t home)
 {
-    const uint32_t to = problem->links.leaves[value] ? part_goes_to(problem, value, home) : home;
+    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, home) : home;
 
     return target == INLAY_NONE ? to != home : to == target && to != home;
 }
@@ -231,8 +231,8 @@ static void ask_start(struct problem *problem, const struct moving *moving, uint
             ns[k] = problem->domains.up[row + from] + problem->domains.down[row + moving->home[k]];
     }
     if (ns[0] != ns[1])
-        flow_cost(&problem->fusion->flow, moving->maker, whole(problem, ns[0] * part_share(problem, true)),
-                  whole(problem, ns[1] * part_share(problem, true)));
+        flow_cost(&problem->fusion->flow, moving->maker, whole(problem, ns[0] * partition_share(problem, true)),
+                  whole(problem, ns[1] * partition_share(problem, true)));
 }
 
 /* Down from the host, to where it is read. */
@@ -252,11 +252,11 @@ static void ask_down(struct problem *problem, const struct moving *moving, uint3
 static void ask_value(struct problem *problem, uint32_t value)
 {
     struct fusion *fusion = problem->fusion;
-    const part_home home = part_home_of(problem, value);
-    const part_source source = part_source_of(problem, value);
+    const partition_home home = partition_home_of(problem, value);
+    const partition_source source = partition_source_of(problem, value);
     struct moving moving = { .value = value,
                              .maker = var_of(fusion, source.node),
-                             .share = part_share(problem, home.once) };
+                             .share = partition_share(problem, home.once) };
     bool asked = moving.maker != INLAY_NONE;
     uint32_t mark;
 
@@ -264,10 +264,10 @@ static void ask_value(struct problem *problem, uint32_t value)
         asked = fusion->var[problem->links.readers[i]] != INLAY_NONE;
     if (!asked)
         return;
-    moving.home[0] = moving.home[1] = part_lies_in(
+    moving.home[0] = moving.home[1] = source_domain(
         problem, source, value, source.node != INLAY_NONE ? offer_on(fusion->now, source.node) : INLAY_NONE);
     if (moving.maker != INLAY_NONE)
-        moving.home[1] = part_lies_in(problem, source, value, offer_on(fusion->then, source.node));
+        moving.home[1] = source_domain(problem, source, value, offer_on(fusion->then, source.node));
     if (moving.home[0] == INLAY_NONE)
         return;
     if (home.next != INLAY_NONE)
@@ -285,7 +285,7 @@ static void ask_value(struct problem *problem, uint32_t value)
 
         if (i % 2 == 0 || fusion->var[r] != INLAY_NONE)
             ask_down(problem, &moving,
-                     part_read_in(problem, r, offer_on(i % 2 == 0 ? fusion->now : fusion->then, r), value), mark);
+                     reader_domain(problem, r, offer_on(i % 2 == 0 ? fusion->now : fusion->then, r), value), mark);
     }
     if (problem->links.leaves[value] && home.wanted != PART_ANYWHERE && !home.stacked)
         ask_down(problem, &moving, home.wanted, mark);
@@ -296,12 +296,12 @@ static void ask_value(struct problem *problem, uint32_t value)
 /* What node n pays for not being of one piece with its parent. */
 static double seam(const struct problem *problem, uint32_t parent, uint32_t n)
 {
-    uint32_t p = part_provider_of(problem, n), q = part_provider_of(problem, parent);
+    uint32_t p = partition_provider_of(problem, n), q = partition_provider_of(problem, parent);
     double ns = 0;
 
     if (p == INLAY_NONE || (n == parent && problem->partition->offers[n].node_count > 1))
         return 0;
-    if (part_merges(problem, n) && (p != q || !part_merges(problem, parent)))
+    if (partition_merges(problem, n) && (p != q || !partition_merges(problem, parent)))
         ns += problem->prices.launch[p];
     return ns + (p != q ? problem->prices.boundary_ns : 0);
 }
@@ -339,7 +339,7 @@ static void ask_seam(struct problem *problem, uint32_t n)
 /* The group counts when every node of it gave the same answer. */
 static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
     const struct fusion *fusion = problem->fusion;
 
     if (!fusion->take[offer])
@@ -354,7 +354,7 @@ static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
     return true;
 }
 
-bool part_fuse(struct problem *problem, const part_side *now, const part_side *then, uint32_t *choice)
+bool partition_fuse(struct problem *problem, const partition_side *now, const partition_side *then, uint32_t *choice)
 {
     struct fusion *fusion = problem->fusion;
     bool seams = problem->prices.boundary_ns > 0;
@@ -365,7 +365,7 @@ bool part_fuse(struct problem *problem, const part_side *now, const part_side *t
     ask_nodes(problem);
     ask_groups(problem);
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        if (!part_is_constant(problem->graph, value))
+        if (!partition_is_constant(problem->graph, value))
             ask_value(problem, value);
     for (uint32_t p = 0; p < problem->providers; p++)
         seams |= problem->prices.launch[p] > 0;
@@ -378,7 +378,7 @@ bool part_fuse(struct problem *problem, const part_side *now, const part_side *t
     }
     for (uint32_t n = 0; n < problem->nodes; n++) {
         bool answer = fusion->var[n] != INLAY_NONE && flow_is_one(&problem->fusion->flow, fusion->var[n]);
-        const part_side *side = answer ? then : now;
+        const partition_side *side = answer ? then : now;
 
         choice[n] = side->single[n];
         if (side->group[n] != INLAY_NONE && is_whole(problem, side->group[n], answer))

@@ -12,15 +12,15 @@ enum { MOST_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, GIVE_BACK = 48 }
 
 struct bounds {
     struct problem *problem;
-    uint32_t *best, *trial; /* [nodes] */
-    part_verdict verdict;   /* of best, at true prices */
-    double *per_byte;       /* [providers] multipliers in use */
+    uint32_t *best, *trial;    /* [nodes] */
+    partition_verdict verdict; /* of best, at true prices */
+    double *per_byte;          /* [providers] multipliers in use */
     double boundary_ns;
     uint32_t fewest;        /* stretches of any choice seen */
     uint64_t *least_excess; /* [providers] bytes above the limit, of any choice seen */
 };
 
-static bool is_better(part_verdict a, part_verdict b)
+static bool is_better(partition_verdict a, partition_verdict b)
 {
     if (!a.runs || a.feasible != b.feasible)
         return a.runs && a.feasible;
@@ -30,7 +30,7 @@ static bool is_better(part_verdict a, part_verdict b)
 /* Bytes above the limit. */
 static uint64_t excess_of(const struct problem *problem, uint32_t p)
 {
-    const part_memory *memory = &problem->memory[p];
+    const partition_memory *memory = &problem->memory[p];
     uint64_t need;
 
     if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need))
@@ -39,14 +39,14 @@ static uint64_t excess_of(const struct problem *problem, uint32_t p)
 }
 
 /* At true prices. */
-static part_verdict judge(struct bounds *bounds, const uint32_t *choice)
+static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
 {
     struct problem *problem = bounds->problem;
-    part_verdict verdict;
+    partition_verdict verdict;
 
     problem->prices.boundary_ns = 0;
     problem_set_prices(problem, NULL);
-    verdict = part_judge(problem, choice);
+    verdict = partition_judge(problem, choice);
     if (!verdict.runs)
         return verdict;
     if (problem->bounds.max_partitions > 0 && problem->schedule.stretches < bounds->fewest)
@@ -58,9 +58,9 @@ static part_verdict judge(struct bounds *bounds, const uint32_t *choice)
 }
 
 /* Keeps the trial if it is better. */
-static part_verdict offer_trial(struct bounds *bounds)
+static partition_verdict offer_trial(struct bounds *bounds)
 {
-    part_verdict verdict = judge(bounds, bounds->trial);
+    partition_verdict verdict = judge(bounds, bounds->trial);
 
     if (is_better(verdict, bounds->verdict)) {
         bounds->verdict = verdict;
@@ -72,17 +72,18 @@ static part_verdict offer_trial(struct bounds *bounds)
 /* ------------------------------------------------------------------ one node elsewhere */
 
 /* What the copies around the offer's nodes cost; a value that several of them touch counts as often. */
-static double copies_around(struct problem *problem, const uint32_t *choice, const part_offer *offer)
+static double copies_around(struct problem *problem, const uint32_t *choice, const partition_offer *offer)
 {
     double ns = 0;
 
     for (uint32_t k = 0; problem->domains.count > 1 && k < offer->node_count; k++) {
         const graph_node *node = problem->graph->nodes[offer->nodes[k]];
-        for (uint32_t i = 0; i < part_reads(node) + node->info.output_count; i++) {
-            uint32_t value = i < part_reads(node) ? part_read_at(node, i) : node->info.outputs[i - part_reads(node)];
-            for (uint32_t c = value == INLAY_NONE ? 0 : part_hops(problem, choice, value); c > 0; c--)
-                ns += part_hop_ns(problem, value, problem->domains.hops[c - 1]) *
-                      part_share(problem, problem->domains.hops[c - 1].once);
+        for (uint32_t i = 0; i < partition_reads(node) + node->info.output_count; i++) {
+            uint32_t value =
+                i < partition_reads(node) ? partition_read_at(node, i) : node->info.outputs[i - partition_reads(node)];
+            for (uint32_t c = value == INLAY_NONE ? 0 : partition_hops(problem, choice, value); c > 0; c--)
+                ns += partition_hop_ns(problem, value, problem->domains.hops[c - 1]) *
+                      partition_share(problem, problem->domains.hops[c - 1].once);
         }
     }
     return ns;
@@ -98,13 +99,13 @@ static uint32_t elsewhere(const struct problem *problem, uint32_t node, uint32_t
         if (p == provider || o == INLAY_NONE)
             continue;
         if (best == INLAY_NONE ||
-            (!part_by_priority(problem->request) && problem->prices.offer[o] < problem->prices.offer[best]))
+            (!partition_by_priority(problem->request) && problem->prices.offer[o] < problem->prices.offer[best]))
             best = o;
     }
     return best;
 }
 
-static void put(uint32_t *choice, const part_offer *o, uint32_t offer)
+static void put(uint32_t *choice, const partition_offer *o, uint32_t offer)
 {
     for (uint32_t k = 0; k < o->node_count; k++)
         choice[o->nodes[k]] = offer;
@@ -113,7 +114,7 @@ static void put(uint32_t *choice, const part_offer *o, uint32_t offer)
 /* Moves the offer's nodes off its provider; false if some have nowhere to go. *loss is what that costs. */
 static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, double *loss)
 {
-    const part_offer *o = &problem->partition->offers[offer];
+    const partition_offer *o = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < o->node_count; k++)
@@ -128,7 +129,7 @@ static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, 
     return true;
 }
 
-static double weight_of(const struct problem *problem, const part_offer *offer)
+static double weight_of(const struct problem *problem, const partition_offer *offer)
 {
     double bytes = (double)offer->resident_bytes + (double)offer->workspace_bytes;
 
@@ -167,7 +168,7 @@ static bool relieve(struct bounds *bounds, uint32_t p, uint64_t excess, struct l
 
     for (uint32_t n = 0; n < problem->nodes; n++) {
         uint32_t offer = bounds->trial[n];
-        const part_offer *o = offer == INLAY_NONE ? NULL : &problem->partition->offers[offer];
+        const partition_offer *o = offer == INLAY_NONE ? NULL : &problem->partition->offers[offer];
         double loss;
 
         if (o == NULL || o->provider != p || o->nodes[0] != n || !move_off(problem, bounds->trial, offer, &loss))
@@ -196,7 +197,7 @@ static bool repair(struct bounds *bounds)
         return false;
     }
     for (;;) {
-        part_verdict verdict = offer_trial(bounds);
+        partition_verdict verdict = offer_trial(bounds);
         uint32_t worst = INLAY_NONE;
 
         if (!verdict.runs || verdict.feasible || problem->failed)
@@ -225,14 +226,14 @@ static void force_required(struct bounds *bounds)
     memcpy(from, bounds->trial, problem->nodes * sizeof *from);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t offer = 0; offer < problem->offers; offer++) {
-            const part_offer *o = &problem->partition->offers[offer];
+            const partition_offer *o = &problem->partition->offers[offer];
             bool fits =
                 problem->usable[offer] && o->provider == problem->bounds.required && (round == 0 || offer == best);
             double ns;
 
             /* Groups that the offer cuts into fall back to single offers. */
             for (uint32_t k = 0; fits && k < o->node_count; k++) {
-                const part_offer *g = &problem->partition->offers[from[o->nodes[k]]];
+                const partition_offer *g = &problem->partition->offers[from[o->nodes[k]]];
                 for (uint32_t m = 0; fits && g->node_count > 1 && m < g->node_count; m++) {
                     uint32_t single = elsewhere(problem, g->nodes[m], INLAY_NONE);
                     fits = single != INLAY_NONE;
@@ -261,7 +262,7 @@ static void force_required(struct bounds *bounds)
 /* ------------------------------------------------------------------ multipliers */
 
 /* Searches at the multipliers in use, and judges what comes out at true prices. */
-static part_verdict search_again(struct bounds *bounds)
+static partition_verdict search_again(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
     uint32_t uncovered, steps = problem->exact_steps;
@@ -270,11 +271,11 @@ static part_verdict search_again(struct bounds *bounds)
     problem->prices.boundary_ns = bounds->boundary_ns;
     problem_set_prices(problem, bounds->per_byte);
     problem->exact_steps = 0;
-    ok = part_solve(problem, bounds->trial, &uncovered);
+    ok = partition_solve(problem, bounds->trial, &uncovered);
     problem->exact_steps = steps;
     if (!ok || uncovered != INLAY_NONE)
-        return (part_verdict){ 0 };
-    if (!part_has_required(problem, bounds->trial))
+        return (partition_verdict){ 0 };
+    if (!partition_has_required(problem, bounds->trial))
         force_required(bounds);
     return offer_trial(bounds);
 }
@@ -304,7 +305,7 @@ static void search_with_multipliers(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
     double total_ns = bounds->verdict.price;
-    part_verdict verdict = judge(bounds, bounds->best);
+    partition_verdict verdict = judge(bounds, bounds->best);
 
     for (uint32_t round = 0; round < MOST_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
         if (!raise_multipliers(bounds, total_ns))
@@ -330,7 +331,7 @@ static void try_one_provider(struct bounds *bounds)
     struct problem *problem = bounds->problem;
 
     for (uint32_t p = 0; p < problem->providers && !problem->failed; p++) {
-        uint32_t missing = part_first_choice(problem, true, bounds->trial);
+        uint32_t missing = partition_first_choice(problem, true, bounds->trial);
         if (missing != INLAY_NONE)
             return;
         for (uint32_t n = 0; n < problem->nodes; n++) {
@@ -339,7 +340,7 @@ static void try_one_provider(struct bounds *bounds)
                 problem->partition->offers[bounds->trial[n]].node_count == 1)
                 bounds->trial[n] = o;
         }
-        if (!part_has_required(problem, bounds->trial))
+        if (!partition_has_required(problem, bounds->trial))
             force_required(bounds);
         (void)offer_trial(bounds);
     }
@@ -372,7 +373,7 @@ static void polish(struct bounds *bounds)
 static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
 {
     const struct problem *problem = bounds->problem;
-    const part_request *request = problem->request;
+    const partition_request *request = problem->request;
 
     for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
         if (bounds->least_excess[provider] > 0)
@@ -386,7 +387,7 @@ static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
                           "max_partitions: graph '%s' needs %u partitions where %u are allowed; raise the limit, or "
                           "name a provider that runs more of its operators",
                           request->graph->name, bounds->fewest, problem->bounds.max_partitions);
-    if (problem->bounds.required != INLAY_NONE && !part_has_required(problem, bounds->best))
+    if (problem->bounds.required != INLAY_NONE && !partition_has_required(problem, bounds->best))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "require: provider %s can run no node of graph '%s' within the "
                           "other rules",
@@ -397,7 +398,7 @@ static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
                       request->graph->name);
 }
 
-inlay_status part_keep_limits(struct problem *problem, uint32_t *choice, inlay_diag *diag)
+inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, inlay_diag *diag)
 {
     struct bounds bounds = { .problem = problem, .best = choice, .fewest = UINT32_MAX };
 
@@ -413,21 +414,21 @@ inlay_status part_keep_limits(struct problem *problem, uint32_t *choice, inlay_d
     if (bounds.verdict.feasible && !problem->failed)
         return INLAY_OK;
     memcpy(bounds.trial, choice, problem->nodes * sizeof *bounds.trial);
-    if (!part_has_required(problem, bounds.trial)) {
+    if (!partition_has_required(problem, bounds.trial)) {
         force_required(&bounds);
         (void)offer_trial(&bounds);
     }
-    if (!part_by_priority(problem->request) && !bounds.verdict.feasible)
+    if (!partition_by_priority(problem->request) && !bounds.verdict.feasible)
         search_with_multipliers(&bounds);
     if (!bounds.verdict.feasible && !problem->failed)
         (void)repair(&bounds);
     if (!bounds.verdict.feasible && problem->bounds.max_partitions > 0 && !problem->failed)
         try_one_provider(&bounds);
-    if (!part_by_priority(problem->request)) {
+    if (!partition_by_priority(problem->request)) {
         polish(&bounds);
         (void)judge(&bounds, bounds.best); /* true prices from here on */
         if (problem->nodes <= 24 && !problem->failed)
-            (void)part_exact(problem, problem->exact_steps, bounds.best, &bounds.verdict);
+            (void)partition_exact(problem, problem->exact_steps, bounds.best, &bounds.verdict);
     }
     if (problem->failed)
         goto no_memory;

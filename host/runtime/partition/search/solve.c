@@ -16,11 +16,11 @@ enum {
 struct search {
     struct problem *problem;
     uint32_t *choice, *trial; /* [nodes] */
-    part_side now, then;
-    uint32_t *family;     /* [groups] */
-    part_verdict verdict; /* of choice */
-    uint32_t in_vain;     /* proposals in a row that improved nothing */
-    uint32_t round;       /* proposals in a round; 0 = not yet known */
+    partition_side now, then;
+    uint32_t *family;          /* [groups] */
+    partition_verdict verdict; /* of choice */
+    uint32_t in_vain;          /* proposals in a row that improved nothing */
+    uint32_t round;            /* proposals in a round; 0 = not yet known */
 };
 
 static bool search_init(struct search *search, struct problem *problem, uint32_t *choice)
@@ -36,11 +36,11 @@ static bool search_init(struct search *search, struct problem *problem, uint32_t
     search->family = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *search->family);
     return search->trial != NULL && search->now.single != NULL && search->now.group != NULL &&
            search->then.single != NULL && search->then.group != NULL && search->family != NULL &&
-           (problem->fusion != NULL || part_fuse_init(problem));
+           (problem->fusion != NULL || partition_fuse_init(problem));
 }
 
 /* Is verdict a better than b? By more than what rounding does. */
-static bool improves(part_verdict a, part_verdict b)
+static bool improves(partition_verdict a, partition_verdict b)
 {
     return a.runs && (!b.runs || a.price < b.price * (1 - 1e-12) - 1e-9);
 }
@@ -49,15 +49,15 @@ static bool improves(part_verdict a, part_verdict b)
 static bool accept(struct search *search)
 {
     struct problem *problem = search->problem;
-    part_verdict verdict;
+    partition_verdict verdict;
 
     if (problem->failed || memcmp(search->choice, search->trial, problem->nodes * sizeof *search->choice) == 0)
         return false;
-    if (search->verdict.runs && part_base_price(problem, search->trial) >= search->verdict.price)
+    if (search->verdict.runs && partition_base_price(problem, search->trial) >= search->verdict.price)
         return false;
-    if (!part_untangle(problem, search->trial))
+    if (!partition_untangle(problem, search->trial))
         return false;
-    verdict = part_judge(problem, search->trial);
+    verdict = partition_judge(problem, search->trial);
     if (problem->failed || !improves(verdict, search->verdict))
         return false;
     memcpy(search->choice, search->trial, problem->nodes * sizeof *search->choice);
@@ -66,7 +66,7 @@ static bool accept(struct search *search)
 }
 
 /* What the label offers each node: its own single offer, and the groups of one family. */
-static void propose(struct search *search, part_label label, uint32_t family)
+static void propose(struct search *search, partition_label label, uint32_t family)
 {
     struct problem *problem = search->problem;
 
@@ -84,7 +84,7 @@ static void propose(struct search *search, part_label label, uint32_t family)
         }
     }
     for (uint32_t i = 0; family != INLAY_NONE && i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         if (search->family[i] != family)
             continue;
@@ -101,13 +101,13 @@ static void propose_cheapest(struct search *search)
 {
     struct problem *problem = search->problem;
 
-    part_best_family(problem, search->family);
+    partition_best_family(problem, search->family);
     for (uint32_t n = 0; n < problem->nodes; n++) {
         search->then.group[n] = INLAY_NONE;
-        search->then.single[n] = part_cheapest_single(problem, n);
+        search->then.single[n] = partition_cheapest_single(problem, n);
     }
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const part_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
 
         for (uint32_t k = 0; search->family[i] == 0 && k < offer->node_count; k++) {
             search->then.group[offer->nodes[k]] = problem->picks.groups[i];
@@ -121,12 +121,12 @@ static void propose_cheapest(struct search *search)
 
 static bool fuse(struct search *search)
 {
-    part_side_of(search->problem, search->choice, &search->now);
-    return part_fuse(search->problem, &search->now, &search->then, search->trial) && accept(search);
+    partition_side_of(search->problem, search->choice, &search->now);
+    return partition_fuse(search->problem, &search->now, &search->then, search->trial) && accept(search);
 }
 
 /* One proposal. False: as many as a round has, the last ones, improved nothing. */
-static bool try_proposal(struct search *search, part_label label, uint32_t family)
+static bool try_proposal(struct search *search, partition_label label, uint32_t family)
 {
     propose(search, label, family);
     search->in_vain = fuse(search) ? 0 : search->in_vain + 1;
@@ -147,7 +147,7 @@ static bool sweep(struct search *search)
         uint32_t families = 0;
 
         if (problem->picks.group_count > 0 && problem->picks.labels[l].variant == 0)
-            families = part_families(problem, problem->picks.labels[l].provider, search->family);
+            families = partition_families(problem, problem->picks.labels[l].provider, search->family);
         for (uint32_t f = 0; f == 0 || f < families; f++, round++)
             if (!try_proposal(search, problem->picks.labels[l], families > 0 ? f : INLAY_NONE))
                 return false;
@@ -161,11 +161,11 @@ static bool sweep(struct search *search)
 static bool move_islands(struct search *search)
 {
     struct problem *problem = search->problem;
-    part_schedule *schedule = &problem->schedule;
+    partition_schedule *schedule = &problem->schedule;
     uint32_t *region_of, *size, *near, tries = 0;
     bool better = false;
 
-    if (!problem->ordered || !part_schedule_choice(problem, search->choice, false))
+    if (!problem->ordered || !partition_schedule_choice(problem, search->choice, false))
         return false;
     region_of = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *region_of);
     size = arena_array(problem->scratch, (size_t)schedule->region_count + 1, sizeof *size);
@@ -188,7 +188,7 @@ static bool move_islands(struct search *search)
 
             if (size[region_of[n]] != step || parent == INLAY_NONE || region_of[parent] == region_of[n])
                 continue;
-            provider = part_provider_of(problem, search->choice[parent]);
+            provider = partition_provider_of(problem, search->choice[parent]);
             if (provider == INLAY_NONE || search->choice[n] == INLAY_NONE)
                 continue;
             memcpy(search->trial, search->choice, problem->nodes * sizeof *search->trial);
@@ -207,7 +207,7 @@ static bool move_islands(struct search *search)
 
 static void descend(struct search *search)
 {
-    search->verdict = part_judge(search->problem, search->choice);
+    search->verdict = partition_judge(search->problem, search->choice);
     search->in_vain = search->round = 0;
     for (uint32_t round = 0; round < MOST_SWEEPS && !search->problem->failed; round++) {
         if (sweep(search))
@@ -229,20 +229,20 @@ static bool is_settled(const struct problem *problem)
     return true;
 }
 
-bool part_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered)
+bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered)
 {
-    bool settled = is_settled(problem), by_priority = part_by_priority(problem->request);
+    bool settled = is_settled(problem), by_priority = partition_by_priority(problem->request);
     uint32_t *other;
-    part_verdict first;
+    partition_verdict first;
     struct search search;
 
-    *uncovered = part_first_choice(problem, true, choice);
+    *uncovered = partition_first_choice(problem, true, choice);
     if (settled || by_priority)
         return !problem->failed;
     other = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *other);
     if (other == NULL || !search_init(&search, problem, choice))
         return false;
-    search.verdict = (part_verdict){ 0 };
+    search.verdict = (partition_verdict){ 0 };
     if (*uncovered == INLAY_NONE) {
         descend(&search);
         first = search.verdict;
@@ -251,7 +251,7 @@ bool part_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered)
         if (problem->nodes <= TWO_STARTS_NODES &&
             (problem->picks.label_count > 2 || problem->ordered || problem->picks.group_count > 0)) {
             search.choice = other;
-            if (part_first_choice(problem, false, other) == INLAY_NONE)
+            if (partition_first_choice(problem, false, other) == INLAY_NONE)
                 descend(&search);
             if (!problem->failed && improves(search.verdict, first)) {
                 memcpy(choice, other, problem->nodes * sizeof *choice);
@@ -264,8 +264,8 @@ bool part_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered)
         bool found = *uncovered == INLAY_NONE;
 
         if (!found)
-            search.verdict = (part_verdict){ 0 };
-        (void)part_exact(problem, problem->exact_steps, choice, &search.verdict);
+            search.verdict = (partition_verdict){ 0 };
+        (void)partition_exact(problem, problem->exact_steps, choice, &search.verdict);
         if (search.verdict.runs)
             *uncovered = INLAY_NONE;
     }

@@ -42,7 +42,7 @@ static void join(struct steady *steady, uint32_t a, uint32_t b)
 /* Nodes that an offer of several has in common with a change are all of it. Did it bring new ones? */
 static bool take_all(struct steady *steady, uint32_t offer, uint32_t n)
 {
-    const part_offer *o = offer != INLAY_NONE ? &steady->problem->partition->offers[offer] : NULL;
+    const partition_offer *o = offer != INLAY_NONE ? &steady->problem->partition->offers[offer] : NULL;
     bool more = false;
 
     for (uint32_t k = 0; o != NULL && o->node_count > 1 && k < o->node_count; k++) {
@@ -60,7 +60,8 @@ static void find_parts(struct steady *steady)
 
     for (uint32_t n = 0; n < problem->nodes; n++) {
         steady->root[n] = n;
-        steady->part[n] = part_provider_of(problem, steady->choice[n]) != part_provider_of(problem, steady->home[n]);
+        steady->part[n] =
+            partition_provider_of(problem, steady->choice[n]) != partition_provider_of(problem, steady->home[n]);
     }
     for (bool more = true; more;) {
         more = false;
@@ -73,8 +74,8 @@ static void find_parts(struct steady *steady)
     for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
         const graph_node *node = problem->graph->nodes[node_index];
 
-        for (uint32_t i = 0; steady->part[node_index] && i < part_reads(node); i++) {
-            uint32_t value = part_read_at(node, i), maker = part_maker_of(problem->graph, value);
+        for (uint32_t i = 0; steady->part[node_index] && i < partition_reads(node); i++) {
+            uint32_t value = partition_read_at(node, i), maker = partition_maker_of(problem->graph, value);
 
             if (maker != INLAY_NONE && steady->part[maker])
                 join(steady, node_index, maker);
@@ -151,7 +152,7 @@ static double slack_of(const struct steady *steady)
 static bool undo(struct steady *steady, uint32_t first, uint32_t end, double bearable)
 {
     struct problem *problem = steady->problem;
-    part_verdict verdict;
+    partition_verdict verdict;
 
     memcpy(steady->trial, steady->choice, problem->nodes * sizeof *steady->trial);
     for (uint32_t n = 0; n < problem->nodes; n++) {
@@ -160,14 +161,14 @@ static bool undo(struct steady *steady, uint32_t first, uint32_t end, double bea
         if (i >= first && i < end)
             steady->trial[n] = steady->home[n];
     }
-    verdict = part_judge(problem, steady->trial);
+    verdict = partition_judge(problem, steady->trial);
     if (problem->failed || !verdict.runs || !verdict.feasible || verdict.price > bearable)
         return false;
     memcpy(steady->choice, steady->trial, problem->nodes * sizeof *steady->trial);
     return true;
 }
 
-bool part_steady(struct problem *problem, uint32_t *choice)
+bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
 {
     double *with_margins = problem->prices.offer,
            *plain = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *plain);
@@ -175,7 +176,7 @@ bool part_steady(struct problem *problem, uint32_t *choice)
 
     if (plain == NULL || !steady_init(&steady, problem, choice))
         return false;
-    if (part_first_choice(problem, true, steady.home) != INLAY_NONE)
+    if (partition_first_choice(problem, true, steady.home) != INLAY_NONE)
         return true;
     for (uint32_t o = 0; o < problem->offers; o++)
         plain[o] = problem->prices.base[o] - problem->prices.margin_ns[o];
@@ -183,7 +184,7 @@ bool part_steady(struct problem *problem, uint32_t *choice)
     find_parts(&steady);
     list_changes(&steady);
     if (steady.count > 0) {
-        const double bearable = part_judge(problem, choice).price + slack_of(&steady);
+        const double bearable = partition_judge(problem, choice).price + slack_of(&steady);
         const uint32_t step = steady.count / MOST_STEPS + 1;
 
         if (!undo(&steady, 0, steady.count, bearable))

@@ -7,9 +7,9 @@ static bool take_back(const program_declined *declined)
 {
     struct program *program = declined->program;
     const char *sentence = arena_format(&program->arena, "declined by %s: %.300s", declined->call, declined->text);
-    part_offer *offers =
+    partition_offer *offers =
         arena_copy(&program->arena, program->parts.offers, (size_t)program->parts.offer_count * sizeof *offers);
-    part_refusal *refusals;
+    partition_refusal *refusals;
     size_t nodes = 0;
 
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
@@ -25,10 +25,10 @@ static bool take_back(const program_declined *declined)
             continue;
         offers[offer].declined = true;
         for (uint32_t k = 0; k < offers[offer].node_count; k++)
-            refusals[program->parts.refusal_count++] = (part_refusal){ .provider = offers[offer].provider,
-                                                                       .node = offers[offer].nodes[k],
-                                                                       .code = INLAY_REFUSE_LATE,
-                                                                       .text = sentence };
+            refusals[program->parts.refusal_count++] = (partition_refusal){ .provider = offers[offer].provider,
+                                                                            .node = offers[offer].nodes[k],
+                                                                            .code = INLAY_REFUSE_LATE,
+                                                                            .text = sentence };
     }
     return true;
 }
@@ -38,7 +38,7 @@ static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, ui
     return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
 }
 
-static bool same_region(const part_region *a, const part_region *b)
+static bool same_region(const partition_region *a, const partition_region *b)
 {
     return a->provider == b->provider && a->provider != INLAY_NONE &&
            same_list(a->nodes, a->node_count, b->nodes, b->node_count) &&
@@ -88,8 +88,8 @@ static bool is_taken(const program_step *steps, uint32_t count, const inlay_comp
 inlay_status program_assign_without(const program_declined *declined, inlay_diag *diag)
 {
     struct program *program = declined->program;
-    part_request request = program_request(program);
-    part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
+    partition_request request = program_request(program);
+    partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
     program_step *steps;
     inlay_status status;
     struct partition next;

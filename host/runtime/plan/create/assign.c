@@ -85,7 +85,7 @@ inlay_status program_assign(struct graph *graph, const program_env *env, bool ag
                             inlay_diag *diag)
 {
     inlay_status status = start(graph, env, "", out_program, diag);
-    part_job *jobs = NULL;
+    partition_job *jobs = NULL;
     uint32_t count;
 
     if (status != INLAY_OK) {
@@ -108,10 +108,10 @@ inlay_status program_assign(struct graph *graph, const program_env *env, bool ag
 static inlay_status assign_idle(struct program *program, inlay_diag *diag)
 {
     const cost_sizes *known = program->env->sizes;
-    part_rules rules = program->env->rules != NULL ? *program->env->rules : (part_rules){ 0 };
+    partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
     cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
     uint32_t count = program_count(program);
-    part_job *jobs = malloc(count * sizeof *jobs);
+    partition_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;
 
     if (jobs == NULL)

@@ -5,13 +5,11 @@
  * repeats:
  *
  *     learned                                           kept in                        then
- *     a provider declines to compile a region           part_offer.declined            the graph is assigned without
- *                                                                                      its offers (again.c)
- *     a provider declines to specialize one in a run    program_fallback.shapes        likewise, as a program of its
- *                                                                                      own (fallback.h)
- *     no provider runs a node that a pass made          the graph, which has back      all graphs are assigned from the
- *                                                       what the pass replaced         start (undo.c)
- *     the saved plan names a node that a pass replaced  likewise                       likewise
+ *     a provider declines to compile a region           partition_offer.declined            the graph is assigned
+ * without its offers (again.c) a provider declines to specialize one in a run    program_fallback.shapes likewise, as a
+ * program of its own (fallback.h) no provider runs a node that a pass made          the graph, which has back      all
+ * graphs are assigned from the what the pass replaced         start (undo.c) the saved plan names a node that a pass
+ * replaced  likewise                       likewise
  *
  * No fact is ever taken back, so the loop ends. Where providers run what was replaced as well as what replaced it, the
  * assignment compares the two (weigh.c). */

@@ -77,8 +77,8 @@ static bool was_declined(const struct program *program, uint32_t node)
 
 static bool undo_uncovered_in(struct program *program, struct arena *arena)
 {
-    const part_request request = program_request(program);
-    const uint8_t *open = program->parts.profile != NULL ? part_uncovered(&request, &program->parts, arena) : NULL;
+    const partition_request request = program_request(program);
+    const uint8_t *open = program->parts.profile != NULL ? partition_uncovered(&request, &program->parts, arena) : NULL;
     const uint32_t count = program->graph->node_count;
     graph_node **nodes = list_nodes(program, arena);
     bool any = false;
@@ -135,7 +135,7 @@ static bool undo_unplanned(struct program *program, const names_table *planned, 
 
 bool undo_for_plan(struct program *program)
 {
-    const part_job job = { .path = program->path, .request = program_request(program) };
+    const partition_job job = { .path = program->path, .request = program_request(program) };
     saved_plan *plan = NULL;
     struct programs all = { 0 };
     bool any = false;

@@ -62,13 +62,13 @@ static bool undo_bodies(struct program *program, const graph_node *node, struct 
 }
 
 /* Does the host run a node that a provider would take, had its bodies what that knows? */
-static bool is_left_out(const struct program *program, const part_region *region)
+static bool is_left_out(const struct program *program, const partition_region *region)
 {
     const graph_node *node = program->graph->nodes[region->nodes[0]];
 
     for (uint32_t i = 0; region->provider == INLAY_NONE && node->body_count > 0 && i < program->env->provider_count;
          i++)
-        if (part_takes_bodies(&program->env->providers[i], program->graph, node))
+        if (partition_takes_bodies(&program->env->providers[i], program->graph, node))
             return true;
     return false;
 }
@@ -203,7 +203,7 @@ static double margin_of(const struct program *program, int64_t rewrite)
     double ns = 0;
 
     for (uint32_t offer_index = 0; offer_index < program->parts.offer_count; offer_index++) {
-        const part_offer *offer = &program->parts.offers[offer_index];
+        const partition_offer *offer = &program->parts.offers[offer_index];
         bool means = offer->chosen && rewrite == 0;
 
         for (uint32_t k = 0; offer->chosen && k < offer->node_count; k++)
@@ -231,7 +231,7 @@ static bool find_contested(struct weighing *weighing, struct program *program)
     uint32_t providers = program->env->provider_count;
     uint8_t *covers =
         arena_array(&weighing->all.arena, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
-    const part_request request = program_request(program);
+    const partition_request request = program_request(program);
 
     if (covers == NULL)
         return false;
@@ -248,7 +248,7 @@ static bool find_contested(struct weighing *weighing, struct program *program)
         if (node->rewrite == 0 || program_only_moves(&node->info) || is_listed(weighing, program, node->rewrite))
             continue;
         for (uint32_t k = 0; k < providers; k++) {
-            if (covers[(size_t)i * providers + k] != 0 || !part_may_run(&request, i, k) ||
+            if (covers[(size_t)i * providers + k] != 0 || !partition_may_run(&request, i, k) ||
                 !loses(weighing, program, node->rewrite, k, covers))
                 continue;
             weighing->idle[k] = 1;
@@ -284,7 +284,7 @@ static bool is_used(const struct weighing *weighing, const struct programs *othe
         const struct program *program = others->list[i];
 
         for (uint32_t k = 0; k < program->parts.region_count; k++) {
-            const part_region *region = &program->parts.regions[k];
+            const partition_region *region = &program->parts.regions[k];
 
             for (uint32_t m = 0;
                  region->provider != INLAY_NONE && weighing->idle[region->provider] && m < region->node_count; m++)
@@ -398,7 +398,7 @@ static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag
  * together. */
 static bool has_prices(const program_env *env)
 {
-    const part_rules *rules = env->rules;
+    const partition_rules *rules = env->rules;
 
     return (rules == NULL || (!rules->by_priority && rules->saved_plan == NULL)) &&
            (env->sizes == NULL || !env->sizes->conflict);

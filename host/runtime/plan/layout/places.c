@@ -69,7 +69,7 @@ uint32_t plan_owner_of(const program_env *env, uint32_t domain)
 const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain)
 {
     const uint32_t i = plan_owner_of(env, domain);
-    const part_provider *provider = i != INLAY_NONE ? &env->providers[i] : NULL;
+    const partition_provider *provider = i != INLAY_NONE ? &env->providers[i] : NULL;
 
     return provider == NULL ? NULL
                             : INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,

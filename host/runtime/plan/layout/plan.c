@@ -13,7 +13,7 @@ static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALI
 /* Runs the region now when everything it reads is known. *out_folded says whether it was. */
 static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
-    const part_region *region = step->region;
+    const partition_region *region = step->region;
     once_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
     once_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
     inlay_diag quiet = INLAY_DIAG_INIT;
@@ -72,7 +72,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
     return INLAY_OK;
 }
 
-static inlay_status place_folded(struct planner *planner, const part_region *region)
+static inlay_status place_folded(struct planner *planner, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_value_info *info = &planner->infos[region->outputs[i]];
@@ -103,7 +103,7 @@ static uint32_t read_at(struct planner *planner, const program_step *step, uint3
  * slab, so that what follows can be planned. */
 static inlay_status add_dynamic(struct planner *planner, const program_step *s, uint32_t kind)
 {
-    const part_region *region = s->region;
+    const partition_region *region = s->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     plan_step *step;
 
@@ -143,7 +143,7 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *s, 
     return INLAY_OK;
 }
 
-static bool region_known(const struct planner *planner, const part_region *region)
+static bool region_known(const struct planner *planner, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->input_count; i++)
         if (!planner->plan->values[region->inputs[i]].known)
@@ -174,10 +174,10 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
                              const inlay_specialize_request *request)
 {
     const program_step *s = &planner->prog->steps[step_index];
-    const part_region *region = s->region;
+    const partition_region *region = s->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     uint32_t *out = arena_array(&planner->plan->arena, (size_t)region->output_count + 1, sizeof *out);
-    uint32_t workspace = INLAY_NONE, domain = part_default_domain(s->provider);
+    uint32_t workspace = INLAY_NONE, domain = partition_default_domain(s->provider);
     plan_step *step = NULL;
 
     if (in == NULL || out == NULL)
@@ -257,7 +257,7 @@ static inlay_status decline(struct planner *planner, uint32_t step_index, const 
 static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
 {
     const struct program *prog = planner->prog;
-    const part_region *region = prog->steps[step_index].region;
+    const partition_region *region = prog->steps[step_index].region;
 
     *out_rooms = NULL;
     for (uint32_t k = 0; prog->state_steps != NULL && k < prog->env->state_count; k++) {
@@ -293,7 +293,7 @@ static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uin
 /* A step that is sized in the run passes on what the model has. */
 static inlay_status refuse_odd(struct planner *planner, const program_step *step)
 {
-    const part_region *region = step->region;
+    const partition_region *region = step->region;
 
     for (uint32_t i = 0; i < region->input_count + region->output_count; i++)
         if (step->placements[i].dtype != INLAY_UNDEFINED)
@@ -308,7 +308,7 @@ static inlay_status refuse_odd(struct planner *planner, const program_step *step
 static inlay_status plan_region(struct planner *planner, uint32_t step_index, const uint64_t *rooms)
 {
     const program_step *step = &planner->prog->steps[step_index];
-    const part_region *region = step->region;
+    const partition_region *region = step->region;
     inlay_output_plan *outputs = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *outputs);
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = planner->plan->states,
@@ -356,7 +356,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     return add_exec(planner, step_index, instance, &request);
 }
 
-static bool has_all_data(const struct planner *planner, const part_region *region)
+static bool has_all_data(const struct planner *planner, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->output_count; i++)
         if (planner->plan->states[region->outputs[i]].data == NULL)
@@ -365,7 +365,7 @@ static bool has_all_data(const struct planner *planner, const part_region *regio
 }
 
 /* Can the one output of a view be the memory of its input, wherever that is? */
-static bool is_viewable(const struct planner *planner, const part_region *region, const graph_node *node)
+static bool is_viewable(const struct planner *planner, const partition_region *region, const graph_node *node)
 {
     const plan_place *pl;
     size_t bytes;
@@ -380,7 +380,7 @@ static bool is_viewable(const struct planner *planner, const part_region *region
 static inlay_status plan_program_step(struct planner *planner, uint32_t i)
 {
     const program_step *step = &planner->prog->steps[i];
-    const part_region *region = step->region;
+    const partition_region *region = step->region;
     uint64_t *rooms;
     inlay_status status;
     bool folded;
@@ -489,7 +489,7 @@ static bool start_program(struct planner *planner)
     if (prog->planning.first_infos != NULL)
         return true;
     for (uint32_t i = 0; i < prog->env->provider_count; i++) {
-        const part_provider *pr = &prog->env->providers[i];
+        const partition_provider *pr = &prog->env->providers[i];
         if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > domains)
             domains = pr->first_domain + pr->table->domain_count;
     }

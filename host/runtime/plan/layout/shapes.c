@@ -64,7 +64,7 @@ static bool shape_is_sane(const inlay_value_info *info)
            plan_info_bytes(info, &bytes);
 }
 
-inlay_status plan_infer_region(const struct program *program, const part_region *region, inlay_value_info *infos,
+inlay_status plan_infer_region(const struct program *program, const partition_region *region, inlay_value_info *infos,
                                struct arena *scratch, inlay_diag *diag)
 {
     for (uint32_t k = 0; k < region->node_count; k++) {

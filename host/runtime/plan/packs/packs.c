@@ -186,7 +186,7 @@ static uint64_t hash_machine(void)
 }
 
 /* The providers of a session, as they are: sets of files are theirs. */
-static uint64_t hash_providers(const part_provider *providers, uint32_t count)
+static uint64_t hash_providers(const partition_provider *providers, uint32_t count)
 {
     uint64_t h = count;
 
@@ -199,7 +199,7 @@ static uint64_t hash_providers(const part_provider *providers, uint32_t count)
     return h;
 }
 
-struct packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
                          uint32_t provider_count)
 {
     struct packs *packs;
@@ -223,8 +223,8 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
 
 /* ------------------------------------------------------------------ packs */
 
-static pack_key key_of(const struct packs *packs, const part_provider *provider, const void *key, uint64_t key_bytes,
-                       uint64_t bytes)
+static pack_key key_of(const struct packs *packs, const partition_provider *provider, const void *key,
+                       uint64_t key_bytes, uint64_t bytes)
 {
     pack_key made;
 
@@ -286,7 +286,7 @@ static inlay_status take(struct packs *packs, const pack_key *key, uint64_t byte
     return INLAY_OK;
 }
 
-inlay_status packs_take(struct packs *packs, const part_provider *provider, const void *key, uint64_t key_bytes,
+inlay_status packs_take(struct packs *packs, const partition_provider *provider, const void *key, uint64_t key_bytes,
                         uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     inlay_status status;

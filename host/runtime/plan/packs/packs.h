@@ -19,10 +19,10 @@ typedef struct packs_place {
 
 /* Maps what was kept for the model of that content by these providers (their builds, their options). NULL: there is no
  * folder, or no memory; all functions below take NULL for "none". */
-struct packs *packs_open(const packs_place *place, uint64_t model_hash, const part_provider *providers,
+struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
                          uint32_t provider_count);
 /* See inlay_ext_packs.take. INLAY_UNSUPPORTED: there is no room for it in a file. provider NULL: the host's own. */
-inlay_status packs_take(struct packs *packs, const part_provider *provider, const void *key, uint64_t key_bytes,
+inlay_status packs_take(struct packs *packs, const partition_provider *provider, const void *key, uint64_t key_bytes,
                         uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
 void packs_keep(struct packs *packs, const void *data);

@@ -179,7 +179,7 @@ static bool dir_is_good(const blob_slot *slot)
     return true;
 }
 
-void blob_slot_open(blob_slot *slot, const program_env *env, const part_provider *provider,
+void blob_slot_open(blob_slot *slot, const program_env *env, const partition_provider *provider,
                     inlay_compile_request *request)
 {
     *slot = (blob_slot){ .env = env, .provider = provider };

@@ -10,7 +10,7 @@
 /* The cache during one compile call. */
 typedef struct blob_slot {
     const program_env *env;
-    const part_provider *provider;
+    const partition_provider *provider;
     uint64_t key[2];
     char fingerprint[64];
     uint32_t fingerprint_bytes;
@@ -19,7 +19,7 @@ typedef struct blob_slot {
 
 /* Fills in cache_blob, cache_bytes, ctx and store_cache of a request that is complete otherwise; does nothing without
  * env->cache_dir, or for a provider that has no fingerprint. */
-void blob_slot_open(blob_slot *slot, const program_env *env, const part_provider *provider,
+void blob_slot_open(blob_slot *slot, const program_env *env, const partition_provider *provider,
                     inlay_compile_request *request);
 void blob_slot_close(blob_slot *slot);
 #endif

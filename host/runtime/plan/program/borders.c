@@ -3,15 +3,15 @@
 
 /* What some offer of the region asks for value value: the best alternative that every pair of providers understands, or
  * (like not NULL) the one that is as `like`. NULL: nobody cares. */
-static const inlay_placement *find_placement(const struct program *program, const part_region *region, uint32_t value,
-                                             const inlay_placement *like)
+static const inlay_placement *find_placement(const struct program *program, const partition_region *region,
+                                             uint32_t value, const inlay_placement *like)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
-        const part_offer *offer = &program->parts.offers[region->offers[k]];
+        const partition_offer *offer = &program->parts.offers[region->offers[k]];
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == value &&
                 (like == NULL
-                     ? part_is_plain(&offer->placements[m])
+                     ? partition_is_plain(&offer->placements[m])
                      : offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
                            offer->placements[m].domain == like->domain && offer->placements[m].dtype == like->dtype))
                 return &offer->placements[m];
@@ -28,7 +28,7 @@ static bool has_value(const uint32_t *list, uint32_t count, uint32_t value)
 }
 
 /* Do the sizes of all that enters and leaves the region follow from those of the graph's inputs? */
-static bool is_sized(const struct program *program, const part_region *region)
+static bool is_sized(const struct program *program, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->input_count + region->output_count; i++) {
         const uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
@@ -52,7 +52,7 @@ static bool all_agree(const struct program *program, uint32_t provider, uint32_t
         has_value(program->graph->outputs, program->graph->output_count, value))
         return false;
     for (uint32_t i = 0; i < program->parts.region_count; i++) {
-        const part_region *region = &program->parts.regions[i];
+        const partition_region *region = &program->parts.regions[i];
         const bool makes = has_value(region->outputs, region->output_count, value);
 
         if (!makes && !has_value(region->inputs, region->input_count, value))
@@ -69,14 +69,14 @@ static bool all_agree(const struct program *program, uint32_t provider, uint32_t
  * they do not. */
 static const inlay_placement *find_agreed(const struct program *program, uint32_t value)
 {
-    const part_region *region = program->parts.regions, *end = region + program->parts.region_count;
+    const partition_region *region = program->parts.regions, *end = region + program->parts.region_count;
 
     while (region < end && !has_value(region->outputs, region->output_count, value))
         region++;
     if (region == end || region->provider == INLAY_NONE)
         return NULL;
     for (uint32_t k = 0; k < region->offer_count; k++) {
-        const part_offer *offer = &program->parts.offers[region->offers[k]];
+        const partition_offer *offer = &program->parts.offers[region->offers[k]];
 
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == value && offer->placements[m].dtype != INLAY_UNDEFINED &&
@@ -87,9 +87,9 @@ static const inlay_placement *find_agreed(const struct program *program, uint32_
     return NULL;
 }
 
-inlay_placement *borders_negotiate(const struct program *program, const part_region *region, struct arena *arena)
+inlay_placement *borders_negotiate(const struct program *program, const partition_region *region, struct arena *arena)
 {
-    const part_provider *provider = &program->env->providers[region->provider];
+    const partition_provider *provider = &program->env->providers[region->provider];
     uint32_t count = region->input_count + region->output_count;
     inlay_placement *list = arena_array(arena, (size_t)count + 1, sizeof *list);
 
@@ -100,8 +100,8 @@ inlay_placement *borders_negotiate(const struct program *program, const part_reg
         if (wanted == NULL)
             wanted = find_placement(program, region, value, NULL);
 
-        list[i] =
-            wanted != NULL ? *wanted : (inlay_placement){ .value = value, .domain = part_default_domain(provider) };
+        list[i] = wanted != NULL ? *wanted
+                                 : (inlay_placement){ .value = value, .domain = partition_default_domain(provider) };
     }
     return list;
 }

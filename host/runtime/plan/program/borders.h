@@ -6,5 +6,5 @@
 
 /* A placement for every boundary value, inputs first: other elements than the model's where all agree on them, then
  * what the offers asked for, otherwise the provider's default domain. NULL: no memory. */
-inlay_placement *borders_negotiate(const struct program *program, const part_region *region, struct arena *arena);
+inlay_placement *borders_negotiate(const struct program *program, const partition_region *region, struct arena *arena);
 #endif

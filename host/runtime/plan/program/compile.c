@@ -25,7 +25,7 @@ typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
     run_compile_hooks hooks;
     struct program *program;
-    const part_provider *provider;
+    const partition_provider *provider;
     uint64_t coming; /* program_coming() */
     inlay_diag over; /* why there is no room */
 } compile_call;
@@ -91,7 +91,7 @@ static inlay_status poll_user(void *ctx)
 }
 
 /* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
-static void forget_constants(const struct program *program, const part_region *region, uint8_t *fates)
+static void forget_constants(const struct program *program, const partition_region *region, uint8_t *fates)
 {
     for (uint32_t k = 0; k < region->node_count; k++) {
         const inlay_node_info *node = &program->graph->nodes[region->nodes[k]]->info;
@@ -121,7 +121,7 @@ static void note_declined(struct program *program, const program_step *step, con
 static inlay_status compile_region(struct program *program, program_step *step, uint8_t *fates, struct arena *scratch,
                                    program_declined *out_declined, inlay_diag *diag)
 {
-    const part_region *region = step->region;
+    const partition_region *region = step->region;
     compile_call call = { .hooks = { .ctx = &call,
                                      .align_constant = align_for_region,
                                      .release_constant = release_constant,
@@ -143,7 +143,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
         return no_memory(diag, "to compile a region of graph '%s'", program->graph->name);
     step->resident_bytes = 0;
     for (uint32_t i = 0; i < region->offer_count; i++) {
-        const part_offer *offer = &program->parts.offers[region->offers[i]];
+        const partition_offer *offer = &program->parts.offers[region->offers[i]];
 
         cookies[i] = offer->cookie;
         if (__builtin_add_overflow(step->resident_bytes, offer->resident_bytes, &step->resident_bytes))
@@ -205,16 +205,17 @@ static inlay_status make_bodies(struct program *program, program_step *step, pro
     return status;
 }
 
-static bool runs_on_host(const part_provider *provider)
+static bool runs_on_host(const partition_provider *provider)
 {
-    return part_default_domain(provider) == INLAY_DOMAIN_HOST && (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
+    return partition_default_domain(provider) == INLAY_DOMAIN_HOST &&
+           (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
 static inlay_status make_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
                               program_declined *out_declined, inlay_diag *diag)
 {
     program_step *step = &program->steps[i];
-    const part_region *region = &program->parts.regions[i];
+    const partition_region *region = &program->parts.regions[i];
 
     step->region = region;
     step->node = program->graph->nodes[region->nodes[0]];

@@ -7,7 +7,7 @@
 typedef struct book_timings {
     run_timings table;
     const cost_book *book;
-    const part_provider *provider;
+    const partition_provider *provider;
 } book_timings;
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
@@ -17,7 +17,7 @@ static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
     return cost_timing(timings->book, timings->provider, key, key_bytes);
 }
 
-const run_timings *program_timings(struct program *program, const part_provider *provider)
+const run_timings *program_timings(struct program *program, const partition_provider *provider)
 {
     book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->arena, sizeof *timings) : NULL;
 
@@ -29,12 +29,12 @@ const run_timings *program_timings(struct program *program, const part_provider 
 
 /* What a region keeps, where that is host memory: what its offers say, or as much as its constants, which is what packs
  * of them mostly take. */
-static uint64_t kept_bytes(const struct program *program, const part_region *region)
+static uint64_t kept_bytes(const struct program *program, const partition_region *region)
 {
     uint64_t kept = 0, constants = 0;
 
     if (region->provider >= program->env->provider_count ||
-        part_default_domain(&program->env->providers[region->provider]) != INLAY_DOMAIN_HOST)
+        partition_default_domain(&program->env->providers[region->provider]) != INLAY_DOMAIN_HOST)
         return 0;
     for (uint32_t i = 0; i < region->offer_count; i++)
         kept += program->parts.offers[region->offers[i]].resident_bytes;
@@ -54,7 +54,7 @@ uint64_t program_coming(const struct program *program, uint32_t first)
     for (uint32_t i = first; i < program->parts.region_count; i++)
         sum += kept_bytes(program, &program->parts.regions[i]);
     for (uint32_t i = 0; program->parts.memory != NULL && i < program->env->provider_count; i++)
-        if (part_default_domain(&program->env->providers[i]) == INLAY_DOMAIN_HOST &&
+        if (partition_default_domain(&program->env->providers[i]) == INLAY_DOMAIN_HOST &&
             program->parts.memory[i].peak_bytes > most)
             most = program->parts.memory[i].peak_bytes;
     return sum + most;

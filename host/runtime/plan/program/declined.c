@@ -8,7 +8,7 @@ enum { SHAPES_KEPT = 256 };
 
 /* ------------------------------------------------------------------ who is meant */
 
-static bool has_node(const struct program *program, const part_offer *offer, const char *name)
+static bool has_node(const struct program *program, const partition_offer *offer, const char *name)
 {
     for (uint32_t k = 0; k < offer->node_count; k++)
         if (strcmp(program->graph->nodes[offer->nodes[k]]->info.name.data, name) == 0)
@@ -18,7 +18,7 @@ static bool has_node(const struct program *program, const part_offer *offer, con
 
 void declined_mark(const struct program *program, uint32_t step, const inlay_diag *why, uint8_t *offers)
 {
-    const part_region *region = &program->parts.regions[step];
+    const partition_region *region = &program->parts.regions[step];
     bool found = false;
 
     for (uint32_t i = 0; why->node[0] != '\0' && i < region->offer_count; i++)

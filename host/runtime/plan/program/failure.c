@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The node of the region that the provider named, or the first. */
-static const graph_node *failing_node(const struct graph *graph, const part_region *region, const char *name)
+static const graph_node *failing_node(const struct graph *graph, const partition_region *region, const char *name)
 {
     for (uint32_t k = 0; k < region->node_count; k++)
         if (strcmp(graph->nodes[region->nodes[k]]->info.name.data, name) == 0)

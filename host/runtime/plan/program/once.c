@@ -287,7 +287,7 @@ static inlay_status single_node_graph(const struct graph *graph, const graph_nod
     return INLAY_OK;
 }
 
-bool program_has_integers(const part_provider *provider)
+bool program_has_integers(const partition_provider *provider)
 {
     const inlay_ext_integers *integers =
         provider->table->extension == NULL ? NULL : provider->table->extension(provider->state, INLAY_EXT_INTEGERS);
@@ -295,7 +295,7 @@ bool program_has_integers(const part_provider *provider)
     return integers != NULL && INLAY_HAS(integers, fast_products) && integers->fast_products != 0;
 }
 
-uint32_t program_has_weights(const part_provider *provider)
+uint32_t program_has_weights(const partition_provider *provider)
 {
     const inlay_ext_weights *weights =
         provider->table->extension == NULL ? NULL : provider->table->extension(provider->state, INLAY_EXT_WEIGHTS);
@@ -304,7 +304,7 @@ uint32_t program_has_weights(const part_provider *provider)
 }
 
 /* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
-static bool any_offers(const part_provider *providers, uint32_t count, bool (*asked)(const part_provider *),
+static bool any_offers(const partition_provider *providers, uint32_t count, bool (*asked)(const partition_provider *),
                        const struct graph *graph, const graph_node *node, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
@@ -329,7 +329,7 @@ bool program_offers_integers(void *fold_ctx, const struct graph *graph, const gr
     return any_offers(env->providers, env->provider_count, program_has_integers, graph, node, made);
 }
 
-static bool reads_weights(const part_provider *provider)
+static bool reads_weights(const partition_provider *provider)
 {
     return program_has_weights(provider) != 0;
 }
@@ -342,7 +342,7 @@ bool program_offers_sparse(void *fold_ctx, const struct graph *graph, const grap
     return any_offers(env->providers, env->provider_count, reads_weights, graph, node, made);
 }
 
-bool program_offers(const part_provider *provider, const struct graph *graph, const graph_node *node)
+bool program_offers(const partition_provider *provider, const struct graph *graph, const graph_node *node)
 {
     return any_offers(provider, 1, NULL, graph, node, NULL);
 }
@@ -356,18 +356,19 @@ bool program_only_moves(const inlay_node_info *node)
 
 /* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference: results
  * do not depend on who moves data, and some providers lay out and pack what they read, which is for many runs. */
-static const part_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
+static const partition_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
     bool backwards = program_only_moves(inlay_graph_node(single, 0));
 
     for (uint32_t i = 0; i < env->provider_count; i++) {
-        const part_provider *provider = &env->providers[backwards ? env->provider_count - 1 - i : i];
+        const partition_provider *provider = &env->providers[backwards ? env->provider_count - 1 - i : i];
         struct fold fold = { 0 };
         inlay_assess_sink sink = {
             .struct_size = sizeof sink, .ctx = &fold, .offer = take_offer, .refuse = take_refusal
         };
-        if (part_default_domain(provider) != INLAY_DOMAIN_HOST || (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+        if (partition_default_domain(provider) != INLAY_DOMAIN_HOST ||
+            (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
             continue;
         if (provider->table->assess(provider->state, single, &candidate, &sink, NULL) == INLAY_OK && fold.offered) {
             *out_cookie = fold.cookie;
@@ -385,7 +386,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     const program_env *env = folder->env;
     inlay_status status = INLAY_OK;
     inlay_graph single;
-    const part_provider *provider;
+    const partition_provider *provider;
     inlay_compiled *compiled = NULL;
     inlay_value_state *states;
     once_tensor *made;

@@ -24,7 +24,7 @@ void program_release_step(const program_env *env, program_step *step)
 
 bool program_hands_on(const program_step *step, uint32_t value)
 {
-    return step->provider == NULL && part_hands_on(step->node, value);
+    return step->provider == NULL && partition_hands_on(step->node, value);
 }
 
 uint32_t program_count(const struct program *program)
@@ -36,25 +36,25 @@ uint32_t program_count(const struct program *program)
     return count;
 }
 
-part_request program_request(const struct program *program)
+partition_request program_request(const struct program *program)
 {
     const program_env *env = program->env;
 
-    return (part_request){ .graph = program->graph,
-                           .snapshot = &program->snapshot,
-                           .providers = env->providers,
-                           .provider_count = env->provider_count,
-                           .max_threads = env->max_threads,
-                           .rules = env->rules,
-                           .costs = env->costs,
-                           .sizes = env->sizes,
-                           .log = env->log,
-                           .log_ctx = env->log_ctx };
+    return (partition_request){ .graph = program->graph,
+                                .snapshot = &program->snapshot,
+                                .providers = env->providers,
+                                .provider_count = env->provider_count,
+                                .max_threads = env->max_threads,
+                                .rules = env->rules,
+                                .costs = env->costs,
+                                .sizes = env->sizes,
+                                .log = env->log,
+                                .log_ctx = env->log_ctx };
 }
 
-part_job *program_jobs(struct program *program, part_job *next)
+partition_job *program_jobs(struct program *program, partition_job *next)
 {
-    *next++ = (part_job){
+    *next++ = (partition_job){
         .path = program->path, .arena = &program->arena, .out = &program->parts, .request = program_request(program)
     };
     for (uint32_t i = 0; i < program->body_count; i++)
@@ -62,9 +62,9 @@ part_job *program_jobs(struct program *program, part_job *next)
     return next;
 }
 
-const part_provider *program_device(const struct program *program)
+const partition_provider *program_device(const struct program *program)
 {
-    const part_provider *found = NULL;
+    const partition_provider *found = NULL;
 
     for (uint32_t i = 0; program != NULL && found == NULL && i < program->step_count; i++)
         if (program->steps[i].provider != NULL && program->steps[i].provider->table->domain_count > 0)

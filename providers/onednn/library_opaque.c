@@ -1,5 +1,5 @@
 /* Layouts that the library alone understands. There are few: of some weights. */
-#include "dn_versions.h"
+#include "library_versions.h"
 #include "simd/at_fork.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static bool make_room(void)
     return true;
 }
 
-uint32_t dn_opaque_keep(const void *desc, int (*equal)(const void *a, const void *b), void *(*copy)(const void *desc))
+uint32_t library_opaque_keep(const void *desc, int (*equal)(const void *a, const void *b),
+                             void *(*copy)(const void *desc))
 {
     uint32_t number = 0;
 
@@ -44,7 +45,7 @@ uint32_t dn_opaque_keep(const void *desc, int (*equal)(const void *a, const void
     return number;
 }
 
-const void *dn_opaque_find(uint32_t number)
+const void *library_opaque_find(uint32_t number)
 {
     const void *desc;
 
@@ -54,14 +55,14 @@ const void *dn_opaque_find(uint32_t number)
     return desc;
 }
 
-void dn_opaque_open(void)
+void library_opaque_open(void)
 {
     (void)pthread_mutex_lock(&lock);
     engines++;
     (void)pthread_mutex_unlock(&lock);
 }
 
-void dn_opaque_close(void (*destroy)(void *desc))
+void library_opaque_close(void (*destroy)(void *desc))
 {
     (void)pthread_mutex_lock(&lock);
     if (--engines == 0) {

@@ -1,6 +1,6 @@
 /* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run.
  */
-#include "dn_versions.h"
+#include "library_versions.h"
 #include "simd/at_fork.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -21,10 +21,10 @@ typedef struct outline {
     int tie[DNNL_MAX_NDIMS];      /* by axis: those that are tied have the same number */
     bool many[DNNL_MAX_NDIMS];    /* by axis: it has more blocks than one */
     char letters[DNNL_MAX_NDIMS]; /* by axis */
-    char blocks[MOST_BLOCKS];     /* RG_MAX_BLOCKS of up to 3 digits and a letter */
+    char blocks[MOST_BLOCKS];     /* CPU_MAX_BLOCKS of up to 3 digits and a letter */
 } outline;
 
-static int64_t block_of(const rg_md *md, int d)
+static int64_t block_of(const memory_desc *md, int d)
 {
     int64_t block = 1;
 
@@ -33,12 +33,12 @@ static int64_t block_of(const rg_md *md, int d)
     return block;
 }
 
-static bool is_outer(const rg_md *md, const outline *o, int a, int b)
+static bool is_outer(const memory_desc *md, const outline *o, int a, int b)
 {
     return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b] : o->many[a] && !o->many[b];
 }
 
-static void draw_outline(const rg_md *md, outline *o)
+static void draw_outline(const memory_desc *md, outline *o)
 {
     int at = 0;
 
@@ -115,7 +115,7 @@ static void write_text(const outline *o, int rank, char *text)
     (void)strcpy(text + at, o->blocks);
 }
 
-static dnnl_format_tag_t find_tag(const rg_md *md)
+static dnnl_format_tag_t find_tag(const memory_desc *md)
 {
     dnnl_format_tag_t tag = dnnl_format_tag_undef;
     char text[MOST_TEXT];
@@ -144,7 +144,7 @@ static dnnl_format_tag_t find_tag(const rg_md *md)
 
 /* Of axes of one element the stride says nothing, but the library refuses some: they get what they would have if the
  * axis had more. */
-static void settle(const rg_md *md, dnnl_dims_t strides)
+static void settle(const memory_desc *md, dnnl_dims_t strides)
 {
     for (int d = md->ndims; d-- > 0;) {
         strides[d] = md->strides[d];
@@ -157,15 +157,15 @@ static void settle(const rg_md *md, dnnl_dims_t strides)
                 strides[d] = md->strides[e] * md->dims[e];
 }
 
-static dnnl_status_t make_strided(const rg_md *md, dnnl_memory_desc_t *out)
+static dnnl_status_t make_strided(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t strides;
 
-    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, dn_their_type(md->data_type), md->strides) ==
-        dnnl_success)
+    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, library_their_type(md->data_type),
+                                             md->strides) == dnnl_success)
         return dnnl_success;
     settle(md, strides);
-    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, dn_their_type(md->data_type), strides);
+    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, library_their_type(md->data_type), strides);
 }
 
 static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const int64_t *numbers, int count)
@@ -177,14 +177,14 @@ static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const 
 }
 
 /* A layout in blocks that the library has no name for is none that it can be told. */
-static dnnl_status_t make_blocked(const rg_md *md, dnnl_memory_desc_t *out)
+static dnnl_status_t make_blocked(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     const dnnl_format_tag_t tag = find_tag(md);
     dnnl_status_t code;
 
     if (tag == dnnl_format_tag_undef)
         return dnnl_unimplemented;
-    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, dn_their_type(md->data_type), tag);
+    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, library_their_type(md->data_type), tag);
     if (code == dnnl_success && (!has_numbers(*out, dnnl_query_strides, md->strides, md->ndims) ||
                                  !has_numbers(*out, dnnl_query_padded_dims, md->padded_dims, md->ndims))) {
         (void)dnnl_memory_desc_destroy(*out);
@@ -195,7 +195,7 @@ static dnnl_status_t make_blocked(const rg_md *md, dnnl_memory_desc_t *out)
 }
 
 /* NULL for a tensor that is not there. The caller destroys it. */
-static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
+static dnnl_status_t make_desc(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     const_dnnl_memory_desc_t kept;
 
@@ -203,20 +203,20 @@ static dnnl_status_t make_desc(const rg_md *md, dnnl_memory_desc_t *out)
     if (md->ndims == 0)
         return dnnl_success;
     switch (md->kind) {
-    case RG_ANY:
-        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, dn_their_type(md->data_type),
+    case CPU_ANY:
+        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, library_their_type(md->data_type),
                                                 dnnl_format_tag_any);
-    case RG_BLOCKED:
+    case CPU_BLOCKED:
         return md->inner_nblks > 0 ? make_blocked(md, out) : make_strided(md, out);
-    case RG_OPAQUE:
-        kept = dn_opaque_find(md->opaque);
+    case CPU_OPAQUE:
+        kept = library_opaque_find(md->opaque);
         return kept == NULL ? dnnl_invalid_arguments : dnnl_memory_desc_clone(out, kept);
     default:
         return dnnl_invalid_arguments;
     }
 }
 
-bool onednn_knows(const rg_md *md)
+bool onednn_knows(const memory_desc *md)
 {
     dnnl_memory_desc_t desc;
     const bool known = make_desc(md, &desc) == dnnl_success;
@@ -253,7 +253,7 @@ static bool read_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int64
 }
 
 /* Strides and blocks; false: it has others, or more than these. */
-static bool read_blocks(const_dnnl_memory_desc_t desc, rg_md *out)
+static bool read_blocks(const_dnnl_memory_desc_t desc, memory_desc *out)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
     dnnl_memory_desc_t again = NULL;
@@ -261,9 +261,9 @@ static bool read_blocks(const_dnnl_memory_desc_t desc, rg_md *out)
     bool good;
 
     if (dnnl_memory_desc_query(desc, dnnl_query_format_kind, &kind) != dnnl_success || kind != dnnl_blocked ||
-        dnnl_memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success || blocks > RG_MAX_BLOCKS)
+        dnnl_memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks) != dnnl_success || blocks > CPU_MAX_BLOCKS)
         return false;
-    out->kind = RG_BLOCKED;
+    out->kind = CPU_BLOCKED;
     out->inner_nblks = blocks;
     if (!read_numbers(desc, dnnl_query_strides, out->strides, out->ndims) ||
         (blocks > 0 && (!read_numbers(desc, dnnl_query_inner_blks, out->inner_blks, blocks) ||
@@ -274,7 +274,7 @@ static bool read_blocks(const_dnnl_memory_desc_t desc, rg_md *out)
     return good;
 }
 
-static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
+static bool read_desc(const_dnnl_memory_desc_t desc, memory_desc *out)
 {
     dnnl_data_type_t type = dnnl_data_type_undef;
     int rank = 0;
@@ -287,27 +287,27 @@ static bool read_desc(const_dnnl_memory_desc_t desc, rg_md *out)
         !read_numbers(desc, dnnl_query_dims, out->dims, rank) ||
         !read_numbers(desc, dnnl_query_padded_dims, out->padded_dims, rank))
         return false;
-    out->data_type = (dn_type)type;
+    out->data_type = (library_type)type;
     if (read_blocks(desc, out))
         return true;
     memset(out->strides, 0, sizeof out->strides);
     memset(out->inner_blks, 0, sizeof out->inner_blks);
     memset(out->inner_idxs, 0, sizeof out->inner_idxs);
     out->inner_nblks = 0;
-    out->kind = RG_OPAQUE;
-    out->opaque = dn_opaque_keep(desc, equal_descs, copy_desc);
+    out->kind = CPU_OPAQUE;
+    out->opaque = library_opaque_keep(desc, equal_descs, copy_desc);
     out->opaque_bytes = dnnl_memory_desc_get_size(desc);
     return out->opaque != 0;
 }
 
-const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+const memory_desc *onednn_layout(library_const_description pd, library_operand which, memory_desc *out)
 {
-    if (!read_desc(dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0), out))
+    if (!read_desc(dnnl_primitive_desc_query_md(pd, library_their_query(which), 0), out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
-int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const memory_desc *md, int64_t *out, int most)
 {
     (void)md;
     (void)out;
@@ -339,7 +339,7 @@ static dnnl_status_t append_function(dnnl_post_ops_t posts, dnnl_alg_kind_t alg,
     return dnnl_post_ops_append_eltwise(posts, alg, alpha, beta);
 }
 
-static dnnl_status_t append_binary(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, const rg_md *other)
+static dnnl_status_t append_binary(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, const memory_desc *other)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = make_desc(other, &desc);
@@ -351,23 +351,23 @@ static dnnl_status_t append_binary(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, c
 }
 
 /* Scales of sums that the bias is in already, and a zero point that is known, are functions like others. */
-static dnnl_status_t append_all(dnnl_post_ops_t posts, const dn_attr *a)
+static dnnl_status_t append_all(dnnl_post_ops_t posts, const library_attr *a)
 {
     dnnl_status_t code = a->scales != NULL ? append_binary(posts, dnnl_binary_mul, &a->scales_md) : dnnl_success;
 
     for (uint32_t i = 0; code == dnnl_success && i < a->post_count; i++) {
-        const dn_post *p = &a->posts[i];
+        const library_post *p = &a->posts[i];
 
-        code = p->kind == DN_POST_ELTWISE  ? append_function(posts, dn_their_alg(p->alg), p->alpha, p->beta)
-               : p->kind == DN_POST_BINARY ? append_binary(posts, dn_their_alg(p->alg), &p->other)
-                                           : dnnl_post_ops_append_sum(posts, 1, 0, dnnl_data_type_undef);
+        code = p->kind == LIBRARY_POST_ELTWISE  ? append_function(posts, library_their_alg(p->alg), p->alpha, p->beta)
+               : p->kind == LIBRARY_POST_BINARY ? append_binary(posts, library_their_alg(p->alg), &p->other)
+                                                : dnnl_post_ops_append_sum(posts, 1, 0, dnnl_data_type_undef);
     }
     if (code == dnnl_success && a->y_zero != 0)
         code = append_function(posts, dnnl_eltwise_linear, 1, (float)a->y_zero);
     return code;
 }
 
-static dnnl_status_t make_attr(const dn_attr *a, dnnl_primitive_attr_t *out)
+static dnnl_status_t make_attr(const library_attr *a, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t posts = NULL;
     dnnl_status_t code = dnnl_primitive_attr_create(out);
@@ -392,39 +392,39 @@ struct operands {
     dnnl_memory_desc_t x, w, bias, y;
 };
 
-static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const struct operands *o,
+static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const struct operands *o,
                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
     float alpha = op->alpha, beta = op->beta;
 
     switch (op->kind) {
-    case DN_CONVOLUTION:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->w,
-                                                              o->bias, o->y, op->strides, op->dilations, op->begins,
-                                                              op->ends, attr);
-    case DN_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->w,
-                                                                o->bias, o->y, op->strides, op->dilations, op->begins,
-                                                                op->ends, attr);
-    case DN_INNER_PRODUCT:
+    case LIBRARY_CONVOLUTION:
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x,
+                                                              o->w, o->bias, o->y, op->strides, op->dilations,
+                                                              op->begins, op->ends, attr);
+    case LIBRARY_DECONVOLUTION:
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x,
+                                                                o->w, o->bias, o->y, op->strides, op->dilations,
+                                                                op->begins, op->ends, attr);
+    case LIBRARY_INNER_PRODUCT:
         return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, o->x, o->w, o->bias, o->y, attr);
-    case DN_MATMUL:
+    case LIBRARY_MATMUL:
         return dnnl_matmul_primitive_desc_create(out, engine, o->x, o->w, o->bias, o->y, attr);
-    case DN_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, dn_their_alg(op->alg), o->x, o->w, o->y, attr);
-    case DN_ELTWISE:
-        settle_function(dn_their_alg(op->alg), &alpha, &beta);
-        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->x,
+    case LIBRARY_BINARY:
+        return dnnl_binary_primitive_desc_create(out, engine, library_their_alg(op->alg), o->x, o->w, o->y, attr);
+    case LIBRARY_ELTWISE:
+        settle_function(library_their_alg(op->alg), &alpha, &beta);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x, o->x,
                                                           alpha, beta, attr);
-    case DN_POOLING:
-        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, dn_their_alg(op->alg), o->x, o->y,
+    case LIBRARY_POOLING:
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x, o->y,
                                                           op->strides, op->kernel, op->dilations, op->begins, op->ends,
                                                           attr);
-    case DN_BATCH_NORM:
+    case LIBRARY_BATCH_NORM:
         return dnnl_batch_normalization_forward_primitive_desc_create(out, engine, forward, o->x, o->x, op->epsilon,
-                                                                      dn_their_flags(op->flags), attr);
-    case DN_LRN:
+                                                                      library_their_flags(op->flags), attr);
+    case LIBRARY_LRN:
         return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, o->x, o->x,
                                                       op->size, op->alpha, op->beta, op->epsilon, attr);
     default:
@@ -432,7 +432,8 @@ static dnnl_status_t describe(dnnl_engine_t engine, const dn_op *op, const struc
     }
 }
 
-dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+library_status onednn_describe(library_engine engine, const library_op *op, const library_attr *attr,
+                               library_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     operands o = { NULL, NULL, NULL, NULL };
@@ -454,11 +455,12 @@ dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr
     (void)dnnl_memory_desc_destroy(o.w);
     (void)dnnl_memory_desc_destroy(o.bias);
     (void)dnnl_memory_desc_destroy(o.y);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
 /* A part of a tensor; whole is the caller's, and what is made of it. */
-static dnnl_status_t make_part(const rg_md *md, const int64_t *dims, const int64_t *offsets, dnnl_memory_desc_t *out)
+static dnnl_status_t make_part(const memory_desc *md, const int64_t *dims, const int64_t *offsets,
+                               dnnl_memory_desc_t *out)
 {
     dnnl_memory_desc_t whole;
     dnnl_status_t code = make_desc(md, &whole);
@@ -471,8 +473,8 @@ static dnnl_status_t make_part(const rg_md *md, const int64_t *dims, const int64
     return code;
 }
 
-dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
-                               const int64_t *offsets, dnnl_primitive_desc_t *out)
+dnnl_status_t library_describe_part(dnnl_engine_t engine, const memory_desc *from, const memory_desc *to,
+                                    const int64_t *dims, const int64_t *offsets, dnnl_primitive_desc_t *out)
 {
     dnnl_memory_desc_t a = NULL, b = NULL;
     dnnl_status_t code = make_part(from, dims, offsets, &a);
@@ -487,8 +489,8 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
     return code;
 }
 
-dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, const rg_md *xs, uint32_t count,
-                                 dn_description *out)
+library_status onednn_describe_concat(library_engine engine, const memory_desc *y, int axis, const memory_desc *xs,
+                                      uint32_t count, library_description *out)
 {
     dnnl_memory_desc_t whole = NULL, *parts = calloc(count + 1u, sizeof *parts);
     dnnl_primitive_attr_t attr = NULL;
@@ -507,18 +509,18 @@ dn_status onednn_describe_concat(dn_engine engine, const rg_md *y, int axis, con
     for (uint32_t i = 0; parts != NULL && i < count; i++)
         (void)dnnl_memory_desc_destroy(parts[i]);
     free(parts);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
 /* ------------------------------------------------------------------ running */
 
-void onednn_engine_destroy(dn_engine engine)
+void onednn_engine_destroy(library_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
-    dn_opaque_close(destroy_desc);
+    library_opaque_close(destroy_desc);
 }
 
-dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+library_status onednn_memory_create(library_engine engine, const memory_desc *md, void *data, library_memory *out)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = make_desc(md, &desc);
@@ -526,14 +528,14 @@ dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn
     if (code == dnnl_success)
         code = dnnl_memory_create(out, desc, engine, data);
     (void)dnnl_memory_desc_destroy(desc);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
-dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
+library_status onednn_memory_move(library_memory memory, void *data, library_stream stream)
 {
     void *was = NULL;
 
     (void)stream;
     (void)dnnl_memory_get_data_handle(memory, &was);
-    return dn_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data));
+    return library_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data));
 }

@@ -1,7 +1,8 @@
 /* oneDNN 3 has no Winograd's convolutions on x86, hence no weights of them. */
 #include "region/build.h"
 
-bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
+                          void *target)
 {
     (void)state;
     (void)plain;

@@ -4,7 +4,7 @@
  * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
  * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
 #include "region/build.h"
-#include "dn_v2.h"
+#include "library_v2.h"
 #include "wino_windows.h"
 #include "simd/at_fork.h"
 #include <math.h>
@@ -140,7 +140,7 @@ static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint
     return INLAY_OK;
 }
 
-static inlay_status transform_all(const rg_state *state, const rg_md *plain, const void *source,
+static inlay_status transform_all(const cpu_state *state, const memory_desc *plain, const void *source,
                                   const wino_layout *layout, const wino_matrix *matrix, void *target)
 {
     wino_job job = { .to = *layout,
@@ -151,7 +151,7 @@ static inlay_status transform_all(const rg_state *state, const rg_md *plain, con
                      .strides = plain->strides };
     int64_t count = layout->oc / layout->oc_block;
 
-    if (!rg_threads_many())
+    if (!cpu_threads_many())
         return transform_range(&job, 0, count, 0);
     return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &job);
 }
@@ -159,7 +159,7 @@ static inlay_status transform_all(const rg_state *state, const rg_md *plain, con
 /* ------------------------------------------------------------------ learning */
 
 /* A layout like md for fewer channels: two of everything that it counts. */
-static void small_like(const dnnl_memory_desc_t *md, rg_md *plain, dnnl_memory_desc_t *out)
+static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
 {
     enum { INPUTS = 2 };
     const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
@@ -168,7 +168,7 @@ static void small_like(const dnnl_memory_desc_t *md, rg_md *plain, dnnl_memory_d
     int inputs = like->wino_format == dnnl_wino_wei_OBaaIBOIio ? 2 : 1;
     dnnl_dims_t dims = { 2 * like->oc_block * second, INPUTS * like->ic_block * inputs, R, R };
 
-    rg_md_plain(plain, 4, dims);
+    memory_desc_plain(plain, 4, dims);
     *out = *md;
     memcpy(out->dims, dims, sizeof dims);
     memcpy(out->padded_dims, dims, sizeof dims);
@@ -206,10 +206,10 @@ static bool agree(const float *a, const float *b, size_t count)
 
 /* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for
  * the others. */
-static bool learn(const rg_state *state, const dnnl_memory_desc_t *md, wino_lesson *lesson, inlay_diag *diag)
+static bool learn(const cpu_state *state, const dnnl_memory_desc_t *md, wino_lesson *lesson, inlay_diag *diag)
 {
     dnnl_memory_desc_t small;
-    rg_md plain, small_md;
+    memory_desc plain, small_md;
     wino_layout layout;
     size_t bytes;
     void *theirs = NULL, *ours = NULL;
@@ -217,20 +217,20 @@ static bool learn(const rg_state *state, const dnnl_memory_desc_t *md, wino_less
     bool good = false;
 
     small_like(md, &plain, &small);
-    if (!read_layout(&small, &layout) || !dn_v2_read(&small, &small_md))
+    if (!read_layout(&small, &layout) || !library_v2_read(&small, &small_md))
         return false;
     bytes = small.format_desc.wino_desc.size;
-    source = malloc(rg_md_bytes(&plain));
+    source = malloc(memory_desc_bytes(&plain));
     if (source == NULL || posix_memalign(&theirs, 64, bytes) != 0 || posix_memalign(&ours, 64, bytes) != 0) {
         (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack weights");
         goto done;
     }
-    for (int64_t i = 0; i < rg_md_count(&plain); i++)
+    for (int64_t i = 0; i < memory_desc_count(&plain); i++)
         source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     for (int64_t o = 0; o < TAPS; o++)
         for (int64_t t = 0; t < TAPS; t++)
             source[o * plain.strides[0] + t] = o == t ? 1 : 0;
-    if (rg_reorder_now(state, &plain, source, &small_md, theirs, diag) != INLAY_OK)
+    if (cpu_reorder_now(state, &plain, source, &small_md, theirs, diag) != INLAY_OK)
         goto done;
     lesson->alpha = layout.alpha;
     lesson->adj_scale = md->format_desc.wino_desc.adj_scale;
@@ -244,7 +244,8 @@ done:
     return good;
 }
 
-bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void *source, const rg_md *md, void *target)
+bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
+                          void *target)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     dnnl_memory_desc_t desc;
@@ -252,9 +253,9 @@ bool onednn_pack_winograd(const rg_state *state, const rg_md *plain, const void 
     wino_lesson *lesson;
     bool good;
 
-    if (md->kind != RG_OPAQUE || plain->kind != RG_BLOCKED || rg_md_is_blocked(plain))
+    if (md->kind != CPU_OPAQUE || plain->kind != CPU_BLOCKED || memory_desc_is_blocked(plain))
         return false;
-    dn_v2_describe(md, &desc);
+    library_v2_describe(md, &desc);
     if (!read_layout(&desc, &layout) || plain->ndims != 4 || plain->dims[2] != R || plain->dims[3] != R ||
         plain->dims[0] > layout.oc || plain->dims[1] > layout.ic)
         return false;

@@ -1,22 +1,22 @@
 /* What is alike in all versions of the library. */
-#include "dn_versions.h"
+#include "library_versions.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stddef.h>
 
 /* ------------------------------------------------------------------ calls */
 
-dn_status onednn_clone(dn_description *out, dn_const_description pd)
+library_status onednn_clone(library_description *out, library_const_description pd)
 {
-    return dn_own_status(dnnl_primitive_desc_clone(out, pd));
+    return library_own_status(dnnl_primitive_desc_clone(out, pd));
 }
 
-void onednn_destroy(dn_description pd)
+void onednn_destroy(library_description pd)
 {
     if (pd != NULL)
         (void)dnnl_primitive_desc_destroy(pd);
 }
 
-const char *onednn_name(dn_const_description pd)
+const char *onednn_name(library_const_description pd)
 {
     const char *name = NULL;
 
@@ -25,68 +25,69 @@ const char *onednn_name(dn_const_description pd)
                : "";
 }
 
-dn_status onednn_stream_create(dn_engine engine, dn_stream *out)
+library_status onednn_stream_create(library_engine engine, library_stream *out)
 {
-    return dn_own_status(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
+    return library_own_status(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
 }
 
-dn_status onednn_stream_wait(dn_stream stream)
+library_status onednn_stream_wait(library_stream stream)
 {
-    return dn_own_status(dnnl_stream_wait(stream));
+    return library_own_status(dnnl_stream_wait(stream));
 }
 
-void onednn_stream_destroy(dn_stream stream)
+void onednn_stream_destroy(library_stream stream)
 {
     if (stream != NULL)
         (void)dnnl_stream_destroy(stream);
 }
 
-dn_status onednn_primitive_create(dn_const_description pd, dn_primitive *out)
+library_status onednn_primitive_create(library_const_description pd, library_primitive *out)
 {
-    return dn_own_status(dnnl_primitive_create(out, pd));
+    return library_own_status(dnnl_primitive_create(out, pd));
 }
 
 int onednn_operand_number(int id)
 {
-    if (id >= DN_ARG_POST(0))
-        return DNNL_ARG_ATTR_MULTIPLE_POST_OP(id / DN_ARG_POST(0) - 1) | id % DN_ARG_POST(0);
-    if ((id & DN_ARG_ATTR_ZERO_POINTS) != 0)
-        return DNNL_ARG_ATTR_ZERO_POINTS | (id & ~DN_ARG_ATTR_ZERO_POINTS);
+    if (id >= LIBRARY_ARG_POST(0))
+        return DNNL_ARG_ATTR_MULTIPLE_POST_OP(id / LIBRARY_ARG_POST(0) - 1) | id % LIBRARY_ARG_POST(0);
+    if ((id & LIBRARY_ARG_ATTR_ZERO_POINTS) != 0)
+        return DNNL_ARG_ATTR_ZERO_POINTS | (id & ~LIBRARY_ARG_ATTR_ZERO_POINTS);
     return id;
 }
 
-dn_status onednn_primitive_execute(dn_primitive primitive, dn_stream stream, uint32_t count, const dn_arg *args)
+library_status onednn_primitive_execute(library_primitive primitive, library_stream stream, uint32_t count,
+                                        const library_arg *args)
 {
-    return dn_own_status(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
+    return library_own_status(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
 }
 
-void onednn_primitive_destroy(dn_primitive primitive)
+void onednn_primitive_destroy(library_primitive primitive)
 {
     if (primitive != NULL)
         (void)dnnl_primitive_destroy(primitive);
 }
 
-void onednn_memory_destroy(dn_memory memory)
+void onednn_memory_destroy(library_memory memory)
 {
     if (memory != NULL)
         (void)dnnl_memory_destroy(memory);
 }
 
-dn_status onednn_reorder(dn_engine engine, const rg_md *from, const void *source, const rg_md *to, void *target,
-                         const int64_t *dims, const int64_t *offsets)
+library_status onednn_reorder(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
+                              void *target, const int64_t *dims, const int64_t *offsets)
 {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
     dnnl_memory_t in = NULL, out = NULL;
     dnnl_stream_t stream = NULL;
-    dnnl_status_t code = dn_describe_part(engine, from, to, dims, offsets, &pd);
+    dnnl_status_t code = library_describe_part(engine, from, to, dims, offsets, &pd);
 
     if (code == dnnl_success)
         code = dnnl_primitive_create(&primitive, pd);
     if (code == dnnl_success)
-        code = dn_memory_of(pd, dnnl_query_src_md, engine, (void *)(uintptr_t)source, &in);
+        code = library_memory_of(pd, dnnl_query_src_md, engine, (void *)(uintptr_t)source, &in);
     if (code == dnnl_success)
-        code = dn_memory_of(pd, dnnl_query_dst_md, engine, target, &out);
+        code = library_memory_of(pd, dnnl_query_dst_md, engine, target, &out);
     if (code == dnnl_success)
         code = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (code == dnnl_success) {
@@ -101,40 +102,41 @@ dn_status onednn_reorder(dn_engine engine, const rg_md *from, const void *source
     onednn_memory_destroy(in);
     onednn_primitive_destroy(primitive);
     onednn_destroy(pd);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
-dn_status onednn_engine_create(dn_engine *out)
+library_status onednn_engine_create(library_engine *out)
 {
     dnnl_status_t code = dnnl_engine_create(out, dnnl_cpu, 0);
 
     if (code == dnnl_success)
-        dn_opaque_open();
-    return dn_own_status(code);
+        library_opaque_open();
+    return library_own_status(code);
 }
 
-dnnl_status_t dn_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
-                           dnnl_memory_t *out)
+dnnl_status_t library_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
+                                dnnl_memory_t *out)
 {
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
 }
 
-dn_status onednn_describe_reorder(dn_engine engine, const rg_md *from, const rg_md *to, dn_description *out)
+library_status onednn_describe_reorder(library_engine engine, const memory_desc *from, const memory_desc *to,
+                                       library_description *out)
 {
-    return dn_own_status(dn_describe_part(engine, from, to, NULL, NULL, out));
+    return library_own_status(library_describe_part(engine, from, to, NULL, NULL, out));
 }
 
-dn_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a, int64_t a_line,
-                       const float *b, int64_t b_line, float *output, int64_t y_line)
+library_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+                            int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line)
 {
-    return dn_own_status(
+    return library_own_status(
         dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, output, y_line));
 }
 
-bool onednn_has_isa(dn_isa isa)
+bool onednn_has_isa(library_isa isa)
 {
-    const unsigned wanted =
-        isa == DN_ISA_AVX512_VNNI ? (unsigned)dnnl_cpu_isa_avx512_core_vnni : (unsigned)dnnl_cpu_isa_avx512_core_bf16;
+    const unsigned wanted = isa == LIBRARY_ISA_AVX512_VNNI ? (unsigned)dnnl_cpu_isa_avx512_core_vnni
+                                                           : (unsigned)dnnl_cpu_isa_avx512_core_bf16;
 
     return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
@@ -150,7 +152,7 @@ uint64_t onednn_version(void)
 
 /* ------------------------------------------------------------------ the table */
 
-const dn_library dn_onednn = {
+const primitive_library onednn_table = {
     .title = "oneDNN",
     .convolution_speed = 0.92,
     .thin_speed = 1.7,

@@ -1,17 +1,17 @@
 /* oneDNN 2: descriptors are structs, operations have descriptors of their own, scales and zero points are attributes.
  */
-#include "dn_v2.h"
-#include "dn_versions.h"
+#include "library_v2.h"
+#include "library_versions.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ layouts */
 
-void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
+void library_v2_describe(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     dnnl_blocking_desc_t *desc_t = &out->format_desc.blocking;
-    const dnnl_memory_desc_t *kept = md->kind == RG_OPAQUE ? dn_opaque_find(md->opaque) : NULL;
+    const dnnl_memory_desc_t *kept = md->kind == CPU_OPAQUE ? library_opaque_find(md->opaque) : NULL;
     const size_t n = (size_t)md->ndims * sizeof(int64_t), blocks = (size_t)md->inner_nblks * sizeof(int64_t);
 
     if (kept != NULL) {
@@ -22,11 +22,11 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     if (md->ndims == 0)
         return;
     out->ndims = md->ndims;
-    out->data_type = dn_their_type(md->data_type);
-    out->format_kind = md->kind == RG_BLOCKED ? dnnl_blocked : dnnl_format_kind_any;
+    out->data_type = library_their_type(md->data_type);
+    out->format_kind = md->kind == CPU_BLOCKED ? dnnl_blocked : dnnl_format_kind_any;
     memcpy(out->dims, md->dims, n);
     memcpy(out->padded_dims, md->padded_dims, n);
-    if (md->kind != RG_BLOCKED)
+    if (md->kind != CPU_BLOCKED)
         return;
     memcpy(desc_t->strides, md->strides, n);
     desc_t->inner_nblks = md->inner_nblks;
@@ -34,7 +34,7 @@ void dn_v2_describe(const rg_md *md, dnnl_memory_desc_t *out)
     memcpy(desc_t->inner_idxs, md->inner_idxs, blocks);
 }
 
-bool onednn_knows(const rg_md *md)
+bool onednn_knows(const memory_desc *md)
 {
     (void)md;
     return true;
@@ -59,11 +59,11 @@ static bool is_simple(const dnnl_memory_desc_t *desc_t)
     static const dnnl_dims_t zero;
 
     return desc_t->format_kind == dnnl_blocked && desc_t->extra.flags == 0 && desc_t->offset0 == 0 &&
-           desc_t->format_desc.blocking.inner_nblks <= RG_MAX_BLOCKS &&
+           desc_t->format_desc.blocking.inner_nblks <= CPU_MAX_BLOCKS &&
            memcmp(desc_t->padded_offsets, zero, (size_t)desc_t->ndims * sizeof *zero) == 0;
 }
 
-bool dn_v2_read(const dnnl_memory_desc_t *desc_t, rg_md *out)
+bool library_v2_read(const dnnl_memory_desc_t *desc_t, memory_desc *out)
 {
     const dnnl_blocking_desc_t *b = &desc_t->format_desc.blocking;
     const size_t n = (size_t)desc_t->ndims * sizeof(int64_t);
@@ -72,38 +72,38 @@ bool dn_v2_read(const dnnl_memory_desc_t *desc_t, rg_md *out)
     if (desc_t->ndims == 0)
         return true;
     out->ndims = desc_t->ndims;
-    out->data_type = (dn_type)desc_t->data_type;
+    out->data_type = (library_type)desc_t->data_type;
     memcpy(out->dims, desc_t->dims, n);
     memcpy(out->padded_dims, desc_t->padded_dims, n);
     if (desc_t->format_kind == dnnl_format_kind_any) {
-        out->kind = RG_ANY;
+        out->kind = CPU_ANY;
     } else if (is_simple(desc_t)) {
-        out->kind = RG_BLOCKED;
+        out->kind = CPU_BLOCKED;
         memcpy(out->strides, b->strides, n);
         out->inner_nblks = b->inner_nblks;
         memcpy(out->inner_blks, b->inner_blks, (size_t)b->inner_nblks * sizeof *b->inner_blks);
         memcpy(out->inner_idxs, b->inner_idxs, (size_t)b->inner_nblks * sizeof *b->inner_idxs);
     } else {
-        out->kind = RG_OPAQUE;
-        out->opaque = dn_opaque_keep(desc_t, equal_descs, copy_desc);
+        out->kind = CPU_OPAQUE;
+        out->opaque = library_opaque_keep(desc_t, equal_descs, copy_desc);
         out->opaque_bytes = dnnl_memory_desc_get_size(desc_t);
         return out->opaque != 0;
     }
     return true;
 }
 
-const rg_md *onednn_layout(dn_const_description pd, dn_operand which, rg_md *out)
+const memory_desc *onednn_layout(library_const_description pd, library_operand which, memory_desc *out)
 {
-    const dnnl_memory_desc_t *desc_t = dnnl_primitive_desc_query_md(pd, dn_their_query(which), 0);
+    const dnnl_memory_desc_t *desc_t = dnnl_primitive_desc_query_md(pd, library_their_query(which), 0);
 
-    if (desc_t == NULL || !dn_v2_read(desc_t, out))
+    if (desc_t == NULL || !library_v2_read(desc_t, out))
         memset(out, 0, sizeof *out);
     return out;
 }
 
-int onednn_opaque_words(const rg_md *md, int64_t *out, int most)
+int onednn_opaque_words(const memory_desc *md, int64_t *out, int most)
 {
-    const dnnl_memory_desc_t *desc_t = dn_opaque_find(md->opaque);
+    const dnnl_memory_desc_t *desc_t = library_opaque_find(md->opaque);
     const dnnl_wino_desc_t *w = desc_t != NULL ? &desc_t->format_desc.wino_desc : NULL;
     enum { WORDS = 10 };
     int32_t scale;
@@ -136,40 +136,40 @@ typedef union any_op {
     dnnl_lrn_desc_t lrn;
 } any_op;
 
-static dnnl_status_t start(const dn_op *op, any_op *out)
+static dnnl_status_t start(const library_op *op, any_op *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
     dnnl_memory_desc_t desc_t, w, bias, y;
     const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
 
-    dn_v2_describe(&op->input, &desc_t);
-    dn_v2_describe(&op->desc, &w);
-    dn_v2_describe(&op->bias, &bias);
-    dn_v2_describe(&op->output, &y);
+    library_v2_describe(&op->input, &desc_t);
+    library_v2_describe(&op->desc, &w);
+    library_v2_describe(&op->bias, &bias);
+    library_v2_describe(&op->output, &y);
     switch (op->kind) {
-    case DN_CONVOLUTION:
-        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &desc_t, &w,
+    case LIBRARY_CONVOLUTION:
+        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, library_their_alg(op->alg), &desc_t, &w,
                                                           added, &y, op->strides, op->dilations, op->begins, op->ends);
-    case DN_DECONVOLUTION:
-        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, dn_their_alg(op->alg), &desc_t, &w,
-                                                            added, &y, op->strides, op->dilations, op->begins,
+    case LIBRARY_DECONVOLUTION:
+        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, library_their_alg(op->alg), &desc_t,
+                                                            &w, added, &y, op->strides, op->dilations, op->begins,
                                                             op->ends);
-    case DN_INNER_PRODUCT:
+    case LIBRARY_INNER_PRODUCT:
         return dnnl_inner_product_forward_desc_init(&out->inner, forward, &desc_t, &w, added, &y);
-    case DN_MATMUL:
+    case LIBRARY_MATMUL:
         return dnnl_matmul_desc_init(&out->matmul, &desc_t, &w, added, &y);
-    case DN_BINARY:
-        return dnnl_binary_desc_init(&out->binary, dn_their_alg(op->alg), &desc_t, &w, &y);
-    case DN_ELTWISE:
-        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, dn_their_alg(op->alg), &desc_t, op->alpha,
+    case LIBRARY_BINARY:
+        return dnnl_binary_desc_init(&out->binary, library_their_alg(op->alg), &desc_t, &w, &y);
+    case LIBRARY_ELTWISE:
+        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, library_their_alg(op->alg), &desc_t, op->alpha,
                                               op->beta);
-    case DN_POOLING:
-        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, dn_their_alg(op->alg), &desc_t, &y, op->strides,
-                                                 op->kernel, op->dilations, op->begins, op->ends);
-    case DN_BATCH_NORM:
+    case LIBRARY_POOLING:
+        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, library_their_alg(op->alg), &desc_t, &y,
+                                                 op->strides, op->kernel, op->dilations, op->begins, op->ends);
+    case LIBRARY_BATCH_NORM:
         return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &desc_t, op->epsilon,
-                                                          dn_their_flags(op->flags));
-    case DN_LRN:
+                                                          library_their_flags(op->flags));
+    case LIBRARY_LRN:
         return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &desc_t, op->size, op->alpha,
                                           op->beta, op->epsilon);
     default:
@@ -177,22 +177,22 @@ static dnnl_status_t start(const dn_op *op, any_op *out)
     }
 }
 
-static dnnl_status_t append(dnnl_post_ops_t posts, const dn_post *post)
+static dnnl_status_t append(dnnl_post_ops_t posts, const library_post *post)
 {
     dnnl_memory_desc_t other;
 
     switch (post->kind) {
-    case DN_POST_ELTWISE:
-        return dnnl_post_ops_append_eltwise(posts, 1, dn_their_alg(post->alg), post->alpha, post->beta);
-    case DN_POST_BINARY:
-        dn_v2_describe(&post->other, &other);
-        return dnnl_post_ops_append_binary(posts, dn_their_alg(post->alg), &other);
+    case LIBRARY_POST_ELTWISE:
+        return dnnl_post_ops_append_eltwise(posts, 1, library_their_alg(post->alg), post->alpha, post->beta);
+    case LIBRARY_POST_BINARY:
+        library_v2_describe(&post->other, &other);
+        return dnnl_post_ops_append_binary(posts, library_their_alg(post->alg), &other);
     default:
         return dnnl_post_ops_append_sum(posts, 1);
     }
 }
 
-static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const dn_attr *attribute)
+static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const library_attr *attribute)
 {
     const int32_t at_run = DNNL_RUNTIME_S32_VAL;
     dnnl_status_t code = dnnl_success;
@@ -209,7 +209,7 @@ static dnnl_status_t set_integers(dnnl_primitive_attr_t attr, const dn_attr *att
     return code;
 }
 
-static dnnl_status_t make_attr(const dn_attr *attribute, dnnl_primitive_attr_t *out)
+static dnnl_status_t make_attr(const library_attr *attribute, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t posts = NULL;
     dnnl_status_t code = dnnl_primitive_attr_create(out);
@@ -229,7 +229,8 @@ static dnnl_status_t make_attr(const dn_attr *attribute, dnnl_primitive_attr_t *
     return code;
 }
 
-dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr, dn_description *out)
+library_status onednn_describe(library_engine engine, const library_op *op, const library_attr *attr,
+                               library_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
     dnnl_status_t code;
@@ -242,18 +243,18 @@ dn_status onednn_describe(dn_engine engine, const dn_op *op, const dn_attr *attr
     if (code == dnnl_success)
         code = dnnl_primitive_desc_create(out, &desc, own, engine, NULL);
     (void)dnnl_primitive_attr_destroy(own);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
-dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg_md *to, const int64_t *dims,
-                               const int64_t *offsets, dnnl_primitive_desc_t *out)
+dnnl_status_t library_describe_part(dnnl_engine_t engine, const memory_desc *from, const memory_desc *to,
+                                    const int64_t *dims, const int64_t *offsets, dnnl_primitive_desc_t *out)
 {
     dnnl_memory_desc_t a, b, a_part, b_part;
     dnnl_status_t code = dnnl_success;
 
     *out = NULL;
-    dn_v2_describe(from, &a);
-    dn_v2_describe(to, &b);
+    library_v2_describe(from, &a);
+    library_v2_describe(to, &b);
     if (dims != NULL) {
         code = dnnl_memory_desc_init_submemory(&a_part, &a, dims, offsets);
         if (code == dnnl_success)
@@ -265,44 +266,44 @@ dnnl_status_t dn_describe_part(dnnl_engine_t engine, const rg_md *from, const rg
                                               engine, NULL);
 }
 
-dn_status onednn_describe_concat(dn_engine engine, const rg_md *output, int axis, const rg_md *xs, uint32_t count,
-                                 dn_description *out)
+library_status onednn_describe_concat(library_engine engine, const memory_desc *output, int axis, const memory_desc *xs,
+                                      uint32_t count, library_description *out)
 {
     dnnl_memory_desc_t whole, *parts = malloc(count * sizeof *parts + 1);
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t code = parts == NULL ? dnnl_out_of_memory : make_attr(NULL, &attr);
 
     *out = NULL;
-    dn_v2_describe(output, &whole);
+    library_v2_describe(output, &whole);
     for (uint32_t i = 0; code == dnnl_success && i < count; i++)
-        dn_v2_describe(&xs[i], &parts[i]);
+        library_v2_describe(&xs[i], &parts[i]);
     if (code == dnnl_success)
         code = dnnl_concat_primitive_desc_create(out, &whole, (int)count, axis, parts, attr, engine);
     (void)dnnl_primitive_attr_destroy(attr);
     free(parts);
-    return dn_own_status(code);
+    return library_own_status(code);
 }
 
 /* ------------------------------------------------------------------ running */
 
-void onednn_engine_destroy(dn_engine engine)
+void onednn_engine_destroy(library_engine engine)
 {
     (void)dnnl_engine_destroy(engine);
-    dn_opaque_close(free);
+    library_opaque_close(free);
 }
 
-dn_status onednn_memory_create(dn_engine engine, const rg_md *md, void *data, dn_memory *out)
+library_status onednn_memory_create(library_engine engine, const memory_desc *md, void *data, library_memory *out)
 {
     dnnl_memory_desc_t desc;
 
-    dn_v2_describe(md, &desc);
-    return dn_own_status(dnnl_memory_create(out, &desc, engine, data));
+    library_v2_describe(md, &desc);
+    return library_own_status(dnnl_memory_create(out, &desc, engine, data));
 }
 
-dn_status onednn_memory_move(dn_memory memory, void *data, dn_stream stream)
+library_status onednn_memory_move(library_memory memory, void *data, library_stream stream)
 {
     void *was = NULL;
 
     (void)dnnl_memory_get_data_handle(memory, &was);
-    return dn_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream));
+    return library_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream));
 }
