@@ -400,8 +400,10 @@ static void note(struct device *device, const struct job *job)
                                                                   : 'd';
     if (job->copy_count > 1)
         text[n++] = ')';
-    for (uint32_t i = 0; i < n && device->counters.order_count + 1 < sizeof device->counters.order; i++)
-        device->counters.order[device->counters.order_count++] = text[i];
+    for (uint32_t i = 0; i < n && device->counters.order_count + 1 < sizeof device->counters.order; i++) {
+        device->counters.order[device->counters.order_count] = text[i];
+        __atomic_store_n(&device->counters.order_count, device->counters.order_count + 1, __ATOMIC_RELEASE);
+    }
 }
 
 static inlay_status enqueue(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,

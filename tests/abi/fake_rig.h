@@ -45,7 +45,7 @@ static inline void hold(const struct provider *provider, uint32_t how)
 
 static inline uint32_t counted(const uint32_t *counter)
 {
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
 /* Waits until the device has counted that far. */

@@ -1,6 +1,7 @@
 /* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device
  * that hangs. */
 #include "fake_rig.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,102 @@ static void readers_are_waited_for(void **state)
     (void)state;
     read_by_many(ways[0]);
     read_by_many(ways[1]);
+}
+
+enum { RANDOM_NODES = 10, RANDOM_VALUES = RANDOM_NODES + 2 };
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return *seed >> 16;
+}
+
+/* Neg, Relu, Add and Mul run on the device, Floor, Ceil and Max on the host. */
+static float apply(uint32_t op, float x, float y)
+{
+    switch (op) {
+    case 0:
+        return -x;
+    case 1:
+        return x > 0 ? x : 0;
+    case 2:
+        return x + y;
+    case 3:
+        return x * y;
+    case 4:
+        return floorf(x);
+    case 5:
+        return ceilf(x);
+    default:
+        return x > y ? x : y;
+    }
+}
+
+/* Random graphs over host and device: values are read by several steps, computed in place, and some are outputs, whose
+ * memory the steps before them share. A slow device reads what the host must not have overwritten by then. */
+static void random_graphs(const char *const *options, uint32_t first_seed)
+{
+    static const char *const ops[] = { "Neg", "Relu", "Add", "Mul", "Floor", "Ceil", "Max" };
+
+    for (uint32_t seed = first_seed; seed < first_seed + 150; seed++) {
+        float want[RANDOM_VALUES][6], x[2][6];
+        bool is_read[RANDOM_VALUES] = { false };
+        uint32_t outputs[RANDOM_VALUES], output_count = 0, dice = seed * 7919;
+        onnx_bytes bytes = { .count = 0 };
+        struct rig rig;
+
+        onnx_input(&bytes, "v0", INLAY_FLOAT, 2, dims);
+        onnx_input(&bytes, "v1", INLAY_FLOAT, 2, dims);
+        for (int i = 0; i < 12; i++)
+            want[i / 6][i % 6] = x[i / 6][i % 6] = (float)(next_random(&dice) % 64) / 8 - 4;
+        for (uint32_t v = 2; v < RANDOM_VALUES; v++) {
+            const uint32_t op = next_random(&dice) % 7, near = v < 4 ? v : 4;
+            const uint32_t left = v - 1 - next_random(&dice) % near, right = v - 1 - next_random(&dice) % near;
+            const bool is_binary = op == 2 || op == 3 || op == 6;
+            char inputs[16], name[8];
+
+            (void)snprintf(inputs, sizeof inputs, is_binary ? "v%u,v%u" : "v%u", left, right);
+            (void)snprintf(name, sizeof name, "v%u", v);
+            onnx_node(&bytes, ops[op], "", inputs, name);
+            is_read[left] = true;
+            is_read[right] |= is_binary;
+            for (int i = 0; i < 6; i++)
+                want[v][i] = apply(op, want[left][i], want[right][i]);
+        }
+        for (uint32_t v = 2; v < RANDOM_VALUES; v++)
+            if (!is_read[v] || next_random(&dice) % 4 == 0) {
+                char name[8];
+
+                (void)snprintf(name, sizeof name, "v%u", v);
+                onnx_output(&bytes, name, INLAY_FLOAT, 2, dims);
+                outputs[output_count++] = v;
+            }
+        rig = open_rig(&bytes, options);
+        set_floats(rig.context, 0, 2, dims, x[0]);
+        set_floats(rig.context, 1, 2, dims, x[1]);
+        for (int round = 0; round < 2; round++) {
+            run(&rig);
+            for (uint32_t k = 0; k < output_count; k++) {
+                const float *made = inlay_value_data(inlay_context_output(rig.context, k));
+
+                for (int i = 0; i < 6; i++)
+                    if (made[i] != want[outputs[k]][i])
+                        fail_msg("seed %u: v%u[%d] is %g, not %g", seed, outputs[k], i, (double)made[i],
+                                 (double)want[outputs[k]][i]);
+            }
+        }
+        close_rig(&rig);
+    }
+}
+
+static void random_graphs_in_flight(void **state)
+{
+    static const char *const ways[2][5] = { { "delay_us", "300", NULL },
+                                            { "delay_us", "300", "in_place", "true", NULL } };
+
+    (void)state;
+    random_graphs(ways[0], 1);
+    random_graphs(ways[1], 1000);
 }
 
 /* Whichever job loses the device, it is the device that is named and closed, although a step of another provider was
@@ -557,6 +654,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_shared_with_work_in_flight),
         cmocka_unit_test(readers_are_waited_for),
+        cmocka_unit_test(random_graphs_in_flight),
         cmocka_unit_test(a_loss_is_the_devices),
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),

@@ -6,17 +6,17 @@
 struct meter {
     uint64_t used, peak, calls, blocks; /* atomic */
     uint64_t fail_at;                   /* the call that finds no memory; 0 = none */
-    bool crooked;                       /* something was asked or given back that makes no sense */
+    bool crooked;                       /* atomic: something was asked or given back that makes no sense */
 };
 
 static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
     struct meter *meter = user;
-    uint64_t call = __atomic_add_fetch(&meter->calls, 1, __ATOMIC_RELAXED), used, *head;
+    uint64_t call = __atomic_add_fetch(&meter->calls, 1, __ATOMIC_RELAXED), used, peak, *head;
     char *block;
 
     if (bytes == 0 || alignment < 64 || (alignment & (alignment - 1)) != 0)
-        meter->crooked = true;
+        __atomic_store_n(&meter->crooked, true, __ATOMIC_RELAXED);
     if (call == meter->fail_at)
         return NULL;
     block = aligned_alloc((size_t)alignment, (size_t)(alignment + (bytes + alignment - 1) / alignment * alignment));
@@ -26,8 +26,9 @@ static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
     head[0] = bytes;
     head[1] = alignment;
     used = __atomic_add_fetch(&meter->used, bytes, __ATOMIC_RELAXED);
-    if (used > meter->peak)
-        meter->peak = used;
+    for (peak = __atomic_load_n(&meter->peak, __ATOMIC_RELAXED); used > peak;)
+        if (__atomic_compare_exchange_n(&meter->peak, &peak, used, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            break;
     (void)__atomic_add_fetch(&meter->blocks, 1, __ATOMIC_RELAXED);
     return block + alignment;
 }
@@ -38,7 +39,7 @@ static void meter_free(void *user, void *memory, uint64_t bytes)
     const uint64_t *head = (const uint64_t *)memory - 2;
 
     if (head[0] != bytes)
-        meter->crooked = true;
+        __atomic_store_n(&meter->crooked, true, __ATOMIC_RELAXED);
     (void)__atomic_sub_fetch(&meter->used, bytes, __ATOMIC_RELAXED);
     (void)__atomic_sub_fetch(&meter->blocks, 1, __ATOMIC_RELAXED);
     free((char *)memory - head[1]);

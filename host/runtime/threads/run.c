@@ -7,7 +7,10 @@ _Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
 
 inlay_status run_poll(const inlay_run *run)
 {
-    if (__atomic_load_n(run->cancel, __ATOMIC_RELAXED) != 0)
+    /* The pointer changes when a device hangs (exec/device/in_flight.c), while that device may still poll. */
+    const uint32_t *cancel = __atomic_load_n(&run->cancel, __ATOMIC_ACQUIRE);
+
+    if (__atomic_load_n(cancel, __ATOMIC_RELAXED) != 0)
         return INLAY_CANCELLED;
     if (run->deadline_ns == 0)
         return INLAY_OK;

@@ -54,7 +54,7 @@ static inlay_status abandon(struct runner *runner, const partition_provider *pro
     if (!shared->hang.unwinding)
         shared->hang.asked = shared->run.cancel;
     shared->hang.abandoned = shared->hang.unwinding = true;
-    shared->run.cancel = &always;
+    __atomic_store_n(&shared->run.cancel, &always, __ATOMIC_RELEASE); /* the device may poll */
     return inlay_fail(diag, INLAY_DEVICE_LOST,
                       "the device of %s did not end its work in %llu ms%s; the context is of no use any more",
                       provider->name, (unsigned long long)limit_ms,

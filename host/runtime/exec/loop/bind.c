@@ -11,10 +11,12 @@
 
 enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SMALL_COPY = 1 << 16 };
 
-/* Bytes of a slab that an asynchronous step reads or writes: they may be in use until its fence is reached. */
+/* Bytes of a slab, or of an output's memory, that an asynchronous step reads or writes: they may be in use until its
+ * fence is reached. */
 typedef struct busy_range {
     uint64_t begin, end;
     uint32_t domain;
+    uint32_t output; /* its memory; INLAY_NONE: a slab */
     uint32_t step;
 } busy_range;
 
@@ -199,32 +201,45 @@ static void count_port(struct binder *binder, uint32_t place)
     binder->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
 }
 
-/* The step writes the place, which nobody may be using then; whoever was has gone. */
-static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
+/* The bytes of a place that steps of the plan write; false: they only read it. Values that are computed in place share
+ * an output's memory as they share a slab's. */
+static bool written_range(const struct binder *binder, uint32_t place, uint32_t step, busy_range *out)
 {
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
-    const uint64_t end = pl->offset + pl->bytes;
+    const uint64_t begin = pl->source == PLACE_SLAB ? pl->offset : 0;
+
+    *out = (busy_range){ begin, begin + pl->bytes, pl->lies_in, pl->source == PLACE_OUTPUT ? pl->index : INLAY_NONE,
+                         step };
+    return pl->source == PLACE_SLAB || pl->source == PLACE_OUTPUT;
+}
+
+/* The step writes the place: it waits for steps that may still use these bytes. */
+static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
+{
+    busy_range mine;
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; pl->source == PLACE_SLAB && i < binder->busy_count; i++) {
+    if (!written_range(binder, place, index, &mine))
+        return;
+    for (uint32_t i = 0; i < binder->busy_count; i++) {
         const busy_range *range = &binder->busy[i];
-        const bool meets = range->domain == pl->lies_in && range->begin < end && pl->offset < range->end;
+        const bool meets = range->domain == mine.domain && range->output == mine.output && range->begin < mine.end &&
+                           mine.begin < range->end;
 
         if (meets && range->step != index)
             add_wait(binder, index, range->step);
-        if (!meets || range->begin < pl->offset || range->end > end)
+        if (!meets || range->begin < mine.begin || range->end > mine.end)
             binder->busy[kept++] = *range;
     }
-    if (pl->source == PLACE_SLAB)
-        binder->busy_count = kept;
+    binder->busy_count = kept;
 }
 
 static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    busy_range mine;
 
-    if (pl->source == PLACE_SLAB && pl->bytes > 0)
-        binder->busy[binder->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
+    if (written_range(binder, place, index, &mine) && mine.end > mine.begin)
+        binder->busy[binder->busy_count++] = mine;
 }
 
 /* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them.

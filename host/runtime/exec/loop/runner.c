@@ -363,7 +363,7 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
         other != NULL) {
         runner_keep_outputs(runner);
         if (runner->shared->hang.unwinding)
-            runner->shared->run.cancel = runner->shared->hang.asked;
+            __atomic_store_n(&runner->shared->run.cancel, runner->shared->hang.asked, __ATOMIC_RELEASE);
         runner->shared->hang.unwinding = false;
         return run_fallback(runner, other, inputs, caller);
     }

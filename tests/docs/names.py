@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Resolves what documents and comments name: paths, files, functions, options, verbs and settings.
+
+  names.py ROOT   one line for each name that does not resolve; exit code 1 if there is one
+
+In Markdown, names are what stands in `backquotes`; in comments of C, words that look like a file (tiles.c) or a function
+(plan_build()). A path may be given from the root, from the document's folder, or from one of the folders around it."""
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+
+root = sys.argv[1]
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def tracked():
+    """All files of the project, from git, or from the disk in a copy without a repository."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+    if git.returncode == 0:
+        names = git.stdout.split("\n")
+    else:
+        names = [os.path.relpath(os.path.join(d, f), root) for d, _, fs in os.walk(root) for f in fs]
+    return [f for f in names if f and not f.startswith("build/") and os.path.isfile(os.path.join(root, f))]
+
+
+files = tracked()
+paths = set(files)
+for f in files:
+    while "/" in f:
+        f = os.path.dirname(f)
+        paths.add(f)
+basenames = {os.path.basename(p) for p in paths}
+text = {}
+for f in files:
+    with open(os.path.join(root, f), errors="replace") as stream:
+        text[f] = stream.read()
+
+COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.S)
+C = (".c", ".h", ".inc", ".def", ".hpp", ".cpp")
+DOCUMENTS = [f for f in files if f.endswith(".md")]
+SOURCES = [f for f in files if not f.endswith(".md") and not f.startswith("sdk/abi/")]
+
+# Every word of every source: a name in a document has to be one of them. Words of comments do not count in C.
+words = set()
+for f in SOURCES:
+    body = COMMENT.sub(" ", text[f]) if f.endswith(C) else text[f]
+    words.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", body))
+    words.update(re.findall(r"--[a-z][a-z0-9-]+", body))
+verbs = set(re.findall(r"^VERB\((\w+)", text.get("host/tools/cli/verbs.def", ""), re.M))
+verbs = {v.replace("_", "-") for v in verbs}
+
+stems = {os.path.splitext(os.path.basename(f))[0] for f in files}
+words |= stems
+
+# Names of other projects, of systems and of formats.
+with open(os.path.join(here, "foreign.txt")) as stream:
+    foreign = [line.split("#")[0].strip() for line in stream]
+foreign = [line for line in foreign if line]
+
+
+def is_foreign(name):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in foreign)
+
+
+def path_exists(name, document):
+    """Is there such a file or folder, seen from the document's folder or one around it? * and {a,b} as a shell has them."""
+    name = name.rstrip("/")
+    braces = re.match(r"(.*?)\{([^{}]*)\}(.*)$", name)
+    if braces:
+        return all(path_exists(braces[1] + part + braces[3], document) for part in braces[2].split(","))
+    folder = os.path.dirname(document)
+    while True:
+        whole = os.path.normpath(os.path.join(folder, name))
+        if whole in paths or ("*" in whole and fnmatch.filter(paths, whole)):
+            return True
+        if not folder:
+            break
+        folder = os.path.dirname(folder)
+    # Sources include by paths below these.
+    for base in ("host", "host/runtime", "host/tools", "providers", "sdk", "sdk/include", "sdk/include/inlay", "tests"):
+        whole = os.path.join(base, name)
+        if whole in paths or ("*" in whole and fnmatch.filter(paths, whole)):
+            return True
+    return "/" not in name and ("*" in name and bool(fnmatch.filter(basenames, name)) or name in basenames)
+
+
+EXTENSION = r"(?:c|h|inc|def|cpp|hpp|py|sh|cjs|md|txt|yaml|comp|glsl|js|ld)"
+wrong = []
+
+
+def report(document, offset, name, kind):
+    if not is_foreign(name):
+        line = text[document].count("\n", 0, offset) + 1
+        wrong.append(f"{document}:{line}: there is no {kind} {name}")
+
+
+def check_markdown(document):
+    body = re.sub(r"```.*?```", lambda m: re.sub(r"[^\n]", " ", m.group()), text[document], flags=re.S)
+    for link in re.finditer(r"\]\(([^)#:]+)(?:#[^)]*)?\)", body):
+        if not path_exists(link[1], document):
+            report(document, link.start(), link[1], "file")
+    for quoted in re.finditer(r"`([^`\n]+)`", body):
+        word, at = quoted[1].strip(), quoted.start()
+        if re.fullmatch(rf"[\w./*{{}},-]+\.{EXTENSION}", word) or re.fullmatch(r"[\w.*{},-]+(?:/[\w.*{},-]+)*/", word):
+            if not path_exists(word, document):
+                report(document, at, word, "file")
+            continue
+        call = re.fullmatch(r"(\w+)\(\)", word)
+        if call:
+            if call[1] not in words:
+                report(document, at, call[1], "function")
+            continue
+        verb = re.match(r"inlay ([a-z][a-z-]+)(?: |$)", word)
+        if verb and verb[1] not in verbs | {"help"}:
+            report(document, at, verb[1], "verb")
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", word):
+            setting = option[2:].replace("-", "_")
+            if option not in words and setting not in words and option[2:] not in words:
+                report(document, at, option, "option")
+        if re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+", word) and word not in words:
+            report(document, at, word, "name")
+
+
+def check_comments(source):
+    for comment in COMMENT.finditer(text[source]):
+        body = comment.group()
+        for name in re.finditer(rf"(?<![\w./*-])[\w-]+(?:/[\w-]+)*\.{EXTENSION}\b(?![\w/(])", body):
+            if not path_exists(name.group(), source):
+                report(source, comment.start() + name.start(), name.group(), "file")
+        for name in re.finditer(r"(?<![\w.:>])([a-z]\w*_\w+)\(\)", body):
+            if name[1] not in words:
+                report(source, comment.start() + name.start(), name[1], "function")
+
+
+for document in DOCUMENTS:
+    if not document.startswith("sdk/abi/") and document != "CHANGELOG.md":
+        check_markdown(document)
+for source in SOURCES:
+    if source.endswith(C):
+        check_comments(source)
+print("\n".join(wrong), end="\n" if wrong else "")
+sys.exit(1 if wrong else 0)
