@@ -143,7 +143,7 @@ static dnnl_status_t start(const library_op *op, any_op *out)
     const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
 
     library_v2_describe(&op->input, &desc_t);
-    library_v2_describe(&op->desc, &w);
+    library_v2_describe(&op->weights, &w);
     library_v2_describe(&op->bias, &bias);
     library_v2_describe(&op->output, &y);
     switch (op->kind) {

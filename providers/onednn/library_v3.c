@@ -16,13 +16,13 @@
  * block, and any order of them is the same layout. */
 enum { MOST_BLOCKS = 24, MOST_TEXT = 3 * DNNL_MAX_NDIMS + MOST_BLOCKS, MOST_NAMES = 64 };
 
-typedef struct outline {
+struct outline {
     int order[DNNL_MAX_NDIMS];    /* axes from the outermost */
     int tie[DNNL_MAX_NDIMS];      /* by axis: those that are tied have the same number */
     bool many[DNNL_MAX_NDIMS];    /* by axis: it has more blocks than one */
     char letters[DNNL_MAX_NDIMS]; /* by axis */
     char blocks[MOST_BLOCKS];     /* CPU_MAX_BLOCKS of up to 3 digits and a letter */
-} outline;
+};
 
 static int64_t block_of(const memory_desc *md, int d)
 {
@@ -33,12 +33,12 @@ static int64_t block_of(const memory_desc *md, int d)
     return block;
 }
 
-static bool is_outer(const memory_desc *md, const outline *o, int a, int b)
+static bool is_outer(const memory_desc *md, const struct outline *outline, int a, int b)
 {
-    return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b] : o->many[a] && !o->many[b];
+    return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b] : outline->many[a] && !outline->many[b];
 }
 
-static void draw_outline(const memory_desc *md, outline *o)
+static void draw_outline(const memory_desc *md, struct outline *outline)
 {
     int at = 0;
 
@@ -46,41 +46,43 @@ static void draw_outline(const memory_desc *md, outline *o)
         const int64_t block = block_of(md, d);
         int i = d;
 
-        o->many[d] = md->padded_dims[d] > block;
-        o->letters[d] = (char)((block > 1 ? 'A' : 'a') + d);
-        for (; i > 0 && is_outer(md, o, d, o->order[i - 1]); i--)
-            o->order[i] = o->order[i - 1];
-        o->order[i] = d;
+        outline->many[d] = md->padded_dims[d] > block;
+        outline->letters[d] = (char)((block > 1 ? 'A' : 'a') + d);
+        for (; i > 0 && is_outer(md, outline, d, outline->order[i - 1]); i--)
+            outline->order[i] = outline->order[i - 1];
+        outline->order[i] = d;
     }
     for (int i = 0; i < md->ndims; i++) {
-        const bool tied = i > 0 && md->strides[o->order[i]] == md->strides[o->order[i - 1]];
+        const bool tied = i > 0 && md->strides[outline->order[i]] == md->strides[outline->order[i - 1]];
 
-        o->tie[o->order[i]] = tied ? o->tie[o->order[i - 1]] : i;
+        outline->tie[outline->order[i]] = tied ? outline->tie[outline->order[i - 1]] : i;
     }
     for (int i = 0; i < md->inner_nblks; i++) {
         const int size = md->inner_blks[i] < 1000 ? (int)md->inner_blks[i] : 0;
 
-        at += snprintf(o->blocks + at, sizeof o->blocks - (size_t)at, "%d%c", size, (char)('a' + md->inner_idxs[i]));
+        at += snprintf(outline->blocks + at, sizeof outline->blocks - (size_t)at, "%d%c", size,
+                       (char)('a' + md->inner_idxs[i]));
     }
 }
 
 /* Is the name one of such a layout's? */
-static bool fits(const outline *o, int rank, const char *name)
+static bool fits(const struct outline *outline, int rank, const char *name)
 {
     for (int i = 0; i < rank; i++) {
         const int d = (name[i] | 0x20) - 'a';
 
-        if (d < 0 || d >= rank || name[i] != o->letters[d] || o->tie[d] != o->tie[o->order[i]] ||
-            (o->many[o->order[i]] && d != o->order[i]))
+        if (d < 0 || d >= rank || name[i] != outline->letters[d] ||
+            outline->tie[d] != outline->tie[outline->order[i]] ||
+            (outline->many[outline->order[i]] && d != outline->order[i]))
             return false;
     }
-    return strcmp(name + rank, o->blocks) == 0;
+    return strcmp(name + rank, outline->blocks) == 0;
 }
 
-static dnnl_format_tag_t search_tag(const outline *o, int rank)
+static dnnl_format_tag_t search_tag(const struct outline *outline, int rank)
 {
     for (int t = (int)dnnl_format_tag_any + 1; t < (int)dnnl_format_tag_last; t++)
-        if (fits(o, rank, dnnl_fmt_tag2str((dnnl_format_tag_t)t)))
+        if (fits(outline, rank, dnnl_fmt_tag2str((dnnl_format_tag_t)t)))
             return (dnnl_format_tag_t)t;
     return dnnl_format_tag_undef;
 }
@@ -99,20 +101,20 @@ static __attribute__((constructor)) void guard_names(void)
     lock_at_fork(&name_lock);
 }
 
-static void write_text(const outline *o, int rank, char *text)
+static void write_text(const struct outline *outline, int rank, char *text)
 {
     int at = 0;
 
     for (int i = 0; i < rank; i++) {
-        const int d = o->order[i];
+        const int d = outline->order[i];
 
-        if (i > 0 && o->tie[d] == o->tie[o->order[i - 1]])
+        if (i > 0 && outline->tie[d] == outline->tie[outline->order[i - 1]])
             text[at++] = '=';
-        text[at++] = o->letters[d];
-        if (o->many[d])
+        text[at++] = outline->letters[d];
+        if (outline->many[d])
             text[at++] = '+';
     }
-    (void)strcpy(text + at, o->blocks);
+    (void)strcpy(text + at, outline->blocks);
 }
 
 static dnnl_format_tag_t find_tag(const memory_desc *md)
@@ -120,17 +122,17 @@ static dnnl_format_tag_t find_tag(const memory_desc *md)
     dnnl_format_tag_t tag = dnnl_format_tag_undef;
     char text[MOST_TEXT];
     bool known = false;
-    outline o;
+    struct outline outline;
 
-    draw_outline(md, &o);
-    write_text(&o, md->ndims, text);
+    draw_outline(md, &outline);
+    write_text(&outline, md->ndims, text);
     (void)pthread_mutex_lock(&name_lock);
     for (uint32_t i = 0; !known && i < name_count; i++) {
         known = strcmp(names[i].text, text) == 0;
         tag = known ? names[i].tag : tag;
     }
     if (!known) {
-        tag = search_tag(&o, md->ndims);
+        tag = search_tag(&outline, md->ndims);
         if (name_count < MOST_NAMES) {
             (void)strcpy(names[name_count].text, text);
             names[name_count++].tag = tag;
@@ -392,7 +394,7 @@ struct operands {
     dnnl_memory_desc_t x, w, bias, y;
 };
 
-static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const struct operands *o,
+static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const struct operands *operands,
                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
@@ -400,33 +402,36 @@ static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const 
 
     switch (op->kind) {
     case LIBRARY_CONVOLUTION:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x,
-                                                              o->w, o->bias, o->y, op->strides, op->dilations,
-                                                              op->begins, op->ends, attr);
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg),
+                                                              operands->x, operands->w, operands->bias, operands->y,
+                                                              op->strides, op->dilations, op->begins, op->ends, attr);
     case LIBRARY_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x,
-                                                                o->w, o->bias, o->y, op->strides, op->dilations,
-                                                                op->begins, op->ends, attr);
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg),
+                                                                operands->x, operands->w, operands->bias, operands->y,
+                                                                op->strides, op->dilations, op->begins, op->ends, attr);
     case LIBRARY_INNER_PRODUCT:
-        return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, o->x, o->w, o->bias, o->y, attr);
+        return dnnl_inner_product_forward_primitive_desc_create(out, engine, forward, operands->x, operands->w,
+                                                                operands->bias, operands->y, attr);
     case LIBRARY_MATMUL:
-        return dnnl_matmul_primitive_desc_create(out, engine, o->x, o->w, o->bias, o->y, attr);
+        return dnnl_matmul_primitive_desc_create(out, engine, operands->x, operands->w, operands->bias, operands->y,
+                                                 attr);
     case LIBRARY_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, library_their_alg(op->alg), o->x, o->w, o->y, attr);
+        return dnnl_binary_primitive_desc_create(out, engine, library_their_alg(op->alg), operands->x, operands->w,
+                                                 operands->y, attr);
     case LIBRARY_ELTWISE:
         settle_function(library_their_alg(op->alg), &alpha, &beta);
-        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x, o->x,
-                                                          alpha, beta, attr);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), operands->x,
+                                                          operands->x, alpha, beta, attr);
     case LIBRARY_POOLING:
-        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), o->x, o->y,
-                                                          op->strides, op->kernel, op->dilations, op->begins, op->ends,
-                                                          attr);
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), operands->x,
+                                                          operands->y, op->strides, op->kernel, op->dilations,
+                                                          op->begins, op->ends, attr);
     case LIBRARY_BATCH_NORM:
-        return dnnl_batch_normalization_forward_primitive_desc_create(out, engine, forward, o->x, o->x, op->epsilon,
-                                                                      library_their_flags(op->flags), attr);
+        return dnnl_batch_normalization_forward_primitive_desc_create(
+            out, engine, forward, operands->x, operands->x, op->epsilon, library_their_flags(op->flags), attr);
     case LIBRARY_LRN:
-        return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, o->x, o->x,
-                                                      op->size, op->alpha, op->beta, op->epsilon, attr);
+        return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, operands->x,
+                                                      operands->x, op->size, op->alpha, op->beta, op->epsilon, attr);
     default:
         return dnnl_invalid_arguments;
     }
@@ -436,25 +441,25 @@ library_status onednn_describe(library_engine engine, const library_op *op, cons
                                library_description *out)
 {
     dnnl_primitive_attr_t own = NULL;
-    operands o = { NULL, NULL, NULL, NULL };
-    dnnl_status_t code = make_desc(&op->x, &o.x);
+    struct operands operands = { NULL, NULL, NULL, NULL };
+    dnnl_status_t code = make_desc(&op->input, &operands.x);
 
     *out = NULL;
     if (code == dnnl_success)
-        code = make_desc(&op->w, &o.w);
+        code = make_desc(&op->weights, &operands.w);
     if (code == dnnl_success)
-        code = make_desc(&op->bias, &o.bias);
+        code = make_desc(&op->bias, &operands.bias);
     if (code == dnnl_success)
-        code = make_desc(&op->y, &o.y);
+        code = make_desc(&op->output, &operands.y);
     if (code == dnnl_success)
         code = make_attr(attr, &own);
     if (code == dnnl_success)
-        code = describe(engine, op, &o, own, out);
+        code = describe(engine, op, &operands, own, out);
     (void)dnnl_primitive_attr_destroy(own);
-    (void)dnnl_memory_desc_destroy(o.x);
-    (void)dnnl_memory_desc_destroy(o.w);
-    (void)dnnl_memory_desc_destroy(o.bias);
-    (void)dnnl_memory_desc_destroy(o.y);
+    (void)dnnl_memory_desc_destroy(operands.x);
+    (void)dnnl_memory_desc_destroy(operands.w);
+    (void)dnnl_memory_desc_destroy(operands.bias);
+    (void)dnnl_memory_desc_destroy(operands.y);
     return library_own_status(code);
 }
 

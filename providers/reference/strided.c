@@ -12,9 +12,9 @@ typedef uint8_t element1;
 typedef uint16_t __attribute__((aligned(1), may_alias)) element2;
 typedef uint32_t __attribute__((aligned(1), may_alias)) element4;
 typedef uint64_t __attribute__((aligned(1), may_alias)) element8;
-typedef struct __attribute__((packed, may_alias)) element16 {
+struct __attribute__((packed, may_alias)) element16 {
     uint64_t low, high;
-} element16;
+};
 
 #define T element1
 #define NAME(x) x##_1
@@ -42,7 +42,7 @@ typedef struct __attribute__((packed, may_alias)) element16 {
 #include "strided.inc"
 #undef T
 #undef NAME
-#define T element16
+#define T struct element16
 #define NAME(x) x##_16
 #include "strided.inc"
 #undef T

@@ -25,7 +25,7 @@ static bool wanted(const cpu_state *state, const struct row *row, memory_desc *o
     bool there;
 
     memory_desc_any(&desc.input, 4, x_dims);
-    memory_desc_any(&desc.desc, 4, w_dims);
+    memory_desc_any(&desc.weights, 4, w_dims);
     memory_desc_any(&desc.output, 4, y_dims);
     there = library_describe(state->engine, &desc, NULL, &pd) == LIBRARY_SUCCESS;
     if (there)

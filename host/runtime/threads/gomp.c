@@ -108,15 +108,15 @@ static __attribute__((constructor)) void find_gomp(void)
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
 
-typedef struct task {
+struct task {
     void (*fn)(void *data);
     void *data;
-} task;
+};
 
 /* What libgomp calls: exempt, for it reads the task before anything is known. */
 static __attribute__((noinline, no_sanitize("thread"))) void do_task(void *user)
 {
-    const task *t = user;
+    const struct task *t = user;
 
     __tsan_acquire(t->data);
     t->fn(t->data);
@@ -125,7 +125,7 @@ static __attribute__((noinline, no_sanitize("thread"))) void do_task(void *user)
 
 static void start(void (*fn)(void *data), void *data, uint32_t threads)
 {
-    task t = { fn, data };
+    struct task t = { fn, data };
 
     __tsan_release(data);
     gomp.parallel(do_task, &t, threads, 0);

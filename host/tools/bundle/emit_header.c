@@ -123,7 +123,7 @@ inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection, c
     (void)fprintf(
         to,
         "/* Made by inlay bundle. Functions return 0, or an error that %s_error() puts into words. One thread\n"
-        " * at a time. */\names#ifndef BUNDLE_%s_H\names#define BUNDLE_%s_H\names#include <stdint.h>\names\names"
+        " * at a time. */\n#ifndef BUNDLE_%s_H\n#define BUNDLE_%s_H\n#include <stdint.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
         name, name, name);
     if (facts->arena_bytes > 0)

@@ -40,7 +40,7 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 8\n"
     "  inlay quantize model.onnx -o fast.onnx --data samples/\n"
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
-    "  inlay quantize model.onnx -o args.onnx --skip 'op:Gather' --data samples.npz\n";
+    "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
 
 enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
 

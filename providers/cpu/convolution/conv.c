@@ -131,7 +131,7 @@ static inlay_status make(cpu_build *build, const cpu_group *group, bool transpos
     library_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (memory_desc){ 0 } };
     inlay_status status;
 
-    memory_desc_any(&desc.desc, layer->w_rank, layer->w_dims);
+    memory_desc_any(&desc.weights, layer->w_rank, layer->w_dims);
     memory_desc_any(&desc.input, rank, build->dims[op->in[0]]);
     memory_desc_any(&desc.output, rank, build->dims[y]);
     if (variant == LIB_AS_IT_LIES && memory_desc_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))

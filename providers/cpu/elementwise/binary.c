@@ -293,7 +293,7 @@ static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_p
                                   bool overwrite, uint32_t result, cpu_place *out, bool *out_done)
 {
     inlay_diag *diag = build->diag;
-    const library_op desc = { .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .desc = x1->md, .output = x0->md };
+    const library_op desc = { .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .weights = x1->md, .output = x0->md };
     library_description pd = NULL;
     inlay_status status;
 
@@ -433,7 +433,7 @@ static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_pl
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 && x1.md.data_type == LIBRARY_F32)
         return cpu_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
     desc.input = desc.output = x0.md;
-    desc.desc = x1.md;
+    desc.weights = x1.md;
     INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
     status = cpu_emit_fused(build, group, &fused,
                             (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, &x0 }, { LIBRARY_ARG_SRC_1, &x1 } }, 2);

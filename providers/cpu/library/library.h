@@ -162,7 +162,7 @@ typedef enum library_kind {
 typedef struct library_op {
     library_kind kind;
     library_alg alg;
-    memory_desc input, desc, bias, output;                 /* bias.ndims 0: none */
+    memory_desc input, weights, bias, output;              /* bias.ndims 0: none */
     library_dims kernel, strides, dilations, begins, ends; /* dilation 0: neighbours */
     float alpha, beta, epsilon;
     uint32_t flags;

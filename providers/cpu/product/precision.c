@@ -56,11 +56,11 @@ static void describe(const cpu_build *build, const memory_desc *w_plain, const m
 
     *out = (library_op){ .kind = LIBRARY_CONVOLUTION, .alg = LIBRARY_CONVOLUTION_DIRECT };
     memory_desc_any(&out->input, rank, build->dims[x]);
-    memory_desc_any(&out->desc, (uint32_t)w_plain->ndims, w_plain->dims);
+    memory_desc_any(&out->weights, (uint32_t)w_plain->ndims, w_plain->dims);
     memory_desc_any(&out->output, rank, build->dims[y]);
     if (bias != NULL)
         out->bias = *bias;
-    out->input.data_type = out->desc.data_type = LIBRARY_BF16;
+    out->input.data_type = out->weights.data_type = LIBRARY_BF16;
     out->output.data_type = y_type;
     cpu_window_pads(op, out->input.dims + 2, out->output.dims + 2, op->window.kernel, out->begins, out->ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {

@@ -42,10 +42,10 @@ static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
 
     memory_desc_plain(&desc.input, 2, a_dims);
     memory_desc_strides(&w_plain, 2, w_dims, w_strides);
-    memory_desc_any(&desc.desc, 2, w_dims);
+    memory_desc_any(&desc.weights, 2, w_dims);
     memory_desc_plain(&desc.output, 2, y_dims);
     memory_desc_plain(&bias_md, 1, &n);
-    desc.input.data_type = desc.desc.data_type = cpu_product_type(build);
+    desc.input.data_type = desc.weights.data_type = cpu_product_type(build);
     desc.output.data_type = cpu_kept_type(build, group->out);
     if (bias_value != INLAY_NONE)
         desc.bias = bias_md;

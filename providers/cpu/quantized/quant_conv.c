@@ -244,8 +244,8 @@ static inlay_status describe(cpu_build *build, const cpu_group *group, const mem
     desc.input.data_type = cpu_type(build, op->in[X]);
     memory_desc_any(&desc.output, rank, build->dims[op->out[0]]);
     desc.output.data_type = cpu_type(build, group->out);
-    memory_desc_any(&desc.desc, (uint32_t)w_plain->ndims, w_plain->dims);
-    desc.desc.data_type = LIBRARY_S8;
+    memory_desc_any(&desc.weights, (uint32_t)w_plain->ndims, w_plain->dims);
+    desc.weights.data_type = LIBRARY_S8;
     if (bias != NULL)
         desc.bias = *bias;
     cpu_window_pads(op, desc.input.dims + 2, desc.output.dims + 2, op->window.kernel, desc.begins, desc.ends);

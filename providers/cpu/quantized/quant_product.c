@@ -363,8 +363,8 @@ static inlay_status emit_product(cpu_build *build, const cpu_place *place, int64
     desc.input.data_type = place->md.data_type;
     memory_desc_strides(&w_plain, 2, w_dims, w_strides);
     w_plain.data_type = LIBRARY_S8;
-    memory_desc_any(&desc.desc, 2, w_dims);
-    desc.desc.data_type = LIBRARY_S8;
+    memory_desc_any(&desc.weights, 2, w_dims);
+    desc.weights.data_type = LIBRARY_S8;
     memory_desc_plain(&desc.output, 2, y_dims);
     desc.output.data_type = LIBRARY_S32;
     input.md = desc.input;
