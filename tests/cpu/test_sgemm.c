@@ -178,7 +178,7 @@ static void functions(void **state)
     teardown(&product);
 }
 
-/* Gelu over all that matters: the claim of gelu_avx512.h, and what is not finite. */
+/* Gelu over all that matters: the claim of gelu.h, and what is not finite. */
 static void gelu(void **state)
 {
     static const float special[] = { NAN, INFINITY, -INFINITY, 0, -1e30f, 1e30f, 1e-40f };

@@ -48,11 +48,12 @@ for f in SOURCES:
     body = COMMENT.sub(" ", text[f]) if f.endswith(C) else text[f]
     words.update(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", body))
     words.update(re.findall(r"--[a-z][a-z0-9-]+", body))
+    words.update("--" + name for name in re.findall(r'"([a-z][a-z0-9]*(?:-[a-z0-9]+)+)"', body))
 verbs = set(re.findall(r"^VERB\((\w+)", text.get("host/tools/cli/verbs.def", ""), re.M))
 verbs = {v.replace("_", "-") for v in verbs}
 
 stems = {os.path.splitext(os.path.basename(f))[0] for f in files}
-words |= stems
+words |= stems | {"test_" + word for word in words}
 
 # Names of other projects, of systems and of formats.
 with open(os.path.join(here, "foreign.txt")) as stream:
@@ -83,7 +84,9 @@ def path_exists(name, document):
         whole = os.path.join(base, name)
         if whole in paths or ("*" in whole and fnmatch.filter(paths, whole)):
             return True
-    return "/" not in name and ("*" in name and bool(fnmatch.filter(basenames, name)) or name in basenames)
+    if "/" in name:
+        return any(path.endswith("/" + name) for path in paths)
+    return bool("*" in name and fnmatch.filter(basenames, name)) or name in basenames
 
 
 EXTENSION = r"(?:c|h|inc|def|cpp|hpp|py|sh|cjs|md|txt|yaml|comp|glsl|js|ld)"

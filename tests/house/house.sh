@@ -22,6 +22,8 @@ python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (abo
 [ "$(python3 "$here/uncalled.py" "$source" --planted)" = "host/planted.c: nothing calls planted()" ] ||
     fail "a planted function that nothing calls was not noticed"
 
+python3 "$here/names.py" "$source" || fail "names that were given up (above)"
+
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
@@ -118,6 +120,13 @@ expect 'the folder cpu/attic of providers is not listed' 'a sub-folder of a prov
 rm -r "$copy/providers/cpu/attic"
 sed -i 's/^simd:.*/simd: common/' "$copy/provider_edges"
 expect 'simd would include common, which is not listed above it' 'an edge upwards in the list of providers'
+
+# Names that were given up, and a typedef that takes a word from variables.
+printf 'static int rg_count; /* rg_count */\ntypedef struct graph {\n    int count;\n} graph;\n' >"$copy/host/planted.c"
+out=$(python3 "$here/names.py" "$copy") && fail "a name that was given up was not noticed"
+[ "$out" = "host/planted.c:1: rg_count is called cpu_count today
+host/planted.c:2: write struct graph without a typedef, for variables of that name" ] || fail "names.py said: $out"
+rm "$copy/host/planted.c"
 
 # A page that names a file or function that is gone.
 printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"

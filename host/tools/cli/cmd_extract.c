@@ -25,14 +25,14 @@ static const char doc[] =
     "  inlay extract model.onnx --partition --providers cpu,reference -o stage.onnx\n";
 
 enum { MOST_NAMES = 1024, MOST_STAGES = 1000 };
-typedef struct names {
+struct names {
     const char *list[MOST_NAMES];
     uint32_t count;
-} names;
+};
 
 typedef struct extract_args {
     cli_files files;
-    names inputs, outputs, nodes;
+    struct names inputs, outputs, nodes;
     uint32_t depth, split;
     bool partition;
     struct stages parts; /* of --partition */

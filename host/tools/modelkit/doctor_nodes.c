@@ -132,7 +132,7 @@ static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *no
     if (middle == INLAY_UNDEFINED || last == INLAY_UNDEFINED)
         return;
     if (middle == last)
-        return; /* look_needless() tells of those */
+        return; /* is_needless() tells of those */
     if (maker == INLAY_NONE || maker >= graph->node_count || !doctor_is_op(graph->nodes[maker], "Cast"))
         return;
     from = doctor_input(graph->nodes[maker], 0);

@@ -15,7 +15,7 @@ typedef struct host_call {
 INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step,
                                            inlay_diag *diag);
 
-/* Value v in host memory, or where plan_stays() leaves it; kind 0 when v is INLAY_NONE or absent. */
+/* Value v in host memory, or where stay_domain() leaves it; kind 0 when v is INLAY_NONE or absent. */
 rt_value host_value(const host_call *call, uint32_t v);
 /* Makes value v of the graph; takes over the reference, which goes when v is INLAY_NONE. */
 void host_give(host_call *call, uint32_t v, inlay_value *value);
