@@ -7,7 +7,7 @@ struct reader {
     size_t bytes;
 };
 
-enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \reader and \n, which are spaces, too */
+enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n, which are spaces, too */
 
 static int kind_at(const struct reader *reader, size_t at, size_t *size)
 {
@@ -67,7 +67,7 @@ static size_t spaces(const struct reader *reader)
     return kind == END || last == 0 ? at : last;
 }
 
-/* '\s*[\reader\n]+': up to the last end of line of the white space; 0: there is none. */
+/* '\s*[\r\n]+': up to the last end of line of the white space; 0: there is none. */
 static size_t line_ends(const struct reader *reader)
 {
     size_t at = 0, found = 0, size;
@@ -95,8 +95,8 @@ static size_t word_gpt2(const struct reader *reader)
     return spaces(reader);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\reader\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
- * ?[^\s\p{L}\p{N}]+[\reader\n]*|\s*[\reader\n]+|\s+(?!\S)|\s+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+ * ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
 static size_t word_cl100k(const struct reader *reader, uint32_t digits)
 {
