@@ -256,18 +256,18 @@ static uint32_t zeros_for(struct rewrite *rewrite, uint32_t k, inlay_dtype dtype
     uint64_t bytes = (uint64_t)inlay_dtype_bits(dtype) / 8, nothing = 0;
     struct zeros *zeros;
 
-    for (zeros = rewrite->memory; zeros != NULL; zeros = zeros->next)
+    for (zeros = rewrite->pass_state; zeros != NULL; zeros = zeros->next)
         if (zeros->dtype == dtype && attention_same_dim(&zeros->keys, &keys))
             return zeros->value;
-    zeros = arena_array(&rewrite->own, 1, sizeof *zeros);
+    zeros = arena_array(&rewrite->arena, 1, sizeof *zeros);
     if (zeros != NULL) {
         const uint32_t inputs[] = { rw_constant(rewrite, dtype, 0, NULL, &nothing, bytes),
                                     size_of(rewrite, k, info->rank - 2) };
 
-        *zeros = (struct zeros){ rewrite->memory, keys, dtype, INLAY_NONE };
+        *zeros = (struct zeros){ rewrite->pass_state, keys, dtype, INLAY_NONE };
         if (inputs[0] != INLAY_NONE && inputs[1] != INLAY_NONE)
             zeros->value = insert(rewrite, "Expand", 13, inputs, 2, dtype);
-        rewrite->memory = zeros;
+        rewrite->pass_state = zeros;
     }
     return zeros == NULL ? INLAY_NONE : zeros->value;
 }

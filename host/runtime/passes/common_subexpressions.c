@@ -27,8 +27,8 @@ static bool open_seen(struct rewrite *rewrite, struct seen *seen)
 
     for (seen->bucket_count = 64; seen->bucket_count < most; seen->bucket_count *= 2)
         ;
-    seen->heads = arena_array(&rewrite->own, seen->bucket_count, sizeof *seen->heads);
-    seen->entries = arena_array(&rewrite->own, most, sizeof *seen->entries);
+    seen->heads = arena_array(&rewrite->arena, seen->bucket_count, sizeof *seen->heads);
+    seen->entries = arena_array(&rewrite->arena, most, sizeof *seen->entries);
     if (seen->heads == NULL || seen->entries == NULL)
         return false;
     memset(seen->heads, 0xff, seen->bucket_count * sizeof *seen->heads);
@@ -127,12 +127,12 @@ static bool can_merge(const struct graph *graph, const graph_node *node)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct seen *seen = rewrite->memory;
+    struct seen *seen = rewrite->pass_state;
     inlay_status status;
     uint64_t h;
 
     if (seen == NULL) { /* the first node of a graph */
-        seen = rewrite->memory = arena_alloc(&rewrite->own, sizeof *seen);
+        seen = rewrite->pass_state = arena_alloc(&rewrite->arena, sizeof *seen);
         if (seen == NULL || !open_seen(rewrite, seen))
             return rw_no_memory(rewrite);
         status = merge_constants(rewrite, seen);

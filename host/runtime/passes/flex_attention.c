@@ -124,7 +124,7 @@ static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inl
     return value;
 }
 
-static bool spell(struct flex *flex)
+static bool decompose(struct flex *flex)
 {
     static const int64_t turned[] = { 0, 1, 3, 2 };
     const uint32_t *in = flex->node->info.inputs;
@@ -166,8 +166,8 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         }
         INLAY_TRY(check(&flex, ctx->diag));
         INLAY_TRY(type_guard_expect(ctx, graph, node));
-        if (!spell(&flex))
-            return no_memory(ctx->diag, "to spell out node '%s'", node->info.name.data);
+        if (!decompose(&flex))
+            return no_memory(ctx->diag, "to decompose node '%s'", node->info.name.data);
         pass_count(ctx, graph, node, "MatMul, Softmax, MatMul");
         *changed = true;
     }

@@ -410,7 +410,7 @@ static bool put_end(struct searches *searches, const graph_node *loop, uint32_t 
     return !searches->maker.failed;
 }
 
-static bool spell(struct searches *searches)
+static bool decompose(struct searches *searches)
 {
     uint32_t *feeds = arena_array(&searches->maker.ctx->model->arena, searches->feeds + 1, sizeof *feeds), go, state,
              scores = INLAY_NONE;
@@ -447,7 +447,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         status = type_guard_expect(ctx, graph, searches.node);
         if (status != INLAY_OK)
             return status;
-        if (!spell(&searches))
+        if (!decompose(&searches))
             return no_memory(ctx->diag, "to make a Loop of node '%s'", searches.node->info.name.data);
         pass_count(ctx, graph, searches.node, "Loop");
         *changed = true;
