@@ -1,10 +1,11 @@
-/* Operators of com.microsoft, those of ai.onnx that only ONNX Runtime has, and SwiGLU, as what they mean in ONNX:
+/* Decomposes operators of com.microsoft, operators of ai.onnx that only ONNX Runtime has, and SwiGLU into ONNX
+ * operators:
  *
  *     BiasGelu(a, b)  ->  Gelu(Add(a, b))
  *
- * Level 0: no provider runs them. A node that ONNX's operators cannot say is left as it is, with the reason
- * (builder_refuse), which the error names when no provider runs it. The definitions are in "ContribOperators.md" of
- * that project. */
+ * Level 0, because no provider runs them. A node that ONNX operators cannot express is left unchanged. Its reason
+ * (builder_refuse) becomes part of the error if no provider runs it. The operators are defined in "ContribOperators.md"
+ * of ONNX Runtime. */
 #include "passes/contributed.h"
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const struct {
 #undef CONTRIBUTED
 };
 
-/* Those of ai.onnx that ONNX has not are in com.microsoft under the same name. */
+/* ONNX Runtime also registers a few operators under ai.onnx that ONNX does not define. */
 static bool is_contributed(const graph_node *node)
 {
     const char *domain = node->info.domain.data, *op = node->info.op_type.data;
@@ -81,7 +82,7 @@ void decompose_quick_gelu(subgraph_builder *builder)
     builder_set_output(builder, 0, emit_op(builder, "Mul", 14, input, emit_op(builder, "Sigmoid", 13, scaled)));
 }
 
-/* SwiGLU-28: Swish(A) B. */
+/* SwiGLU-28: Swish(A) * B. */
 void decompose_swiglu(subgraph_builder *builder)
 {
     uint32_t gate = emit_op(builder, "Swish", 24, builder_input(builder, 0));
@@ -110,9 +111,9 @@ uint32_t contributed_activation(subgraph_builder *builder, const char *name, uin
     return output;
 }
 
-/* ------------------------------------------------------------------ the same under another name, or nearly */
+/* ------------------------------------------------------------------ renamed operators */
 
-void decompose_same(subgraph_builder *builder)
+void decompose_renamed(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "mode", "padding_mode", "align_corners", "upper", NULL };
     const char *op = builder->node->info.op_type.data;
@@ -197,48 +198,50 @@ void decompose_image_scaler(subgraph_builder *builder)
 
 /* ------------------------------------------------------------------ normalisations */
 
-void decompose_simplified(subgraph_builder *builder)
+void decompose_simplified_layer_norm(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "axis", "epsilon", "stash_type", NULL };
     const uint32_t input = builder_input(builder, 0), scale = builder_input(builder, 1);
     const inlay_dtype dtype = builder_dtype(builder, input);
     const int64_t axis = rw_attr_int(builder->node, "axis", -1);
-    uint32_t output, spread;
+    uint32_t output, variance;
 
     output = emit_op(builder, "RMSNormalization", 23, input, emit_cast(builder, scale, dtype));
     emit_attr_copies(builder, attributes);
     builder_set_output(builder, 0, emit_cast(builder, output, builder_dtype(builder, scale)));
     if (!builder_wants(builder, 1) || (axis != -1 && axis + 1 != (int64_t)builder_rank(builder, input)))
         return;
-    spread = emit_cast(builder, input, INLAY_FLOAT);
-    spread = emit_op(builder, "ReduceMean", 18, emit_op(builder, "Mul", 14, spread, spread), emit_list(builder, -1));
-    spread = emit_op(builder, "Add", 14, spread,
-                     emit_number(builder, INLAY_FLOAT, rw_attr_float(builder->node, "epsilon", 1e-5)));
-    builder_set_output(builder, 1, emit_op(builder, "Reciprocal", 13, emit_op(builder, "Sqrt", 13, spread)));
+    variance = emit_cast(builder, input, INLAY_FLOAT);
+    variance =
+        emit_op(builder, "ReduceMean", 18, emit_op(builder, "Mul", 14, variance, variance), emit_list(builder, -1));
+    variance = emit_op(builder, "Add", 14, variance,
+                       emit_number(builder, INLAY_FLOAT, rw_attr_float(builder->node, "epsilon", 1e-5)));
+    builder_set_output(builder, 1, emit_op(builder, "Reciprocal", 13, emit_op(builder, "Sqrt", 13, variance)));
 }
 
-/* Rows of a table, of bytes with a scale and a zero point in the quantized form. */
-static uint32_t rows_of(subgraph_builder *builder, uint32_t from, uint32_t ids, uint32_t scale, uint32_t zero)
+/* Looks up rows of a table; the quantized form has 8-bit elements with a scale and a zero point. */
+static uint32_t embedding_rows(subgraph_builder *builder, uint32_t from, uint32_t ids, uint32_t scale, uint32_t zero)
 {
     uint32_t rows = emit_op(builder, "Gather", 13, from, ids);
 
     return scale == INLAY_NONE ? rows : emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, rows, scale, zero);
 }
 
-/* Inputs: word ids, segment ids?, tables of words, positions and segments?, gamma, beta, then mask?, position ids?; the
- * quantized form has the scales of the five, then their zero points, between mask and position ids' place. */
-void decompose_embed(subgraph_builder *builder)
+/* Inputs: word ids, segment ids?, tables of words, positions and segments?, gamma, beta, mask?, position ids?. In the
+ * quantized form, the scales of the five tables and then their zero points replace the position ids. */
+void decompose_embed_layer_norm(subgraph_builder *builder)
 {
     const bool quantized = builder->node->info.op_type.data[0] == 'Q';
     const uint32_t ids = builder_input(builder, 0), segments = builder_input(builder, 1),
                    mask = builder_input(builder, 7);
-    uint32_t positions = quantized ? INLAY_NONE : builder_input(builder, 8), q[5], z[5], sum, output, gamma, beta;
+    uint32_t positions = quantized ? INLAY_NONE : builder_input(builder, 8), scales[5], zeros[5], sum, output, gamma,
+             beta;
 
     for (uint32_t i = 0; i < 5; i++) {
-        q[i] = quantized ? builder_input(builder, 8 + i) : INLAY_NONE;
-        z[i] = quantized ? builder_input(builder, 13 + i) : INLAY_NONE;
+        scales[i] = quantized ? builder_input(builder, 8 + i) : INLAY_NONE;
+        zeros[i] = quantized ? builder_input(builder, 13 + i) : INLAY_NONE;
     }
-    sum = rows_of(builder, builder_input(builder, 2), ids, q[0], z[0]);
+    sum = embedding_rows(builder, builder_input(builder, 2), ids, scales[0], zeros[0]);
     if (positions == INLAY_NONE) {
         const uint32_t shape = emit_typed(builder, "Shape", 13, INLAY_INT64, ids);
         const uint32_t length =
@@ -247,20 +250,22 @@ void decompose_embed(subgraph_builder *builder)
 
         positions = emit_op(builder, "Range", 11, emit_op(builder, "Sub", 14, one, one), length, one);
     }
-    sum = emit_op(builder, "Add", 14, sum, rows_of(builder, builder_input(builder, 3), positions, q[1], z[1]));
+    sum = emit_op(builder, "Add", 14, sum,
+                  embedding_rows(builder, builder_input(builder, 3), positions, scales[1], zeros[1]));
     if (segments != INLAY_NONE)
-        sum = emit_op(builder, "Add", 14, sum, rows_of(builder, builder_input(builder, 4), segments, q[2], z[2]));
+        sum = emit_op(builder, "Add", 14, sum,
+                      embedding_rows(builder, builder_input(builder, 4), segments, scales[2], zeros[2]));
     gamma = builder_input(builder, 5);
     beta = builder_input(builder, 6);
     if (quantized) {
-        gamma = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, gamma, q[3], z[3]);
-        beta = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, beta, q[4], z[4]);
+        gamma = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, gamma, scales[3], zeros[3]);
+        beta = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, beta, scales[4], zeros[4]);
     }
     output = emit_op(builder, "LayerNormalization", 17, sum, gamma, beta);
     emit_attr_int(builder, "axis", -1);
     emit_attr_float(builder, "epsilon", rw_attr_float(builder->node, "epsilon", 1e-12));
     builder_set_output(builder, 0, output);
-    if (builder_wants(builder, 1)) { /* how many ids of each row count */
+    if (builder_wants(builder, 1)) { /* number of unmasked ids in each row */
         const uint32_t count = mask == INLAY_NONE ? emit_op(builder, "Sub", 14, ids, ids) : mask;
         const uint32_t total = emit_op(builder, "ReduceSum", 13, count, emit_list(builder, 1));
 

@@ -79,7 +79,7 @@ uint32_t contributed_in_units(subgraph_builder *builder, uint32_t a, uint32_t w,
     return bias == INLAY_NONE ? output : emit_op(builder, "Add", 14, output, bias);
 }
 
-void decompose_integer_to_float(subgraph_builder *builder)
+void decompose_mat_mul_integer_to_float(subgraph_builder *builder)
 {
     builder_set_output(builder, 0,
                        contributed_in_units(builder, builder_input(builder, 0), builder_input(builder, 1),
@@ -234,7 +234,7 @@ static uint32_t zero_point(subgraph_builder *builder, uint32_t i, inlay_dtype dt
 }
 
 /* Those of images with channels last; pass quantized_functions has the others. */
-void decompose_q_pool(subgraph_builder *builder)
+void decompose_q_linear_pool(subgraph_builder *builder)
 {
     const bool whole = strcmp(builder->node->info.op_type.data, "QLinearGlobalAveragePool") == 0;
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
@@ -271,7 +271,7 @@ static uint32_t image_axes(subgraph_builder *builder, uint32_t output, uint32_t 
 }
 
 /* Without padding, and what the padding says is cut off. */
-void decompose_conv_transpose(subgraph_builder *builder)
+void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "dilations", "group", "kernel_shape", "output_padding", "strides", NULL };
     const uint32_t pads = builder_input(builder, 2), of_image = builder_rank(builder, builder_input(builder, 0));
@@ -319,7 +319,7 @@ static uint32_t for_each_index(subgraph_builder *builder, uint32_t value, uint32
         emit_op(builder, "Gather", 13, emit_typed(builder, "Shape", 13, INLAY_INT64, input), emit_list(builder, axis)));
 }
 
-void decompose_linear(subgraph_builder *builder)
+void decompose_quantize_linear(subgraph_builder *builder)
 {
     const bool back = builder->node->info.op_type.data[0] == 'D';
     const int64_t axis = rw_attr_int(builder->node, "axis", 1);

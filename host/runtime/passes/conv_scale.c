@@ -77,7 +77,7 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const d
     const float *from = rw_floats(rewrite, old);
     float *to = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *to : 1);
     int64_t dims[INLAY_MAX_RANK] = { channels };
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (to == NULL || from == NULL)
         return INLAY_NONE;
@@ -86,17 +86,17 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const d
     for (int64_t i = 0; i < count; i++)
         to[i] = (float)((double)from[rank == 0 ? 0 : i] * factor[i / (count / channels)]);
     inputs[1] = rw_constant_blob(rewrite, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
-    fresh = inputs[1] == INLAY_NONE
-                ? NULL
-                : rw_make(rewrite, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
-    for (uint32_t i = 0; fresh != NULL && i < back->own_attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh,
+    new_node = inputs[1] == INLAY_NONE ? NULL
+                                       : rw_make(rewrite, "DequantizeLinear", back->opset, back, inputs,
+                                                 inputs[2] == INLAY_NONE ? 2 : 3, 1);
+    for (uint32_t i = 0; new_node != NULL && i < back->own_attr_count; i++)
+        if (graph_set_attr(rewrite->graph, new_node,
                            INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) != INLAY_OK)
             return INLAY_NONE;
-    if (fresh == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, fresh, "axis", 0) != INLAY_OK) ||
-        rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+    if (new_node == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, new_node, "axis", 0) != INLAY_OK) ||
+        rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
-    return fresh->info.outputs[0];
+    return new_node->info.outputs[0];
 }
 
 /* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
@@ -137,7 +137,7 @@ inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *l
     uint32_t old = rw_input(rewrite, conv, 2), weight, bias;
     const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(rewrite, old);
     float *values = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *values);
-    graph_node *fresh = NULL;
+    graph_node *new_node = NULL;
 
     if (values == NULL || (old != INLAY_NONE && old_bias == NULL))
         return rw_no_memory(rewrite);
@@ -146,14 +146,14 @@ inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *l
     weight = scaled_weight(rewrite, conv, scale);
     bias = rw_constant(rewrite, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
     if (weight != INLAY_NONE && bias != INLAY_NONE)
-        fresh = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
-                        (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
-    if (fresh == NULL)
+        new_node = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
+                           (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
+    if (new_node == NULL)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
-    return rw_replace(rewrite, last, fresh);
+    return rw_replace(rewrite, last, new_node);
 }
 
 /* The constant as one number a channel of values[N, C, ...]: a scalar, or all dims 1 but that of the channel. */

@@ -105,7 +105,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *cast = NULL, *product, *dynamic;
     uint32_t scale = INLAY_NONE, weights, input;
-    graph_node *fresh;
+    graph_node *new_node;
     inlay_status status;
 
     for (uint32_t side = 0; pass_is_op(node, "Mul") && side < 2 && cast == NULL; side++) {
@@ -127,8 +127,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     input = rw_input(rewrite, dynamic, 0);
     if (!rewrite->ctx->float_activations && (input = rounded_by_rows(rewrite, input)) == INLAY_NONE)
         return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "MatMul", 13, node, (const uint32_t[]){ input, weights }, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = rw_make(rewrite, "MatMul", 13, node, (const uint32_t[]){ input, weights }, 2, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_float_activations(pass_ctx *ctx, bool *out_changed)

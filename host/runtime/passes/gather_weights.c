@@ -42,16 +42,16 @@ static bool is_table(const struct rewrite *rewrite, uint32_t value)
 static inlay_status match_cast(struct rewrite *rewrite, graph_node *node, const graph_node *cast)
 {
     const uint32_t table = rw_input(rewrite, cast, 0);
-    graph_node *fresh;
+    graph_node *new_node;
     uint32_t rows;
 
     if (!is_table(rewrite, table) || rw_info(rewrite, rw_input(rewrite, node, 0))->dtype != INLAY_FLOAT)
         return INLAY_OK;
     rows = looked_up(rewrite, node, table);
-    fresh = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
-    return fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "to", INLAY_FLOAT) != INLAY_OK
+    new_node = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
+    return new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "to", INLAY_FLOAT) != INLAY_OK
                ? rw_no_memory(rewrite)
-               : rw_replace(rewrite, node, fresh);
+               : rw_replace(rewrite, node, new_node);
 }
 
 static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, const graph_node *dq)
@@ -63,7 +63,7 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
     const bool one = rw_is_constant(rewrite, inputs[1]) && block == 0 &&
                      (scale->rank == 0 || (scale->rank == 1 && scale->dims[0].value == 1));
     bool by_rows;
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (!is_table(rewrite, inputs[0]) || !rw_is_constant(rewrite, inputs[1]) ||
         (count == 3 && !rw_is_constant(rewrite, inputs[2])) || more == INLAY_RANK_UNKNOWN || scale->rank > 2)
@@ -82,13 +82,14 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
         block = rw_dim(rw_info(rewrite, inputs[0]), 1);
     }
     inputs[0] = looked_up(rewrite, node, inputs[0]);
-    fresh = inputs[0] == INLAY_NONE ? NULL
-                                    : rw_make(rewrite, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset,
-                                              node, inputs, count, 1);
-    if (fresh == NULL || (!one && graph_set_attr_int(rewrite->graph, fresh, "axis", axis + more - 1) != INLAY_OK) ||
-        (block > 0 && graph_set_attr_int(rewrite->graph, fresh, "block_size", block) != INLAY_OK))
+    new_node = inputs[0] == INLAY_NONE ? NULL
+                                       : rw_make(rewrite, "DequantizeLinear",
+                                                 by_rows && dq->opset < 21 ? 21 : dq->opset, node, inputs, count, 1);
+    if (new_node == NULL ||
+        (!one && graph_set_attr_int(rewrite->graph, new_node, "axis", axis + more - 1) != INLAY_OK) ||
+        (block > 0 && graph_set_attr_int(rewrite->graph, new_node, "block_size", block) != INLAY_OK))
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)

@@ -143,15 +143,15 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t input = product.factors[i];
         const char *kind = kind_of(rewrite, product.factors[1 - i], input);
-        graph_node *fresh;
+        graph_node *new_node;
 
         if (kind == NULL || !pass_allows(rewrite->ctx, 20) || !rw_is_only_use(rewrite, product.factors[1 - i]) ||
             !rw_keeps_rank(rewrite, node->info.outputs[0], input))
             continue;
-        fresh = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
-        if (fresh == NULL || graph_set_attr_string(rewrite->graph, fresh, "approximate", kind) != INLAY_OK)
+        new_node = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
+        if (new_node == NULL || graph_set_attr_string(rewrite->graph, new_node, "approximate", kind) != INLAY_OK)
             return rw_no_memory(rewrite);
-        return rw_replace(rewrite, node, fresh);
+        return rw_replace(rewrite, node, new_node);
     }
     return INLAY_OK;
 }

@@ -42,22 +42,22 @@ static inlay_status make_gemm(struct rewrite *rewrite, graph_node *node, const g
     int64_t trans_a = like == NULL ? 0 : rw_attr_int(like, "transA", 0);
     int64_t trans_b = like == NULL ? 0 : rw_attr_int(like, "transB", 0);
     int64_t opset = node->opset < 11 ? 11 : node->opset; /* C is optional from there on */
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (c == INLAY_NONE && !pass_allows(rewrite->ctx, opset))
         return INLAY_OK;
-    fresh = rw_make(rewrite, "Gemm", opset, node,
-                    (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
-                    c == INLAY_NONE ? 2 : 3, 1);
-    if (fresh == NULL ||
-        graph_set_attr_int(rewrite->graph, fresh, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
-        graph_set_attr_int(rewrite->graph, fresh, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
+    new_node = rw_make(rewrite, "Gemm", opset, node,
+                       (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
+                       c == INLAY_NONE ? 2 : 3, 1);
+    if (new_node == NULL ||
+        graph_set_attr_int(rewrite->graph, new_node, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, new_node, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
         (like != NULL &&
-         graph_set_attr_float(rewrite->graph, fresh, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
+         graph_set_attr_float(rewrite->graph, new_node, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
         (like != NULL && like == node &&
-         graph_set_attr_float(rewrite->graph, fresh, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
+         graph_set_attr_float(rewrite->graph, new_node, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 static bool is_matrix_product(const struct rewrite *rewrite, const graph_node *node)

@@ -7,9 +7,8 @@
  *     sequences = SearchEnd(state)
  *
  * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its
- * own
- * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
- * other ones (those with buffers that past and present share) are an error. */
+ * own (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies,
+ * so other ones (those with buffers that past and present share) are an error. */
 #include "base/among.h"
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
