@@ -15,6 +15,6 @@ uint32_t contributed_activation(subgraph_builder *builder, const char *name, uin
                                 uint32_t count);
 /* Integer matrix multiplication of a and w, scaled by both scales, plus a bias. Zero points and bias may be INLAY_NONE.
  */
-uint32_t contributed_in_units(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
-                              uint32_t a_scale, uint32_t w_scale, uint32_t bias);
+uint32_t contributed_scaled_mat_mul(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
+                                    uint32_t a_scale, uint32_t w_scale, uint32_t bias);
 #endif

@@ -490,9 +490,9 @@ void decompose_attention(subgraph_builder *builder)
 
     if (builder_refuse(builder, why) || decompose_by_rank(builder, quantized ? 5 : 3, 1, 3))
         return;
-    all = quantized ? contributed_in_units(builder, emit_ranked(builder, input, 3), weights, builder_input(builder, 6),
-                                           builder_input(builder, 7), builder_input(builder, 3),
-                                           builder_input(builder, 4), INLAY_NONE)
+    all = quantized ? contributed_scaled_mat_mul(builder, emit_ranked(builder, input, 3), weights,
+                                                 builder_input(builder, 6), builder_input(builder, 7),
+                                                 builder_input(builder, 3), builder_input(builder, 4), INLAY_NONE)
                     : emit_op(builder, "MatMul", 13, emit_ranked(builder, input, 3), weights);
     if (bias != INLAY_NONE)
         all = emit_op(builder, "Add", 14, all, bias);
@@ -686,9 +686,9 @@ static uint32_t emit_partial_rotary(subgraph_builder *builder, uint32_t input, u
 /* Pads the bias to the number of keys in the buffer. The added keys are hidden by the mask. */
 static uint32_t pad_bias(subgraph_builder *builder, uint32_t bias, uint32_t length)
 {
-    const uint32_t more = RESHAPED(builder, emit_op(builder, "Sub", 14, length, emit_size(builder, bias, 3)), 1);
+    const uint32_t addend = RESHAPED(builder, emit_op(builder, "Sub", 14, length, emit_size(builder, bias, 3)), 1);
 
-    return emit_op(builder, "Pad", 13, bias, emit_concat(builder, emit_list(builder, 0, 0, 0, 0, 0, 0, 0), more, 0));
+    return emit_op(builder, "Pad", 13, bias, emit_concat(builder, emit_list(builder, 0, 0, 0, 0, 0, 0, 0), addend, 0));
 }
 
 void decompose_group_query_attention(subgraph_builder *builder)

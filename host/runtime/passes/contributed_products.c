@@ -1,20 +1,21 @@
-/* The products and convolutions among the operators of contributed.def. */
+/* Decomposes the matrix multiplications, convolutions and recurrent operators of contributed.def. */
 #include "passes/contributed.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ matrix multiplications */
 
-/* An operand of FusedMatMul. trans swaps the last two axes; batch says that the first axis is the row, which goes
- * behind the batch ones before that. */
+/* An operand of FusedMatMul. trans swaps the last two axes. batch: the first axis holds the rows and is moved behind
+ * the batch axes first. */
 static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, bool batch)
 {
     const uint32_t rank = builder_rank(builder, input);
     int64_t perm[INLAY_MAX_RANK];
 
-    if ((!trans && !batch) || rank == 1) /* a vector has nothing to swap */
+    if ((!trans && !batch) || rank == 1) /* a vector has no axes to swap */
         return input;
-    if (rank == INLAY_RANK_UNKNOWN)
-        return emit_einsum(builder, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
+    return emit_einsum(builder, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
+    INLAY_CHECK(rank >= 2 && rank <= INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = d;
     if (batch) {
@@ -34,8 +35,8 @@ static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, b
 void decompose_fused_mat_mul(subgraph_builder *builder)
 {
     const graph_node *node = builder->node;
-    const bool ta = rw_attr_int(node, "transA", 0) != 0, tb = rw_attr_int(node, "transB", 0) != 0;
-    const bool ba = rw_attr_int(node, "transBatchA", 0) != 0, bb = rw_attr_int(node, "transBatchB", 0) != 0;
+    const bool trans_a = rw_attr_int(node, "transA", 0) != 0, trans_b = rw_attr_int(node, "transB", 0) != 0;
+    const bool batch_a = rw_attr_int(node, "transBatchA", 0) != 0, batch_b = rw_attr_int(node, "transBatchB", 0) != 0;
     const double alpha = rw_attr_float(node, "alpha", 1);
     uint32_t input, output;
 
@@ -44,8 +45,8 @@ void decompose_fused_mat_mul(subgraph_builder *builder)
                                     ? "an operand is a scalar"
                                     : NULL))
         return;
-    input = operand(builder, builder_input(builder, 0), ta, ba);
-    output = emit_op(builder, "MatMul", 13, input, operand(builder, builder_input(builder, 1), tb, bb));
+    input = operand(builder, builder_input(builder, 0), trans_a, batch_a);
+    output = emit_op(builder, "MatMul", 13, input, operand(builder, builder_input(builder, 1), trans_b, batch_b));
     if (alpha != 1)
         output = emit_op(builder, "Mul", 14, output, emit_number(builder, builder_dtype(builder, input), alpha));
     builder_set_output(builder, 0, output);
@@ -69,8 +70,8 @@ void decompose_fused_gemm(subgraph_builder *builder)
     builder_set_output(builder, 0, output);
 }
 
-uint32_t contributed_in_units(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
-                              uint32_t a_scale, uint32_t w_scale, uint32_t bias)
+uint32_t contributed_scaled_mat_mul(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
+                                    uint32_t a_scale, uint32_t w_scale, uint32_t bias)
 {
     uint32_t output = emit_typed(builder, "MatMulInteger", 10, INLAY_INT32, a, w, a_zero, w_zero);
 
@@ -82,10 +83,10 @@ uint32_t contributed_in_units(subgraph_builder *builder, uint32_t a, uint32_t w,
 void decompose_mat_mul_integer_to_float(subgraph_builder *builder)
 {
     builder_set_output(builder, 0,
-                       contributed_in_units(builder, builder_input(builder, 0), builder_input(builder, 1),
-                                            builder_input(builder, 4), builder_input(builder, 5),
-                                            builder_input(builder, 2), builder_input(builder, 3),
-                                            builder_input(builder, 6)));
+                       contributed_scaled_mat_mul(builder, builder_input(builder, 0), builder_input(builder, 1),
+                                                  builder_input(builder, 4), builder_input(builder, 5),
+                                                  builder_input(builder, 2), builder_input(builder, 3),
+                                                  builder_input(builder, 6)));
 }
 
 void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
@@ -98,22 +99,23 @@ void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
         return;
     builder->rewrite->graph->values[scale].info.dtype = INLAY_FLOAT;
     builder_set_output(builder, 0,
-                       contributed_in_units(builder, input, builder_input(builder, 1), zero, builder_input(builder, 3),
-                                            scale, builder_input(builder, 2), builder_input(builder, 4)));
+                       contributed_scaled_mat_mul(builder, input, builder_input(builder, 1), zero,
+                                                  builder_input(builder, 3), scale, builder_input(builder, 2),
+                                                  builder_input(builder, 4)));
 }
 
-/* |a - b| as |a|^2 + |b|^2 - 2 a b, in one product, as ONNX Runtime has it. */
+/* |a - b| as sqrt(|a|^2 + |b|^2 - 2 a b), with one Gemm, as in ONNX Runtime. */
 void decompose_c_dist(subgraph_builder *builder)
 {
-    const uint32_t input = builder_input(builder, 0), z = builder_input(builder, 1);
+    const uint32_t input = builder_input(builder, 0), other = builder_input(builder, 1);
     const inlay_dtype dtype = builder_dtype(builder, input);
-    uint32_t xx = emit_op(builder, "ReduceSumSquare", 18, input, emit_list(builder, 1));
-    uint32_t zz = emit_op(builder, "ReduceSumSquare", 18, z, emit_list(builder, 1)), output;
+    uint32_t input_square = emit_op(builder, "ReduceSumSquare", 18, input, emit_list(builder, 1));
+    uint32_t other_square = emit_op(builder, "ReduceSumSquare", 18, other, emit_list(builder, 1)), output;
 
-    output = emit_op(builder, "Gemm", 13, input, z, xx);
+    output = emit_op(builder, "Gemm", 13, input, other, input_square);
     emit_attr_int(builder, "transB", 1);
     emit_attr_float(builder, "alpha", -2);
-    output = emit_op(builder, "Add", 14, output, emit_transpose(builder, zz, (const int64_t[]){ 1, 0 }, 2));
+    output = emit_op(builder, "Add", 14, output, emit_transpose(builder, other_square, (const int64_t[]){ 1, 0 }, 2));
     output = emit_op(builder, "Max", 13, output, emit_number(builder, dtype, 0));
     builder_set_output(
         builder, 0, rw_attr_is(builder->node, "metric", "euclidean") ? emit_op(builder, "Sqrt", 13, output) : output);
@@ -126,8 +128,8 @@ static const char *const conv_attributes[] = { "auto_pad",      "dilations",    
                                                "pads",          "strides",           "ceil_mode",
                                                "storage_order", "count_include_pad", NULL };
 
-/* Images with channels last or, again, first. */
-static uint32_t turned(subgraph_builder *builder, uint32_t input, uint32_t rank, bool to_last)
+/* Transposes images from channels first to channels last, or back. */
+static uint32_t move_channels(subgraph_builder *builder, uint32_t input, uint32_t rank, bool to_last)
 {
     int64_t perm[INLAY_MAX_RANK] = { 0 };
 
@@ -138,17 +140,17 @@ static uint32_t turned(subgraph_builder *builder, uint32_t input, uint32_t rank,
     return emit_transpose(builder, input, perm, rank);
 }
 
-/* Why the node's input 0 is no image; NULL: it may be one. */
-static const char *why_not_image(const subgraph_builder *builder)
+/* The reason why input 0 of the node cannot be an image; NULL: it may be one. */
+static const char *image_error(const subgraph_builder *builder)
 {
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
 
     return rank != INLAY_RANK_UNKNOWN && (rank < 3 || rank > INLAY_MAX_RANK)
-               ? "input 0 is no image: its rank is below 3"
+               ? "input 0 is not an image: its rank is not in 3..8"
                : NULL;
 }
 
-static uint32_t with_activation(subgraph_builder *builder, uint32_t output)
+static uint32_t apply_activation(subgraph_builder *builder, uint32_t output)
 {
     const inlay_attr_info *name = graph_attr(builder->node, "activation"),
                           *list = graph_attr(builder->node, "activation_params");
@@ -163,31 +165,31 @@ static uint32_t with_activation(subgraph_builder *builder, uint32_t output)
 
 void decompose_fused_conv(subgraph_builder *builder)
 {
-    const uint32_t more = builder_input(builder, 3);
+    const uint32_t addend = builder_input(builder, 3);
     uint32_t output =
         emit_op(builder, "Conv", 11, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
 
     emit_attr_copies(builder, conv_attributes);
-    if (more != INLAY_NONE)
-        output = emit_op(builder, "Add", 14, output, more);
-    builder_set_output(builder, 0, with_activation(builder, output));
+    if (addend != INLAY_NONE)
+        output = emit_op(builder, "Add", 14, output, addend);
+    builder_set_output(builder, 0, apply_activation(builder, output));
 }
 
-/* The weights have their channels second in these. */
+/* The weights of these operators have channels second. */
 void decompose_nhwc_conv(subgraph_builder *builder)
 {
-    const uint32_t rank = builder_rank(builder, builder_input(builder, 0)), more = builder_input(builder, 3);
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0)), addend = builder_input(builder, 3);
     uint32_t output;
 
-    if (builder_refuse(builder, why_not_image(builder)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
-    output = emit_op(builder, "Conv", 11, turned(builder, builder_input(builder, 0), rank, false),
+    output = emit_op(builder, "Conv", 11, move_channels(builder, builder_input(builder, 0), rank, false),
                      builder_input(builder, 1), builder_input(builder, 2));
     emit_attr_copies(builder, conv_attributes);
-    output = turned(builder, output, rank, true);
-    if (more != INLAY_NONE)
-        output = emit_op(builder, "Add", 14, output, more);
-    builder_set_output(builder, 0, with_activation(builder, output));
+    output = move_channels(builder, output, rank, true);
+    if (addend != INLAY_NONE)
+        output = emit_op(builder, "Add", 14, output, addend);
+    builder_set_output(builder, 0, apply_activation(builder, output));
 }
 
 void decompose_nhwc_max_pool(subgraph_builder *builder)
@@ -195,11 +197,11 @@ void decompose_nhwc_max_pool(subgraph_builder *builder)
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (builder_refuse(builder, why_not_image(builder)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
-    output = emit_op(builder, "MaxPool", 12, turned(builder, builder_input(builder, 0), rank, false));
+    output = emit_op(builder, "MaxPool", 12, move_channels(builder, builder_input(builder, 0), rank, false));
     emit_attr_copies(builder, conv_attributes);
-    builder_set_output(builder, 0, turned(builder, output, rank, true));
+    builder_set_output(builder, 0, move_channels(builder, output, rank, true));
 }
 
 void decompose_q_linear_conv(subgraph_builder *builder)
@@ -208,19 +210,19 @@ void decompose_q_linear_conv(subgraph_builder *builder)
     const bool last = rw_attr_int(builder->node, "channels_last", 0) != 0;
     uint32_t in[10], output;
 
-    if (builder_refuse(builder, last ? why_not_image(builder) : NULL))
+    if (builder_refuse(builder, last ? image_error(builder) : NULL))
         return;
     for (uint32_t i = 0; i < 9; i++)
         in[i] = builder_input(builder, i);
     in[9] = EMIT_END;
     if (last)
-        in[0] = turned(builder, in[0], rank, false);
+        in[0] = move_channels(builder, in[0], rank, false);
     output = emit_node(builder, "QLinearConv", 10, builder_dtype(builder, in[7]), 1, in);
     emit_attr_copies(builder, conv_attributes);
-    builder_set_output(builder, 0, last ? turned(builder, output, rank, true) : output);
+    builder_set_output(builder, 0, last ? move_channels(builder, output, rank, true) : output);
 }
 
-/* Input i of the node, a zero point; one of that type where it is omitted. */
+/* Input i of the node, a zero point. If it is omitted: a zero of that type, so that the output has the type. */
 static uint32_t zero_point(subgraph_builder *builder, uint32_t i, inlay_dtype dtype)
 {
     static const uint8_t none = 0;
@@ -233,7 +235,7 @@ static uint32_t zero_point(subgraph_builder *builder, uint32_t i, inlay_dtype dt
     return value;
 }
 
-/* Those of images with channels last; pass quantized_functions has the others. */
+/* Decomposes pools with channels last; pass quantized_functions handles the others. */
 void decompose_q_linear_pool(subgraph_builder *builder)
 {
     const bool whole = strcmp(builder->node->info.op_type.data, "QLinearGlobalAveragePool") == 0;
@@ -241,21 +243,21 @@ void decompose_q_linear_pool(subgraph_builder *builder)
     const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (rw_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, why_not_image(builder)))
+    if (rw_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
         return;
     output = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, builder_input(builder, 0),
                         builder_input(builder, 1), builder_input(builder, 2));
     output = emit_op(builder, whole ? "GlobalAveragePool" : "AveragePool", whole ? 1 : 11,
-                     turned(builder, output, rank, false));
+                     move_channels(builder, output, rank, false));
     if (!whole)
         emit_attr_copies(builder, conv_attributes);
-    output = turned(builder, output, rank, true);
+    output = move_channels(builder, output, rank, true);
     builder_set_output(builder, 0,
                        emit_typed(builder, "QuantizeLinear", 13, dtype, output, builder_input(builder, 3),
                                   zero_point(builder, 4, dtype)));
 }
 
-/* The axes of the image output behind those of batch and channels. */
+/* The spatial axes of the image: all but batch and channels. */
 static uint32_t image_axes(subgraph_builder *builder, uint32_t output, uint32_t rank)
 {
     int64_t axes[INLAY_MAX_RANK];
@@ -270,17 +272,17 @@ static uint32_t image_axes(subgraph_builder *builder, uint32_t output, uint32_t 
     return emit_integers(builder, axes, rank - 2);
 }
 
-/* Without padding, and what the padding says is cut off. */
+/* ConvTranspose without padding, followed by a Slice that removes the padding. */
 void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "dilations", "group", "kernel_shape", "output_padding", "strides", NULL };
-    const uint32_t pads = builder_input(builder, 2), of_image = builder_rank(builder, builder_input(builder, 0));
-    const uint32_t rank = of_image != INLAY_RANK_UNKNOWN
-                              ? of_image
-                              : builder_rank(builder, builder_input(builder, 1)); /* W has the same */
+    const uint32_t pads = builder_input(builder, 2), image_rank = builder_rank(builder, builder_input(builder, 0));
+    const uint32_t rank = image_rank != INLAY_RANK_UNKNOWN
+                              ? image_rank
+                              : builder_rank(builder, builder_input(builder, 1)); /* W has the same rank */
     uint32_t output, begins, ends, sizes;
 
-    if (builder_refuse(builder, why_not_image(builder)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
     output = emit_op(builder, "ConvTranspose", 11, builder_input(builder, 0), builder_input(builder, 1),
                      builder_input(builder, 3));
@@ -299,8 +301,8 @@ void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
 
 /* ------------------------------------------------------------------ scales and zero points */
 
-/* One number may be a vector of one. */
-static uint32_t one_or_more(subgraph_builder *builder, uint32_t value)
+/* Turns a vector of one element into a scalar; other values are returned unchanged. */
+static uint32_t squeeze_single(subgraph_builder *builder, uint32_t value)
 {
     const inlay_value_info *info = rw_info(builder->rewrite, value);
 
@@ -309,8 +311,8 @@ static uint32_t one_or_more(subgraph_builder *builder, uint32_t value)
     return emit_op(builder, "Reshape", 13, value, emit_integers(builder, NULL, 0));
 }
 
-/* value, of which a run alone knows whether it is one number or one for each index of the axis, as the latter. */
-static uint32_t for_each_index(subgraph_builder *builder, uint32_t value, uint32_t input, int64_t axis)
+/* Expands value, which may be known only at run time to hold one element, to one element for each index of the axis. */
+static uint32_t expand_to_axis(subgraph_builder *builder, uint32_t value, uint32_t input, int64_t axis)
 {
     if (value == INLAY_NONE)
         return value;
@@ -321,50 +323,50 @@ static uint32_t for_each_index(subgraph_builder *builder, uint32_t value, uint32
 
 void decompose_quantize_linear(subgraph_builder *builder)
 {
-    const bool back = builder->node->info.op_type.data[0] == 'D';
+    const bool is_dequantize = builder->node->info.op_type.data[0] == 'D';
     const int64_t axis = rw_attr_int(builder->node, "axis", 1);
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
-    const inlay_value_info *of_scale = rw_info(builder->rewrite, builder_input(builder, 1));
+    const inlay_value_info *scale_info = rw_info(builder->rewrite, builder_input(builder, 1));
     const bool has_axis = graph_attr(builder->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
-    const bool open = of_scale->rank != 0 && rw_dim(of_scale, 0) < 0 && has_axis;
-    uint32_t scale = one_or_more(builder, builder_input(builder, 1)),
-             zero = one_or_more(builder, builder_input(builder, 2)), output;
-    const inlay_dtype to = back                 ? builder_dtype(builder, scale)
+    const bool open = scale_info->rank != 0 && rw_dim(scale_info, 0) < 0 && has_axis; /* one scale or one per index */
+    uint32_t scale = squeeze_single(builder, builder_input(builder, 1)),
+             zero = squeeze_single(builder, builder_input(builder, 2)), output;
+    const inlay_dtype to = is_dequantize        ? builder_dtype(builder, scale)
                            : zero == INLAY_NONE ? INLAY_UINT8
                                                 : builder_dtype(builder, zero);
 
     if (open) {
-        scale = for_each_index(builder, scale, input, axis);
-        zero = for_each_index(builder, zero, input, axis);
+        scale = expand_to_axis(builder, scale, input, axis);
+        zero = expand_to_axis(builder, zero, input, axis);
     }
-    output = emit_typed(builder, back ? "DequantizeLinear" : "QuantizeLinear", 21, to, input, scale, zero);
+    output = emit_typed(builder, is_dequantize ? "DequantizeLinear" : "QuantizeLinear", 21, to, input, scale, zero);
     if (open || builder_rank(builder, scale) == 1)
         emit_attr_int(builder, "axis", axis);
     builder_set_output(builder, 0, output);
 }
 
-/* ------------------------------------------------------------------ recurrences */
+/* ------------------------------------------------------------------ recurrent operators */
 
-/* A scale or zero point of each matrix, [directions], or of each of its columns, [directions, columns], beside
- * [directions, rows, columns]. */
-static uint32_t beside_matrices(subgraph_builder *builder, uint32_t value)
+/* Reshapes a scale or zero point of each matrix, [directions], or of each column, [directions, columns], to broadcast
+ * over [directions, rows, columns]. */
+static uint32_t broadcast_over_rows(subgraph_builder *builder, uint32_t value)
 {
     return emit_op(builder, "Reshape", 13, value, emit_list(builder, 0, 1, -1));
 }
 
-/* Weights [directions, rows, columns] of bytes as floats [directions, columns, rows]. */
+/* 8-bit weights [directions, rows, columns] as floats [directions, columns, rows]. */
 static uint32_t float_weights(subgraph_builder *builder, uint32_t w, uint32_t scale, uint32_t zero)
 {
     const int64_t perm[3] = { 0, 2, 1 };
     uint32_t input = emit_cast(builder, w, INLAY_FLOAT);
 
     if (zero != INLAY_NONE)
-        input = emit_op(builder, "Sub", 14, input, beside_matrices(builder, emit_cast(builder, zero, INLAY_FLOAT)));
-    return emit_transpose(builder, emit_op(builder, "Mul", 14, input, beside_matrices(builder, scale)), perm, 3);
+        input = emit_op(builder, "Sub", 14, input, broadcast_over_rows(builder, emit_cast(builder, zero, INLAY_FLOAT)));
+    return emit_transpose(builder, emit_op(builder, "Mul", 14, input, broadcast_over_rows(builder, scale)), perm, 3);
 }
 
-/* LSTM with weights of bytes. ONNX Runtime rounds what comes in to bytes, too, because its products are then faster;
- * the result here is that of floats. */
+/* LSTM with 8-bit weights. ONNX Runtime also quantizes the activations, because its integer kernels are faster; here
+ * the activations stay float. */
 void decompose_dynamic_quantize_lstm(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "activations", "activation_alpha", "activation_beta", "clip",
@@ -380,6 +382,6 @@ void decompose_dynamic_quantize_lstm(subgraph_builder *builder)
                                         builder_input(builder, 4), builder_input(builder, 5), builder_input(builder, 6),
                                         builder_input(builder, 7), EMIT_END });
     emit_attr_copies(builder, attributes);
-    for (uint32_t o = 0; o < 3 && builder->status == INLAY_OK; o++)
-        builder_set_output(builder, o, emitted_output(builder, o));
+    for (uint32_t i = 0; i < 3 && builder->status == INLAY_OK; i++)
+        builder_set_output(builder, i, emitted_output(builder, i));
 }
