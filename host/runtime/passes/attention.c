@@ -1,27 +1,28 @@
-/* Scaled dot-product attention, spelled out, is ai.inlay's Attention on [batch, heads, length, size]:
+/* Fuses scaled dot-product attention into ai.inlay's Attention on [batch, heads, length, size]:
  *
  *     MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
  *
- * The scale may stand as a product or quotient of the scores, of q, of k, or of both (its root each). Masks may be
- * missing; be sums, or Where(seen, scores, c), up to four of them (attention_masks.c); or be a constant triangle. Keys
- * and values that are repeated for groups of heads are read before that. Where(IsNaN(p), 0, p) may stand behind
- * Softmax.
+ * The scale may be a factor or divisor of the scores, of q, of k, or of both (its square root each). There may be no
+ * mask, up to four masks that are added or are Where(visible, scores, constant) (attention_masks.c), or a constant
+ * causal triangle. Keys and values that are repeated for groups of heads are read before the repetition.
+ * Where(IsNaN(p), 0, p) may follow Softmax.
  *
- * It is not ONNX's Attention, which means something else where a row of scores is -infinity throughout (zeros for NaN),
- * where a score that is replaced is NaN, and for the guard against NaN (ops/inlay/attention.c). So a model that is
- * written to a file keeps its nodes.
+ * ONNX's Attention differs: for rows in which all scores are -infinity (it gives zeros, not NaN), where a replaced
+ * score is NaN, and for the guard against NaN (ops/inlay/attention.c). A model that is written to a file therefore
+ * keeps its nodes.
  *
- * Operands of rank 3, [batch * heads, length, size], are those of one batch with so many heads: views put an axis in
- * front of them. */
+ * Operands of rank 3, [batch * heads, length, size], are treated as one batch with batch * heads heads: views add the
+ * leading axis. */
 #include "passes/attention.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include <math.h>
 #include <string.h>
 
-static const char OWN[] = "ai.inlay";
+static const char ATTENTION_DOMAIN[] = "ai.inlay";
 
-/* k as [.., length, size] from the value that MatMul reads as [.., size, length]. When the Transpose also moved other
- * axes ([batch, length, heads, size] with perm 0 2 3 1), one that only does this is put in. */
+/* Finds k as [.., length, size] for the input that MatMul reads as [.., size, length]. If the Transpose also permutes
+ * other axes ([batch, length, heads, size] with perm 0 2 3 1), a Transpose that does only that is inserted. */
 static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scale, uint32_t *out_k)
 {
     const graph_node *node;
@@ -46,21 +47,21 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
     if (!moves) {
         *out_k = attention_unscaled(rewrite, rw_input(rewrite, node, 0), scale);
     } else if (*scale > 0 && isfinite(*scale)) {
-        graph_node *fresh = rw_make(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
+        graph_node *new_node = rw_make(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
 
-        if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", rest, rank) != INLAY_OK ||
-            rw_insert(rewrite, fresh, rw_info(rewrite, kt)->dtype) != INLAY_OK)
+        if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", rest, rank) != INLAY_OK ||
+            rw_insert(rewrite, new_node, rw_info(rewrite, kt)->dtype) != INLAY_OK)
             return rw_no_memory(rewrite);
-        *out_k = fresh->info.outputs[0];
+        *out_k = new_node->info.outputs[0];
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ groups of heads */
 
-/* What [batch, heads, length, size] is a repetition of along the heads, times of them for each: Reshape of Expand of
- * Unsqueeze, [batch, groups, 1, length, size] in between. INLAY_NONE: it is none. */
-static uint32_t unrepeated(const struct rewrite *rewrite, uint32_t value, int64_t *out_times)
+/* Finds the value that [batch, heads, length, size] repeats along the heads: Reshape(Expand(Unsqueeze(value))) through
+ * [batch, groups, repeats, length, size]. INLAY_NONE: not a repetition. */
+static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int64_t *out_repeats)
 {
     const graph_node *merge = rw_maker_op(rewrite, value, "Reshape");
     const graph_node *expand = merge == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, merge, 0), "Expand");
@@ -84,17 +85,17 @@ static uint32_t unrepeated(const struct rewrite *rewrite, uint32_t value, int64_
         if (d != 1 && (!attention_same_dim(&input->dims[d], between) || !attention_same_dim(&output->dims[d], between)))
             return INLAY_NONE;
     }
-    for (uint32_t d = 0; d < 4; d++) /* Unsqueeze, even as Reshape */
+    for (uint32_t d = 0; d < 4; d++) /* `split` is an Unsqueeze, possibly written as a Reshape */
         if (!attention_same_dim(&input->dims[d],
                                 &rw_info(rewrite, rw_input(rewrite, expand, 0))->dims[d < 2 ? d : d + 1]))
             return INLAY_NONE;
-    *out_times = rw_dim(info, 2);
+    *out_repeats = rw_dim(info, 2);
     return from;
 }
 
 /* ------------------------------------------------------------------ the pattern */
 
-/* The Softmax that makes p, with Where(IsNaN(p), 0, p) behind it (*guarded) or not; NULL if others read it, too. */
+/* The Softmax that produces p, optionally through Where(IsNaN(p), 0, p) (*guarded); NULL if it has other readers. */
 static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool *guarded)
 {
     const graph_node *where = rw_maker_op(rewrite, p, "Where"), *test;
@@ -114,8 +115,8 @@ static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool 
                : NULL;
 }
 
-/* Do queries, keys (as the product reads them, [.., size, length]) and values have the same batch, and as many heads,
- * or keys and values one for all? MatMul would broadcast them, too. */
+/* Returns true if queries, keys (as MatMul reads them, [.., size, length]) and values have the same batch and number of
+ * heads, or one head of keys and values for all queries. MatMul broadcasts the latter, too. */
 static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, uint32_t value)
 {
     const inlay_value_info *a = rw_info(rewrite, q), *b = rw_info(rewrite, kt), *info = rw_info(rewrite, value);
@@ -133,7 +134,7 @@ static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, 
     return true;
 }
 
-/* The value with an axis of 1 in front; INLAY_NONE: no memory. */
+/* Adds a leading axis of size 1. INLAY_NONE: out of memory. */
 static uint32_t with_batch(struct rewrite *rewrite, uint32_t value)
 {
     const int64_t first = 0;
@@ -151,42 +152,44 @@ struct operands {
     bool causal, guarded;
 };
 
-/* Is node what this pass makes? */
-static bool is_own(const graph_node *node)
+/* Returns true if this pass made the node. */
+static bool is_fused_attention(const graph_node *node)
 {
     return node != NULL && strcmp(node->info.op_type.data, "Attention") == 0 &&
-           strcmp(node->info.domain.data, OWN) == 0;
+           strcmp(node->info.domain.data, ATTENTION_DOMAIN) == 0;
 }
 
-static inlay_status become(struct rewrite *rewrite, graph_node *node, const struct operands *operands, uint32_t rank)
+static inlay_status replace_by_attention(struct rewrite *rewrite, graph_node *node, const struct operands *operands,
+                                         uint32_t rank)
 {
     const int64_t first = 0;
     uint32_t inputs[5] = { operands->q, operands->k, operands->v, operands->bias, operands->hidden }, squeezed[2];
     const uint32_t count = operands->hidden != INLAY_NONE ? 5 : operands->bias != INLAY_NONE ? 4 : 3;
-    graph_node *fresh, *view;
+    graph_node *new_node, *view;
 
+    INLAY_CHECK(rank == 3 || rank == 4);
     for (uint32_t i = 0; rank == 3 && i < 3; i++)
         if ((inputs[i] = with_batch(rewrite, inputs[i])) == INLAY_NONE)
             return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "Attention", 1, node, inputs, count, 1);
-    if (fresh == NULL || graph_set_attr_float(rewrite->graph, fresh, "scale", operands->scale) != INLAY_OK ||
-        (operands->causal && graph_set_attr_int(rewrite->graph, fresh, "causal", 1) != INLAY_OK) ||
-        (operands->guarded && graph_set_attr_int(rewrite->graph, fresh, "guarded", 1) != INLAY_OK))
+    new_node = rw_make(rewrite, "Attention", 1, node, inputs, count, 1);
+    if (new_node == NULL || graph_set_attr_float(rewrite->graph, new_node, "scale", operands->scale) != INLAY_OK ||
+        (operands->causal && graph_set_attr_int(rewrite->graph, new_node, "causal", 1) != INLAY_OK) ||
+        (operands->guarded && graph_set_attr_int(rewrite->graph, new_node, "guarded", 1) != INLAY_OK))
         return rw_no_memory(rewrite);
-    fresh->info.domain = (inlay_str){ OWN, sizeof OWN - 1 };
+    new_node->info.domain = (inlay_str){ ATTENTION_DOMAIN, sizeof ATTENTION_DOMAIN - 1 };
     if (rank == 4)
-        return rw_replace(rewrite, node, fresh);
-    if (rw_insert(rewrite, fresh, rw_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
+        return rw_replace(rewrite, node, new_node);
+    if (rw_insert(rewrite, new_node, rw_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
-    squeezed[0] = fresh->info.outputs[0];
+    squeezed[0] = new_node->info.outputs[0];
     squeezed[1] = rw_constant_ints(rewrite, &first, 1);
     view = squeezed[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Squeeze", 13, node, squeezed, 2, 1);
     return view == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, view);
 }
 
-/* Is the product node read by a Transpose and `reshape` alone, from which it is sure to have as many rows as q? Masks
- * that might have more do not say so. */
-static bool rows_are_sure(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape, uint32_t q)
+/* Returns true if only a Transpose and `reshape` read the MatMul, and reshape proves that it has as many rows as q.
+ * Masks that might have more rows do not prove it. */
+static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape, uint32_t q)
 {
     const inlay_value_info *out = reshape == NULL ? NULL : rw_info(rewrite, reshape->info.outputs[0]);
     const inlay_value_info *output = rw_info(rewrite, node->info.outputs[0]), *from = rw_info(rewrite, q);
@@ -196,19 +199,19 @@ static bool rows_are_sure(const struct rewrite *rewrite, const graph_node *node,
            attention_same_dim(&out->dims[0], &from->dims[0]) && attention_same_dim(&out->dims[1], &from->dims[2]);
 }
 
-/* reshape: what reads the product, when that is where the visit is; otherwise NULL. */
-static inlay_status match_product(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)
+/* reshape: the reader of the transposed product if the visit is at that Reshape; otherwise NULL. */
+static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)
 {
     struct operands operands = {
         .v = rw_input(rewrite, node, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1
     };
     graph_node *softmax = find_softmax(rewrite, rw_input(rewrite, node, 0), &operands.guarded), *scores;
     uint32_t value, rank, shared_k, shared_v;
-    int64_t times_k, times_v, axis;
+    int64_t repeats_k, repeats_v, axis;
     attention_masks masks;
     inlay_status status;
 
-    /* What is quantized later is made at every level, or at none. */
+    /* Values that are quantized later are fused at every level (by the lowering), or at none. */
     if (softmax == NULL || rewrite->ctx->newest_opset != 0 ||
         rewrite->ctx->lowers != rw_is_quantized_later(rewrite, node->info.outputs[0]))
         return INLAY_OK;
@@ -224,10 +227,10 @@ static inlay_status match_product(struct rewrite *rewrite, graph_node *node, con
     scores = rw_maker_op(rewrite, value, "MatMul");
     if (scores == NULL || !rw_is_only_use(rewrite, value) ||
         !heads_agree(rewrite, rw_input(rewrite, scores, 0), rw_input(rewrite, scores, 1), operands.v) ||
-        (masks.rows_open && !rows_are_sure(rewrite, node, reshape, rw_input(rewrite, scores, 0))))
+        (masks.rows_open && !has_query_rows(rewrite, node, reshape, rw_input(rewrite, scores, 0))))
         return INLAY_OK;
     operands.q = attention_unscaled(rewrite, rw_input(rewrite, scores, 0), &operands.scale);
-    /* The scale must be a positive number, for Attention spreads its root over q and k. */
+    /* Attention applies the square root of the scale to q and k, so it must be positive. */
     if (!(operands.scale > 0) || !isfinite(operands.scale))
         return INLAY_OK;
     status = find_keys(rewrite, rw_input(rewrite, scores, 1), &operands.scale, &operands.k);
@@ -235,28 +238,28 @@ static inlay_status match_product(struct rewrite *rewrite, graph_node *node, con
         return status;
     operands.causal = attention_is_causal(rewrite, &masks);
     INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));
-    shared_k = unrepeated(rewrite, operands.k, &times_k);
-    shared_v = unrepeated(rewrite, operands.v, &times_v);
-    if (shared_k != INLAY_NONE && shared_v != INLAY_NONE && times_k == times_v) {
+    shared_k = before_repeat(rewrite, operands.k, &repeats_k);
+    shared_v = before_repeat(rewrite, operands.v, &repeats_v);
+    if (shared_k != INLAY_NONE && shared_v != INLAY_NONE && repeats_k == repeats_v) {
         operands.k = shared_k;
         operands.v = shared_v;
     }
-    return become(rewrite, node, &operands, rank);
+    return replace_by_attention(rewrite, node, &operands, rank);
 done:
     return status;
 }
 
-/* Transpose of the Squeeze behind an Attention of ours: the Transpose first, which the kernel then writes through. */
+/* Moves a Transpose from behind the Squeeze of a fused Attention to before it: the kernel then writes through it. */
 static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *view = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Squeeze");
     uint32_t input = view == NULL ? INLAY_NONE : rw_input(rewrite, view, 0), count = 0;
     const int64_t *perm = rw_attr_ints(node, "perm", &count);
     int64_t whole[4] = { 0 };
-    graph_node *moved, *fresh;
+    graph_node *moved, *new_node;
 
     if (view == NULL || count != 3 || !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) ||
-        !is_own(rw_maker(rewrite, input)) || rw_info(rewrite, input)->rank != 4 ||
+        !is_fused_attention(rw_maker(rewrite, input)) || rw_info(rewrite, input)->rank != 4 ||
         rw_dim(rw_info(rewrite, input), 0) != 1 || rw_input(rewrite, view, 1) == INLAY_NONE ||
         rw_info(rewrite, rw_input(rewrite, node, 0))->rank != 3)
         return INLAY_OK;
@@ -266,21 +269,21 @@ static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
     if (moved == NULL || graph_set_attr_ints(rewrite->graph, moved, "perm", whole, 4) != INLAY_OK ||
         rw_insert(rewrite, moved, rw_info(rewrite, input)->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "Squeeze", view->opset, node,
-                    (const uint32_t[]){ moved->info.outputs[0], rw_input(rewrite, view, 1) }, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = rw_make(rewrite, "Squeeze", view->opset, node,
+                       (const uint32_t[]){ moved->info.outputs[0], rw_input(rewrite, view, 1) }, 2, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
-/* The product behind a Reshape of its Transpose, whose rows are known from there. */
+/* A MatMul behind Reshape(Transpose(..)), whose number of rows the Reshape proves. */
 static inlay_status match_reshape(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *turn = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Transpose");
-    graph_node *product = turn == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, turn, 0), "MatMul");
+    graph_node *transpose = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Transpose");
+    graph_node *product = transpose == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, transpose, 0), "MatMul");
 
     return product == NULL || !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) ||
-                   !rw_is_only_use(rewrite, rw_input(rewrite, turn, 0))
+                   !rw_is_only_use(rewrite, rw_input(rewrite, transpose, 0))
                ? INLAY_OK
-               : match_product(rewrite, product, node);
+               : match_matmul(rewrite, product, node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -289,7 +292,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return match_transpose(rewrite, node);
     if (pass_is_op(node, "Reshape"))
         return match_reshape(rewrite, node);
-    return pass_is_op(node, "MatMul") ? match_product(rewrite, node, NULL) : INLAY_OK;
+    return pass_is_op(node, "MatMul") ? match_matmul(rewrite, node, NULL) : INLAY_OK;
 }
 
 inlay_status pass_attention(pass_ctx *ctx, bool *out_changed)

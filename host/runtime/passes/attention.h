@@ -1,40 +1,40 @@
-/* passes/attention.h - what the scores of an attention go through before Softmax (attention_masks.c), for the pass
- * that puts them together (attention.c). */
+/* passes/attention.h - the masks that are applied to the scores of an attention before Softmax. attention_masks.c finds
+ * them, the pass in attention.c fuses them. */
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
 #include "passes/rewrite.h"
 
 enum { ATTENTION_MASKS = 4 };
 
-/* One thing that happens to scores. */
+/* One mask that is applied to the scores. */
 typedef struct attention_mask {
-    uint32_t value;           /* what is added; INLAY_NONE: choice decides */
-    const graph_node *choice; /* Where(seen, scores, c) or Where(hidden, c, scores) */
-    uint32_t hidden;          /* its input that is the c, 1 or 2 */
-    bool whole;               /* it has as many columns as there are keys, for sure; otherwise maybe one */
-    bool windows;             /* it is for scores of rank 5 */
-    inlay_dim groups;         /* windows: the first size of those scores ... */
-    int64_t window_count;     /* ... and the second */
+    uint32_t value;           /* the value that is added; INLAY_NONE: `choice` selects scores */
+    const graph_node *choice; /* Where(visible, scores, constant) or Where(hidden, constant, scores) */
+    uint32_t hidden;          /* input index of that constant in `choice`: 1 or 2 */
+    bool whole;               /* the mask provably has one column for each key; otherwise it may broadcast one column */
+    bool windows;             /* the mask applies to scores of rank 5 */
+    inlay_dim groups;         /* windows: first dimension of those scores */
+    int64_t window_count;     /* windows: second dimension of those scores */
 } attention_mask;
 
 typedef struct attention_masks {
     attention_mask list[ATTENTION_MASKS];
     uint32_t count;
-    bool rows_open; /* some mask may have more rows than there are queries, if that is one */
+    bool rows_open; /* a mask may have more rows than there are queries (possible with one query only) */
 } attention_masks;
 
-/* Are the dims the same for sure? */
+/* Returns true if both dims are provably equal. */
 bool attention_same_dim(const inlay_dim *a, const inlay_dim *b);
-/* v without constant factors; these multiply *scale. */
-uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t v, double *scale);
-/* What v, the input of Softmax, [.., queries, keys] of rank 3 or 4, is before masks: a product of matrices, times
- * constants. INLAY_NONE: something else. */
-uint32_t attention_scores(struct rewrite *rewrite, uint32_t v, attention_masks *masks);
-/* Are they just a constant triangle, which hides from each query the keys behind its own place? */
+/* Returns `value` with constant factors removed; *scale is multiplied by them. */
+uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, double *scale);
+/* Strips the masks from `value`, the input of Softmax: [.., queries, keys] of rank 3 or 4. Returns the unmasked scores,
+ * a matrix multiplication times constants, or INLAY_NONE if the pattern does not match. */
+uint32_t attention_scores(struct rewrite *rewrite, uint32_t value, attention_masks *masks);
+/* Returns true if the only mask is a constant causal triangle: each query sees no key after its own position. */
 bool attention_is_causal(struct rewrite *rewrite, const attention_masks *masks);
-/* All masks for scores of q and v [batch, heads, length, size], or the same of rank 3, as ai.inlay's Attention has
- * them: *out_hidden says which scores are replaced by 0, and *out_bias what is added then. INLAY_NONE: there is none.
- */
+/* Combines all masks into the two inputs of ai.inlay's Attention, for scores of q and v [batch, heads, length, size] or
+ * the same with rank 3. Scores selected by *out_hidden are replaced by 0, then *out_bias is added. Either is INLAY_NONE
+ * if it is not needed. */
 INLAY_NODISCARD inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q,
                                                   uint32_t v, uint32_t *out_bias, uint32_t *out_hidden);
 #endif

@@ -1,11 +1,11 @@
-/* Masks of an attention: what is added to scores, what is put in their place, and both for windows (Swin), whose scores
- * are [batch * windows, heads, n, n] outside and [batch, windows, heads, n, n] where the mask of each window is added.
- */
+/* Masks of an attention: values added to the scores, and values that replace scores. Masks of windows (Swin) are
+ * applied to scores reshaped from [batch * windows, heads, n, n] to [batch, windows, heads, n, n]. */
 #include "passes/attention.h"
+#include "inlay/check.h"
 #include "base/element.h"
 
-/* No score of ordinary size is felt beside it: what is added to it rounds away, and Exp of it is 0. */
-static const double LEAST_MASK = -1e20;
+/* Adding a value at or below this absorbs any score of ordinary size, and Exp of the sum is 0. */
+static const double MASK_THRESHOLD = -1e20;
 
 bool attention_same_dim(const inlay_dim *a, const inlay_dim *b)
 {
@@ -35,11 +35,11 @@ uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, doubl
     return value;
 }
 
-/* ------------------------------------------------------------------ looking */
+/* ------------------------------------------------------------------ matching */
 
-/* Can value be what a mask made of those scores? Both have the same type and sizes, but for the last axis, which is
- * that of the keys in the end. *rows_open: nor is it sure for the rows. */
-static bool follows(const struct rewrite *rewrite, uint32_t scores, uint32_t value, bool *rows_open)
+/* Returns true if `value` can be the result of a mask on these scores: same type and sizes except for the last axis,
+ * which ends up as the number of keys. *rows_open is set if the number of rows is not proven equal. */
+static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint32_t value, bool *rows_open)
 {
     const inlay_value_info *input = rw_info(rewrite, scores), *output = rw_info(rewrite, value);
 
@@ -56,36 +56,37 @@ static bool follows(const struct rewrite *rewrite, uint32_t scores, uint32_t val
            output->dims[input->rank - 2].kind != INLAY_DIM_FIXED;
 }
 
-/* May it be a mask for these scores? It broadcasts to them; its last size is that of the keys, or named otherwise: then
- * it is that or 1, for the product behind Softmax has no other. */
+/* Returns true if `mask` may be a mask for these scores: it broadcasts to them, and its last dimension equals the
+ * number of keys (*out_whole) or is symbolic. A symbolic one is the number of keys or 1: the MatMul behind Softmax
+ * admits zero_bits else. */
 static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
 {
-    const inlay_value_info *info = rw_info(rewrite, mask), *s = rw_info(rewrite, scores);
+    const inlay_value_info *info = rw_info(rewrite, mask), *score_info = rw_info(rewrite, scores);
     const inlay_dim *last;
 
-    if (info == NULL || info->rank == INLAY_RANK_UNKNOWN || info->rank < 2 || info->rank > s->rank ||
+    if (info == NULL || info->rank == INLAY_RANK_UNKNOWN || info->rank < 2 || info->rank > score_info->rank ||
         info->dtype != dtype)
         return false;
     last = &info->dims[info->rank - 1];
-    *out_whole = attention_same_dim(last, &s->dims[s->rank - 1]);
+    *out_whole = attention_same_dim(last, &score_info->dims[score_info->rank - 1]);
     return *out_whole || last->kind != INLAY_DIM_FIXED;
 }
 
-/* Is it 0 where a query may look, up to its own place, and too low to count elsewhere? A constant [.., n, n]. */
+/* Returns true for a constant [.., n, n] that is 0 up to the diagonal and below the threshold after it. */
 static bool is_triangle(struct rewrite *rewrite, uint32_t mask)
 {
     const inlay_value_info *info = rw_info(rewrite, mask);
-    const float *f = rw_floats(rewrite, mask);
-    int64_t n = rw_dim(info, -1);
+    const float *elements = rw_floats(rewrite, mask);
+    int64_t size = rw_dim(info, -1);
 
-    if (f == NULL || n < 2 || rw_dim(info, -2) != n)
+    if (elements == NULL || size < 2 || rw_dim(info, -2) != size)
         return false;
     for (uint32_t d = 0; d + 2 < info->rank; d++)
         if (info->dims[d].value != 1)
             return false;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < n; k++)
-            if (k <= i ? f[i * n + k] != 0 : !((double)f[i * n + k] <= LEAST_MASK))
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t k = 0; k < size; k++)
+            if (k <= i ? elements[i * size + k] != 0 : !((double)elements[i * size + k] <= MASK_THRESHOLD))
                 return false;
     return true;
 }
@@ -96,13 +97,13 @@ bool attention_is_causal(struct rewrite *rewrite, const attention_masks *masks)
            is_triangle(rewrite, masks->list[0].value);
 }
 
-static uint32_t find_scores(struct rewrite *rewrite, uint32_t v, bool windows, attention_masks *masks);
+static uint32_t find_unmasked_scores(struct rewrite *rewrite, uint32_t v, bool windows, attention_masks *masks);
 
-/* Of windows all sizes but that of the batch must be known: the mask is repeated for each group of them. */
-static bool is_window_mask(const inlay_value_info *info, const inlay_value_info *s)
+/* Requires known sizes, except for the batch, because the mask is repeated for each group of windows. */
+static bool is_window_mask(const inlay_value_info *info, const inlay_value_info *scores)
 {
     for (uint32_t d = 1; d < 5; d++)
-        if (s->dims[d].kind != INLAY_DIM_FIXED || s->dims[d].value <= 0)
+        if (scores->dims[d].kind != INLAY_DIM_FIXED || scores->dims[d].value <= 0)
             return false;
     for (uint32_t d = 1; d < info->rank && d <= 4; d++)
         if (info->dims[info->rank - d].kind != INLAY_DIM_FIXED)
@@ -110,13 +111,15 @@ static bool is_window_mask(const inlay_value_info *info, const inlay_value_info 
     return true;
 }
 
-/* Goes on with the scores that the mask is for; INLAY_NONE and without the mask if that leads nowhere. */
-static uint32_t go_on(struct rewrite *rewrite, uint32_t scores, attention_mask mask, bool rows_open, bool windows,
-                      attention_masks *masks)
+/* Records the mask and continues with the scores that it applies to. If that fails, removes it and returns INLAY_NONE.
+ */
+static uint32_t continue_with_mask(struct rewrite *rewrite, uint32_t scores, attention_mask mask, bool rows_open,
+                                   bool windows, attention_masks *masks)
 {
     const inlay_value_info *info = rw_info(rewrite, scores);
     uint32_t count = masks->count, found, from = mask.choice != NULL ? rw_input(rewrite, mask.choice, 0) : mask.value;
 
+    INLAY_CHECK(count < ATTENTION_MASKS);
     if (windows && !is_window_mask(rw_info(rewrite, from), info))
         return INLAY_NONE;
     mask.windows = windows && rw_info(rewrite, from)->rank >= 4;
@@ -125,7 +128,7 @@ static uint32_t go_on(struct rewrite *rewrite, uint32_t scores, attention_mask m
         mask.window_count = info->dims[1].value;
     }
     masks->list[masks->count++] = mask;
-    found = find_scores(rewrite, scores, windows, masks);
+    found = find_unmasked_scores(rewrite, scores, windows, masks);
     if (found == INLAY_NONE)
         masks->count = count;
     else
@@ -133,9 +136,9 @@ static uint32_t go_on(struct rewrite *rewrite, uint32_t scores, attention_mask m
     return found;
 }
 
-/* Where(seen, scores, c) or Where(hidden, c, scores). */
-static uint32_t through_choice(struct rewrite *rewrite, uint32_t value, const graph_node *where, bool windows,
-                               attention_masks *masks)
+/* Where(visible, scores, constant) or Where(hidden, constant, scores). */
+static uint32_t match_where_mask(struct rewrite *rewrite, uint32_t value, const graph_node *where, bool windows,
+                                 attention_masks *masks)
 {
     attention_mask mask = { .value = INLAY_NONE, .choice = where };
     double c;
@@ -146,18 +149,18 @@ static uint32_t through_choice(struct rewrite *rewrite, uint32_t value, const gr
 
         mask.hidden = i;
         if (!rw_scalar(rewrite, hidden, &c) || rw_info(rewrite, hidden)->rank > 1 ||
-            !follows(rewrite, scores, value, &rows_open) ||
+            !matches_scores(rewrite, scores, value, &rows_open) ||
             !is_mask(rewrite, rw_input(rewrite, where, 0), scores, INLAY_BOOL, &mask.whole))
             continue;
-        found = go_on(rewrite, scores, mask, rows_open, windows, masks);
+        found = continue_with_mask(rewrite, scores, mask, rows_open, windows, masks);
         if (found != INLAY_NONE)
             return found;
     }
     return INLAY_NONE;
 }
 
-static uint32_t through_sum(struct rewrite *rewrite, uint32_t value, const graph_node *sum, bool windows,
-                            attention_masks *masks)
+static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const graph_node *sum, bool windows,
+                                 attention_masks *masks)
 {
     attention_mask mask = { .choice = NULL };
 
@@ -166,17 +169,17 @@ static uint32_t through_sum(struct rewrite *rewrite, uint32_t value, const graph
         bool rows_open = false;
 
         mask.value = rw_input(rewrite, sum, 1 - i);
-        if (!follows(rewrite, scores, value, &rows_open) ||
+        if (!matches_scores(rewrite, scores, value, &rows_open) ||
             !is_mask(rewrite, mask.value, scores, rw_info(rewrite, value)->dtype, &mask.whole))
             continue;
-        found = go_on(rewrite, scores, mask, rows_open, windows, masks);
+        found = continue_with_mask(rewrite, scores, mask, rows_open, windows, masks);
         if (found != INLAY_NONE)
             return found;
     }
     return INLAY_NONE;
 }
 
-/* Reshape that puts batch and windows together again, or takes them apart: the last three axes stay. */
+/* Returns true for a Reshape that merges or splits batch and windows and keeps the last three axes. */
 static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
     const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
@@ -192,7 +195,7 @@ static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
     return true;
 }
 
-static uint32_t find_scores(struct rewrite *rewrite, uint32_t value, bool windows, attention_masks *masks)
+static uint32_t find_unmasked_scores(struct rewrite *rewrite, uint32_t value, bool windows, attention_masks *masks)
 {
     const graph_node *node = rw_maker(rewrite, value);
     uint32_t inner = node == NULL ? INLAY_NONE : rw_input(rewrite, node, 0);
@@ -203,24 +206,25 @@ static uint32_t find_scores(struct rewrite *rewrite, uint32_t value, bool window
         return value;
     if (pass_is_op(node, "Reshape") && inner != INLAY_NONE && rw_info(rewrite, inner)->rank != INLAY_RANK_UNKNOWN &&
         rw_info(rewrite, value)->rank == (windows ? 5u : 4u) && keeps_scores(rewrite, value, inner))
-        return find_scores(rewrite, inner, !windows, masks);
+        return find_unmasked_scores(rewrite, inner, !windows, masks);
     if (masks->count == ATTENTION_MASKS)
         return INLAY_NONE;
     if (pass_is_op(node, "Where"))
-        return through_choice(rewrite, value, node, windows, masks);
-    return pass_is_op(node, "Add") && node->info.since_version >= 7 ? through_sum(rewrite, value, node, windows, masks)
-                                                                    : INLAY_NONE;
+        return match_where_mask(rewrite, value, node, windows, masks);
+    return pass_is_op(node, "Add") && node->info.since_version >= 7
+               ? match_added_mask(rewrite, value, node, windows, masks)
+               : INLAY_NONE;
 }
 
 uint32_t attention_scores(struct rewrite *rewrite, uint32_t value, attention_masks *masks)
 {
     *masks = (attention_masks){ .count = 0 };
-    return find_scores(rewrite, value, false, masks);
+    return find_unmasked_scores(rewrite, value, false, masks);
 }
 
-/* ------------------------------------------------------------------ joining */
+/* ------------------------------------------------------------------ combining */
 
-/* Inserts a node; INLAY_NONE: no memory. */
+/* Inserts a node with one output. INLAY_NONE: out of memory. */
 static uint32_t insert(struct rewrite *rewrite, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
                        inlay_dtype dtype)
 {
@@ -229,8 +233,8 @@ static uint32_t insert(struct rewrite *rewrite, const char *op, int64_t opset, c
     return node == NULL || rw_insert(rewrite, node, dtype) != INLAY_OK ? INLAY_NONE : node->info.outputs[0];
 }
 
-/* The size of one axis of value, as int64 [1]. */
-static uint32_t size_of(struct rewrite *rewrite, uint32_t value, int64_t axis)
+/* Size of one axis of value, as int64 [1]. */
+static uint32_t emit_size(struct rewrite *rewrite, uint32_t value, int64_t axis)
 {
     graph_node *shape = rw_make(rewrite, "Shape", 15, NULL, &value, 1, 1);
 
@@ -241,78 +245,79 @@ static uint32_t size_of(struct rewrite *rewrite, uint32_t value, int64_t axis)
     return shape->info.outputs[0];
 }
 
-/* Zeros, one for each key; all attentions over as many keys in one graph share them. */
-struct zeros {
-    struct zeros *next;
+/* One zero for each key; all attentions of a graph with the same number of keys share it. */
+struct key_zeros {
+    struct key_zeros *next;
     inlay_dim keys;
     inlay_dtype dtype;
     uint32_t value;
 };
 
-static uint32_t zeros_for(struct rewrite *rewrite, uint32_t k, inlay_dtype dtype)
+static uint32_t shared_zeros(struct rewrite *rewrite, uint32_t k, inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(rewrite, k);
     const inlay_dim keys = info->dims[info->rank - 2];
-    uint64_t bytes = (uint64_t)inlay_dtype_bits(dtype) / 8, nothing = 0;
-    struct zeros *zeros;
+    uint64_t bytes = (uint64_t)inlay_dtype_bits(dtype) / 8, zero_bits = 0;
+    struct key_zeros *zeros;
 
-    for (zeros = rewrite->memory; zeros != NULL; zeros = zeros->next)
+    for (zeros = rewrite->pass_state; zeros != NULL; zeros = zeros->next)
         if (zeros->dtype == dtype && attention_same_dim(&zeros->keys, &keys))
             return zeros->value;
-    zeros = arena_array(&rewrite->own, 1, sizeof *zeros);
+    zeros = arena_array(&rewrite->arena, 1, sizeof *zeros);
     if (zeros != NULL) {
-        const uint32_t inputs[] = { rw_constant(rewrite, dtype, 0, NULL, &nothing, bytes),
-                                    size_of(rewrite, k, info->rank - 2) };
+        const uint32_t inputs[] = { rw_constant(rewrite, dtype, 0, NULL, &zero_bits, bytes),
+                                    emit_size(rewrite, k, info->rank - 2) };
 
-        *zeros = (struct zeros){ rewrite->memory, keys, dtype, INLAY_NONE };
+        *zeros = (struct key_zeros){ rewrite->pass_state, keys, dtype, INLAY_NONE };
         if (inputs[0] != INLAY_NONE && inputs[1] != INLAY_NONE)
             zeros->value = insert(rewrite, "Expand", 13, inputs, 2, dtype);
-        rewrite->memory = zeros;
+        rewrite->pass_state = zeros;
     }
     return zeros == NULL ? INLAY_NONE : zeros->value;
 }
 
-/* The shape that a mask of windows has for the whole batch, and what one group of it is repeated to. */
+/* The shape to which the mask of one group of windows is repeated for the whole batch. */
 static uint32_t shape_of_groups(struct rewrite *rewrite, const attention_mask *mask, uint32_t q)
 {
     const int64_t sizes[4] = { mask->window_count, 1, 1, 1 };
-    uint32_t parts[2] = { size_of(rewrite, q, 0), rw_constant_ints(rewrite, sizes, 1) };
-    graph_node *join;
+    uint32_t parts[2] = { emit_size(rewrite, q, 0), rw_constant_ints(rewrite, sizes, 1) };
+    graph_node *concat;
 
     if (parts[0] == INLAY_NONE || parts[1] == INLAY_NONE)
         return INLAY_NONE;
     parts[0] = insert(rewrite, "Div", 14, parts, 2, INLAY_INT64);
     parts[1] = rw_constant_ints(rewrite, sizes, 4);
-    join = parts[0] == INLAY_NONE || parts[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Concat", 13, NULL, parts, 2, 1);
-    return join == NULL || graph_set_attr_int(rewrite->graph, join, "axis", 0) != INLAY_OK ||
-                   rw_insert(rewrite, join, INLAY_INT64) != INLAY_OK
+    concat =
+        parts[0] == INLAY_NONE || parts[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Concat", 13, NULL, parts, 2, 1);
+    return concat == NULL || graph_set_attr_int(rewrite->graph, concat, "axis", 0) != INLAY_OK ||
+                   rw_insert(rewrite, concat, INLAY_INT64) != INLAY_OK
                ? INLAY_NONE
-               : join->info.outputs[0];
+               : concat->info.outputs[0];
 }
 
-/* A mask of windows, [.., windows, heads, queries, keys], once for each group of the batch: [batch * windows, heads,
- * queries, keys]. from has its sizes. */
-static uint32_t repeat_windows(struct rewrite *rewrite, const attention_mask *m, uint32_t mask, uint32_t from,
+/* Repeats a mask of windows, [.., windows, heads, queries, keys], for each group of the batch: [batch * windows, heads,
+ * queries, keys]. The sizes are those of `from`. */
+static uint32_t repeat_windows(struct rewrite *rewrite, const attention_mask *window_mask, uint32_t mask, uint32_t from,
                                uint32_t q, inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(rewrite, from);
-    const bool one = m->groups.kind == INLAY_DIM_FIXED && m->groups.value == 1 && info->rank >= 4 &&
-                     info->dims[info->rank - 4].value == m->window_count;
+    const bool one = window_mask->groups.kind == INLAY_DIM_FIXED && window_mask->groups.value == 1 && info->rank >= 4 &&
+                     info->dims[info->rank - 4].value == window_mask->window_count;
     int64_t shape[4] = { -1 };
     uint32_t to;
 
     for (uint32_t d = 1; d < 4; d++)
         shape[d] = info->dims[info->rank - 4 + d].value;
     if (!one) {
-        to = shape_of_groups(rewrite, m, q);
+        to = shape_of_groups(rewrite, window_mask, q);
         mask = to == INLAY_NONE ? INLAY_NONE : insert(rewrite, "Expand", 13, (const uint32_t[]){ mask, to }, 2, dtype);
     }
     to = mask == INLAY_NONE ? INLAY_NONE : rw_constant_ints(rewrite, shape, 4);
     return to == INLAY_NONE ? INLAY_NONE : insert(rewrite, "Reshape", 14, (const uint32_t[]){ mask, to }, 2, dtype);
 }
 
-/* Where it hides, as it broadcasts to the scores outside windows. */
-static uint32_t where_hidden(struct rewrite *rewrite, const attention_mask *mask, uint32_t q)
+/* The condition that selects hidden scores, without the window axis. */
+static uint32_t hidden_scores(struct rewrite *rewrite, const attention_mask *mask, uint32_t q)
 {
     uint32_t condition = rw_input(rewrite, mask->choice, 0), hidden = condition;
 
@@ -321,7 +326,7 @@ static uint32_t where_hidden(struct rewrite *rewrite, const attention_mask *mask
     return hidden == INLAY_NONE || mask->hidden == 1 ? hidden : insert(rewrite, "Not", 1, &hidden, 1, INLAY_BOOL);
 }
 
-/* A mask that is added, on top of the bias so far. */
+/* Adds a mask to the bias collected so far. */
 static uint32_t add_mask(struct rewrite *rewrite, const attention_mask *mask, uint32_t bias, uint32_t q,
                          inlay_dtype dtype)
 {
@@ -332,7 +337,7 @@ static uint32_t add_mask(struct rewrite *rewrite, const attention_mask *mask, ui
                : insert(rewrite, "Add", 14, (const uint32_t[]){ bias, value }, 2, dtype);
 }
 
-/* From the scores outwards: a choice makes both them and what was added to them its c. */
+/* From the innermost mask outwards: a Where mask replaces the scores and everything added to them by its constant. */
 inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q, uint32_t value,
                                   uint32_t *out_bias, uint32_t *out_hidden)
 {
@@ -342,7 +347,7 @@ inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks
 
     for (uint32_t i = 0; i < masks->count; i++)
         whole |= masks->list[i].whole;
-    if (!whole && (bias = zeros_for(rewrite, value, dtype)) == INLAY_NONE)
+    if (!whole && (bias = shared_zeros(rewrite, value, dtype)) == INLAY_NONE)
         return rw_no_memory(rewrite);
     for (uint32_t i = masks->count; i-- > 0;) {
         const attention_mask *one = &masks->list[i];
@@ -350,7 +355,7 @@ inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks
         if (one->choice == NULL) {
             bias = add_mask(rewrite, one, bias, q, dtype);
         } else {
-            const uint32_t low = rw_input(rewrite, one->choice, one->hidden), here = where_hidden(rewrite, one, q);
+            const uint32_t low = rw_input(rewrite, one->choice, one->hidden), here = hidden_scores(rewrite, one, q);
 
             if (bias == INLAY_NONE)
                 bias = rw_constant(rewrite, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);

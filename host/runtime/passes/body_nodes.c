@@ -1,4 +1,5 @@
 #include "passes/body_nodes.h"
+#include "inlay/check.h"
 #include <string.h>
 
 bool body_nodes_begin(body_nodes *nodes, pass_ctx *ctx, struct graph *to, const graph_node *node,
@@ -19,37 +20,38 @@ void body_nodes_again(body_nodes *nodes, const graph_body *body)
         nodes->map[body->capture_inner[i]] = body->capture_outer[i];
 }
 
-/* What the body knows of a shape holds for all copies of it, but a size that it has a symbol for may be another one in
- * each: where there are several, inference has to find it anew, and what the file declares is left behind. */
+/* Ranks and known sizes of the body hold for all copies of it, but a symbol may stand for another size in each. If
+ * there are several copies, the shape is dropped, including the declared one, and inference finds it again. */
 static bool add_value(body_nodes *nodes, uint32_t value_index)
 {
-    uint32_t fresh = graph_add_value(nodes->to, NULL, 0);
+    uint32_t added = graph_add_value(nodes->to, NULL, 0);
     graph_value *value;
     inlay_str name;
 
-    if (fresh == INLAY_NONE)
+    if (added == INLAY_NONE)
         return false;
-    value = &nodes->to->values[fresh];
+    value = &nodes->to->values[added];
     name = value->info.name;
     *value = nodes->from->values[value_index];
     value->info.name = name;
-    value->info.producer = INLAY_NONE; /* until the graph is finished */
+    value->info.producer = INLAY_NONE; /* set when the graph is finished */
     if (nodes->copy >= 0 && (value->info.flags & INLAY_VALUE_CONSTANT) == 0) {
         value->info.rank = value->declared_rank = INLAY_RANK_UNKNOWN;
         value->info.dims = value->declared_dims = NULL;
         value->info.elements = NULL;
         value->info.element_count = 0;
     }
-    nodes->map[value_index] = fresh;
+    nodes->map[value_index] = added;
     return true;
 }
 
-/* A list with the values of `to` in it; NULL: no memory. */
+/* Returns the list translated to values of `to`; NULL: out of memory. */
 static uint32_t *mapped(body_nodes *nodes, const uint32_t *list, uint32_t count)
 {
     uint32_t *out = arena_array(&nodes->ctx->model->arena, (size_t)count + 1, sizeof *out);
 
     for (uint32_t i = 0; out != NULL && i < count; i++) {
+        INLAY_CHECK(list[i] == INLAY_NONE || list[i] < nodes->from->value_count);
         if (list[i] != INLAY_NONE && nodes->map[list[i]] == INLAY_NONE && !add_value(nodes, list[i]))
             return NULL;
         out[i] = list[i] == INLAY_NONE ? INLAY_NONE : nodes->map[list[i]];
@@ -72,8 +74,8 @@ static bool put_node(body_nodes *nodes, const graph_node *from)
     node->info.inputs = mapped(nodes, from->info.inputs, from->info.input_count);
     node->info.outputs = mapped(nodes, from->info.outputs, from->info.output_count);
     node->captures = mapped(nodes, from->captures, from->capture_count);
-    node->bodies =
-        arena_copy(arena, from->bodies, from->body_count * sizeof *from->bodies); /* the node may have to stay */
+    /* a copy, since the rewrite may be rejected and the original node kept */
+    node->bodies = arena_copy(arena, from->bodies, from->body_count * sizeof *from->bodies);
     if (node->info.inputs == NULL || node->info.outputs == NULL || node->captures == NULL ||
         (node->bodies == NULL && node->body_count > 0))
         return false;
@@ -118,7 +120,7 @@ void body_nodes_drop(struct graph *graph, const bool *drop, uint32_t count)
     graph->node_count = kept;
 }
 
-/* ------------------------------------------------------------------ nodes and bodies by hand */
+/* ------------------------------------------------------------------ building nodes and bodies */
 
 graph_node *make_node(node_maker *maker, struct graph *graph, const char *domain, const char *op, int64_t opset,
                       const uint32_t *inputs, uint32_t input_count, uint32_t output_count)

@@ -1,10 +1,10 @@
-/* Two Transposes with nothing but element-wise operators between them are one, or none: the operators do not mind the
- * order of the axes. Constants on the way change their shape with it. */
+/* Merges two Transposes that only element-wise operators separate into one, or none: the order of the axes does not
+ * matter to these operators. Constants between them are transposed as well. */
 #include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
 #include <string.h>
 
-enum { MOST = 16 }; /* operators between them */
+enum { MAX_CHAIN = 16 }; /* operators between the two Transposes */
 
 static bool is_unary(const graph_node *node)
 {
@@ -19,7 +19,7 @@ static bool is_binary(const graph_node *node)
            node->info.since_version >= 7;
 }
 
-/* The axis of a result of that rank that the constant varies along; -1 = none: a scalar. -2: more than one. */
+/* The only axis of a result of that rank along which the constant varies; -1: none (a scalar); -2: several axes. */
 static int64_t varying_axis(const inlay_value_info *info, uint32_t rank)
 {
     int64_t axis = -1;
@@ -36,7 +36,7 @@ static int64_t varying_axis(const inlay_value_info *info, uint32_t rank)
     return axis;
 }
 
-/* The input of an element-wise node that the chain comes through; UINT32_MAX: it is no such node. */
+/* Index of the input through which an element-wise node continues the chain; UINT32_MAX: not such a node. */
 static uint32_t chain_input(const struct rewrite *rewrite, const graph_node *node, uint32_t rank)
 {
     if (node == NULL || node->info.output_count != 1)
@@ -51,8 +51,8 @@ static uint32_t chain_input(const struct rewrite *rewrite, const graph_node *nod
     return UINT32_MAX;
 }
 
-/* The constant for axes that perm has reordered: what lay along axis perm[d] lies along d now. */
-static uint32_t turn_constant(struct rewrite *rewrite, uint32_t value, uint32_t rank, const int64_t *perm)
+/* The constant after perm: axis d of the result is axis perm[d] of the original. */
+static uint32_t permute_constant(struct rewrite *rewrite, uint32_t value, uint32_t rank, const int64_t *perm)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
     int64_t axis = varying_axis(info, rank), *dims = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *dims);
@@ -66,15 +66,15 @@ static uint32_t turn_constant(struct rewrite *rewrite, uint32_t value, uint32_t 
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *chain[MOST], *first, *merged, *copy;
+    graph_node *chain[MAX_CHAIN], *first, *merged, *copy;
     uint32_t count = 0, value = rw_input(rewrite, node, 0), at, rank;
     int64_t *before, *after, *both;
-    bool done, idle = true;
+    bool done, is_identity = true;
 
     if (!pass_is_op(node, "Transpose") || rw_info(rewrite, value)->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     rank = rw_info(rewrite, value)->rank;
-    while (count < MOST && rw_is_only_use(rewrite, value) &&
+    while (count < MAX_CHAIN && rw_is_only_use(rewrite, value) &&
            (at = chain_input(rewrite, rw_maker(rewrite, value), rank)) != UINT32_MAX &&
            rw_info(rewrite, rw_input(rewrite, rw_maker(rewrite, value), at))->rank == rank) {
         chain[count++] = rw_maker(rewrite, value);
@@ -91,10 +91,10 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
         both[d] = before[after[d]];
-        idle &= both[d] == (int64_t)d;
+        is_identity &= both[d] == (int64_t)d;
     }
     value = rw_input(rewrite, first, 0);
-    if (!idle) {
+    if (!is_identity) {
         merged = rw_make(rewrite, "Transpose", node->opset, NULL, &value, 1, 1);
         if (merged == NULL || graph_set_attr_ints(rewrite->graph, merged, "perm", both, rank) != INLAY_OK ||
             rw_insert(rewrite, merged, rw_info(rewrite, value)->dtype) != INLAY_OK)
@@ -108,7 +108,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             return rw_no_memory(rewrite);
         rw_set_input(rewrite, copy, at, value);
         if (is_binary(chain[i])) {
-            value = turn_constant(rewrite, rw_input(rewrite, chain[i], 1 - at), rank, after);
+            value = permute_constant(rewrite, rw_input(rewrite, chain[i], 1 - at), rank, after);
             if (value == INLAY_NONE)
                 return rw_no_memory(rewrite);
             rw_set_input(rewrite, copy, 1 - at, value);

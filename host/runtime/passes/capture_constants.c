@@ -1,4 +1,4 @@
-/* Constants that a body captures become its own, so that weights used in a Loop are packed like others. */
+/* Moves constants that a body captures into the body, so that weights used in a Loop are packed like others. */
 #include "passes/type_guard.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static inlay_status push_down(pass_ctx *ctx, struct graph *graph, graph_body *bo
         }
     }
     body->capture_count = kept;
-    body->graph->captured = body->capture_inner; /* one list, two names: graph_finish */
+    body->graph->captured = body->capture_inner; /* shared with the body; see graph_finish */
     body->graph->captured_count = kept;
     return INLAY_OK;
 }

@@ -1,46 +1,47 @@
-/* Nodes that compute the same from the same are computed once, those with equal bodies among them; equal small
- * constants are one. Within each graph: a body does not see what its outer graph computes unless it captures it. */
+/* Computes nodes with the same operator, attributes and inputs once, including nodes with equal bodies, and merges
+ * equal small constants. Works within each graph: a body sees values of its outer graph only if it captures them. */
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "passes/same_body.h"
 #include <string.h>
 
-enum {
-    SMALL_BYTES = 4096
-}; /* larger constants are equal only when they lie in the same place: reading all weights for
-      this would cost more than it gains */
+/* Larger constants are compared by address only: reading all weights would cost more than it gains. */
+enum { SMALL_BYTES = 4096 };
 
-/* What the visit remembers: a chained table of nodes by hash. Nodes carry their number in `at`. */
-struct seen {
+/* Hash table with chaining of the nodes and constants of a graph. */
+typedef struct expression_table {
     uint32_t *heads; /* [bucket_count] index into entries, INLAY_NONE */
     struct entry {
         uint64_t hash;
         uint32_t next;
-        graph_node *node;
-        uint32_t constant;
+        graph_node *node;  /* NULL: the entry is a constant */
+        uint32_t constant; /* value of the constant */
     } * entries;
-    uint32_t bucket_count, count;
-};
+    uint32_t bucket_count, count, capacity;
+} expression_table;
 
-static bool open_seen(struct rewrite *rewrite, struct seen *seen)
+static bool init_table(struct rewrite *rewrite, expression_table *table)
 {
     uint32_t most = rewrite->graph->node_count + rewrite->graph->value_count + 1;
 
-    for (seen->bucket_count = 64; seen->bucket_count < most; seen->bucket_count *= 2)
+    for (table->bucket_count = 64; table->bucket_count < most; table->bucket_count *= 2)
         ;
-    seen->heads = arena_array(&rewrite->own, seen->bucket_count, sizeof *seen->heads);
-    seen->entries = arena_array(&rewrite->own, most, sizeof *seen->entries);
-    if (seen->heads == NULL || seen->entries == NULL)
+    table->capacity = most;
+    table->heads = arena_array(&rewrite->arena, table->bucket_count, sizeof *table->heads);
+    table->entries = arena_array(&rewrite->arena, most, sizeof *table->entries);
+    if (table->heads == NULL || table->entries == NULL)
         return false;
-    memset(seen->heads, 0xff, seen->bucket_count * sizeof *seen->heads);
+    memset(table->heads, 0xff, table->bucket_count * sizeof *table->heads);
     return true;
 }
 
-static void remember(struct seen *seen, uint64_t hash, graph_node *node, uint32_t constant)
+static void add_entry(expression_table *table, uint64_t hash, graph_node *node, uint32_t constant)
 {
-    uint32_t bucket = (uint32_t)hash & (seen->bucket_count - 1);
+    uint32_t bucket = (uint32_t)hash & (table->bucket_count - 1);
 
-    seen->entries[seen->count] = (struct entry){ hash, seen->heads[bucket], node, constant };
-    seen->heads[bucket] = seen->count++;
+    INLAY_CHECK(table->count < table->capacity);
+    table->entries[table->count] = (struct entry){ hash, table->heads[bucket], node, constant };
+    table->heads[bucket] = table->count++;
 }
 
 /* ------------------------------------------------------------------ equality */
@@ -53,7 +54,7 @@ static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_
     for (uint32_t i = 0; i < a->info.input_count; i++)
         if (rw_input(rewrite, a, i) != rw_input(rewrite, b, i))
             return false;
-    /* What one gives the other must give: an output may be omitted only where it is in both. */
+    /* Outputs must match, too: an output may be omitted only if it is omitted in both nodes. */
     for (uint32_t i = 0; i < a->info.output_count; i++)
         if ((a->info.outputs[i] == INLAY_NONE) != (b->info.outputs[i] == INLAY_NONE) ||
             (a->info.outputs[i] != INLAY_NONE && rewrite->graph->values[a->info.outputs[i]].info.dtype !=
@@ -75,40 +76,41 @@ static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 
 static uint64_t hash_node(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint64_t h = hash_u64((uint64_t)(uintptr_t)node->row, (uint64_t)(uintptr_t)node->custom);
+    uint64_t hash = hash_u64((uint64_t)(uintptr_t)node->row, (uint64_t)(uintptr_t)node->custom);
 
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        h = hash_u64(h, rw_input(rewrite, node, i));
+        hash = hash_u64(hash, rw_input(rewrite, node, i));
     for (uint32_t i = 0; i < node->info.attr_count; i++)
         if (node->info.attrs[i].kind == INLAY_ATTR_INT)
-            h = hash_u64(h, (uint64_t)node->info.attrs[i].i);
-    return h;
+            hash = hash_u64(hash, (uint64_t)node->info.attrs[i].i);
+    return hash;
 }
 
-static inlay_status merge_constants(struct rewrite *rewrite, struct seen *seen)
+static inlay_status merge_constants(struct rewrite *rewrite, expression_table *table)
 {
     inlay_status status = INLAY_OK;
     bool done;
 
     for (uint32_t value = 0; status == INLAY_OK && value < rewrite->graph->value_count; value++) {
         const inlay_value_info *info = &rewrite->graph->values[value].info;
-        uint64_t h;
+        uint64_t hash;
         uint32_t entry;
 
         if (!rw_is_constant(rewrite, value) || rewrite->uses[value] == 0 || rewrite->is_output[value])
             continue;
-        h = info->data_bytes <= SMALL_BYTES ? hash_bytes(info->data, (size_t)info->data_bytes, info->dtype)
-                                            : hash_u64((uint64_t)(uintptr_t)info->data, info->dtype);
-        for (entry = seen->heads[h & (seen->bucket_count - 1)]; entry != INLAY_NONE; entry = seen->entries[entry].next)
-            if (seen->entries[entry].hash == h && seen->entries[entry].node == NULL &&
-                same_constant(rewrite, seen->entries[entry].constant, value))
+        hash = info->data_bytes <= SMALL_BYTES ? hash_bytes(info->data, (size_t)info->data_bytes, info->dtype)
+                                               : hash_u64((uint64_t)(uintptr_t)info->data, info->dtype);
+        for (entry = table->heads[hash & (table->bucket_count - 1)]; entry != INLAY_NONE;
+             entry = table->entries[entry].next)
+            if (table->entries[entry].hash == hash && table->entries[entry].node == NULL &&
+                same_constant(rewrite, table->entries[entry].constant, value))
                 break;
         if (entry == INLAY_NONE) {
-            remember(seen, h, NULL, value);
+            add_entry(table, hash, NULL, value);
             continue;
         }
-        status = rw_forward(rewrite, value, seen->entries[entry].constant,
-                            &done); /* no change that is worth another round */
+        /* does not count as a change: merged constants need no further round */
+        status = rw_forward(rewrite, value, table->entries[entry].constant, &done);
     }
     return status;
 }
@@ -127,32 +129,31 @@ static bool can_merge(const struct graph *graph, const graph_node *node)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct seen *seen = rewrite->memory;
+    expression_table *table = rewrite->pass_state;
     inlay_status status;
-    uint64_t h;
+    uint64_t hash;
 
-    if (seen == NULL) { /* the first node of a graph */
-        seen = rewrite->memory = arena_alloc(&rewrite->own, sizeof *seen);
-        if (seen == NULL || !open_seen(rewrite, seen))
+    if (table == NULL) { /* first node of the graph */
+        table = rewrite->pass_state = arena_alloc(&rewrite->arena, sizeof *table);
+        if (table == NULL || !init_table(rewrite, table))
             return rw_no_memory(rewrite);
-        status = merge_constants(rewrite, seen);
+        status = merge_constants(rewrite, table);
         if (status != INLAY_OK)
             return status;
     }
     if (!can_merge(rewrite->graph, node))
         return INLAY_OK;
-    h = hash_node(rewrite, node);
-    for (uint32_t entry = seen->heads[h & (seen->bucket_count - 1)]; entry != INLAY_NONE;
-         entry = seen->entries[entry].next) {
-        graph_node *first = seen->entries[entry].node;
-        bool free_to_go = true;
+    hash = hash_node(rewrite, node);
+    for (uint32_t entry = table->heads[hash & (table->bucket_count - 1)]; entry != INLAY_NONE;
+         entry = table->entries[entry].next) {
+        graph_node *first = table->entries[entry].node;
+        bool is_removable = true;
 
-        if (seen->entries[entry].hash != h || first == NULL || !same_node(rewrite, first, node))
+        if (table->entries[entry].hash != hash || first == NULL || !same_node(rewrite, first, node))
             continue;
-        for (uint32_t i = 0; i < node->info.output_count;
-             i++) /* an output of the graph keeps its name, hence its node */
-            free_to_go &= node->info.outputs[i] == INLAY_NONE || !rewrite->is_output[node->info.outputs[i]];
-        for (uint32_t i = 0; free_to_go && i < node->info.output_count; i++) {
+        for (uint32_t i = 0; i < node->info.output_count; i++) /* a graph output keeps its name, and thus its node */
+            is_removable &= node->info.outputs[i] == INLAY_NONE || !rewrite->is_output[node->info.outputs[i]];
+        for (uint32_t i = 0; is_removable && i < node->info.output_count; i++) {
             bool done;
 
             status = rw_forward(rewrite, node->info.outputs[i], first->info.outputs[i], &done);
@@ -161,7 +162,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         }
         return INLAY_OK;
     }
-    remember(seen, h, node, INLAY_NONE);
+    add_entry(table, hash, node, INLAY_NONE);
     return INLAY_OK;
 }
 

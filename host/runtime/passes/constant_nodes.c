@@ -1,12 +1,12 @@
-/* Constant nodes (ONNX 1, 9, 11, 12, 13, ...) become constants: exporters write thousands of them. */
+/* Replaces Constant nodes (ONNX 1, 9, 11, 12, 13, ...) by constants of the graph. Exporters write thousands of them. */
 #include "passes/type_guard.h"
 #include <string.h>
 
-/* The one attribute that holds the value, as a tensor. */
+/* Sets the value from the node's only attribute, of whatever kind it is. */
 static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t value, const inlay_attr_info *attribute,
                                   bool *out_done)
 {
-    struct arena *mem = &ctx->model->arena;
+    struct arena *arena = &ctx->model->arena;
     int64_t count = attribute->count;
     float narrow = (float)attribute->f;
     inlay_str *texts;
@@ -19,11 +19,11 @@ static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t v
                                    attribute->tensor->dims, attribute->tensor->data, attribute->tensor->bytes,
                                    out_done);
     case INLAY_ATTR_FLOAT:
-        data = arena_copy(mem, &narrow, sizeof narrow);
+        data = arena_copy(arena, &narrow, sizeof narrow);
         return data == NULL ? INLAY_OUT_OF_MEMORY
                             : type_guard_constant(graph, value, INLAY_FLOAT, 0, NULL, data, sizeof narrow, out_done);
     case INLAY_ATTR_INT:
-        data = arena_copy(mem, &attribute->i, sizeof attribute->i);
+        data = arena_copy(arena, &attribute->i, sizeof attribute->i);
         return data == NULL
                    ? INLAY_OUT_OF_MEMORY
                    : type_guard_constant(graph, value, INLAY_INT64, 0, NULL, data, sizeof attribute->i, out_done);
@@ -34,7 +34,7 @@ static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t v
         return type_guard_constant(graph, value, INLAY_INT64, 1, &count, attribute->ints,
                                    (uint64_t)count * sizeof *attribute->ints, out_done);
     case INLAY_ATTR_STRING:
-        texts = arena_copy(mem, &attribute->s, sizeof attribute->s);
+        texts = arena_copy(arena, &attribute->s, sizeof attribute->s);
         return texts == NULL ? INLAY_OUT_OF_MEMORY
                              : type_guard_constant(graph, value, INLAY_STRING, 0, NULL, texts, sizeof *texts, out_done);
     case INLAY_ATTR_STRINGS:

@@ -1,20 +1,21 @@
-/* The products and convolutions among the operators of contributed.def. */
+/* Decomposes the matrix multiplications, convolutions and recurrent operators of contributed.def. */
 #include "passes/contributed.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ matrix multiplications */
 
-/* An operand of FusedMatMul. trans swaps the last two axes; batch says that the first axis is the row, which goes
- * behind the batch ones before that. */
-static uint32_t operand(struct spell *spell, uint32_t input, bool trans, bool batch)
+/* An operand of FusedMatMul. trans swaps the last two axes. batch: the first axis holds the rows and is moved behind
+ * the batch axes first. */
+static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, bool batch)
 {
-    const uint32_t rank = spell_rank(spell, input);
+    const uint32_t rank = builder_rank(builder, input);
     int64_t perm[INLAY_MAX_RANK];
 
-    if ((!trans && !batch) || rank == 1) /* a vector has nothing to swap */
+    if ((!trans && !batch) || rank == 1) /* a vector has no axes to swap */
         return input;
-    if (rank == INLAY_RANK_UNKNOWN)
-        return spell_axes(spell, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
+    return emit_einsum(builder, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
+    INLAY_CHECK(rank >= 2 && rank <= INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = d;
     if (batch) {
@@ -28,91 +29,96 @@ static uint32_t operand(struct spell *spell, uint32_t input, bool trans, bool ba
         perm[rank - 2] = perm[rank - 1];
         perm[rank - 1] = row;
     }
-    return spell_transpose(spell, input, perm, rank);
+    return emit_transpose(builder, input, perm, rank);
 }
 
-void spell_fused_mat_mul(struct spell *spell)
+void decompose_fused_mat_mul(subgraph_builder *builder)
 {
-    const graph_node *node = spell->node;
-    const bool ta = rw_attr_int(node, "transA", 0) != 0, tb = rw_attr_int(node, "transB", 0) != 0;
-    const bool ba = rw_attr_int(node, "transBatchA", 0) != 0, bb = rw_attr_int(node, "transBatchB", 0) != 0;
+    const graph_node *node = builder->node;
+    const bool trans_a = rw_attr_int(node, "transA", 0) != 0, trans_b = rw_attr_int(node, "transB", 0) != 0;
+    const bool batch_a = rw_attr_int(node, "transBatchA", 0) != 0, batch_b = rw_attr_int(node, "transBatchB", 0) != 0;
     const double alpha = rw_attr_float(node, "alpha", 1);
     uint32_t input, output;
 
-    if (spell_refuse(spell, spell_rank(spell, spell_in(spell, 0)) == 0 || spell_rank(spell, spell_in(spell, 1)) == 0
-                                ? "an operand is a scalar"
-                                : NULL))
+    if (builder_refuse(builder, builder_rank(builder, builder_input(builder, 0)) == 0 ||
+                                        builder_rank(builder, builder_input(builder, 1)) == 0
+                                    ? "an operand is a scalar"
+                                    : NULL))
         return;
-    input = operand(spell, spell_in(spell, 0), ta, ba);
-    output = spell_op(spell, "MatMul", 13, input, operand(spell, spell_in(spell, 1), tb, bb));
+    input = operand(builder, builder_input(builder, 0), trans_a, batch_a);
+    output = emit_op(builder, "MatMul", 13, input, operand(builder, builder_input(builder, 1), trans_b, batch_b));
     if (alpha != 1)
-        output = spell_op(spell, "Mul", 14, output, spell_number(spell, spell_dtype(spell, input), alpha));
-    spell_output(spell, 0, output);
+        output = emit_op(builder, "Mul", 14, output, emit_number(builder, builder_dtype(builder, input), alpha));
+    builder_set_output(builder, 0, output);
 }
 
-void spell_fused_gemm(struct spell *spell)
+void decompose_fused_gemm(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "alpha", "beta", "transA", "transB", NULL };
-    const inlay_attr_info *name = graph_attr(spell->node, "activation");
+    const inlay_attr_info *name = graph_attr(builder->node, "activation");
     double params[2];
     uint32_t count = 0, output;
 
     for (uint32_t i = 0; i < 2; i++)
-        if (graph_attr(spell->node, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
-            params[count++] = rw_attr_float(spell->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
-    output = spell_op(spell, "Gemm", 13, spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 2));
-    spell_copy(spell, attributes);
+        if (graph_attr(builder->node, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
+            params[count++] = rw_attr_float(builder->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
+    output =
+        emit_op(builder, "Gemm", 13, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
+    emit_attr_copies(builder, attributes);
     if (name != NULL && name->s.bytes > 0)
-        output = contributed_activation(spell, name->s.data, output, params, count);
-    spell_output(spell, 0, output);
+        output = contributed_activation(builder, name->s.data, output, params, count);
+    builder_set_output(builder, 0, output);
 }
 
-uint32_t contributed_in_units(struct spell *spell, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
-                              uint32_t a_scale, uint32_t w_scale, uint32_t bias)
+uint32_t contributed_scaled_mat_mul(subgraph_builder *builder, uint32_t a, uint32_t w, uint32_t a_zero, uint32_t w_zero,
+                                    uint32_t a_scale, uint32_t w_scale, uint32_t bias)
 {
-    uint32_t output = spell_typed(spell, "MatMulInteger", 10, INLAY_INT32, a, w, a_zero, w_zero);
+    uint32_t output = emit_typed(builder, "MatMulInteger", 10, INLAY_INT32, a, w, a_zero, w_zero);
 
-    output = spell_op(spell, "Mul", 14, spell_cast(spell, output, spell_dtype(spell, w_scale)),
-                      spell_op(spell, "Mul", 14, a_scale, w_scale));
-    return bias == INLAY_NONE ? output : spell_op(spell, "Add", 14, output, bias);
+    output = emit_op(builder, "Mul", 14, emit_cast(builder, output, builder_dtype(builder, w_scale)),
+                     emit_op(builder, "Mul", 14, a_scale, w_scale));
+    return bias == INLAY_NONE ? output : emit_op(builder, "Add", 14, output, bias);
 }
 
-void spell_integer_to_float(struct spell *spell)
+void decompose_mat_mul_integer_to_float(subgraph_builder *builder)
 {
-    spell_output(spell, 0,
-                 contributed_in_units(spell, spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 4),
-                                      spell_in(spell, 5), spell_in(spell, 2), spell_in(spell, 3), spell_in(spell, 6)));
+    builder_set_output(builder, 0,
+                       contributed_scaled_mat_mul(builder, builder_input(builder, 0), builder_input(builder, 1),
+                                                  builder_input(builder, 4), builder_input(builder, 5),
+                                                  builder_input(builder, 2), builder_input(builder, 3),
+                                                  builder_input(builder, 6)));
 }
 
-void spell_dynamic_quantize_mat_mul(struct spell *spell)
+void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
 {
-    const uint32_t input = spell_make(spell, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3,
-                                      (const uint32_t[]){ spell_in(spell, 0), SPELL_END });
-    const uint32_t scale = spell_out(spell, 1), zero = spell_out(spell, 2);
+    const uint32_t input = emit_node(builder, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3,
+                                     (const uint32_t[]){ builder_input(builder, 0), EMIT_END });
+    const uint32_t scale = emitted_output(builder, 1), zero = emitted_output(builder, 2);
 
-    if (spell->status != INLAY_OK)
+    if (builder->status != INLAY_OK)
         return;
-    spell->rewrite->graph->values[scale].info.dtype = INLAY_FLOAT;
-    spell_output(spell, 0,
-                 contributed_in_units(spell, input, spell_in(spell, 1), zero, spell_in(spell, 3), scale,
-                                      spell_in(spell, 2), spell_in(spell, 4)));
+    builder->rewrite->graph->values[scale].info.dtype = INLAY_FLOAT;
+    builder_set_output(builder, 0,
+                       contributed_scaled_mat_mul(builder, input, builder_input(builder, 1), zero,
+                                                  builder_input(builder, 3), scale, builder_input(builder, 2),
+                                                  builder_input(builder, 4)));
 }
 
-/* |a - spell| by |a|^2 + |spell|^2 - 2 a spell, in one product, as ONNX Runtime has it. */
-void spell_c_dist(struct spell *spell)
+/* |a - b| as sqrt(|a|^2 + |b|^2 - 2 a b), with one Gemm, as in ONNX Runtime. */
+void decompose_c_dist(subgraph_builder *builder)
 {
-    const uint32_t input = spell_in(spell, 0), z = spell_in(spell, 1);
-    const inlay_dtype dtype = spell_dtype(spell, input);
-    uint32_t xx = spell_op(spell, "ReduceSumSquare", 18, input, spell_list(spell, 1));
-    uint32_t zz = spell_op(spell, "ReduceSumSquare", 18, z, spell_list(spell, 1)), output;
+    const uint32_t input = builder_input(builder, 0), other = builder_input(builder, 1);
+    const inlay_dtype dtype = builder_dtype(builder, input);
+    uint32_t input_square = emit_op(builder, "ReduceSumSquare", 18, input, emit_list(builder, 1));
+    uint32_t other_square = emit_op(builder, "ReduceSumSquare", 18, other, emit_list(builder, 1)), output;
 
-    output = spell_op(spell, "Gemm", 13, input, z, xx);
-    spell_int(spell, "transB", 1);
-    spell_float(spell, "alpha", -2);
-    output = spell_op(spell, "Add", 14, output, spell_transpose(spell, zz, (const int64_t[]){ 1, 0 }, 2));
-    output = spell_op(spell, "Max", 13, output, spell_number(spell, dtype, 0));
-    spell_output(spell, 0,
-                 rw_attr_is(spell->node, "metric", "euclidean") ? spell_op(spell, "Sqrt", 13, output) : output);
+    output = emit_op(builder, "Gemm", 13, input, other, input_square);
+    emit_attr_int(builder, "transB", 1);
+    emit_attr_float(builder, "alpha", -2);
+    output = emit_op(builder, "Add", 14, output, emit_transpose(builder, other_square, (const int64_t[]){ 1, 0 }, 2));
+    output = emit_op(builder, "Max", 13, output, emit_number(builder, dtype, 0));
+    builder_set_output(
+        builder, 0, rw_attr_is(builder->node, "metric", "euclidean") ? emit_op(builder, "Sqrt", 13, output) : output);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -122,255 +128,260 @@ static const char *const conv_attributes[] = { "auto_pad",      "dilations",    
                                                "pads",          "strides",           "ceil_mode",
                                                "storage_order", "count_include_pad", NULL };
 
-/* Images with channels last or, again, first. */
-static uint32_t turned(struct spell *spell, uint32_t input, uint32_t rank, bool to_last)
+/* Transposes images from channels first to channels last, or back. */
+static uint32_t move_channels(subgraph_builder *builder, uint32_t input, uint32_t rank, bool to_last)
 {
     int64_t perm[INLAY_MAX_RANK] = { 0 };
 
     if (rank == INLAY_RANK_UNKNOWN)
-        return spell_axes(spell, input, to_last ? "ab...->a...b" : "a...b->ab...");
+        return emit_einsum(builder, input, to_last ? "ab...->a...b" : "a...b->ab...");
     for (uint32_t d = 1; d < rank; d++)
         perm[d] = to_last ? (d + 1 == rank ? 1 : d + 1) : (d == 1 ? rank - 1 : d - 1);
-    return spell_transpose(spell, input, perm, rank);
+    return emit_transpose(builder, input, perm, rank);
 }
 
-/* Why the node's input 0 is no image; NULL: it may be one. */
-static const char *why_not_image(const struct spell *spell)
+/* The reason why input 0 of the node cannot be an image; NULL: it may be one. */
+static const char *image_error(const subgraph_builder *builder)
 {
-    const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
 
     return rank != INLAY_RANK_UNKNOWN && (rank < 3 || rank > INLAY_MAX_RANK)
-               ? "input 0 is no image: its rank is below 3"
+               ? "input 0 is not an image: its rank is not in 3..8"
                : NULL;
 }
 
-static uint32_t with_activation(struct spell *spell, uint32_t output)
+static uint32_t apply_activation(subgraph_builder *builder, uint32_t output)
 {
-    const inlay_attr_info *name = graph_attr(spell->node, "activation"),
-                          *list = graph_attr(spell->node, "activation_params");
+    const inlay_attr_info *name = graph_attr(builder->node, "activation"),
+                          *list = graph_attr(builder->node, "activation_params");
     double params[2] = { 0, 0 };
     uint32_t count = list == NULL ? 0 : list->count < 2 ? list->count : 2;
 
     for (uint32_t i = 0; i < count; i++)
         params[i] = list->floats[i];
     return name == NULL || name->s.bytes == 0 ? output
-                                              : contributed_activation(spell, name->s.data, output, params, count);
+                                              : contributed_activation(builder, name->s.data, output, params, count);
 }
 
-void spell_fused_conv(struct spell *spell)
+void decompose_fused_conv(subgraph_builder *builder)
 {
-    const uint32_t more = spell_in(spell, 3);
-    uint32_t output = spell_op(spell, "Conv", 11, spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 2));
+    const uint32_t addend = builder_input(builder, 3);
+    uint32_t output =
+        emit_op(builder, "Conv", 11, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
 
-    spell_copy(spell, conv_attributes);
-    if (more != INLAY_NONE)
-        output = spell_op(spell, "Add", 14, output, more);
-    spell_output(spell, 0, with_activation(spell, output));
+    emit_attr_copies(builder, conv_attributes);
+    if (addend != INLAY_NONE)
+        output = emit_op(builder, "Add", 14, output, addend);
+    builder_set_output(builder, 0, apply_activation(builder, output));
 }
 
-/* The weights have their channels second in these. */
-void spell_nhwc_conv(struct spell *spell)
+/* The weights of these operators have channels second. */
+void decompose_nhwc_conv(subgraph_builder *builder)
 {
-    const uint32_t rank = spell_rank(spell, spell_in(spell, 0)), more = spell_in(spell, 3);
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0)), addend = builder_input(builder, 3);
     uint32_t output;
 
-    if (spell_refuse(spell, why_not_image(spell)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
-    output = spell_op(spell, "Conv", 11, turned(spell, spell_in(spell, 0), rank, false), spell_in(spell, 1),
-                      spell_in(spell, 2));
-    spell_copy(spell, conv_attributes);
-    output = turned(spell, output, rank, true);
-    if (more != INLAY_NONE)
-        output = spell_op(spell, "Add", 14, output, more);
-    spell_output(spell, 0, with_activation(spell, output));
+    output = emit_op(builder, "Conv", 11, move_channels(builder, builder_input(builder, 0), rank, false),
+                     builder_input(builder, 1), builder_input(builder, 2));
+    emit_attr_copies(builder, conv_attributes);
+    output = move_channels(builder, output, rank, true);
+    if (addend != INLAY_NONE)
+        output = emit_op(builder, "Add", 14, output, addend);
+    builder_set_output(builder, 0, apply_activation(builder, output));
 }
 
-void spell_nhwc_max_pool(struct spell *spell)
+void decompose_nhwc_max_pool(subgraph_builder *builder)
 {
-    const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (spell_refuse(spell, why_not_image(spell)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
-    output = spell_op(spell, "MaxPool", 12, turned(spell, spell_in(spell, 0), rank, false));
-    spell_copy(spell, conv_attributes);
-    spell_output(spell, 0, turned(spell, output, rank, true));
+    output = emit_op(builder, "MaxPool", 12, move_channels(builder, builder_input(builder, 0), rank, false));
+    emit_attr_copies(builder, conv_attributes);
+    builder_set_output(builder, 0, move_channels(builder, output, rank, true));
 }
 
-void spell_q_linear_conv(struct spell *spell)
+void decompose_q_linear_conv(subgraph_builder *builder)
 {
-    const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
-    const bool last = rw_attr_int(spell->node, "channels_last", 0) != 0;
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
+    const bool last = rw_attr_int(builder->node, "channels_last", 0) != 0;
     uint32_t in[10], output;
 
-    if (spell_refuse(spell, last ? why_not_image(spell) : NULL))
+    if (builder_refuse(builder, last ? image_error(builder) : NULL))
         return;
     for (uint32_t i = 0; i < 9; i++)
-        in[i] = spell_in(spell, i);
-    in[9] = SPELL_END;
+        in[i] = builder_input(builder, i);
+    in[9] = EMIT_END;
     if (last)
-        in[0] = turned(spell, in[0], rank, false);
-    output = spell_make(spell, "QLinearConv", 10, spell_dtype(spell, in[7]), 1, in);
-    spell_copy(spell, conv_attributes);
-    spell_output(spell, 0, last ? turned(spell, output, rank, true) : output);
+        in[0] = move_channels(builder, in[0], rank, false);
+    output = emit_node(builder, "QLinearConv", 10, builder_dtype(builder, in[7]), 1, in);
+    emit_attr_copies(builder, conv_attributes);
+    builder_set_output(builder, 0, last ? move_channels(builder, output, rank, true) : output);
 }
 
-/* Input i of the node, a zero point; one of that type where it is omitted. */
-static uint32_t zero_point(struct spell *spell, uint32_t i, inlay_dtype dtype)
+/* Input i of the node, a zero point. If it is omitted: a zero of that type, so that the output has the type. */
+static uint32_t zero_point(subgraph_builder *builder, uint32_t i, inlay_dtype dtype)
 {
     static const uint8_t none = 0;
-    uint32_t value = spell_in(spell, i);
+    uint32_t value = builder_input(builder, i);
 
-    if (value == INLAY_NONE && spell->status == INLAY_OK) {
-        value = rw_constant(spell->rewrite, dtype, 0, NULL, &none, 1);
-        spell->status = value == INLAY_NONE ? rw_no_memory(spell->rewrite) : INLAY_OK;
+    if (value == INLAY_NONE && builder->status == INLAY_OK) {
+        value = rw_constant(builder->rewrite, dtype, 0, NULL, &none, 1);
+        builder->status = value == INLAY_NONE ? rw_no_memory(builder->rewrite) : INLAY_OK;
     }
     return value;
 }
 
-/* Those of images with channels last; pass quantized_functions has the others. */
-void spell_q_pool(struct spell *spell)
+/* Decomposes pools with channels last; pass quantized_functions handles the others. */
+void decompose_q_linear_pool(subgraph_builder *builder)
 {
-    const bool whole = strcmp(spell->node->info.op_type.data, "QLinearGlobalAveragePool") == 0;
-    const uint32_t rank = spell_rank(spell, spell_in(spell, 0));
-    const inlay_dtype dtype = spell_dtype(spell, spell_in(spell, 0));
+    const bool whole = strcmp(builder->node->info.op_type.data, "QLinearGlobalAveragePool") == 0;
+    const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
+    const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (rw_attr_int(spell->node, "channels_last", 0) == 0 || spell_refuse(spell, why_not_image(spell)))
+    if (rw_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
         return;
-    output = spell_typed(spell, "DequantizeLinear", 13, INLAY_FLOAT, spell_in(spell, 0), spell_in(spell, 1),
-                         spell_in(spell, 2));
-    output = spell_op(spell, whole ? "GlobalAveragePool" : "AveragePool", whole ? 1 : 11,
-                      turned(spell, output, rank, false));
+    output = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, builder_input(builder, 0),
+                        builder_input(builder, 1), builder_input(builder, 2));
+    output = emit_op(builder, whole ? "GlobalAveragePool" : "AveragePool", whole ? 1 : 11,
+                     move_channels(builder, output, rank, false));
     if (!whole)
-        spell_copy(spell, conv_attributes);
-    output = turned(spell, output, rank, true);
-    spell_output(
-        spell, 0,
-        spell_typed(spell, "QuantizeLinear", 13, dtype, output, spell_in(spell, 3), zero_point(spell, 4, dtype)));
+        emit_attr_copies(builder, conv_attributes);
+    output = move_channels(builder, output, rank, true);
+    builder_set_output(builder, 0,
+                       emit_typed(builder, "QuantizeLinear", 13, dtype, output, builder_input(builder, 3),
+                                  zero_point(builder, 4, dtype)));
 }
 
-/* The axes of the image output behind those of batch and channels. */
-static uint32_t image_axes(struct spell *spell, uint32_t output, uint32_t rank)
+/* The spatial axes of the image: all but batch and channels. */
+static uint32_t image_axes(subgraph_builder *builder, uint32_t output, uint32_t rank)
 {
     int64_t axes[INLAY_MAX_RANK];
 
     if (rank == INLAY_RANK_UNKNOWN)
-        return spell_op(
-            spell, "Range", 11, spell_op(spell, "Squeeze", 13, spell_list(spell, 2)),
-            spell_typed(spell, "Size", 13, INLAY_INT64, spell_typed(spell, "Shape", 13, INLAY_INT64, output)),
-            spell_op(spell, "Squeeze", 13, spell_list(spell, 1)));
+        return emit_op(
+            builder, "Range", 11, emit_op(builder, "Squeeze", 13, emit_list(builder, 2)),
+            emit_typed(builder, "Size", 13, INLAY_INT64, emit_typed(builder, "Shape", 13, INLAY_INT64, output)),
+            emit_op(builder, "Squeeze", 13, emit_list(builder, 1)));
     for (uint32_t d = 2; d < rank; d++)
         axes[d - 2] = d;
-    return spell_integers(spell, axes, rank - 2);
+    return emit_integers(builder, axes, rank - 2);
 }
 
-/* Without padding, and what the padding says is cut off. */
-void spell_conv_transpose(struct spell *spell)
+/* ConvTranspose without padding, followed by a Slice that removes the padding. */
+void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "dilations", "group", "kernel_shape", "output_padding", "strides", NULL };
-    const uint32_t pads = spell_in(spell, 2), of_image = spell_rank(spell, spell_in(spell, 0));
-    const uint32_t rank =
-        of_image != INLAY_RANK_UNKNOWN ? of_image : spell_rank(spell, spell_in(spell, 1)); /* W has the same */
+    const uint32_t pads = builder_input(builder, 2), image_rank = builder_rank(builder, builder_input(builder, 0));
+    const uint32_t rank = image_rank != INLAY_RANK_UNKNOWN
+                              ? image_rank
+                              : builder_rank(builder, builder_input(builder, 1)); /* W has the same rank */
     uint32_t output, begins, ends, sizes;
 
-    if (spell_refuse(spell, why_not_image(spell)))
+    if (builder_refuse(builder, image_error(builder)))
         return;
-    output = spell_op(spell, "ConvTranspose", 11, spell_in(spell, 0), spell_in(spell, 1), spell_in(spell, 3));
-    spell_copy(spell, attributes);
+    output = emit_op(builder, "ConvTranspose", 11, builder_input(builder, 0), builder_input(builder, 1),
+                     builder_input(builder, 3));
+    emit_attr_copies(builder, attributes);
     if (pads != INLAY_NONE) {
-        begins = spell_make(spell, "Split", 13, INLAY_INT64, 2,
-                            (const uint32_t[]){ spell_ranked(spell, pads, 1), SPELL_END });
-        ends = spell_out(spell, 1);
-        sizes = spell_typed(spell, "Shape", 13, INLAY_INT64, output);
-        sizes = spell_op(spell, "Slice", 13, sizes, spell_list(spell, 2), spell_list(spell, INT64_MAX));
-        output = spell_op(spell, "Slice", 13, output, begins, spell_op(spell, "Sub", 14, sizes, ends),
-                          image_axes(spell, output, rank));
+        begins = emit_node(builder, "Split", 13, INLAY_INT64, 2,
+                           (const uint32_t[]){ emit_ranked(builder, pads, 1), EMIT_END });
+        ends = emitted_output(builder, 1);
+        sizes = emit_typed(builder, "Shape", 13, INLAY_INT64, output);
+        sizes = emit_op(builder, "Slice", 13, sizes, emit_list(builder, 2), emit_list(builder, INT64_MAX));
+        output = emit_op(builder, "Slice", 13, output, begins, emit_op(builder, "Sub", 14, sizes, ends),
+                         image_axes(builder, output, rank));
     }
-    spell_output(spell, 0, output);
+    builder_set_output(builder, 0, output);
 }
 
 /* ------------------------------------------------------------------ scales and zero points */
 
-/* One number may be a vector of one. */
-static uint32_t one_or_more(struct spell *spell, uint32_t value)
+/* Turns a vector of one element into a scalar; other values are returned unchanged. */
+static uint32_t squeeze_single(subgraph_builder *builder, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(spell->rewrite, value);
+    const inlay_value_info *info = rw_info(builder->rewrite, value);
 
     if (value == INLAY_NONE || info->rank != 1 || rw_dim(info, 0) != 1)
         return value;
-    return spell_op(spell, "Reshape", 13, value, spell_integers(spell, NULL, 0));
+    return emit_op(builder, "Reshape", 13, value, emit_integers(builder, NULL, 0));
 }
 
-/* value, of which a run alone knows whether it is one number or one for each index of the axis, as the latter. */
-static uint32_t for_each_index(struct spell *spell, uint32_t value, uint32_t input, int64_t axis)
+/* Expands value, which may be known only at run time to hold one element, to one element for each index of the axis. */
+static uint32_t expand_to_axis(subgraph_builder *builder, uint32_t value, uint32_t input, int64_t axis)
 {
     if (value == INLAY_NONE)
         return value;
-    return spell_op(
-        spell, "Expand", 13, value,
-        spell_op(spell, "Gather", 13, spell_typed(spell, "Shape", 13, INLAY_INT64, input), spell_list(spell, axis)));
+    return emit_op(
+        builder, "Expand", 13, value,
+        emit_op(builder, "Gather", 13, emit_typed(builder, "Shape", 13, INLAY_INT64, input), emit_list(builder, axis)));
 }
 
-void spell_linear(struct spell *spell)
+void decompose_quantize_linear(subgraph_builder *builder)
 {
-    const bool back = spell->node->info.op_type.data[0] == 'D';
-    const int64_t axis = rw_attr_int(spell->node, "axis", 1);
-    const uint32_t input = spell_in(spell, 0), rank = spell_rank(spell, input);
-    const inlay_value_info *of_scale = rw_info(spell->rewrite, spell_in(spell, 1));
-    const bool has_axis = graph_attr(spell->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
-    const bool open = of_scale->rank != 0 && rw_dim(of_scale, 0) < 0 && has_axis;
-    uint32_t scale = one_or_more(spell, spell_in(spell, 1)), zero = one_or_more(spell, spell_in(spell, 2)), output;
-    const inlay_dtype to = back                 ? spell_dtype(spell, scale)
+    const bool is_dequantize = builder->node->info.op_type.data[0] == 'D';
+    const int64_t axis = rw_attr_int(builder->node, "axis", 1);
+    const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
+    const inlay_value_info *scale_info = rw_info(builder->rewrite, builder_input(builder, 1));
+    const bool has_axis = graph_attr(builder->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
+    const bool open = scale_info->rank != 0 && rw_dim(scale_info, 0) < 0 && has_axis; /* one scale or one per index */
+    uint32_t scale = squeeze_single(builder, builder_input(builder, 1)),
+             zero = squeeze_single(builder, builder_input(builder, 2)), output;
+    const inlay_dtype to = is_dequantize        ? builder_dtype(builder, scale)
                            : zero == INLAY_NONE ? INLAY_UINT8
-                                                : spell_dtype(spell, zero);
+                                                : builder_dtype(builder, zero);
 
     if (open) {
-        scale = for_each_index(spell, scale, input, axis);
-        zero = for_each_index(spell, zero, input, axis);
+        scale = expand_to_axis(builder, scale, input, axis);
+        zero = expand_to_axis(builder, zero, input, axis);
     }
-    output = spell_typed(spell, back ? "DequantizeLinear" : "QuantizeLinear", 21, to, input, scale, zero);
-    if (open || spell_rank(spell, scale) == 1)
-        spell_int(spell, "axis", axis);
-    spell_output(spell, 0, output);
+    output = emit_typed(builder, is_dequantize ? "DequantizeLinear" : "QuantizeLinear", 21, to, input, scale, zero);
+    if (open || builder_rank(builder, scale) == 1)
+        emit_attr_int(builder, "axis", axis);
+    builder_set_output(builder, 0, output);
 }
 
-/* ------------------------------------------------------------------ recurrences */
+/* ------------------------------------------------------------------ recurrent operators */
 
-/* A scale or zero point of each matrix, [directions], or of each of its columns, [directions, columns], beside
- * [directions, rows, columns]. */
-static uint32_t beside_matrices(struct spell *spell, uint32_t value)
+/* Reshapes a scale or zero point of each matrix, [directions], or of each column, [directions, columns], to broadcast
+ * over [directions, rows, columns]. */
+static uint32_t broadcast_over_rows(subgraph_builder *builder, uint32_t value)
 {
-    return spell_op(spell, "Reshape", 13, value, spell_list(spell, 0, 1, -1));
+    return emit_op(builder, "Reshape", 13, value, emit_list(builder, 0, 1, -1));
 }
 
-/* Weights [directions, rows, columns] of bytes as floats [directions, columns, rows]. */
-static uint32_t float_weights(struct spell *spell, uint32_t w, uint32_t scale, uint32_t zero)
+/* 8-bit weights [directions, rows, columns] as floats [directions, columns, rows]. */
+static uint32_t float_weights(subgraph_builder *builder, uint32_t w, uint32_t scale, uint32_t zero)
 {
     const int64_t perm[3] = { 0, 2, 1 };
-    uint32_t input = spell_cast(spell, w, INLAY_FLOAT);
+    uint32_t input = emit_cast(builder, w, INLAY_FLOAT);
 
     if (zero != INLAY_NONE)
-        input = spell_op(spell, "Sub", 14, input, beside_matrices(spell, spell_cast(spell, zero, INLAY_FLOAT)));
-    return spell_transpose(spell, spell_op(spell, "Mul", 14, input, beside_matrices(spell, scale)), perm, 3);
+        input = emit_op(builder, "Sub", 14, input, broadcast_over_rows(builder, emit_cast(builder, zero, INLAY_FLOAT)));
+    return emit_transpose(builder, emit_op(builder, "Mul", 14, input, broadcast_over_rows(builder, scale)), perm, 3);
 }
 
-/* LSTM with weights of bytes. ONNX Runtime rounds what comes in to bytes, too, because its products are then faster;
- * the result here is that of floats. */
-void spell_dynamic_quantize_lstm(struct spell *spell)
+/* LSTM with 8-bit weights. ONNX Runtime also quantizes the activations, because its integer kernels are faster; here
+ * the activations stay float. */
+void decompose_dynamic_quantize_lstm(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "activations", "activation_alpha", "activation_beta", "clip",
                                               "direction",   "hidden_size",      "input_forget",    NULL };
-    const uint32_t w_scale = spell_in(spell, 8), w_zero = spell_in(spell, 9), r_scale = spell_in(spell, 10),
-                   r_zero = spell_in(spell, 11);
+    const uint32_t w_scale = builder_input(builder, 8), w_zero = builder_input(builder, 9),
+                   r_scale = builder_input(builder, 10), r_zero = builder_input(builder, 11);
     uint32_t w, r;
 
-    w = float_weights(spell, spell_in(spell, 1), w_scale, w_zero);
-    r = float_weights(spell, spell_in(spell, 2), r_scale, r_zero);
-    (void)spell_make(spell, "LSTM", 14, INLAY_UNDEFINED, 3,
-                     (const uint32_t[]){ spell_in(spell, 0), w, r, spell_in(spell, 3), spell_in(spell, 4),
-                                         spell_in(spell, 5), spell_in(spell, 6), spell_in(spell, 7), SPELL_END });
-    spell_copy(spell, attributes);
-    for (uint32_t o = 0; o < 3 && spell->status == INLAY_OK; o++)
-        spell_output(spell, o, spell_out(spell, o));
+    w = float_weights(builder, builder_input(builder, 1), w_scale, w_zero);
+    r = float_weights(builder, builder_input(builder, 2), r_scale, r_zero);
+    (void)emit_node(builder, "LSTM", 14, INLAY_UNDEFINED, 3,
+                    (const uint32_t[]){ builder_input(builder, 0), w, r, builder_input(builder, 3),
+                                        builder_input(builder, 4), builder_input(builder, 5), builder_input(builder, 6),
+                                        builder_input(builder, 7), EMIT_END });
+    emit_attr_copies(builder, attributes);
+    for (uint32_t i = 0; i < 3 && builder->status == INLAY_OK; i++)
+        builder_set_output(builder, i, emitted_output(builder, i));
 }

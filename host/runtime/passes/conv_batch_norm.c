@@ -1,9 +1,9 @@
-/* Conv or ConvTranspose, then BatchNormalization with constant statistics: one convolution (ONNX BatchNormalization-15,
- * with epsilon). */
+/* Folds BatchNormalization with constant statistics (ONNX BatchNormalization-15, with epsilon) into the Conv or
+ * ConvTranspose before it. */
 #include "passes/conv_scale.h"
 #include <math.h>
 
-/* Normalises by given statistics, every output but the first unused? */
+/* Returns true if the node normalises by given statistics and only its first output is used. */
 static bool is_inference(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 1; i < node->info.output_count; i++)

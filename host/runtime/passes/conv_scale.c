@@ -1,30 +1,32 @@
-/* Conv or ConvTranspose, followed by Mul, Div, Add or Sub with one constant for each output channel, is a convolution
- * with other weights. */
+/* Folds Mul, Div, Add or Sub with one constant for each output channel into the Conv or ConvTranspose before it. */
 #include "passes/conv_scale.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
-enum { FORGOTTEN_BYTES = 1 << 18 }; /* of which the original is not kept in memory */
+enum { RELEASED_BYTES = 1 << 18 }; /* originals from this size on are released from memory */
 
-/* The DequantizeLinear of constants, by scales of floats, that Conv node alone has as weights, if each output channel
- * can have scales of its own: NULL otherwise. */
-static graph_node *narrow_weights(const struct rewrite *rewrite, const graph_node *node)
+/* The DequantizeLinear of constants, with float scales, that provides the weights of a Conv and has no other reader.
+ * NULL: none, or its scales cannot be set for each output channel. */
+static graph_node *quantized_weights(const struct rewrite *rewrite, const graph_node *node)
 {
     const uint32_t value = rw_input(rewrite, node, 1);
-    graph_node *back = rw_maker_op(rewrite, value, "DequantizeLinear");
+    graph_node *dequantize = rw_maker_op(rewrite, value, "DequantizeLinear");
     const inlay_value_info *input, *scale;
 
-    if (back == NULL || !rw_is_only_use(rewrite, value) || !pass_is_op(node, "Conv"))
+    if (dequantize == NULL || !rw_is_only_use(rewrite, value) || !pass_is_op(node, "Conv"))
         return NULL;
-    input = rw_info(rewrite, rw_input(rewrite, back, 0));
-    scale = rw_info(rewrite, rw_input(rewrite, back, 1));
-    if (!rw_is_constant(rewrite, rw_input(rewrite, back, 0)) || !rw_is_constant(rewrite, rw_input(rewrite, back, 1)) ||
-        scale->dtype != INLAY_FLOAT || rw_info(rewrite, value)->dtype != INLAY_FLOAT || input->rank < 3)
+    input = rw_info(rewrite, rw_input(rewrite, dequantize, 0));
+    scale = rw_info(rewrite, rw_input(rewrite, dequantize, 1));
+    if (!rw_is_constant(rewrite, rw_input(rewrite, dequantize, 0)) ||
+        !rw_is_constant(rewrite, rw_input(rewrite, dequantize, 1)) || scale->dtype != INLAY_FLOAT ||
+        rw_info(rewrite, value)->dtype != INLAY_FLOAT || input->rank < 3)
         return NULL;
-    if (scale->rank == 0) /* one becomes as many as channels, but a zero point would have to, too */
-        return rw_input(rewrite, back, 2) == INLAY_NONE ? back : NULL;
-    return rw_dim(scale, 0) == rw_dim(input, 0) && (scale->rank == input->rank || rw_attr_int(back, "axis", 1) == 0)
-               ? back
+    if (scale->rank == 0) /* the scale is repeated for each channel; a zero point would have to be repeated as well */
+        return rw_input(rewrite, dequantize, 2) == INLAY_NONE ? dequantize : NULL;
+    return rw_dim(scale, 0) == rw_dim(input, 0) &&
+                   (scale->rank == input->rank || rw_attr_int(dequantize, "axis", 1) == 0)
+               ? dequantize
                : NULL;
 }
 
@@ -43,7 +45,7 @@ graph_node *conv_to_scale(const struct rewrite *rewrite, uint32_t value, int64_t
     weight = rw_info(rewrite, rw_input(rewrite, node, 1));
     bias = rw_input(rewrite, node, 2);
     groups = rw_attr_int(node, "group", 1);
-    if ((!rw_is_constant(rewrite, rw_input(rewrite, node, 1)) && narrow_weights(rewrite, node) == NULL) ||
+    if ((!rw_is_constant(rewrite, rw_input(rewrite, node, 1)) && quantized_weights(rewrite, node) == NULL) ||
         weight->dtype != INLAY_FLOAT || weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
         return NULL;
     *out_channels = transposed ? weight->dims[1].value * groups : weight->dims[0].value;
@@ -55,52 +57,56 @@ graph_node *conv_to_scale(const struct rewrite *rewrite, uint32_t value, int64_t
     return node;
 }
 
-/* to[count] = from * s; from lies at any address. */
-static void scale_floats(const char *from, int64_t count, double s, float *to)
+/* to[count] = from * factor; `from` may be unaligned. */
+static void scale_floats(const char *from, int64_t count, double factor, float *to)
 {
     for (int64_t i = 0; i < count; i++) {
-        float x;
+        float element;
 
-        memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
-        to[i] = (float)((double)x * s);
+        memcpy(&element, from + (size_t)i * sizeof element, sizeof element);
+        to[i] = (float)((double)element * factor);
     }
 }
 
-/* Channels' factors become part of the scales: one more rounding of each scale, none of the elements. */
-static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *back, const double *factor)
+/* Multiplies the scales of quantized weights by the factor of each channel: each scale is rounded once more, the
+ * elements are unchanged. */
+static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *dequantize, const double *factor)
 {
-    const uint32_t old = rw_input(rewrite, back, 1);
+    const uint32_t old = rw_input(rewrite, dequantize, 1);
     const inlay_value_info *info = rw_info(rewrite, old);
-    const int64_t channels = rw_dim(rw_info(rewrite, rw_input(rewrite, back, 0)), 0);
+    const int64_t channels = rw_dim(rw_info(rewrite, rw_input(rewrite, dequantize, 0)), 0);
     const int64_t count = info->rank == 0 ? channels : (int64_t)(info->data_bytes / sizeof(float));
-    uint32_t inputs[3] = { rw_input(rewrite, back, 0), INLAY_NONE, rw_input(rewrite, back, 2) }, rank = info->rank;
+    uint32_t inputs[3] = { rw_input(rewrite, dequantize, 0), INLAY_NONE, rw_input(rewrite, dequantize, 2) },
+             rank = info->rank;
     const float *from = rw_floats(rewrite, old);
     float *to = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *to : 1);
     int64_t dims[INLAY_MAX_RANK] = { channels };
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (to == NULL || from == NULL)
         return INLAY_NONE;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = info->dims[d].value;
+    INLAY_CHECK(channels == 0 || count % channels == 0);
     for (int64_t i = 0; i < count; i++)
         to[i] = (float)((double)from[rank == 0 ? 0 : i] * factor[i / (count / channels)]);
     inputs[1] = rw_constant_blob(rewrite, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
-    fresh = inputs[1] == INLAY_NONE
-                ? NULL
-                : rw_make(rewrite, "DequantizeLinear", back->opset, back, inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
-    for (uint32_t i = 0; fresh != NULL && i < back->own_attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh,
-                           INLAY_AT(inlay_attr_info, back->info.attrs, back->info.attr_stride, i)) != INLAY_OK)
+    new_node = inputs[1] == INLAY_NONE ? NULL
+                                       : rw_make(rewrite, "DequantizeLinear", dequantize->opset, dequantize, inputs,
+                                                 inputs[2] == INLAY_NONE ? 2 : 3, 1);
+    for (uint32_t i = 0; new_node != NULL && i < dequantize->own_attr_count; i++)
+        if (graph_set_attr(rewrite->graph, new_node,
+                           INLAY_AT(inlay_attr_info, dequantize->info.attrs, dequantize->info.attr_stride, i)) !=
+            INLAY_OK)
             return INLAY_NONE;
-    if (fresh == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, fresh, "axis", 0) != INLAY_OK) ||
-        rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+    if (new_node == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, new_node, "axis", 0) != INLAY_OK) ||
+        rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
-    return fresh->info.outputs[0];
+    return new_node->info.outputs[0];
 }
 
-/* weight[M, C/g, ...] of Conv: a channel's weights stand together. weight[C, M/g, ...] of ConvTranspose: output channel
- * g * M/g + j is column j of the rows of group g. */
+/* Conv's weight[M, C/g, ...]: the weights of an output channel are contiguous. ConvTranspose's weight[C, M/g, ...]:
+ * output channel g * M/g + j is column j of the rows of group g. */
 static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, const double *scale)
 {
     uint32_t value = rw_input(rewrite, conv, 1);
@@ -116,7 +122,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
     if (scale == NULL)
         return value;
     if (!rw_is_constant(rewrite, value))
-        return scaled_scales(rewrite, narrow_weights(rewrite, conv), scale);
+        return scaled_scales(rewrite, quantized_weights(rewrite, conv), scale);
     to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
     if (to == NULL)
         return INLAY_NONE;
@@ -126,7 +132,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
     for (int64_t i = 0; i < rows * columns && inner > 0; i++)
         scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
-    if (bytes >= FORGOTTEN_BYTES)
+    if (bytes >= RELEASED_BYTES)
         graph_blob_forget(rewrite->graph->model, from, (size_t)bytes);
     return rw_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
 }
@@ -137,42 +143,44 @@ inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *l
     uint32_t old = rw_input(rewrite, conv, 2), weight, bias;
     const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(rewrite, old);
     float *values = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *values);
-    graph_node *fresh = NULL;
+    graph_node *new_node = NULL;
 
     if (values == NULL || (old != INLAY_NONE && old_bias == NULL))
         return rw_no_memory(rewrite);
+    INLAY_CHECK(channels >= 0);
     for (int64_t c = 0; c < channels; c++)
         values[c] = (float)((old_bias == NULL ? 0 : (double)old_bias[c]) * (scale == NULL ? 1 : scale[c]) + shift[c]);
     weight = scaled_weight(rewrite, conv, scale);
     bias = rw_constant(rewrite, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
     if (weight != INLAY_NONE && bias != INLAY_NONE)
-        fresh = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
-                        (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
-    if (fresh == NULL)
+        new_node = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
+                           (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
+    if (new_node == NULL)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
-    return rw_replace(rewrite, last, fresh);
+    return rw_replace(rewrite, last, new_node);
 }
 
-/* The constant as one number a channel of values[N, C, ...]: a scalar, or all dims 1 but that of the channel. */
+/* Reads a constant as one number for each channel of values[N, C, ...]: a scalar, or all dims 1 except that of the
+ * channels. */
 static bool read_channels(struct rewrite *rewrite, uint32_t value, uint32_t rank, int64_t channels, double *out)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
-    const float *f = rw_floats(rewrite, value);
+    const float *elements = rw_floats(rewrite, value);
     uint64_t count;
 
-    if (f == NULL || info->rank > rank)
+    if (elements == NULL || info->rank > rank)
         return false;
     for (uint32_t d = 0; d < info->rank; d++) {
         uint32_t axis = rank - info->rank + d;
         if (info->dims[d].value != 1 && (axis != 1 || info->dims[d].value != channels))
             return false;
     }
-    count = info->data_bytes / sizeof *f;
+    count = info->data_bytes / sizeof *elements;
     for (int64_t i = 0; i < channels; i++)
-        out[i] = (double)f[count == 1 ? 0 : i];
+        out[i] = (double)elements[count == 1 ? 0 : i];
     return count > 0;
 }
 
@@ -203,7 +211,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     for (int64_t c = 0; c < channels; c++) {
         values[c] = div ? 1 / values[c] : sub ? -values[c] : values[c];
         if (!isfinite(values[c]))
-            return INLAY_OK; /* 0 * infinity within the sum is not what infinity * the sum is */
+            return INLAY_OK; /* 0 * infinity inside the sum differs from infinity * the sum */
     }
     return conv_scale(rewrite, conv, node, channels, mul || div ? scale : NULL, shift);
 }

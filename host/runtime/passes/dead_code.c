@@ -1,8 +1,9 @@
-/* Nodes whose outputs nobody reads go, and with them what only they read, captures of bodies included. */
+/* Removes nodes whose outputs have no readers, then the producers that only they used, and unused captures of bodies.
+ */
 #include "passes/pass.h"
 #include <string.h>
 
-/* Captures that the (already cleaned) body no longer reads. */
+/* Removes captures that the body, which has been cleaned already, does not read. Returns true if there were any. */
 static bool prune_captures(graph_node *node)
 {
     bool any = false;
@@ -16,11 +17,11 @@ static bool prune_captures(graph_node *node)
             uint32_t value = body->capture_inner[k];
             bool used = pass_is_output(graph, value);
             for (uint32_t i = 0; !used && i < graph->node_count; i++) {
-                const graph_node *m = graph->nodes[i];
-                for (uint32_t j = 0; !used && j < m->info.input_count; j++)
-                    used = m->info.inputs[j] == value;
-                for (uint32_t j = 0; !used && j < m->capture_count; j++)
-                    used = m->captures[j] == value;
+                const graph_node *reader = graph->nodes[i];
+                for (uint32_t j = 0; !used && j < reader->info.input_count; j++)
+                    used = reader->info.inputs[j] == value;
+                for (uint32_t j = 0; !used && j < reader->capture_count; j++)
+                    used = reader->captures[j] == value;
             }
             if (used) {
                 body->capture_outer[kept] = body->capture_outer[k];
@@ -30,7 +31,7 @@ static bool prune_captures(graph_node *node)
             any = true;
         }
         body->capture_count = kept;
-        graph->captured = body->capture_inner; /* one list, two names: graph_finish */
+        graph->captured = body->capture_inner; /* shared with the body; see graph_finish */
         graph->captured_count = kept;
     }
     if (any)
@@ -58,7 +59,7 @@ static inlay_status clean(pass_ctx *ctx, struct graph *graph, bool *changed)
         drop[i] = !used && pass_may(ctx);
         any |= drop[i];
         if (drop[i]) {
-            pass_count(ctx, graph, node, "nobody reads it");
+            pass_count(ctx, graph, node, "its outputs are unused");
             continue;
         }
         for (uint32_t b = 0; b < node->body_count; b++) {

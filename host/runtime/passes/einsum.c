@@ -1,20 +1,21 @@
-/* Einsum (ONNX 12) as products of matrices, of elements, and sums: what providers have fast kernels for, and what other
- * passes know (attention is two such products).
+/* Lowers Einsum (ONNX 12) to MatMul, Mul and ReduceSum, for which providers have fast kernels and other passes have
+ * patterns (attention contains two such MatMuls).
  *
- * Two operands without a letter twice, and without a letter that only one of them has and the result lacks. Letters of
- * both and of the result are the batch, those that the result lacks are summed over, the others are rows of the left
- * and columns of the right operand:
+ * Handles two operands in which no letter occurs twice, and no letter is missing in both the other operand and the
+ * result. Letters in both operands and the result form the batch. Letters that are missing in the result are summed
+ * over. The others are the rows of the left operand and the columns of the right operand:
  *
  *     [batch, rows, sum] x [batch, sum, columns] = [batch, rows, columns]
  *
- * Operands are transposed to that first, and groups of several letters become one axis; the result goes the other way.
- * Without sums it is Mul, without rows and columns Mul and ReduceSum. More than two operands are taken two by two, from
- * the left; one alone is ReduceSum and Transpose. */
+ * Operands are first transposed to this layout, and groups of several letters become one axis; the result is converted
+ * back. Without summed letters it is a Mul; without rows and columns Mul and ReduceSum. More than two operands are
+ * reduced pair by pair from the left. A single operand becomes ReduceSum and Transpose. */
 #include "passes/rewrite.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 8, MOST_TERMS = 4, LETTERS = 2 * MOST };
+enum { MAX_RANK = 8, MAX_TERMS = 4, LETTERS = 2 * MAX_RANK };
 
 struct term {
     char letters[LETTERS + 1];
@@ -22,16 +23,16 @@ struct term {
 };
 
 struct equation {
-    struct term in[MOST_TERMS], out;
+    struct term in[MAX_TERMS], out;
     uint32_t count;
 };
 
-/* An Einsum of two operands, in the order in which MatMul has them. */
-struct product {
+/* An Einsum of two operands, in the order of MatMul's operands. */
+struct contraction {
     struct rewrite *rewrite;
     const graph_node *node;
     inlay_dtype dtype;
-    uint32_t v[2];
+    uint32_t values[2];
     struct term in[2], out;
     struct term batch, rows, columns, sum;
 };
@@ -45,6 +46,7 @@ static bool has(const struct term *term, char letter)
 
 static void add(struct term *term, char letter)
 {
+    INLAY_CHECK(!has(term, letter));
     if (term->count < LETTERS)
         term->letters[term->count++] = letter;
 }
@@ -60,7 +62,8 @@ static bool same_letters(const struct term *a, const struct term *b)
     return strcmp(a->letters, b->letters) == 0;
 }
 
-/* "bij,bjk->bik" without spaces; false: something else, an ellipsis, no result, or a letter twice in a term. */
+/* Parses "bij,bjk->bik" without spaces. Returns false for anything else: an ellipsis, no result, a letter twice in a
+ * term. */
 static bool parse_equation(const char *text, struct equation *equation)
 {
     struct term *term = &equation->in[0];
@@ -69,12 +72,12 @@ static bool parse_equation(const char *text, struct equation *equation)
     for (; *text != '\0'; text++) {
         if (*text == ' ')
             continue;
-        if (*text == ',' && term != &equation->out && equation->count < MOST_TERMS) {
+        if (*text == ',' && term != &equation->out && equation->count < MAX_TERMS) {
             term = &equation->in[equation->count++];
         } else if (*text == '-' && text[1] == '>' && term != &equation->out) {
             term = &equation->out;
             text++;
-        } else if (((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')) && term->count < MOST &&
+        } else if (((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')) && term->count < MAX_RANK &&
                    !has(term, *text)) {
             add(term, *text);
         } else {
@@ -84,24 +87,25 @@ static bool parse_equation(const char *text, struct equation *equation)
     return term == &equation->out;
 }
 
-static inlay_dim size_of(const struct product *product, char letter)
+static inlay_dim size_of(const struct contraction *contraction, char letter)
 {
-    uint32_t k = has(&product->in[0], letter) ? 0 : 1;
+    uint32_t k = has(&contraction->in[0], letter) ? 0 : 1;
 
-    return rw_info(product->rewrite, product->v[k])
-        ->dims[strchr(product->in[k].letters, letter) - product->in[k].letters];
+    INLAY_CHECK(has(&contraction->in[k], letter));
+    return rw_info(contraction->rewrite, contraction->values[k])
+        ->dims[strchr(contraction->in[k].letters, letter) - contraction->in[k].letters];
 }
 
-/* A size of 1 would broadcast in Einsum, and reads as any other; so sizes of letters in both must be provably equal. */
-static bool sizes_agree(const struct product *product)
+/* A size of 1 broadcasts in Einsum, so the sizes of letters in both operands must be provably equal. */
+static bool sizes_agree(const struct contraction *contraction)
 {
-    for (uint32_t i = 0; i < product->in[0].count; i++) {
-        const char *at = strchr(product->in[1].letters, product->in[0].letters[i]);
-        inlay_dim a = rw_info(product->rewrite, product->v[0])->dims[i], b;
+    for (uint32_t i = 0; i < contraction->in[0].count; i++) {
+        const char *at = strchr(contraction->in[1].letters, contraction->in[0].letters[i]);
+        inlay_dim a = rw_info(contraction->rewrite, contraction->values[0])->dims[i], b;
 
         if (at == NULL)
             continue;
-        b = rw_info(product->rewrite, product->v[1])->dims[at - product->in[1].letters];
+        b = rw_info(contraction->rewrite, contraction->values[1])->dims[at - contraction->in[1].letters];
         if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN ||
             (a.kind == INLAY_DIM_FIXED ? a.value != b.value : a.symbol != b.symbol))
             return false;
@@ -109,74 +113,75 @@ static bool sizes_agree(const struct product *product)
     return true;
 }
 
-/* The operand that makes the columns: the one with the last letter of the result that is not in both. A matrix by a
- * vector stands where it need not be transposed. */
-static uint32_t right_operand(const struct product *product)
+/* Index of the operand that provides the columns: the one with the last letter of the result that is not in both. For a
+ * matrix and a vector, the choice avoids a Transpose of the matrix. */
+static uint32_t right_operand(const struct contraction *contraction)
 {
     bool own[2] = { false, false };
     uint32_t right = 1;
 
-    for (uint32_t i = 0; i < product->out.count; i++) {
-        char c = product->out.letters[i];
+    for (uint32_t i = 0; i < contraction->out.count; i++) {
+        char c = contraction->out.letters[i];
 
-        if (has(&product->in[0], c) == has(&product->in[1], c))
+        if (has(&contraction->in[0], c) == has(&contraction->in[1], c))
             continue;
-        right = has(&product->in[0], c) ? 0 : 1;
+        right = has(&contraction->in[0], c) ? 0 : 1;
         own[right] = true;
     }
-    if (own[0] != own[1] && !has(&product->out, product->in[right].letters[product->in[right].count - 1]))
+    if (own[0] != own[1] && !has(&contraction->out, contraction->in[right].letters[contraction->in[right].count - 1]))
         right = 1 - right;
     return right;
 }
 
-/* Sorts the letters into batch, rows, columns and sum; false: there are others. */
-static bool sort_letters(struct product *product)
+/* Sorts the letters into batch, rows, columns and sum. Returns false if a letter fits none of them. */
+static bool sort_letters(struct contraction *contraction)
 {
-    uint32_t order = rw_is_constant(product->rewrite, product->v[0]) ? 1 : 0; /* the other operand may lie as it lies */
+    /* follow the other operand if the first is constant: a constant is transposed when it is folded */
+    uint32_t order = rw_is_constant(contraction->rewrite, contraction->values[0]) ? 1 : 0;
 
-    if (right_operand(product) == 0) {
-        struct term term = product->in[0];
-        uint32_t value = product->v[0];
+    if (right_operand(contraction) == 0) {
+        struct term term = contraction->in[0];
+        uint32_t value = contraction->values[0];
 
-        product->in[0] = product->in[1];
-        product->v[0] = product->v[1];
-        product->in[1] = term;
-        product->v[1] = value;
+        contraction->in[0] = contraction->in[1];
+        contraction->values[0] = contraction->values[1];
+        contraction->in[1] = term;
+        contraction->values[1] = value;
         order = 1 - order;
     }
-    for (uint32_t i = 0; i < product->out.count; i++) {
-        char c = product->out.letters[i];
-        bool left = has(&product->in[0], c), right = has(&product->in[1], c);
+    for (uint32_t i = 0; i < contraction->out.count; i++) {
+        char c = contraction->out.letters[i];
+        bool left = has(&contraction->in[0], c), right = has(&contraction->in[1], c);
 
         if (!left && !right)
             return false;
-        add(left && right ? &product->batch : left ? &product->rows : &product->columns, c);
+        add(left && right ? &contraction->batch : left ? &contraction->rows : &contraction->columns, c);
     }
-    for (uint32_t i = 0; i < product->in[order].count; i++)
-        if (!has(&product->out, product->in[order].letters[i]))
-            add(&product->sum, product->in[order].letters[i]);
-    return product->in[0].count == product->batch.count + product->rows.count + product->sum.count &&
-           product->in[1].count == product->batch.count + product->columns.count + product->sum.count;
+    for (uint32_t i = 0; i < contraction->in[order].count; i++)
+        if (!has(&contraction->out, contraction->in[order].letters[i]))
+            add(&contraction->sum, contraction->in[order].letters[i]);
+    return contraction->in[0].count == contraction->batch.count + contraction->rows.count + contraction->sum.count &&
+           contraction->in[1].count == contraction->batch.count + contraction->columns.count + contraction->sum.count;
 }
 
 /* ------------------------------------------------------------------ nodes */
 
-/* A new node of one output, which is a new value; ints, if any, are its attribute. INLAY_NONE: no memory. */
-static uint32_t put(const struct product *product, const char *op, const uint32_t *inputs, uint32_t count,
-                    const char *attr, const int64_t *ints, uint32_t int_count)
+/* Inserts a node with one output and, if attr is given, a list attribute. INLAY_NONE: out of memory. */
+static uint32_t emit(const struct contraction *contraction, const char *op, const uint32_t *inputs, uint32_t count,
+                     const char *attr, const int64_t *ints, uint32_t int_count)
 {
-    graph_node *node = rw_make(product->rewrite, op, product->node->opset, NULL, inputs, count, 1);
+    graph_node *node = rw_make(contraction->rewrite, op, contraction->node->opset, NULL, inputs, count, 1);
 
     if (node == NULL ||
-        (attr != NULL && graph_set_attr_ints(product->rewrite->graph, node, attr, ints, int_count) != INLAY_OK) ||
-        rw_insert(product->rewrite, node, product->dtype) != INLAY_OK)
+        (attr != NULL && graph_set_attr_ints(contraction->rewrite->graph, node, attr, ints, int_count) != INLAY_OK) ||
+        rw_insert(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
 
-/* Squeeze, Unsqueeze, ReduceSum: axes are an input from version 13 on. */
-static uint32_t put_axes(const struct product *product, const char *op, uint32_t value, const int64_t *axes,
-                         uint32_t count)
+/* Inserts Squeeze, Unsqueeze or ReduceSum; their axes are an input from version 13 on. */
+static uint32_t emit_with_axes(const struct contraction *contraction, const char *op, uint32_t value,
+                               const int64_t *axes, uint32_t count)
 {
     uint32_t inputs[2] = { value, INLAY_NONE };
     bool is_sum = strcmp(op, "ReduceSum") == 0;
@@ -184,23 +189,24 @@ static uint32_t put_axes(const struct product *product, const char *op, uint32_t
 
     if (value == INLAY_NONE || count == 0)
         return value;
-    if (product->node->opset >= 13) {
-        inputs[1] = rw_constant_ints(product->rewrite, axes, count);
+    if (contraction->node->opset >= 13) {
+        inputs[1] = rw_constant_ints(contraction->rewrite, axes, count);
         if (inputs[1] == INLAY_NONE)
             return INLAY_NONE;
     }
-    node = rw_make(product->rewrite, op, product->node->opset, NULL, inputs, product->node->opset >= 13 ? 2 : 1, 1);
+    node = rw_make(contraction->rewrite, op, contraction->node->opset, NULL, inputs,
+                   contraction->node->opset >= 13 ? 2 : 1, 1);
     if (node == NULL ||
-        (product->node->opset < 13 &&
-         graph_set_attr_ints(product->rewrite->graph, node, "axes", axes, count) != INLAY_OK) ||
-        (is_sum && graph_set_attr_int(product->rewrite->graph, node, "keepdims", 0) != INLAY_OK) ||
-        rw_insert(product->rewrite, node, product->dtype) != INLAY_OK)
+        (contraction->node->opset < 13 &&
+         graph_set_attr_ints(contraction->rewrite->graph, node, "axes", axes, count) != INLAY_OK) ||
+        (is_sum && graph_set_attr_int(contraction->rewrite->graph, node, "keepdims", 0) != INLAY_OK) ||
+        rw_insert(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
 
-static uint32_t put_transpose(const struct product *product, uint32_t value, const struct term *have,
-                              const struct term *want)
+static uint32_t emit_transpose(const struct contraction *contraction, uint32_t value, const struct term *have,
+                               const struct term *want)
 {
     int64_t perm[LETTERS];
 
@@ -208,18 +214,18 @@ static uint32_t put_transpose(const struct product *product, uint32_t value, con
         return value;
     for (uint32_t d = 0; d < want->count; d++)
         perm[d] = strchr(have->letters, want->letters[d]) - have->letters;
-    return put(product, "Transpose", &value, 1, "perm", perm, want->count);
+    return emit(contraction, "Transpose", &value, 1, "perm", perm, want->count);
 }
 
-/* Sizes for Reshape: those that are known, 0 for axes that stay where they are. One -1 is allowed where all others are
- * known: beside an axis that is empty it would mean anything. false: they can't be told. */
-struct sizes {
+/* Sizes for Reshape: known sizes, 0 for an axis that is copied, or one -1. A -1 is allowed only if all other sizes are
+ * known, because next to an empty axis it is ambiguous. add_*() return false if the sizes cannot be expressed. */
+struct reshape_sizes {
     int64_t dims[LETTERS];
     uint32_t count;
     uint32_t copied, guessed;
 };
 
-static bool add_size(struct sizes *sizes, int64_t known, bool stays)
+static bool add_size(struct reshape_sizes *sizes, int64_t known, bool stays)
 {
     if (known == 0 || sizes->count == LETTERS)
         return false;
@@ -229,20 +235,20 @@ static bool add_size(struct sizes *sizes, int64_t known, bool stays)
     return sizes->guessed == 0 || (sizes->guessed == 1 && sizes->copied == 0);
 }
 
-static int64_t known_size(const struct product *product, char letter)
+static int64_t known_size(const struct contraction *contraction, char letter)
 {
-    inlay_dim dim = size_of(product, letter);
+    inlay_dim dim = size_of(contraction, letter);
 
     return dim.kind == INLAY_DIM_FIXED ? dim.value : -1;
 }
 
-/* Appends the group's letters as one axis. */
-static bool add_group(const struct product *product, const struct term *group, struct sizes *sizes)
+/* Appends the letters of the group, merged into one axis. */
+static bool add_group(const struct contraction *contraction, const struct term *group, struct reshape_sizes *sizes)
 {
     int64_t all = 1;
 
     for (uint32_t i = 0; i < group->count; i++) {
-        int64_t size = known_size(product, group->letters[i]);
+        int64_t size = known_size(contraction, group->letters[i]);
 
         if (size < 0 || all < 0)
             all = -1;
@@ -252,180 +258,191 @@ static bool add_group(const struct product *product, const struct term *group, s
     return add_size(sizes, all, false);
 }
 
-static bool add_each(const struct product *product, const struct term *group, struct sizes *sizes, bool stay)
+static bool add_each(const struct contraction *contraction, const struct term *group, struct reshape_sizes *sizes,
+                     bool stay)
 {
     for (uint32_t i = 0; i < group->count; i++)
-        if (!add_size(sizes, known_size(product, group->letters[i]), stay))
+        if (!add_size(sizes, known_size(contraction, group->letters[i]), stay))
             return false;
     return true;
 }
 
-static uint32_t put_reshape(const struct product *product, uint32_t value, const struct sizes *sizes)
+static uint32_t emit_reshape(const struct contraction *contraction, uint32_t value, const struct reshape_sizes *sizes)
 {
     uint32_t inputs[2] = { value, INLAY_NONE };
 
     if (sizes->count == 0 || value == INLAY_NONE)
         return value;
-    inputs[1] = rw_constant_ints(product->rewrite, sizes->dims, sizes->count);
-    return inputs[1] == INLAY_NONE ? INLAY_NONE : put(product, "Reshape", inputs, 2, NULL, NULL, 0);
+    inputs[1] = rw_constant_ints(contraction->rewrite, sizes->dims, sizes->count);
+    return inputs[1] == INLAY_NONE ? INLAY_NONE : emit(contraction, "Reshape", inputs, 2, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ the three forms */
+/* ------------------------------------------------------------------ the three lowerings */
 
-/* The operand with its letters in the order of `want`, and axes of 1 where it lacks one. */
-static uint32_t put_spread(const struct product *product, uint32_t k, const struct term *want)
+/* Operand k with its letters in the order of `want`; letters that it lacks become axes of size 1. */
+static uint32_t emit_broadcastable(const struct contraction *contraction, uint32_t k, const struct term *want)
 {
     struct term mine = { 0 };
     int64_t axes[LETTERS];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < want->count; i++) {
-        if (has(&product->in[k], want->letters[i]))
+        if (has(&contraction->in[k], want->letters[i]))
             add(&mine, want->letters[i]);
         else
             axes[count++] = i;
     }
-    return put_axes(product, "Unsqueeze", put_transpose(product, product->v[k], &product->in[k], &mine), axes, count);
+    return emit_with_axes(contraction, "Unsqueeze",
+                          emit_transpose(contraction, contraction->values[k], &contraction->in[k], &mine), axes, count);
 }
 
-/* Elements side by side, then what is to be summed. */
-static uint32_t put_elements(const struct product *product)
+/* Mul of broadcast operands, then ReduceSum over the summed letters. */
+static uint32_t emit_elementwise(const struct contraction *contraction)
 {
-    struct term all = product->out;
-    uint32_t ab[2], output;
+    struct term all = contraction->out;
+    uint32_t operands[2], output;
     int64_t axes[LETTERS];
 
-    add_all(&all, &product->sum);
+    add_all(&all, &contraction->sum);
     for (uint32_t k = 0; k < 2; k++) {
-        ab[k] = put_spread(product, k, &all);
-        if (ab[k] == INLAY_NONE)
+        operands[k] = emit_broadcastable(contraction, k, &all);
+        if (operands[k] == INLAY_NONE)
             return INLAY_NONE;
     }
-    output = put(product, "Mul", ab, 2, NULL, NULL, 0);
-    for (uint32_t i = 0; i < product->sum.count; i++)
-        axes[i] = product->out.count + i;
-    return put_axes(product, "ReduceSum", output, axes, product->sum.count);
+    output = emit(contraction, "Mul", operands, 2, NULL, NULL, 0);
+    for (uint32_t i = 0; i < contraction->sum.count; i++)
+        axes[i] = contraction->out.count + i;
+    return emit_with_axes(contraction, "ReduceSum", output, axes, contraction->sum.count);
 }
 
-/* How the operands of MatMul lie. */
-struct form {
-    struct term left, right, result;      /* letters in order */
-    struct sizes to_left, to_right, back; /* none: no Reshape */
-    bool vector_left, vector_right;       /* no rows, no columns: an axis of 1 is put in */
-};
+/* Layout of the operands of MatMul. */
+typedef struct matmul_layout {
+    struct term left, right, result;              /* letters in order */
+    struct reshape_sizes to_left, to_right, back; /* count 0: no Reshape */
+    bool vector_left, vector_right;               /* no rows, no columns: an axis of size 1 is added */
+} matmul_layout;
 
-/* Columns of which only the last is one of the matrix: the others stand before the rows, in the result, too. */
-static bool is_stack(const struct product *product, struct form *form)
+/* Returns true if only the last column letter is a matrix axis, and the others precede the rows in the result as well.
+ */
+static bool is_stacked(const struct contraction *contraction, matmul_layout *layout)
 {
     struct term order = { 0 }, last = { 0 };
 
-    if (product->batch.count > 0 || product->rows.count != 1 || product->columns.count < 2 || product->sum.count != 1)
+    if (contraction->batch.count > 0 || contraction->rows.count != 1 || contraction->columns.count < 2 ||
+        contraction->sum.count != 1)
         return false;
-    order = product->columns;
+    order = contraction->columns;
     order.letters[--order.count] = '\0';
-    form->right = order;
-    add(&last, product->columns.letters[product->columns.count - 1]);
-    add_all(&order, &product->rows);
+    layout->right = order;
+    add(&last, contraction->columns.letters[contraction->columns.count - 1]);
+    add_all(&order, &contraction->rows);
     add_all(&order, &last);
-    if (!same_letters(&order, &product->out))
+    if (!same_letters(&order, &contraction->out))
         return false;
-    add_all(&form->right, &product->sum);
-    add_all(&form->right, &last);
-    form->result = order;
+    add_all(&layout->right, &contraction->sum);
+    add_all(&layout->right, &last);
+    layout->result = order;
     return true;
 }
 
-/* Can the axes be put together as MatMul wants them? */
-static bool find_form(const struct product *product, struct form *form)
+/* Finds the layout of the operands. Returns false if the axes cannot be merged as MatMul requires. */
+static bool find_matmul_layout(const struct contraction *contraction, matmul_layout *layout)
 {
-    bool joins_rows =
-        product->batch.count > 0 && product->rows.count > 1; /* without a batch rows are any number of axes */
+    /* without a batch, MatMul accepts any number of row axes */
+    bool joins_rows = contraction->batch.count > 0 && contraction->rows.count > 1;
 
-    *form = (struct form){ .vector_left = product->rows.count == 0, .vector_right = product->columns.count == 0 };
-    add_all(&form->left, &product->batch);
-    add_all(&form->left, &product->rows);
-    add_all(&form->left, &product->sum);
-    if (is_stack(product, form))
+    *layout =
+        (matmul_layout){ .vector_left = contraction->rows.count == 0, .vector_right = contraction->columns.count == 0 };
+    add_all(&layout->left, &contraction->batch);
+    add_all(&layout->left, &contraction->rows);
+    add_all(&layout->left, &contraction->sum);
+    if (is_stacked(contraction, layout))
         return true;
-    *form = (struct form){ .left = form->left, .vector_left = form->vector_left, .vector_right = form->vector_right };
-    add_all(&form->right, &product->batch);
-    add_all(&form->right, &product->sum);
-    add_all(&form->right, &product->columns);
-    add_all(&form->result, &product->batch);
-    add_all(&form->result, &product->rows);
-    add_all(&form->result, &product->columns);
-    if ((joins_rows || product->sum.count > 1) &&
-        (!add_each(product, &product->batch, &form->to_left, true) ||
-         (joins_rows ? !add_group(product, &product->rows, &form->to_left)
-                     : !add_each(product, &product->rows, &form->to_left, true)) ||
-         !add_group(product, &product->sum, &form->to_left)))
+    *layout = (matmul_layout){ .left = layout->left,
+                               .vector_left = layout->vector_left,
+                               .vector_right = layout->vector_right };
+    add_all(&layout->right, &contraction->batch);
+    add_all(&layout->right, &contraction->sum);
+    add_all(&layout->right, &contraction->columns);
+    add_all(&layout->result, &contraction->batch);
+    add_all(&layout->result, &contraction->rows);
+    add_all(&layout->result, &contraction->columns);
+    if ((joins_rows || contraction->sum.count > 1) &&
+        (!add_each(contraction, &contraction->batch, &layout->to_left, true) ||
+         (joins_rows ? !add_group(contraction, &contraction->rows, &layout->to_left)
+                     : !add_each(contraction, &contraction->rows, &layout->to_left, true)) ||
+         !add_group(contraction, &contraction->sum, &layout->to_left)))
         return false;
-    if ((product->columns.count > 1 || product->sum.count > 1) &&
-        (!add_each(product, &product->batch, &form->to_right, true) ||
-         !add_group(product, &product->sum, &form->to_right) ||
-         (product->columns.count > 0 && !add_group(product, &product->columns, &form->to_right))))
+    if ((contraction->columns.count > 1 || contraction->sum.count > 1) &&
+        (!add_each(contraction, &contraction->batch, &layout->to_right, true) ||
+         !add_group(contraction, &contraction->sum, &layout->to_right) ||
+         (contraction->columns.count > 0 && !add_group(contraction, &contraction->columns, &layout->to_right))))
         return false;
-    return (!joins_rows && product->columns.count <= 1) ||
-           (add_each(product, &product->batch, &form->back, true) &&
-            add_each(product, &product->rows, &form->back, !joins_rows) &&
-            add_each(product, &product->columns, &form->back, false));
+    return (!joins_rows && contraction->columns.count <= 1) ||
+           (add_each(contraction, &contraction->batch, &layout->back, true) &&
+            add_each(contraction, &contraction->rows, &layout->back, !joins_rows) &&
+            add_each(contraction, &contraction->columns, &layout->back, false));
 }
 
-static uint32_t put_product(const struct product *product, const struct form *form)
+static uint32_t emit_matmul(const struct contraction *contraction, const matmul_layout *layout)
 {
-    int64_t row = product->batch.count, axes[2];
-    uint32_t ab[2], output, count = 0;
+    int64_t row = contraction->batch.count, axes[2];
+    uint32_t operands[2], output, count = 0;
 
-    ab[0] = put_reshape(product, put_transpose(product, product->v[0], &product->in[0], &form->left), &form->to_left);
-    if (form->vector_left)
-        ab[0] = put_axes(product, "Unsqueeze", ab[0], &row, 1);
-    ab[1] = put_reshape(product, put_transpose(product, product->v[1], &product->in[1], &form->right), &form->to_right);
-    if (form->vector_right)
-        ab[1] = put_axes(product, "Unsqueeze", ab[1], (const int64_t[]){ -1 }, 1);
-    if (ab[0] == INLAY_NONE || ab[1] == INLAY_NONE)
+    operands[0] = emit_reshape(contraction,
+                               emit_transpose(contraction, contraction->values[0], &contraction->in[0], &layout->left),
+                               &layout->to_left);
+    if (layout->vector_left)
+        operands[0] = emit_with_axes(contraction, "Unsqueeze", operands[0], &row, 1);
+    operands[1] = emit_reshape(contraction,
+                               emit_transpose(contraction, contraction->values[1], &contraction->in[1], &layout->right),
+                               &layout->to_right);
+    if (layout->vector_right)
+        operands[1] = emit_with_axes(contraction, "Unsqueeze", operands[1], (const int64_t[]){ -1 }, 1);
+    if (operands[0] == INLAY_NONE || operands[1] == INLAY_NONE)
         return INLAY_NONE;
-    output = put(product, "MatMul", ab, 2, NULL, NULL, 0);
-    if (form->vector_left)
+    output = emit(contraction, "MatMul", operands, 2, NULL, NULL, 0);
+    if (layout->vector_left)
         axes[count++] = row;
-    if (form->vector_right)
+    if (layout->vector_right)
         axes[count++] = -1;
-    output = put_reshape(product, put_axes(product, "Squeeze", output, axes, count), &form->back);
-    return put_transpose(product, output, &form->result, &product->out);
+    output = emit_reshape(contraction, emit_with_axes(contraction, "Squeeze", output, axes, count), &layout->back);
+    return emit_transpose(contraction, output, &layout->result, &contraction->out);
 }
 
-static inlay_status take_pair(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
+static inlay_status lower_pair(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product product = { .rewrite = rewrite,
-                               .node = node,
-                               .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype,
-                               .out = equation->out };
+    struct contraction contraction = { .rewrite = rewrite,
+                                       .node = node,
+                                       .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype,
+                                       .out = equation->out };
     uint32_t output;
     bool done;
-    struct form form;
+    matmul_layout layout;
 
     for (uint32_t k = 0; k < 2; k++) {
-        product.in[k] = equation->in[k];
-        product.v[k] = rw_input(rewrite, node, k);
-        if (rw_info(rewrite, product.v[k])->rank != equation->in[k].count)
+        contraction.in[k] = equation->in[k];
+        contraction.values[k] = rw_input(rewrite, node, k);
+        if (rw_info(rewrite, contraction.values[k])->rank != equation->in[k].count)
             return INLAY_OK;
     }
-    if (!sizes_agree(&product) || !sort_letters(&product))
+    if (!sizes_agree(&contraction) || !sort_letters(&contraction))
         return INLAY_OK;
-    if (product.sum.count == 0 || (product.rows.count == 0 && product.columns.count == 0))
-        output = put_elements(&product);
-    else if (find_form(&product, &form))
-        output = put_product(&product, &form);
+    if (contraction.sum.count == 0 || (contraction.rows.count == 0 && contraction.columns.count == 0))
+        output = emit_elementwise(&contraction);
+    else if (find_matmul_layout(&contraction, &layout))
+        output = emit_matmul(&contraction, &layout);
     else
         return INLAY_OK;
     return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
-/* One operand: sums, and axes in another order. */
-static inlay_status take_one(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
+/* A single operand: sums, then a permutation of the axes. */
+static inlay_status lower_single(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    struct product product = { .rewrite = rewrite,
-                               .node = node,
-                               .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
+    struct contraction contraction = { .rewrite = rewrite,
+                                       .node = node,
+                                       .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
     int64_t axes[LETTERS];
     uint32_t count = 0, output;
     struct term kept = { 0 };
@@ -440,16 +457,17 @@ static inlay_status take_one(struct rewrite *rewrite, graph_node *node, const st
     if (kept.count != equation->out.count ||
         rw_info(rewrite, rw_input(rewrite, node, 0))->rank != equation->in[0].count)
         return INLAY_OK;
-    output = put_transpose(&product, put_axes(&product, "ReduceSum", rw_input(rewrite, node, 0), axes, count), &kept,
-                           &equation->out);
+    output =
+        emit_transpose(&contraction, emit_with_axes(&contraction, "ReduceSum", rw_input(rewrite, node, 0), axes, count),
+                       &kept, &equation->out);
     return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
-/* The first two operands become one, with the letters that are still wanted. */
-static inlay_status take_first(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
+/* Replaces the first two operands by one, with the letters that are used later. */
+static inlay_status split_first_pair(struct rewrite *rewrite, graph_node *node, const struct equation *equation)
 {
-    char text[2 * MOST_TERMS * LETTERS];
-    uint32_t inputs[MOST_TERMS], used = 0;
+    char text[2 * MAX_TERMS * LETTERS];
+    uint32_t inputs[MAX_TERMS], used = 0;
     graph_node *pair, *rest;
     struct term kept = { 0 };
 
@@ -463,7 +481,7 @@ static inlay_status take_first(struct rewrite *rewrite, graph_node *node, const 
             if (wanted && !has(&kept, c))
                 add(&kept, c);
         }
-    if (kept.count > MOST)
+    if (kept.count > MAX_RANK)
         return INLAY_OK;
     pair = rw_make(rewrite, "Einsum", node->opset, NULL, node->info.inputs, 2, 1);
     used = (uint32_t)snprintf(text, sizeof text, "%s,%s->%s", equation->in[0].letters, equation->in[1].letters,
@@ -499,9 +517,9 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype;
     if (dtype != INLAY_FLOAT && dtype != INLAY_DOUBLE)
         return INLAY_OK;
-    return equation.count == 1   ? take_one(rewrite, node, &equation)
-           : equation.count == 2 ? take_pair(rewrite, node, &equation)
-                                 : take_first(rewrite, node, &equation);
+    return equation.count == 1   ? lower_single(rewrite, node, &equation)
+           : equation.count == 2 ? lower_pair(rewrite, node, &equation)
+                                 : split_first_pair(rewrite, node, &equation);
 }
 
 inlay_status pass_einsum(pass_ctx *ctx, bool *out_changed)

@@ -1,46 +1,46 @@
-/* FlexAttention of ai.onnx.preview as what it means: its bodies, one for scores and one for probabilities, move into
- * the graph.
+/* Decomposes FlexAttention of ai.onnx.preview. Its bodies, one for scores and one for probabilities, are inlined:
  *
  *     S = score_mod(MatMul(Q, K^T) * scale);  P = prob_mod(Softmax(S));  Y = MatMul(P, V)
  *
- * Level 0: no provider runs nodes with such bodies. Scores and probabilities are of the type that the body declares,
- * otherwise of the softmax's (attribute softmax_precision; float where Q has 16 bits). */
+ * Level 0, because no provider runs nodes with such bodies. Scores and probabilities have the type that the body
+ * declares, otherwise the type of the Softmax (attribute softmax_precision; float if Q has 16 bits). */
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
 #include <math.h>
 #include <string.h>
 
-struct flex {
+typedef struct flex_decomposition {
     node_maker maker;
     struct graph *graph;
     graph_node *node;
-    inlay_dtype dtype; /* of Q */
-    int64_t groups;    /* heads of Q that share one of K and V */
-};
+    inlay_dtype dtype; /* type of Q */
+    int64_t groups;    /* number of heads of Q for each head of K and V */
+} flex_decomposition;
 
-static const inlay_value_info *input(const struct flex *flex, uint32_t i)
+static const inlay_value_info *input(const flex_decomposition *flex, uint32_t i)
 {
     return &flex->graph->values[flex->node->info.inputs[i]].info;
 }
 
-static int64_t size_of(const struct flex *flex, uint32_t i, uint32_t d)
+static int64_t size_of(const flex_decomposition *flex, uint32_t i, uint32_t d)
 {
     const inlay_value_info *value = input(flex, i);
 
     return value->rank == 4 && value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : -1;
 }
 
-/* A body has one input and one output. */
-static bool is_fine(const graph_body *body)
+/* Returns true for a missing body, and for one with one input and one output. */
+static bool has_single_value(const graph_body *body)
 {
     return body == NULL || (body->graph->input_count == 1 && body->graph->output_count == 1);
 }
 
-static inlay_status check(struct flex *flex, inlay_diag *diag)
+static inlay_status validate(flex_decomposition *flex, inlay_diag *diag)
 {
     const int64_t heads = size_of(flex, 0, 1), shared = size_of(flex, 1, 1);
 
-    if (!is_fine(graph_body_named(flex->node, "score_mod")) || !is_fine(graph_body_named(flex->node, "prob_mod")))
+    if (!has_single_value(graph_body_named(flex->node, "score_mod")) ||
+        !has_single_value(graph_body_named(flex->node, "prob_mod")))
         return graph_fail(flex->graph, flex->node, NULL, INLAY_INVALID_MODEL, diag,
                           "score_mod and prob_mod must have one input and one output");
     flex->dtype = input(flex, 0)->dtype;
@@ -50,29 +50,29 @@ static inlay_status check(struct flex *flex, inlay_diag *diag)
     if (heads < 0 || shared < 1 || heads % shared != 0 || shared != size_of(flex, 2, 1))
         return graph_fail(
             flex->graph, flex->node, NULL, heads < 0 || shared < 0 ? INLAY_UNSUPPORTED : INLAY_INVALID_MODEL, diag,
-            "Q has %lld heads and K %lld (-1: not known); declare them, the first a multiple of the second",
+            "Q has %lld heads and K has %lld (-1: unknown); declare both, and make the first a multiple of the second",
             (long long)heads, (long long)shared);
     flex->groups = heads / shared;
     return INLAY_OK;
 }
 
-static uint32_t one(struct flex *flex, const char *op, int64_t opset, uint32_t a, uint32_t b, const char *attr,
-                    int64_t value)
+static uint32_t emit_value(flex_decomposition *flex, const char *op, int64_t opset, uint32_t a, uint32_t b,
+                           const char *attr, int64_t value)
 {
     return make_value(&flex->maker, flex->graph, op, opset, (const uint32_t[]){ a, b }, b == INLAY_NONE ? 1 : 2, attr,
                       value);
 }
 
-static uint32_t cast(struct flex *flex, uint32_t value, inlay_dtype *from, inlay_dtype to)
+static uint32_t emit_cast(flex_decomposition *flex, uint32_t value, inlay_dtype *from, inlay_dtype to)
 {
     if (*from == to || to == INLAY_UNDEFINED)
         return value;
     *from = to;
-    return one(flex, "Cast", 13, value, INLAY_NONE, "to", to);
+    return emit_value(flex, "Cast", 13, value, INLAY_NONE, "to", to);
 }
 
-/* K or V with each head as often as Q has it. */
-static uint32_t repeated(struct flex *flex, uint32_t value)
+/* Repeats each head of K or V to match the heads of Q. */
+static uint32_t repeat_heads(flex_decomposition *flex, uint32_t value)
 {
     const int64_t heads = size_of(flex, 0, 1);
     int64_t *list =
@@ -84,32 +84,34 @@ static uint32_t repeated(struct flex *flex, uint32_t value)
     }
     for (int64_t h = 0; h < heads; h++)
         list[h] = h / flex->groups;
-    return one(flex, "Gather", 13, value,
-               make_constant(&flex->maker, flex->graph, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list),
-               "axis", 1);
+    return emit_value(
+        flex, "Gather", 13, value,
+        make_constant(&flex->maker, flex->graph, INLAY_INT64, 1, heads, list, (size_t)heads * sizeof *list), "axis", 1);
 }
 
-/* The scale as a number of Q's type: what the node says, or one over the root of the size of a head. */
-static uint32_t scale_of(struct flex *flex)
+/* The scale in Q's type: the attribute, or 1 / sqrt(size of a head). */
+static uint32_t emit_scale(flex_decomposition *flex)
 {
     const inlay_attr_info *scale = graph_attr(flex->node, "scale");
     const int64_t last = 3;
     inlay_dtype dtype = INLAY_FLOAT;
-    float x = scale != NULL ? (float)scale->f : 0;
+    float number = scale != NULL ? (float)scale->f : 0;
     uint32_t value;
 
     if (scale == NULL && size_of(flex, 0, 3) > 0)
-        x = 1 / sqrtf((float)size_of(flex, 0, 3));
-    if (x != 0 || scale != NULL)
-        return cast(flex, make_constant(&flex->maker, flex->graph, INLAY_FLOAT, 0, 0, &x, sizeof x), &dtype,
-                    flex->dtype);
-    value = one(flex, "Gather", 13, one(flex, "Shape", 13, flex->node->info.inputs[0], INLAY_NONE, NULL, 0),
-                make_constant(&flex->maker, flex->graph, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
-    value = one(flex, "Cast", 13, value, INLAY_NONE, "to", flex->dtype);
-    return one(flex, "Reciprocal", 13, one(flex, "Sqrt", 13, value, INLAY_NONE, NULL, 0), INLAY_NONE, NULL, 0);
+        number = 1 / sqrtf((float)size_of(flex, 0, 3));
+    if (number != 0 || scale != NULL)
+        return emit_cast(flex, make_constant(&flex->maker, flex->graph, INLAY_FLOAT, 0, 0, &number, sizeof number),
+                         &dtype, flex->dtype);
+    value =
+        emit_value(flex, "Gather", 13, emit_value(flex, "Shape", 13, flex->node->info.inputs[0], INLAY_NONE, NULL, 0),
+                   make_constant(&flex->maker, flex->graph, INLAY_INT64, 0, 0, &last, sizeof last), NULL, 0);
+    value = emit_value(flex, "Cast", 13, value, INLAY_NONE, "to", flex->dtype);
+    return emit_value(flex, "Reciprocal", 13, emit_value(flex, "Sqrt", 13, value, INLAY_NONE, NULL, 0), INLAY_NONE,
+                      NULL, 0);
 }
 
-static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inlay_dtype *dtype)
+static uint32_t inline_body(flex_decomposition *flex, const char *attr, uint32_t value, inlay_dtype *dtype)
 {
     const graph_body *body = graph_body_named(flex->node, attr);
     const graph_value *in, *out;
@@ -118,32 +120,32 @@ static uint32_t through(struct flex *flex, const char *attr, uint32_t value, inl
         return value;
     in = &body->graph->values[body->graph->inputs[0]];
     out = &body->graph->values[body->graph->outputs[0]];
-    value = cast(flex, value, dtype, in->declared ? in->declared_dtype : INLAY_UNDEFINED);
+    value = emit_cast(flex, value, dtype, in->declared ? in->declared_dtype : INLAY_UNDEFINED);
     make_body(&flex->maker, flex->graph, body, &value, &value);
     *dtype = out->declared && out->declared_dtype != INLAY_UNDEFINED ? out->declared_dtype : *dtype;
     return value;
 }
 
-static bool spell(struct flex *flex)
+static bool decompose(flex_decomposition *flex)
 {
-    static const int64_t turned[] = { 0, 1, 3, 2 };
+    static const int64_t swap_last[] = { 0, 1, 3, 2 };
     const uint32_t *in = flex->node->info.inputs;
     const inlay_attr_info *precision = graph_attr(flex->node, "softmax_precision");
-    inlay_dtype soft = flex->dtype == INLAY_DOUBLE ? INLAY_DOUBLE : INLAY_FLOAT, dtype = flex->dtype;
-    graph_node *turn = make_node(&flex->maker, flex->graph, NULL, "Transpose", 13, &in[1], 1, 1), *last;
+    inlay_dtype softmax_dtype = flex->dtype == INLAY_DOUBLE ? INLAY_DOUBLE : INLAY_FLOAT, dtype = flex->dtype;
+    graph_node *transpose = make_node(&flex->maker, flex->graph, NULL, "Transpose", 13, &in[1], 1, 1), *last;
     uint32_t value;
 
-    if (turn == NULL || graph_set_attr_ints(flex->graph, turn, "perm", turned, 4) != INLAY_OK)
+    if (transpose == NULL || graph_set_attr_ints(flex->graph, transpose, "perm", swap_last, 4) != INLAY_OK)
         return false;
-    soft = precision != NULL && precision->i > 0 ? (inlay_dtype)precision->i : soft;
-    value = one(flex, "MatMul", 13, in[0], repeated(flex, turn->info.outputs[0]), NULL, 0);
-    value = one(flex, "Mul", 14, value, scale_of(flex), NULL, 0);
-    value = through(flex, "score_mod", value, &dtype);
-    value = one(flex, "Softmax", 13, cast(flex, value, &dtype, soft), INLAY_NONE, "axis", -1);
-    value = through(flex, "prob_mod", value, &dtype);
-    value = cast(flex, value, &dtype, flex->dtype);
-    last = make_node(&flex->maker, flex->graph, NULL, "MatMul", 13, (const uint32_t[]){ value, repeated(flex, in[2]) },
-                     2, 1);
+    softmax_dtype = precision != NULL && precision->i > 0 ? (inlay_dtype)precision->i : softmax_dtype;
+    value = emit_value(flex, "MatMul", 13, in[0], repeat_heads(flex, transpose->info.outputs[0]), NULL, 0);
+    value = emit_value(flex, "Mul", 14, value, emit_scale(flex), NULL, 0);
+    value = inline_body(flex, "score_mod", value, &dtype);
+    value = emit_value(flex, "Softmax", 13, emit_cast(flex, value, &dtype, softmax_dtype), INLAY_NONE, "axis", -1);
+    value = inline_body(flex, "prob_mod", value, &dtype);
+    value = emit_cast(flex, value, &dtype, flex->dtype);
+    last = make_node(&flex->maker, flex->graph, NULL, "MatMul", 13,
+                     (const uint32_t[]){ value, repeat_heads(flex, in[2]) }, 2, 1);
     if (last != NULL)
         ((uint32_t *)(uintptr_t)last->info.outputs)[0] = flex->node->info.outputs[0];
     return !flex->maker.failed;
@@ -157,17 +159,17 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 
     for (uint32_t i = 0; i < nodes; i++) {
         graph_node *node = graph->nodes[i];
-        struct flex flex = { .maker = { .ctx = ctx, .like = node }, .graph = graph, .node = node };
+        flex_decomposition flex = { .maker = { .ctx = ctx, .like = node }, .graph = graph, .node = node };
 
         if (node->schema == NULL || strcmp(node->info.op_type.data, "FlexAttention") != 0 ||
             strcmp(node->info.domain.data, "ai.onnx.preview") != 0) {
             graph->nodes[kept++] = node;
             continue;
         }
-        INLAY_TRY(check(&flex, ctx->diag));
+        INLAY_TRY(validate(&flex, ctx->diag));
         INLAY_TRY(type_guard_expect(ctx, graph, node));
-        if (!spell(&flex))
-            return no_memory(ctx->diag, "to spell out node '%s'", node->info.name.data);
+        if (!decompose(&flex))
+            return no_memory(ctx->diag, "to decompose node '%s'", node->info.name.data);
         pass_count(ctx, graph, node, "MatMul, Softmax, MatMul");
         *changed = true;
     }

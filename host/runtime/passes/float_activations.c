@@ -1,16 +1,16 @@
-/* Option float_activations: models that were quantized dynamically keep their integer weights and compute with float
- * activations. On [.., k]:
+/* Option float_activations: dynamically quantized models keep their integer weights but compute with float activations.
+ * On [.., k]:
  *
  *     q, s, z = DynamicQuantizeLinear(x)
  *     Mul(Cast(MatMulInteger(q, w, z, wz)), Mul(s, ws))     ->  MatMul(x, DequantizeLinear(w, ws, wz))
  *
- * One scale for all rows of x loses what is small beside the largest element of any of them.
+ * DynamicQuantizeLinear uses one scale for all rows of x, which loses small elements next to large ones.
  *
- * Option dynamic_rows: x is rounded as DynamicQuantizeLinear does, but by a scale and zero point for each row. */
+ * Option dynamic_rows: x is rounded as by DynamicQuantizeLinear, but with a scale and zero point for each row. */
 #include "passes/rewrite.h"
 #include <float.h>
 
-/* The factor besides `scale` in the product that value is; INLAY_NONE: it is none. */
+/* If value is a product with `scale`, returns the other factor; otherwise INLAY_NONE. */
 static uint32_t other_factor(const struct rewrite *rewrite, uint32_t value, uint32_t scale)
 {
     const graph_node *mul = rw_maker_op(rewrite, value, "Mul");
@@ -21,19 +21,20 @@ static uint32_t other_factor(const struct rewrite *rewrite, uint32_t value, uint
     return INLAY_NONE;
 }
 
-/* Is it one number, or one for each of n columns? */
-static bool is_factor(const struct rewrite *rewrite, uint32_t value, int64_t n, bool *out_one)
+/* Returns true for a constant of one element (*out_one), or of one element for each column. */
+static bool is_factor(const struct rewrite *rewrite, uint32_t value, int64_t columns, bool *out_one)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
 
     if (value == INLAY_NONE || !rw_is_constant(rewrite, value))
         return false;
     *out_one = info->rank == 0 || (info->rank == 1 && rw_dim(info, 0) == 1);
-    return info->rank == 0 || (info->rank == 1 && (rw_dim(info, 0) == 1 || rw_dim(info, 0) == n));
+    return info->rank == 0 || (info->rank == 1 && (rw_dim(info, 0) == 1 || rw_dim(info, 0) == columns));
 }
 
-/* rewrite as DequantizeLinear makes it; INLAY_NONE in *out: its scale and zero point do not go together. */
-static inlay_status dequantized(struct rewrite *rewrite, uint32_t weights, uint32_t scale, uint32_t zero, uint32_t *out)
+/* Inserts DequantizeLinear for the weights. *out is INLAY_NONE if the shapes of scale and zero point do not match. */
+static inlay_status insert_dequantize(struct rewrite *rewrite, uint32_t weights, uint32_t scale, uint32_t zero,
+                                      uint32_t *out)
 {
     const inlay_value_info *info = rw_info(rewrite, weights);
     bool one_scale, one_zero = true;
@@ -54,8 +55,8 @@ static inlay_status dequantized(struct rewrite *rewrite, uint32_t weights, uint3
     return INLAY_OK;
 }
 
-/* op(a, b), b may be INLAY_NONE; INLAY_NONE: no memory. */
-static uint32_t computed(struct rewrite *rewrite, const char *op, uint32_t a, uint32_t b)
+/* Inserts op(a, b); b may be INLAY_NONE. Returns INLAY_NONE if out of memory. */
+static uint32_t insert_op(struct rewrite *rewrite, const char *op, uint32_t a, uint32_t b)
 {
     const uint32_t inputs[] = { a, b };
     graph_node *node = rw_make(rewrite, op, 13, NULL, inputs, b == INLAY_NONE ? 1 : 2, 1);
@@ -64,9 +65,9 @@ static uint32_t computed(struct rewrite *rewrite, const char *op, uint32_t a, ui
                                                                                                 : node->info.outputs[0];
 }
 
-/* The least or largest element of each row, or 0. */
-static uint32_t bound_of_rows(struct rewrite *rewrite, const char *reduce, const char *with_zero, uint32_t input,
-                              uint32_t zero)
+/* Minimum or maximum of each row and 0. */
+static uint32_t insert_row_bound(struct rewrite *rewrite, const char *reduce, const char *with_zero, uint32_t input,
+                                 uint32_t zero)
 {
     static const int64_t last = -1;
     graph_node *node = rw_make(rewrite, reduce, 13, NULL, &input, 1, 1);
@@ -75,37 +76,37 @@ static uint32_t bound_of_rows(struct rewrite *rewrite, const char *reduce, const
         graph_set_attr_int(rewrite->graph, node, "keepdims", 1) != INLAY_OK ||
         rw_insert(rewrite, node, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
-    return computed(rewrite, with_zero, node->info.outputs[0], zero);
+    return insert_op(rewrite, with_zero, node->info.outputs[0], zero);
 }
 
-/* input as DynamicQuantizeLinear-11 and DequantizeLinear leave it, each row by itself; a row of zeros has the least
- * scale. INLAY_NONE: no memory. */
-static uint32_t rounded_by_rows(struct rewrite *rewrite, uint32_t input)
+/* Rounds each row of input as DynamicQuantizeLinear-11 and DequantizeLinear would; a row of zeros gets the smallest
+ * scale. INLAY_NONE: out of memory. */
+static uint32_t quantize_rows(struct rewrite *rewrite, uint32_t input)
 {
-    const float zero = 0, steps = 255, least = FLT_MIN;
-    const uint32_t none = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &zero, sizeof zero);
-    const uint32_t most = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &steps, sizeof steps);
-    const uint32_t tiny = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &least, sizeof least);
-    const uint32_t high = bound_of_rows(rewrite, "ReduceMax", "Max", input, none),
-                   low = bound_of_rows(rewrite, "ReduceMin", "Min", input, none);
-    const uint32_t below = computed(rewrite, "Sub", none, low), range = computed(rewrite, "Add", high, below);
-    const uint32_t scale = computed(rewrite, "Max", computed(rewrite, "Div", range, most), tiny);
-    const uint32_t middle = computed(rewrite, "Round", computed(rewrite, "Div", below, scale), INLAY_NONE);
-    const uint32_t step = computed(rewrite, "Round", computed(rewrite, "Div", input, scale), INLAY_NONE);
-    const uint32_t placed = computed(rewrite, "Add", step, middle);
-    const uint32_t within = computed(rewrite, "Max", computed(rewrite, "Min", placed, most), none);
+    const float zero = 0, steps = 255, smallest = FLT_MIN;
+    const uint32_t zero_value = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &zero, sizeof zero);
+    const uint32_t max_step = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &steps, sizeof steps);
+    const uint32_t min_scale = rw_constant(rewrite, INLAY_FLOAT, 0, NULL, &smallest, sizeof smallest);
+    const uint32_t high = insert_row_bound(rewrite, "ReduceMax", "Max", input, zero_value),
+                   low = insert_row_bound(rewrite, "ReduceMin", "Min", input, zero_value);
+    const uint32_t below = insert_op(rewrite, "Sub", zero_value, low), range = insert_op(rewrite, "Add", high, below);
+    const uint32_t scale = insert_op(rewrite, "Max", insert_op(rewrite, "Div", range, max_step), min_scale);
+    const uint32_t zero_point = insert_op(rewrite, "Round", insert_op(rewrite, "Div", below, scale), INLAY_NONE);
+    const uint32_t step = insert_op(rewrite, "Round", insert_op(rewrite, "Div", input, scale), INLAY_NONE);
+    const uint32_t shifted = insert_op(rewrite, "Add", step, zero_point);
+    const uint32_t clamped = insert_op(rewrite, "Max", insert_op(rewrite, "Min", shifted, max_step), zero_value);
 
-    if (most == INLAY_NONE || tiny == INLAY_NONE || low == INLAY_NONE || below == INLAY_NONE || scale == INLAY_NONE ||
-        middle == INLAY_NONE)
+    if (max_step == INLAY_NONE || min_scale == INLAY_NONE || low == INLAY_NONE || below == INLAY_NONE ||
+        scale == INLAY_NONE || zero_point == INLAY_NONE)
         return INLAY_NONE;
-    return computed(rewrite, "Mul", computed(rewrite, "Sub", within, middle), scale);
+    return insert_op(rewrite, "Mul", insert_op(rewrite, "Sub", clamped, zero_point), scale);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *cast = NULL, *product, *dynamic;
     uint32_t scale = INLAY_NONE, weights, input;
-    graph_node *fresh;
+    graph_node *new_node;
     inlay_status status;
 
     for (uint32_t side = 0; pass_is_op(node, "Mul") && side < 2 && cast == NULL; side++) {
@@ -121,14 +122,14 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         rw_info(rewrite, node->info.outputs[0])->dtype != INLAY_FLOAT)
         return INLAY_OK;
     scale = other_factor(rewrite, scale, rw_resolve(rewrite, dynamic->info.outputs[1]));
-    status = dequantized(rewrite, rw_input(rewrite, product, 1), scale, rw_input(rewrite, product, 3), &weights);
+    status = insert_dequantize(rewrite, rw_input(rewrite, product, 1), scale, rw_input(rewrite, product, 3), &weights);
     if (status != INLAY_OK || weights == INLAY_NONE)
         return status;
     input = rw_input(rewrite, dynamic, 0);
-    if (!rewrite->ctx->float_activations && (input = rounded_by_rows(rewrite, input)) == INLAY_NONE)
+    if (!rewrite->ctx->float_activations && (input = quantize_rows(rewrite, input)) == INLAY_NONE)
         return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "MatMul", 13, node, (const uint32_t[]){ input, weights }, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = rw_make(rewrite, "MatMul", 13, node, (const uint32_t[]){ input, weights }, 2, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_float_activations(pass_ctx *ctx, bool *out_changed)

@@ -1,6 +1,6 @@
-/* Nodes that read constants only are computed once, through whichever provider offers them. Weights of 8 bits that are
- * dequantized wait for those who would rather have the integers (quantized_ops): fold_weights takes what they leave.
- * Those of products stay, where a provider reads them packed: as floats they would be up to 16 times as large. */
+/* Folds nodes whose inputs are all constant, on any provider that offers them. Dequantized 8-bit weights are left to
+ * fold_weights, which runs after quantized_ops has taken those that integer kernels use. Weights that a provider reads
+ * packed are not folded: as floats they would be up to 16 times as large. */
 #include "base/checked.h"
 #include "base/element.h"
 #include "passes/type_guard.h"
@@ -15,7 +15,7 @@ static bool is_constant(const struct graph *graph, uint32_t value)
 static bool can_fold(const struct graph *graph, const graph_node *node)
 {
     if (graph_node_is_random(node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
-        strcmp(node->info.op_type.data, "SparseToDense") == 0) /* sparse_constants has it */
+        strcmp(node->info.op_type.data, "SparseToDense") == 0) /* handled by sparse_constants */
         return false;
     for (uint32_t i = 0; i < node->info.input_count; i++)
         if (!is_constant(graph, node->info.inputs[i]))
@@ -27,8 +27,8 @@ static bool can_fold(const struct graph *graph, const graph_node *node)
     return true;
 }
 
-/* Weights of 8 bits that become floats. */
-static bool is_weights(const struct graph *graph, const graph_node *node)
+/* Returns true for the DequantizeLinear of 8-bit weights. */
+static bool is_quantized_weights(const struct graph *graph, const graph_node *node)
 {
     const inlay_value_info *input = node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE
                                         ? NULL
@@ -38,9 +38,9 @@ static bool is_weights(const struct graph *graph, const graph_node *node)
            (input->dtype == INLAY_UINT8 || input->dtype == INLAY_INT8);
 }
 
-/* No result is larger than what it is made from by more than fold_max_bytes: Expand and its kin make much out of
- * little, and take no longer to do so than memory takes to bring it. But floats of narrow constants that nobody reads
- * packed are made once, since making them in each run takes longer than reading them (README). */
+/* Limits a result to the size of the inputs plus fold_max_bytes: Expand and similar operators produce large results
+ * from small inputs at about the speed of memory. Floats converted from low-bit constants are an exception (16 times
+ * the input), since converting them in each run is slower than reading them (README). */
 static uint64_t size_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
     const uint64_t times = pass_is_op(node, "DequantizeLinear") || pass_is_op(node, "Cast") ? 16 : 1;
@@ -52,10 +52,10 @@ static uint64_t size_limit(const pass_ctx *ctx, const struct graph *graph, const
     return bytes;
 }
 
-/* Inference again, now that what the node reads is constant. *out_same is false, and all as it was, where an output is
- * of another shape than before: it waits for the inference of the whole model. */
-static inlay_status infer_now(pass_ctx *ctx, struct graph *graph, const graph_node *node, struct arena *scratch,
-                              bool *out_same)
+/* Infers the node again after its inputs became constant. If an output has another shape than before, *out_same is
+ * false and nothing is changed: the inference of the whole model decides. */
+static inlay_status infer_again(pass_ctx *ctx, struct graph *graph, const graph_node *node, struct arena *scratch,
+                                bool *out_same)
 {
     const inlay_value_info **in = arena_array(scratch, (size_t)node->info.input_count + 1, sizeof *in);
     inlay_value_info **out = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *out);
@@ -84,14 +84,14 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what was computed before
+/* ------------------------------------------------------------------ cache of folded nodes
  *
- * The branches of an If often hold the same node on the same weights, which lie in one place. */
+ * The branches of an If often contain the same node with the same weights at one address. */
 
 typedef struct pass_folded {
     struct pass_folded *next;
     const graph_node *node;
-    const inlay_value_info *inputs; /* [input_count] as they were */
+    const inlay_value_info *inputs; /* [input_count] copies of the inputs */
     inlay_tensor_view result;
 } pass_folded;
 
@@ -115,35 +115,36 @@ static bool same_input(const inlay_value_info *a, const inlay_value_info *b)
     return true;
 }
 
-enum { REMEMBERED_BYTES = 256 << 10 };
+enum { CACHED_BYTES = 256 << 10 };
 
-/* A large result of the same operator and attributes on constants that lie in the same place; NULL: none. */
-static const inlay_tensor_view *find_folded(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
+/* Finds a large result of the same operator with the same attributes and input addresses; NULL: none. */
+static const inlay_tensor_view *find_cached(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
     for (const pass_folded *folded = ctx->folded; folded != NULL; folded = folded->next) {
-        const graph_node *m = folded->node;
-        bool same = m->row == node->row && m->custom == node->custom && (m->row != NULL || m->custom != NULL) &&
-                    m->info.input_count == node->info.input_count && node->info.output_count == 1 &&
+        const graph_node *other = folded->node;
+        bool same = other->row == node->row && other->custom == node->custom &&
+                    (other->row != NULL || other->custom != NULL) &&
+                    other->info.input_count == node->info.input_count && node->info.output_count == 1 &&
                     graph->values[node->info.outputs[0]].info.dtype == folded->result.dtype;
 
         for (uint32_t i = 0; same && i < node->info.input_count; i++)
             same = node->info.inputs[i] == INLAY_NONE
                        ? folded->inputs[i].data == NULL
                        : same_input(&folded->inputs[i], &graph->values[node->info.inputs[i]].info);
-        if (same && same_attrs(node, m))
+        if (same && same_attrs(node, other))
             return &folded->result;
     }
     return NULL;
 }
 
-/* No memory: the next one is computed, too. */
-static void remember_folded(pass_ctx *ctx, const struct graph *graph, const graph_node *node,
-                            const inlay_tensor_view *result)
+/* Caches a large result. If out of memory, it is computed again later. */
+static void cache_result(pass_ctx *ctx, const struct graph *graph, const graph_node *node,
+                         const inlay_tensor_view *result)
 {
     struct arena *arena = &ctx->model->arena;
     pass_folded *folded;
 
-    if (result->bytes < REMEMBERED_BYTES || node->info.output_count != 1 ||
+    if (result->bytes < CACHED_BYTES || node->info.output_count != 1 ||
         (folded = arena_alloc(arena, sizeof *folded)) == NULL)
         return;
     *folded = (pass_folded){ .next = ctx->folded,
@@ -157,8 +158,8 @@ static void remember_folded(pass_ctx *ctx, const struct graph *graph, const grap
 
 /* ------------------------------------------------------------------ folding */
 
-/* What was read of the file need not stay in memory; whoever wants it still brings it back. */
-static void forget_inputs(const struct graph *graph, const graph_node *node)
+/* Releases large inputs from memory. A later reader brings their pages back from the file. */
+static void release_inputs(const struct graph *graph, const graph_node *node)
 {
     enum { LARGE = 1 << 18 };
 
@@ -171,8 +172,9 @@ static void forget_inputs(const struct graph *graph, const graph_node *node)
     }
 }
 
-/* Is a result of the type and shape that inference knows? A provider may be wrong about it, which a run will tell. */
-static bool fits(const graph_value *value, const inlay_tensor_view *view)
+/* Returns true if the result has the type and shape that inference knows. If a provider disagrees, the run reports it.
+ */
+static bool matches_type(const graph_value *value, const inlay_tensor_view *view)
 {
     const inlay_value_info *info = &value->info;
 
@@ -184,7 +186,7 @@ static bool fits(const graph_value *value, const inlay_tensor_view *view)
     return true;
 }
 
-/* The result as a constant of the graph. */
+/* Makes the result a constant of the graph. */
 static bool set_result(pass_ctx *ctx, struct graph *graph, uint32_t value, inlay_tensor_view *view)
 {
     bool done;
@@ -202,7 +204,7 @@ static bool set_result(pass_ctx *ctx, struct graph *graph, uint32_t value, inlay
            done;
 }
 
-/* Integer i of input k of the node, a constant. */
+/* Reads element i of input k of the node, a constant. */
 static bool integer_of(const struct graph *graph, const graph_node *node, uint32_t k, uint32_t i, int64_t *out)
 {
     const inlay_value_info *value = &graph->values[node->info.inputs[k]].info;
@@ -215,10 +217,10 @@ static bool has_input(const graph_node *node, uint32_t k)
     return k < node->info.input_count && node->info.inputs[k] != INLAY_NONE;
 }
 
-/* Is what a Slice (ONNX 10 and later) takes of input one piece of memory? Then all axes but one are whole, and those
- * ahead of it have one element. */
-static bool is_piece(const struct graph *graph, const graph_node *node, const inlay_value_info *input,
-                     const inlay_value_info *output, uint64_t *out_offset)
+/* Returns true if the result of a Slice (ONNX 10 and later) is contiguous in its input: only one axis is cut, and the
+ * axes before it have one element. */
+static bool is_contiguous_slice(const struct graph *graph, const graph_node *node, const inlay_value_info *input,
+                                const inlay_value_info *output, uint64_t *out_offset)
 {
     int64_t axis, start, step, before = 1, inner = 1;
     uint32_t cut = 0;
@@ -235,7 +237,7 @@ static bool is_piece(const struct graph *graph, const graph_node *node, const in
         inner *= input->dims[d].value;
     }
     *out_offset = 0;
-    found = cut == input->rank; /* nothing is cut away */
+    found = cut == input->rank; /* the slice is the whole input */
     for (uint32_t i = 0; integer_of(graph, node, 1, i, &start); i++) {
         axis = i;
         step = 1;
@@ -257,8 +259,8 @@ static bool is_piece(const struct graph *graph, const graph_node *node, const in
     return found && inlay_dtype_bits(input->dtype) % 8 == 0;
 }
 
-/* The same elements under another shape, or some of them that lie together, stay where they are. *out_done: the node
- * was one of those. */
+/* Folds views (another shape, or a contiguous slice) without copying: the result shares the memory. *out_done: the node
+ * was a view. */
 static inlay_status fold_view(struct graph *graph, const graph_node *node, struct arena *scratch, bool *out_done)
 {
     const bool view = pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Identity");
@@ -285,20 +287,21 @@ static inlay_status fold_view(struct graph *graph, const graph_node *node, struc
     }
     if (!dims_count(dims, output->rank, &count) || !dtype_bytes(output->dtype, count, &bytes) || bytes == 0 ||
         (view ? bytes != input->data_bytes
-              : !is_piece(graph, node, input, output, &offset) || offset > input->data_bytes ||
+              : !is_contiguous_slice(graph, node, input, output, &offset) || offset > input->data_bytes ||
                     bytes > input->data_bytes - offset))
         return INLAY_OK;
     return type_guard_constant(graph, node->info.outputs[0], input->dtype, output->rank, dims,
                                (const char *)input->data + offset, bytes, out_done);
 }
 
-static inlay_status fold(pass_ctx *ctx, struct graph *graph, graph_node *node, struct arena *scratch, bool *out_folded)
+static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *node, struct arena *scratch,
+                              bool *out_folded)
 {
     inlay_tensor_view *results = arena_array(scratch, (size_t)node->info.output_count + 1, sizeof *results);
     inlay_diag quiet = INLAY_DIAG_INIT;
     bool same = false;
-    inlay_status status = infer_now(ctx, graph, node, scratch, &same);
-    const inlay_tensor_view *before;
+    inlay_status status = infer_again(ctx, graph, node, scratch, &same);
+    const inlay_tensor_view *cached;
     uint32_t k = 0;
 
     *out_folded = false;
@@ -308,19 +311,19 @@ static inlay_status fold(pass_ctx *ctx, struct graph *graph, graph_node *node, s
         return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
     if (*out_folded)
         return INLAY_OK;
-    before = find_folded(ctx, graph, node);
-    if (before != NULL)
-        results[0] = *before;
+    cached = find_cached(ctx, graph, node);
+    if (cached != NULL)
+        results[0] = *cached;
     else
         status = ctx->fold(ctx->fold_ctx, graph, node, size_limit(ctx, graph, node), results, scratch, &quiet);
-    if (before == NULL)
-        forget_inputs(graph, node);
+    if (cached == NULL)
+        release_inputs(graph, node);
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(ctx->diag, status, "no memory to fold node '%s'", node->info.name.data);
     if (status != INLAY_OK)
-        return INLAY_OK; /* the run will tell, if the run gets there at all: the node may stand in a dead branch */
+        return INLAY_OK; /* the run reports the error, if it reaches the node: it may be in a dead branch */
     for (uint32_t i = 0; i < node->info.output_count; i++)
-        if (node->info.outputs[i] != INLAY_NONE && !fits(&graph->values[node->info.outputs[i]], &results[k++]))
+        if (node->info.outputs[i] != INLAY_NONE && !matches_type(&graph->values[node->info.outputs[i]], &results[k++]))
             return INLAY_OK;
     k = 0;
     for (uint32_t i = 0; i < node->info.output_count; i++) {
@@ -330,8 +333,8 @@ static inlay_status fold(pass_ctx *ctx, struct graph *graph, graph_node *node, s
             return no_memory(ctx->diag, "to fold node '%s'", node->info.name.data);
         k++;
     }
-    if (before == NULL && k == 1)
-        remember_folded(ctx, graph, node, &results[0]);
+    if (cached == NULL && k == 1)
+        cache_result(ctx, graph, node, &results[0]);
     *out_folded = true;
     return INLAY_OK;
 }
@@ -347,10 +350,10 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool weights, bool
     if (drop == NULL)
         return no_memory(ctx->diag, "to fold constants");
     for (uint32_t i = 0; i < graph->node_count; i++) {
-        if (!can_fold(graph, graph->nodes[i]) || is_weights(graph, graph->nodes[i]) != weights ||
+        if (!can_fold(graph, graph->nodes[i]) || is_quantized_weights(graph, graph->nodes[i]) != weights ||
             (packed != NULL && packed[i]) || !pass_may(ctx))
             continue;
-        INLAY_TRY(fold(ctx, graph, graph->nodes[i], &scratch, &drop[i]));
+        INLAY_TRY(fold_node(ctx, graph, graph->nodes[i], &scratch, &drop[i]));
         any |= drop[i];
         if (drop[i])
             pass_count(ctx, graph, graph->nodes[i], "is constant");

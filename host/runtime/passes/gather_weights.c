@@ -1,14 +1,14 @@
-/* Rows of a table of narrow weights become floats when they are looked up, not the whole table:
+/* Dequantizes rows of a table of low-bit weights when they are looked up, instead of the whole table:
  *
  *     Gather(DequantizeLinear(w, scale, zero), i)    ->  DequantizeLinear(Gather(w, i), ..)
  *     Gather(Cast(w), i)                             ->  Cast(Gather(w, i))
  *
- * for constants w and axis 0. Scales of columns stay as they are; those of rows and of blocks are looked up, too. */
+ * for constants w and axis 0. Scales of columns are unchanged; scales of rows and of blocks are looked up, too. */
 #include "passes/rewrite.h"
 
-enum { SMALL_BYTES = 4096 }; /* of a table that may as well be floats */
+enum { SMALL_BYTES = 4096 }; /* tables up to this size are folded to floats instead */
 
-/* A constant [n] as [n, 1]; INLAY_NONE: no memory. */
+/* A constant [n] reshaped to [n, 1]. INLAY_NONE: out of memory. */
 static uint32_t as_column(struct rewrite *rewrite, uint32_t value)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
@@ -17,8 +17,8 @@ static uint32_t as_column(struct rewrite *rewrite, uint32_t value)
                        info->data_bytes);
 }
 
-/* Gather(value, i); INLAY_NONE: no memory. */
-static uint32_t looked_up(struct rewrite *rewrite, const graph_node *gather, uint32_t value)
+/* Inserts Gather(value, indices of `gather`). INLAY_NONE: out of memory. */
+static uint32_t insert_gather(struct rewrite *rewrite, const graph_node *gather, uint32_t value)
 {
     graph_node *node = rw_make(rewrite, "Gather", gather->opset, NULL,
                                (const uint32_t[]){ value, rw_input(rewrite, gather, 1) }, 2, 1);
@@ -29,7 +29,7 @@ static uint32_t looked_up(struct rewrite *rewrite, const graph_node *gather, uin
                : node->info.outputs[0];
 }
 
-/* Can Gather have the type, and are they worth it? */
+/* Returns true for a constant matrix of a type that Gather supports, large enough to be worth it. */
 static bool is_table(const struct rewrite *rewrite, uint32_t value)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
@@ -42,31 +42,33 @@ static bool is_table(const struct rewrite *rewrite, uint32_t value)
 static inlay_status match_cast(struct rewrite *rewrite, graph_node *node, const graph_node *cast)
 {
     const uint32_t table = rw_input(rewrite, cast, 0);
-    graph_node *fresh;
+    graph_node *new_node;
     uint32_t rows;
 
     if (!is_table(rewrite, table) || rw_info(rewrite, rw_input(rewrite, node, 0))->dtype != INLAY_FLOAT)
         return INLAY_OK;
-    rows = looked_up(rewrite, node, table);
-    fresh = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
-    return fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "to", INLAY_FLOAT) != INLAY_OK
+    rows = insert_gather(rewrite, node, table);
+    new_node = rows == INLAY_NONE ? NULL : rw_make(rewrite, "Cast", cast->opset, node, &rows, 1, 1);
+    return new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "to", INLAY_FLOAT) != INLAY_OK
                ? rw_no_memory(rewrite)
-               : rw_replace(rewrite, node, fresh);
+               : rw_replace(rewrite, node, new_node);
 }
 
-static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, const graph_node *dq)
+static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, const graph_node *dequantize)
 {
-    uint32_t inputs[3] = { rw_input(rewrite, dq, 0), rw_input(rewrite, dq, 1), rw_input(rewrite, dq, 2) };
+    uint32_t inputs[3] = { rw_input(rewrite, dequantize, 0), rw_input(rewrite, dequantize, 1),
+                           rw_input(rewrite, dequantize, 2) };
     const inlay_value_info *scale = rw_info(rewrite, inputs[1]);
-    const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3, more = rw_info(rewrite, rw_input(rewrite, node, 1))->rank;
-    int64_t axis = rw_attr_int(dq, "axis", 1), block = rw_attr_int(dq, "block_size", 0);
+    const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3,
+                   index_rank = rw_info(rewrite, rw_input(rewrite, node, 1))->rank;
+    int64_t axis = rw_attr_int(dequantize, "axis", 1), block = rw_attr_int(dequantize, "block_size", 0);
     const bool one = rw_is_constant(rewrite, inputs[1]) && block == 0 &&
                      (scale->rank == 0 || (scale->rank == 1 && scale->dims[0].value == 1));
     bool by_rows;
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (!is_table(rewrite, inputs[0]) || !rw_is_constant(rewrite, inputs[1]) ||
-        (count == 3 && !rw_is_constant(rewrite, inputs[2])) || more == INLAY_RANK_UNKNOWN || scale->rank > 2)
+        (count == 3 && !rw_is_constant(rewrite, inputs[2])) || index_rank == INLAY_RANK_UNKNOWN || scale->rank > 2)
         return INLAY_OK;
     axis += axis < 0 ? 2 : 0;
     by_rows = !one && (block > 0 || axis == 0);
@@ -75,33 +77,35 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
         return INLAY_OK;
     for (uint32_t i = 1; by_rows && i < count; i++)
         if ((block == 0 && (inputs[i] = as_column(rewrite, inputs[i])) == INLAY_NONE) ||
-            (inputs[i] = looked_up(rewrite, node, inputs[i])) == INLAY_NONE)
+            (inputs[i] = insert_gather(rewrite, node, inputs[i])) == INLAY_NONE)
             return rw_no_memory(rewrite);
     if (by_rows && block == 0) {
         axis = 1;
         block = rw_dim(rw_info(rewrite, inputs[0]), 1);
     }
-    inputs[0] = looked_up(rewrite, node, inputs[0]);
-    fresh = inputs[0] == INLAY_NONE ? NULL
-                                    : rw_make(rewrite, "DequantizeLinear", by_rows && dq->opset < 21 ? 21 : dq->opset,
-                                              node, inputs, count, 1);
-    if (fresh == NULL || (!one && graph_set_attr_int(rewrite->graph, fresh, "axis", axis + more - 1) != INLAY_OK) ||
-        (block > 0 && graph_set_attr_int(rewrite->graph, fresh, "block_size", block) != INLAY_OK))
+    inputs[0] = insert_gather(rewrite, node, inputs[0]);
+    new_node = inputs[0] == INLAY_NONE
+                   ? NULL
+                   : rw_make(rewrite, "DequantizeLinear", by_rows && dequantize->opset < 21 ? 21 : dequantize->opset,
+                             node, inputs, count, 1);
+    if (new_node == NULL ||
+        (!one && graph_set_attr_int(rewrite->graph, new_node, "axis", axis + index_rank - 1) != INLAY_OK) ||
+        (block > 0 && graph_set_attr_int(rewrite->graph, new_node, "block_size", block) != INLAY_OK))
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const graph_node *maker = pass_is_op(node, "Gather") && rw_attr_int(node, "axis", 0) == 0
-                                  ? rw_maker(rewrite, rw_input(rewrite, node, 0))
-                                  : NULL;
+    const graph_node *producer = pass_is_op(node, "Gather") && rw_attr_int(node, "axis", 0) == 0
+                                     ? rw_maker(rewrite, rw_input(rewrite, node, 0))
+                                     : NULL;
 
-    if (maker == NULL)
+    if (producer == NULL)
         return INLAY_OK;
-    if (pass_is_op(maker, "DequantizeLinear"))
-        return match_dequantize(rewrite, node, maker);
-    return pass_is_op(maker, "Cast") ? match_cast(rewrite, node, maker) : INLAY_OK;
+    if (pass_is_op(producer, "DequantizeLinear"))
+        return match_dequantize(rewrite, node, producer);
+    return pass_is_op(producer, "Cast") ? match_cast(rewrite, node, producer) : INLAY_OK;
 }
 
 inlay_status pass_gather_weights(pass_ctx *ctx, bool *out_changed)

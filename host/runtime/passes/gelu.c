@@ -1,4 +1,4 @@
-/* Gelu, spelled out with Erf or Tanh in any order of its factors, is Gelu-20:
+/* Fuses Gelu written with Erf or Tanh, with its factors in any order, into Gelu-20:
  *
  *     0.5 * x * (1 + Erf(x / sqrt(2)))
  *     0.5 * x * (1 + Tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))  */
@@ -7,35 +7,35 @@
 #define ROOT_HALF 0.70710678118654752
 #define ROOT_2_BY_PI 0.79788456080286536
 
-enum { MOST = 6, MOST_VISITS = 24 };
+enum { MAX_FACTORS = 6, MAX_VISITS = 24 };
 
-/* The factors of a product: what the Mul nodes that lead to v multiply, the constant ones as one number. */
+/* The factors of a product: operands of the Mul nodes that lead to a value, with the constant ones multiplied. */
 struct product {
-    uint32_t factors[MOST];
+    uint32_t factors[MAX_FACTORS];
     uint32_t count;
     uint32_t visits;
     double constant;
-    bool is_whole; /* nothing was left out */
+    bool is_whole; /* false: the limits were exceeded and factors are missing */
 };
 
 static void collect(const struct rewrite *rewrite, uint32_t value, bool inner, struct product *product)
 {
     const graph_node *mul = rw_maker_op(rewrite, value, "Mul"), *div = rw_maker_op(rewrite, value, "Div");
-    double c;
+    double number;
 
-    /* NOLINTNEXTLINE(bugprone-branch-clone): two reasons for one answer */
-    if (++product->visits > MOST_VISITS) { /* a chain of products may be as long as the model */
+    /* NOLINTNEXTLINE(bugprone-branch-clone): two conditions with the same result */
+    if (++product->visits > MAX_VISITS) { /* a chain of products can be as long as the model */
         product->is_whole = false;
-    } else if (rw_scalar(rewrite, value, &c)) {
-        product->constant *= c;
+    } else if (rw_scalar(rewrite, value, &number)) {
+        product->constant *= number;
     } else if (mul != NULL && mul->info.since_version >= 7 && (!inner || rw_is_only_use(rewrite, value))) {
         collect(rewrite, rw_input(rewrite, mul, 0), true, product);
         collect(rewrite, rw_input(rewrite, mul, 1), true, product);
     } else if (div != NULL && div->info.since_version >= 7 && (!inner || rw_is_only_use(rewrite, value)) &&
-               rw_scalar(rewrite, rw_input(rewrite, div, 1), &c)) {
-        product->constant /= c;
+               rw_scalar(rewrite, rw_input(rewrite, div, 1), &number)) {
+        product->constant /= number;
         collect(rewrite, rw_input(rewrite, div, 0), true, product);
-    } else if (product->count < MOST) {
+    } else if (product->count < MAX_FACTORS) {
         product->factors[product->count++] = value;
     } else {
         product->is_whole = false;
@@ -50,16 +50,16 @@ static struct product factors_of(const struct rewrite *rewrite, uint32_t value)
     return product;
 }
 
-/* Is value = c * input? */
-static bool is_scaled(const struct rewrite *rewrite, uint32_t value, uint32_t input, double c)
+/* Returns true if value = factor * input. */
+static bool is_scaled(const struct rewrite *rewrite, uint32_t value, uint32_t input, double factor)
 {
     struct product product = factors_of(rewrite, value);
 
     return product.is_whole && product.count == 1 && product.factors[0] == input &&
-           rw_is_near(rewrite, input, product.constant, c);
+           rw_is_near(rewrite, input, product.constant, factor);
 }
 
-/* Is v = input^3, as a product or a power? */
+/* Returns true if the product is input^3, as a product or a Pow. */
 static bool is_cube(const struct rewrite *rewrite, const struct product *product, uint32_t input)
 {
     const graph_node *pow = product->count == 1 ? rw_maker_op(rewrite, product->factors[0], "Pow") : NULL;
@@ -70,7 +70,7 @@ static bool is_cube(const struct rewrite *rewrite, const struct product *product
            product->factors[2] == input;
 }
 
-/* Is value = input + 0.044715 * input^3, or input * (1 + 0.044715 * input^2)? */
+/* Returns true if value = input + 0.044715 * input^3. */
 static bool is_cubic(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
     const graph_node *sum = rw_maker_op(rewrite, value, "Add");
@@ -102,17 +102,18 @@ static bool is_tanh_argument(const struct rewrite *rewrite, uint32_t value, uint
     for (uint32_t i = 0; product.count == 2 && i < 2; i++) {
         const graph_node *sum = rw_maker_op(rewrite, product.factors[1 - i], "Add");
         for (uint32_t k = 0; product.factors[i] == input && sum != NULL && k < 2; k++) {
-            struct product q = factors_of(rewrite, rw_input(rewrite, sum, 1 - k));
-            if (rw_is_scalar(rewrite, rw_input(rewrite, sum, k), 1) && q.is_whole &&
-                rw_is_near(rewrite, input, q.constant, 0.044715) && q.count == 2 && q.factors[0] == input &&
-                q.factors[1] == input)
+            struct product square = factors_of(rewrite, rw_input(rewrite, sum, 1 - k));
+            if (rw_is_scalar(rewrite, rw_input(rewrite, sum, k), 1) && square.is_whole &&
+                rw_is_near(rewrite, input, square.constant, 0.044715) && square.count == 2 &&
+                square.factors[0] == input && square.factors[1] == input)
                 return true;
         }
     }
     return false;
 }
 
-/* Is value = 1 + Erf(input / sqrt(2)), or with Tanh? Gives the value of Gelu's attribute, NULL if not. */
+/* Matches value = 1 + Erf(input / sqrt(2)), or the form with Tanh. Returns the value of Gelu's attribute `approximate`;
+ * NULL: no match. */
 static const char *kind_of(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
     const graph_node *sum = rw_maker_op(rewrite, value, "Add");
@@ -143,15 +144,15 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t input = product.factors[i];
         const char *kind = kind_of(rewrite, product.factors[1 - i], input);
-        graph_node *fresh;
+        graph_node *new_node;
 
         if (kind == NULL || !pass_allows(rewrite->ctx, 20) || !rw_is_only_use(rewrite, product.factors[1 - i]) ||
             !rw_keeps_rank(rewrite, node->info.outputs[0], input))
             continue;
-        fresh = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
-        if (fresh == NULL || graph_set_attr_string(rewrite->graph, fresh, "approximate", kind) != INLAY_OK)
+        new_node = rw_make(rewrite, "Gelu", node->opset > 20 ? node->opset : 20, node, &input, 1, 1);
+        if (new_node == NULL || graph_set_attr_string(rewrite->graph, new_node, "approximate", kind) != INLAY_OK)
             return rw_no_memory(rewrite);
-        return rw_replace(rewrite, node, fresh);
+        return rw_replace(rewrite, node, new_node);
     }
     return INLAY_OK;
 }

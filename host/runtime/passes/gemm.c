@@ -1,9 +1,9 @@
-/* MatMul of matrices with a sum behind it is Gemm; Transpose before Gemm, or before MatMul of matrices, is a flag of
- * Gemm; a sum behind Gemm without C is its C. */
+/* Fuses MatMul of matrices and Add into Gemm, makes a Transpose before Gemm or before MatMul of matrices a flag of
+ * Gemm, and makes an Add behind a Gemm without C its C. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 
-/* May c be Gemm's C: broadcast to [M, N] and not the other way round? */
+/* Returns true if c can be Gemm's C: it broadcasts to [M, N], but [M, N] does not broadcast to it. */
 static bool fits_as_c(const struct rewrite *rewrite, uint32_t c, uint32_t product)
 {
     const inlay_value_info *input = rw_info(rewrite, c), *output = rw_info(rewrite, product);
@@ -19,7 +19,7 @@ static bool fits_as_c(const struct rewrite *rewrite, uint32_t c, uint32_t produc
     return true;
 }
 
-/* The value before Transpose(1, 0), or INLAY_NONE. */
+/* The input of a Transpose with permutation (1, 0); INLAY_NONE: not such a Transpose. */
 static uint32_t untransposed(const struct rewrite *rewrite, uint32_t value)
 {
     const graph_node *node = rw_maker_op(rewrite, value, "Transpose");
@@ -33,31 +33,30 @@ static uint32_t untransposed(const struct rewrite *rewrite, uint32_t value)
     return perm == NULL || (count == 2 && perm[0] == 1) ? rw_input(rewrite, node, 0) : INLAY_NONE;
 }
 
-/* Gemm in the place of node, with whatever transposes can go into its flags. like: a Gemm whose alpha and flags hold,
- * or NULL. */
+/* Replaces node by a Gemm that absorbs transposes of a and b. like: a Gemm whose alpha and flags apply, or NULL. */
 static inlay_status make_gemm(struct rewrite *rewrite, graph_node *node, const graph_node *like, uint32_t a, uint32_t b,
                               uint32_t c)
 {
     uint32_t ta = untransposed(rewrite, a), tb = untransposed(rewrite, b);
     int64_t trans_a = like == NULL ? 0 : rw_attr_int(like, "transA", 0);
     int64_t trans_b = like == NULL ? 0 : rw_attr_int(like, "transB", 0);
-    int64_t opset = node->opset < 11 ? 11 : node->opset; /* C is optional from there on */
-    graph_node *fresh;
+    int64_t opset = node->opset < 11 ? 11 : node->opset; /* C is optional from version 11 on */
+    graph_node *new_node;
 
     if (c == INLAY_NONE && !pass_allows(rewrite->ctx, opset))
         return INLAY_OK;
-    fresh = rw_make(rewrite, "Gemm", opset, node,
-                    (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
-                    c == INLAY_NONE ? 2 : 3, 1);
-    if (fresh == NULL ||
-        graph_set_attr_int(rewrite->graph, fresh, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
-        graph_set_attr_int(rewrite->graph, fresh, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
+    new_node = rw_make(rewrite, "Gemm", opset, node,
+                       (const uint32_t[]){ ta != INLAY_NONE ? ta : a, tb != INLAY_NONE ? tb : b, c },
+                       c == INLAY_NONE ? 2 : 3, 1);
+    if (new_node == NULL ||
+        graph_set_attr_int(rewrite->graph, new_node, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
+        graph_set_attr_int(rewrite->graph, new_node, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
         (like != NULL &&
-         graph_set_attr_float(rewrite->graph, fresh, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
+         graph_set_attr_float(rewrite->graph, new_node, "alpha", rw_attr_float(like, "alpha", 1)) != INLAY_OK) ||
         (like != NULL && like == node &&
-         graph_set_attr_float(rewrite->graph, fresh, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
+         graph_set_attr_float(rewrite->graph, new_node, "beta", rw_attr_float(like, "beta", 1)) != INLAY_OK))
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 static bool is_matrix_product(const struct rewrite *rewrite, const graph_node *node)

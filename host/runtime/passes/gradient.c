@@ -1,4 +1,5 @@
-/* Gradient of ai.onnx.preview.training. Programs that can derive hand in what does; the others refuse such models. */
+/* Gradient of ai.onnx.preview.training. The program registers the implementation; without one, such models are
+ * rejected. */
 #include "passes/pass.h"
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* If with a constant condition: the nodes of the branch that is taken move into the graph. */
+/* Replaces an If with a constant condition by the nodes of the taken branch. */
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
 #include <string.h>
 
-/* The branch, when the condition is known and If reads no other input; NULL if not. */
+/* The taken branch if the condition is constant; otherwise NULL. */
 static const graph_body *taken_branch(const struct graph *graph, const graph_node *node)
 {
     const inlay_value_info *info;
@@ -16,8 +16,8 @@ static const graph_body *taken_branch(const struct graph *graph, const graph_nod
     return graph_body_named(node, *(const uint8_t *)info->data != 0 ? "then_branch" : "else_branch");
 }
 
-/* What the branch makes for an output of the If is that output; outputs that it does not make itself, or makes for two
- * outputs, are copies. */
+/* Moves the nodes of the branch into the graph. A value that the branch produces for one output of the If becomes that
+ * output. Other outputs (captures, constants, or one value for two outputs) are copied. */
 static bool move_branch(body_nodes *nodes)
 {
     const inlay_node_info *node = &nodes->node->info;
@@ -47,17 +47,17 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
     bool any = false;
 
     if (drop == NULL)
-        return no_memory(ctx->diag, "to look for constant conditions");
+        return no_memory(ctx->diag, "to find constant conditions");
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_body *body = taken_branch(graph, graph->nodes[i]);
         const graph_node *node = graph->nodes[i];
         const uint32_t nodes_before = graph->node_count;
         inlay_status status;
-        body_nodes b;
+        body_nodes copy;
 
         if (body == NULL || !pass_may(ctx))
             continue;
-        if (!body_nodes_begin(&b, ctx, graph, node, body) || !move_branch(&b))
+        if (!body_nodes_begin(&copy, ctx, graph, node, body) || !move_branch(&copy))
             return no_memory(ctx->diag, "to move a branch of node '%s'", node->info.name.data);
         status = type_guard_nodes(graph, nodes_before, node, NULL, 0, ctx->diag, &drop[i]);
         if (status != INLAY_OK)

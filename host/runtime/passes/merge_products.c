@@ -36,14 +36,14 @@ struct readers {
 
 static struct readers *index_readers(struct rewrite *rewrite)
 {
-    struct readers *readers = arena_alloc(&rewrite->own, sizeof *readers);
+    struct readers *readers = arena_alloc(&rewrite->arena, sizeof *readers);
 
     if (readers == NULL)
         return NULL;
     *readers = (struct readers){ .nodes = rewrite->graph->node_count, .values = rewrite->graph->value_count };
-    readers->first = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->first);
-    readers->next = arena_array(&rewrite->own, (size_t)readers->nodes + 1, sizeof *readers->next);
-    readers->only = arena_array(&rewrite->own, (size_t)readers->values + 1, sizeof *readers->only);
+    readers->first = arena_array(&rewrite->arena, (size_t)readers->values + 1, sizeof *readers->first);
+    readers->next = arena_array(&rewrite->arena, (size_t)readers->nodes + 1, sizeof *readers->next);
+    readers->only = arena_array(&rewrite->arena, (size_t)readers->values + 1, sizeof *readers->only);
     if (readers->first == NULL || readers->next == NULL || readers->only == NULL)
         return NULL;
     memset(readers->first, 0xff, readers->values * sizeof *readers->first);
@@ -201,7 +201,8 @@ static inlay_status make_product(struct rewrite *rewrite, const struct bundle *a
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct readers *readers = rewrite->memory = rewrite->memory == NULL ? index_readers(rewrite) : rewrite->memory;
+    struct readers *readers = rewrite->pass_state =
+        rewrite->pass_state == NULL ? index_readers(rewrite) : rewrite->pass_state;
     uint32_t input = rw_input(rewrite, node, 0), output = INLAY_NONE, lengths;
     int64_t sizes[MOST], rows;
     struct bundle all = { .count = 0 };

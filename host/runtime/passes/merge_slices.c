@@ -1,5 +1,5 @@
-/* Slice of a Slice is one (Slice-10 and later, with constant bounds): over other axes always, over the same axis
- * where all bounds count from the front, or its size is known. */
+/* Slice of a Slice is one (Slice-10 and later, with constant bounds): over other axes always, over the same axis where
+ * all bounds count from the front, or its size is known. */
 #include "passes/rewrite.h"
 
 enum { MOST = 16 }; /* axes of both together */

@@ -1,9 +1,9 @@
-/* passes/merge_transposes.h - what passes about Transpose share. */
+/* passes/merge_transposes.h - helpers shared by the passes for Transpose. */
 #ifndef PASSES_MERGE_TRANSPOSES_H
 #define PASSES_MERGE_TRANSPOSES_H
 #include "passes/pass.h"
 
-/* perm of a Transpose of that rank into out[rank]; without the attribute the order is reversed. false: it is of another
- * length. */
+/* Writes the permutation of a Transpose of that rank to out[rank]; without the attribute the axes are reversed. Returns
+ * false if the attribute has another length. */
 bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out);
 #endif

@@ -127,7 +127,7 @@ static bool all_ones(const graph_node *node, const char *name)
 }
 
 /* Is each weight used for many pixels, as far as is known? In front of few, spreading codes costs more than the sums.
- */
+ * / */
 static bool serves_many(const struct graph *graph, const graph_node *node)
 {
     const inlay_value_info *output = &graph->values[node->info.outputs[0]].info;
@@ -139,8 +139,8 @@ static bool serves_many(const struct graph *graph, const graph_node *node)
 }
 
 /* Most bytes of floats that serve node better than these codes do, as measured (README): windows of 3x3 are transformed
- * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there
- * at each step. Of other types all floats of windows and recurrences are made in each run. */
+ * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there at
+ * each step. Of other types all floats of windows and recurrences are made in each run. */
 static uint64_t small_bytes(const pass_ctx *ctx, const struct graph *graph, const graph_node *node,
                             const inlay_value_info *weights, bool code)
 {

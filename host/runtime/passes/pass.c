@@ -61,8 +61,8 @@ static inlay_status check_names(const char *const *list, uint32_t count, inlay_d
     return INLAY_OK;
 }
 
-/* Puts operators of ONNX in the place of others that are known elsewhere, too? */
-static bool is_spelling(uint32_t pass)
+/* Returns true for passes that decompose operators which other runtimes know as well. */
+static bool is_decomposition(uint32_t pass)
 {
     return passes[pass].run == pass_contributed || passes[pass].run == pass_quantized_functions ||
            passes[pass].run == pass_searches;
@@ -71,8 +71,8 @@ static bool is_spelling(uint32_t pass)
 static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     if (passes[pass].lowers)
-        return false; /* done */
-    if (ctx->newest_opset != 0 && is_spelling(pass))
+        return false; /* run_list(is_lowering) has run it */
+    if (ctx->newest_opset != 0 && is_decomposition(pass))
         return false;
     if (passes[pass].level == 0)
         return true;
@@ -80,15 +80,17 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
            (ctx->only_count == 0 || is_listed(ctx->only, ctx->only_count, passes[pass].name));
 }
 
-/* Does the pass run before all levels? Those that lower, and what they need: constants as constants, nothing in
- * between. Attention, too, of what is quantized by what it is: with the nodes that spell it, no level may have it. */
+/* Returns true if the pass runs before all levels: lowering passes, and the passes that they need to see constants. In
+ * models with DynamicQuantizeLinear, Attention is fused here or not at all, so that all levels give the same bits. */
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     (void)level;
-    if (is_listed(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_spelling(pass)))
+    if (is_listed(ctx->never, ctx->never_count, passes[pass].name) ||
+        (ctx->newest_opset != 0 && is_decomposition(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
-           passes[pass].run == pass_widen_halves /* of scales */ || is_among(passes[pass].name, "fold_constants no_op");
+           passes[pass].run == pass_widen_halves /* for scales */ ||
+           is_among(passes[pass].name, "fold_constants no_op");
 }
 
 static bool has_op(const struct graph *graph, const char *op_type)
@@ -105,8 +107,8 @@ static bool has_op(const struct graph *graph, const char *op_type)
     return false;
 }
 
-/* Is there anything to lower, and somebody who wants it? Where values are quantized by what they are, weights have to
- * be constants at every level: who computes with them depends on it, and with that the last bits. */
+/* Returns true if there are nodes to lower and the user or a provider wants it. In models with DynamicQuantizeLinear,
+ * weights must be constants at every level: the choice of provider, and with it the last bits, depends on it. */
 static bool must_lower(const pass_ctx *ctx)
 {
     bool wanted = ctx->offers_integers != NULL || is_listed(ctx->only, ctx->only_count, "quantized_ops");
@@ -115,7 +117,7 @@ static bool must_lower(const pass_ctx *ctx)
            (ctx->quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
 }
 
-/* After a change: new nodes get their schema, all are sorted, and shapes follow. */
+/* After a change: binds new nodes to their schemas, sorts all nodes and infers shapes. */
 static inlay_status complete(pass_ctx *ctx, bool infer)
 {
     inlay_status status = graph_bind(ctx->model, NULL, ctx->diag);
@@ -127,7 +129,7 @@ static inlay_status complete(pass_ctx *ctx, bool infer)
     return status;
 }
 
-/* Runs those that are wanted until nothing changes. */
+/* Runs the wanted passes until nothing changes. */
 static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uint32_t, uint32_t), uint32_t level)
 {
     bool changed = true;

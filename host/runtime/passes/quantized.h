@@ -1,40 +1,42 @@
-/* passes/quantized.h - DequantizeLinear and QuantizeLinear, as passes read them. */
+/* passes/quantized.h - helpers for passes that match DequantizeLinear and QuantizeLinear. */
 #ifndef PASSES_QUANTIZED_H
 #define PASSES_QUANTIZED_H
 #include "passes/rewrite.h"
 
-/* One side of DequantizeLinear or QuantizeLinear, one number for each index of an axis or one for all. */
+/* The parameters of a DequantizeLinear or QuantizeLinear: one scale for all elements, or one for each index of an axis.
+ */
 struct quant {
-    uint32_t value;       /* of 8 bits */
-    uint32_t scale, zero; /* values of the model; zero may be INLAY_NONE */
+    uint32_t value;       /* the 8-bit value */
+    uint32_t scale, zero; /* values of the graph; zero may be INLAY_NONE */
     inlay_dtype dtype;
-    int64_t count; /* of scales */
-    int64_t axis;  /* where count > 1 */
+    int64_t count; /* number of scales */
+    int64_t axis;  /* valid if count > 1 */
 };
 
-/* The scale and zero point of node, in which the integers have type dtype: constants, and scales above 0. */
+/* Reads the scale and zero point of node for integers of type dtype. Returns false unless they are constant and scales
+ * > 0. */
 bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, inlay_dtype dtype, struct quant *quant);
-/* v is DequantizeLinear of 8 bits. */
-bool quant_read(const struct rewrite *rewrite, uint32_t v, struct quant *quant);
+/* Returns true if `value` is produced by an 8-bit DequantizeLinear. */
+bool quant_read(const struct rewrite *rewrite, uint32_t value, struct quant *quant);
 double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
 int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
-/* Elements of a value whose dims are known. */
+/* Number of elements of a value with known dims. */
 int64_t quant_count(const inlay_value_info *value);
-/* A scalar constant; INLAY_NONE: no memory. */
+/* Adds a scalar constant. INLAY_NONE: out of memory. */
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value);
-/* The zero point, made if there is none: a scalar 0. */
+/* Returns the zero point; creates a scalar 0 if it is missing. */
 uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant);
-/* Is there a provider with fast integers that would run the node, which makes dtype where the model has a value like
- * `like`? When nobody has any, somebody asked for this pass by name, and gets it. */
-bool quant_is_offered(const struct rewrite *rewrite, graph_node *fresh, uint32_t like, inlay_dtype dtype);
-/* Cast -> Mul behind a product of n's integers that is in the graph: its floats times `scale`. They replace node if
- * they are the `last` nodes; otherwise *out is their value. */
+/* Returns true if a provider with fast integers would run `new_node`, whose output has type dtype and the shape of
+ * `like`. Also true if there is no such provider: then the user requested this pass by name. */
+bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint32_t like, inlay_dtype dtype);
+/* Appends Cast -> Mul to `product`, an integer matrix multiplication that replaces the one of `node` and is in the
+ * graph: its result as floats times `scale`. If `last`, the Mul replaces node; otherwise *out receives its output. */
 INLAY_NODISCARD inlay_status quant_scale_product(struct rewrite *rewrite, graph_node *node, const graph_node *product,
                                                  uint32_t scale, bool last, uint32_t *out);
-/* The bias of a convolution, for each of the filters a number and a factor: a float constant (the factor is 1), or
- * DequantizeLinear of an int32 constant. false: it is neither. */
-bool quant_bias(const struct rewrite *rewrite, uint32_t v, int64_t filters, double *out, double *out_factor);
+/* Reads the bias of a convolution as a number and a factor for each filter. It is a float constant (factor 1) or the
+ * DequantizeLinear of an int32 constant. Returns false for anything else. */
+bool quant_bias(const struct rewrite *rewrite, uint32_t value, int64_t filters, double *out, double *out_factor);
 
-/* Conv of dequantized bytes whose result stays floats (quantized_convs.c). */
+/* Rewrites a Conv of dequantized 8-bit values whose result stays float (quantized_convs.c). */
 inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node);
 #endif

@@ -7,7 +7,7 @@
  * Level 0: nobody else runs them. Providers join the pieces again (providers/cpu: quant_chain.c), and quantized_ops
  * makes products of QGemm. Pass contributed has those of images with channels last. */
 #include "base/element.h"
-#include "passes/spell.h"
+#include "passes/subgraph_builder.h"
 #include <string.h>
 
 /* A function of `count` dequantized inputs (0: all the rest), three inputs of the node each, from `first` on; before
@@ -129,20 +129,21 @@ static inlay_status constant_units(struct rewrite *rewrite, const graph_node *no
  * constant scale, and otherwise a product. */
 static inlay_status bias_of(struct rewrite *rewrite, graph_node *node, uint32_t *out)
 {
-    struct spell spell = { .rewrite = rewrite, .node = node };
+    subgraph_builder builder = { .rewrite = rewrite, .node = node };
     uint32_t units;
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(constant_units(rewrite, node, &units));
     if (units != INLAY_NONE) {
-        *out = spell_typed(&spell, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(rewrite, node, 6), units);
-        spell_int(&spell, "axis", 0);
+        *out = emit_typed(&builder, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(rewrite, node, 6), units);
+        emit_attr_int(&builder, "axis", 0);
     } else {
-        units = spell_op(&spell, "Mul", 14, rw_input(rewrite, node, 1), rw_input(rewrite, node, 4));
-        units = spell_op(&spell, "Mul", 14, units, spell_number(&spell, INLAY_FLOAT, rw_attr_float(node, "alpha", 1)));
-        *out = spell_op(&spell, "Mul", 14, spell_cast(&spell, rw_input(rewrite, node, 6), INLAY_FLOAT), units);
+        units = emit_op(&builder, "Mul", 14, rw_input(rewrite, node, 1), rw_input(rewrite, node, 4));
+        units =
+            emit_op(&builder, "Mul", 14, units, emit_number(&builder, INLAY_FLOAT, rw_attr_float(node, "alpha", 1)));
+        *out = emit_op(&builder, "Mul", 14, emit_cast(&builder, rw_input(rewrite, node, 6), INLAY_FLOAT), units);
     }
-    status = spell.status;
+    status = builder.status;
 done:
     return status;
 }

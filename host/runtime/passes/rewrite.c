@@ -12,39 +12,39 @@ inlay_status rw_no_memory(const struct rewrite *rewrite)
     return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name, rewrite->ctx->pass);
 }
 
-/* ------------------------------------------------------------------ the books of a visit */
+/* ------------------------------------------------------------------ use counts of a visit */
 
-/* Room for all values of the graph; where there is none the books stay as they are. */
-static bool reserve(struct rewrite *rewrite)
+/* Grows the arrays to hold all values of the graph. On failure they stay unchanged. */
+static bool reserve_values(struct rewrite *rewrite)
 {
-    uint32_t had = rewrite->capacity, capacity = had, *uses, *maker, *forward;
+    uint32_t had = rewrite->capacity, capacity = had, *uses, *producer, *forward;
     bool *is_output;
 
     if (rewrite->graph->value_count <= had && had > 0)
         return true;
     while (capacity < rewrite->graph->value_count + 1)
         capacity = capacity < 64 ? rewrite->graph->value_count + 64 : capacity * 2;
-    uses = arena_grown(&rewrite->own, rewrite->uses, had, capacity, sizeof *uses);
-    maker = arena_grown(&rewrite->own, rewrite->maker, had, capacity, sizeof *maker);
-    forward = arena_grown(&rewrite->own, rewrite->forward, had, capacity, sizeof *forward);
-    is_output = arena_grown(&rewrite->own, rewrite->is_output, had, capacity, sizeof *is_output);
-    if (uses == NULL || maker == NULL || forward == NULL || is_output == NULL)
+    uses = arena_grown(&rewrite->arena, rewrite->uses, had, capacity, sizeof *uses);
+    producer = arena_grown(&rewrite->arena, rewrite->producer, had, capacity, sizeof *producer);
+    forward = arena_grown(&rewrite->arena, rewrite->forward, had, capacity, sizeof *forward);
+    is_output = arena_grown(&rewrite->arena, rewrite->is_output, had, capacity, sizeof *is_output);
+    if (uses == NULL || producer == NULL || forward == NULL || is_output == NULL)
         return false;
-    memset(maker + had, 0xff, (capacity - had) * sizeof *maker);
+    memset(producer + had, 0xff, (capacity - had) * sizeof *producer);
     memset(forward + had, 0xff, (capacity - had) * sizeof *forward);
     rewrite->uses = uses;
-    rewrite->maker = maker;
+    rewrite->producer = producer;
     rewrite->forward = forward;
     rewrite->is_output = is_output;
     rewrite->capacity = capacity;
     return true;
 }
 
-static bool open_books(struct rewrite *rewrite)
+static bool count_uses(struct rewrite *rewrite)
 {
     const struct graph *graph = rewrite->graph;
 
-    if (!reserve(rewrite))
+    if (!reserve_values(rewrite))
         return false;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -55,7 +55,7 @@ static bool open_books(struct rewrite *rewrite)
             rewrite->uses[node->captures[k]]++;
         for (uint32_t k = 0; k < node->info.output_count; k++)
             if (node->info.outputs[k] != INLAY_NONE)
-                rewrite->maker[node->info.outputs[k]] = i;
+                rewrite->producer[node->info.outputs[k]] = i;
     }
     for (uint32_t i = 0; i < graph->output_count; i++) {
         if (graph->outputs[i] == INLAY_NONE)
@@ -73,13 +73,13 @@ uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t value)
     return value;
 }
 
-/* The node's place in g->nodes; INLAY_NONE: it is not in the graph, or no longer. */
-static uint32_t place_of(const struct rewrite *rewrite, const graph_node *node)
+/* Index of the node in graph->nodes; INLAY_NONE: the node is not in the graph (any more). */
+static uint32_t node_index(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.output_count; i++)
-        if (node->info.outputs[i] != INLAY_NONE && rewrite->maker[node->info.outputs[i]] != INLAY_NONE &&
-            rewrite->graph->nodes[rewrite->maker[node->info.outputs[i]]] == node)
-            return rewrite->maker[node->info.outputs[i]];
+        if (node->info.outputs[i] != INLAY_NONE && rewrite->producer[node->info.outputs[i]] != INLAY_NONE &&
+            rewrite->graph->nodes[rewrite->producer[node->info.outputs[i]]] == node)
+            return rewrite->producer[node->info.outputs[i]];
     return INLAY_NONE;
 }
 
@@ -106,9 +106,9 @@ static void note(const struct rewrite *rewrite, const graph_node *node, const ch
                        text);
 }
 
-/* One reader of value less. Its maker goes when nobody reads anything of it; so do, in turn, the makers of what it
- * read: a chain as long as the model, hence no recursion. */
-static void release(struct rewrite *rewrite, uint32_t value)
+/* Removes one reader of value. A producer without readers left is removed, then the producers of its inputs, and so on.
+ * The chain can be as long as the model, so an explicit stack replaces recursion. */
+static void release_use(struct rewrite *rewrite, uint32_t value)
 {
     uint32_t at, *stack = NULL, depth = 0, room = 0;
 
@@ -117,7 +117,7 @@ static void release(struct rewrite *rewrite, uint32_t value)
 
         value = rw_resolve(rewrite, value);
         if (value != INLAY_NONE && rewrite->uses[value] > 0 && --rewrite->uses[value] == 0 &&
-            (at = rewrite->maker[value]) != INLAY_NONE && (node = rewrite->graph->nodes[at]) != NULL &&
+            (at = rewrite->producer[value]) != INLAY_NONE && (node = rewrite->graph->nodes[at]) != NULL &&
             all_unused(rewrite, node)) {
             uint32_t reads = node->info.input_count + node->capture_count;
 
@@ -126,9 +126,9 @@ static void release(struct rewrite *rewrite, uint32_t value)
             rewrite->graph->nodes[at] = NULL;
             if (depth + reads > room) {
                 room = (depth + reads) * 2 + 16;
-                stack = arena_grown(&rewrite->own, stack, depth, room, sizeof *stack);
+                stack = arena_grown(&rewrite->arena, stack, depth, room, sizeof *stack);
                 if (stack == NULL)
-                    return; /* what stays behind is dead code, which another pass removes */
+                    return; /* the remaining dead nodes are left to pass_dead_code */
             }
             for (uint32_t i = 0; i < reads; i++)
                 stack[depth++] =
@@ -140,14 +140,14 @@ static void release(struct rewrite *rewrite, uint32_t value)
     }
 }
 
-static void use(struct rewrite *rewrite, uint32_t value)
+static void add_use(struct rewrite *rewrite, uint32_t value)
 {
     value = rw_resolve(rewrite, value);
     if (value != INLAY_NONE)
         rewrite->uses[value]++;
 }
 
-static void close_books(struct rewrite *rewrite)
+static void apply_forwards(struct rewrite *rewrite)
 {
     struct graph *graph = rewrite->graph;
     uint32_t kept = 0;
@@ -156,19 +156,19 @@ static void close_books(struct rewrite *rewrite)
         if (graph->nodes[i] != NULL)
             graph->nodes[kept++] = graph->nodes[i];
     graph->node_count = kept;
-    /* A value that found no room in the books is read by nobody: whoever made it has failed, and the model goes. */
+    /* Values beyond capacity have no readers: the allocation failed, and the model will be discarded. */
     if ((rewrite->changed || rewrite->changed_constants) && graph->value_count <= rewrite->capacity)
         pass_replace_uses(graph, rewrite->forward);
 }
 
-/* Takes out what was inserted at this node and nobody reads, as if it had never been there. */
+/* Removes nodes that were inserted during this visit and have no readers. */
 static void drop_inserted(struct rewrite *rewrite)
 {
     bool dropped = true;
 
     while (dropped) {
         dropped = false;
-        for (uint32_t i = rewrite->first_fresh; i < rewrite->graph->node_count; i++) {
+        for (uint32_t i = rewrite->first_inserted; i < rewrite->graph->node_count; i++) {
             graph_node *node = rewrite->graph->nodes[i];
 
             if (node == NULL || !all_unused(rewrite, node))
@@ -191,7 +191,7 @@ static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn
     inlay_status status = INLAY_OK;
     bool any = false;
 
-    if (!open_books(&rewrite)) {
+    if (!count_uses(&rewrite)) {
         status = rw_no_memory(&rewrite);
         goto done;
     }
@@ -199,7 +199,7 @@ static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn
         if (graph->nodes[i] == NULL)
             continue;
         rewrite.changed = rewrite.inserted = false;
-        rewrite.first_fresh = graph->node_count;
+        rewrite.first_inserted = graph->node_count;
         status = fn(&rewrite, graph->nodes[i]);
         if (rewrite.inserted && !rewrite.changed)
             drop_inserted(&rewrite);
@@ -209,11 +209,11 @@ static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn
         arena_reset(&rewrite.scratch);
     }
     rewrite.changed = any;
-    close_books(&rewrite);
+    apply_forwards(&rewrite);
     *out_changed |= any;
 done:
     arena_deinit(&rewrite.scratch);
-    arena_deinit(&rewrite.own);
+    arena_deinit(&rewrite.arena);
     for (uint32_t i = 0; status == INLAY_OK && i < graph->node_count; i++)
         for (uint32_t b = 0; status == INLAY_OK && b < graph->nodes[i]->body_count; b++)
             status = rewrite_graph(ctx, graph->nodes[i]->bodies[b].graph, fn, out_changed);
@@ -225,7 +225,7 @@ inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
     return rewrite_graph(ctx, ctx->model->main, fn, out_changed);
 }
 
-/* ------------------------------------------------------------------ looking */
+/* ------------------------------------------------------------------ queries */
 
 uint32_t rw_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
@@ -235,8 +235,9 @@ uint32_t rw_input(const struct rewrite *rewrite, const graph_node *node, uint32_
 graph_node *rw_maker(const struct rewrite *rewrite, uint32_t value)
 {
     value = rw_resolve(rewrite, value);
-    return value == INLAY_NONE || rewrite->maker[value] == INLAY_NONE ? NULL
-                                                                      : rewrite->graph->nodes[rewrite->maker[value]];
+    return value == INLAY_NONE || rewrite->producer[value] == INLAY_NONE
+               ? NULL
+               : rewrite->graph->nodes[rewrite->producer[value]];
 }
 
 graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const char *op_type)
@@ -247,12 +248,12 @@ graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const cha
                                                                                                             : NULL;
 }
 
-/* Marks the values of which a reader quantizes, or makes such values. What leaves a body may be quantized outside of
- * it, and what enters one inside. */
+/* Marks the values that reach a DynamicQuantizeLinear. Outputs of a body may be quantized outside of it, and inputs of
+ * a node with bodies inside. */
 static bool find_quantized(struct rewrite *rewrite)
 {
     const struct graph *graph = rewrite->graph;
-    bool *marks = arena_array(&rewrite->own, (size_t)graph->value_count + 1, sizeof *marks);
+    bool *marks = arena_array(&rewrite->arena, (size_t)graph->value_count + 1, sizeof *marks);
 
     if (marks == NULL)
         return false;
@@ -318,7 +319,7 @@ bool rw_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Is value made of input and of constants of rank 0 alone, as far as visits go? */
+/* Returns true if value is computed only from input and constants of rank 0. Gives up (false) after *visits nodes. */
 static bool made_of_scalars(const struct rewrite *rewrite, uint32_t value, uint32_t input, uint32_t *visits)
 {
     const graph_node *node = rw_maker(rewrite, value);
@@ -361,11 +362,11 @@ bool rw_is_constant(const struct rewrite *rewrite, uint32_t value)
 
 static int64_t elements_of(const inlay_value_info *value)
 {
-    int64_t n = 1;
+    int64_t count = 1;
 
     for (uint32_t d = 0; d < value->rank; d++)
-        n *= value->dims[d].value; /* of a constant: the loader has checked the product */
-    return n;
+        count *= value->dims[d].value; /* cannot overflow: the loader has checked the sizes of constants */
+    return count;
 }
 
 bool rw_scalar(const struct rewrite *rewrite, uint32_t value, double *out)
@@ -376,25 +377,25 @@ bool rw_scalar(const struct rewrite *rewrite, uint32_t value, double *out)
            element_number(info->dtype, info->data, 0, out, NULL);
 }
 
-bool rw_is_near(const struct rewrite *rewrite, uint32_t value_index, double is, double value)
+bool rw_is_near(const struct rewrite *rewrite, uint32_t value, double is, double expected)
 {
-    /* the spacing of the type's numbers, where it is widest beside them */
-    const inlay_dtype dtype = rw_info(rewrite, value_index)->dtype;
+    /* the widest relative spacing of the type's numbers */
+    const inlay_dtype dtype = rw_info(rewrite, value)->dtype;
     const double spacing = dtype == INLAY_BFLOAT16  ? 0x1p-7
                            : dtype == INLAY_FLOAT16 ? 0x1p-10
                            : dtype == INLAY_FLOAT   ? 0x1p-23
                                                     : 0x1p-52;
 
-    return fabs(is - value) <= 2 * spacing * fabs(value);
+    return fabs(is - expected) <= 2 * spacing * fabs(expected);
 }
 
-bool rw_is_scalar(const struct rewrite *rewrite, uint32_t value_index, double value)
+bool rw_is_scalar(const struct rewrite *rewrite, uint32_t value, double expected)
 {
     double is;
 
-    if (!rw_scalar(rewrite, value_index, &is))
+    if (!rw_scalar(rewrite, value, &is))
         return false;
-    return value == floor(value) || is == value ? is == value : rw_is_near(rewrite, value_index, is, value);
+    return expected == floor(expected) || is == expected ? is == expected : rw_is_near(rewrite, value, is, expected);
 }
 
 bool rw_ints(struct rewrite *rewrite, uint32_t value, const int64_t **out, uint32_t *out_count)
@@ -463,7 +464,7 @@ const int64_t *rw_attr_ints(const graph_node *node, const char *name, uint32_t *
     return has ? attribute->ints : NULL;
 }
 
-/* ------------------------------------------------------------------ changing */
+/* ------------------------------------------------------------------ changes */
 
 graph_node *rw_make(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
                     const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
@@ -473,7 +474,7 @@ graph_node *rw_make(struct rewrite *rewrite, const char *op_type, int64_t opset,
 
     if (node == NULL)
         return NULL;
-    rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* a place, but it is not in the graph yet */
+    rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* reserves a slot; rw_insert fills it */
     if (opset != 0)
         node->opset = opset;
     for (uint32_t i = 0; i < input_count; i++)
@@ -498,20 +499,22 @@ graph_node *rw_copy(struct rewrite *rewrite, const graph_node *node)
     return copy;
 }
 
-void rw_set_input(const struct rewrite *rewrite, graph_node *fresh, uint32_t i, uint32_t value)
+void rw_set_input(const struct rewrite *rewrite, graph_node *new_node, uint32_t i, uint32_t value)
 {
-    const bool is_in_graph = place_of(rewrite, fresh) != INLAY_NONE;
+    const bool is_in_graph = node_index(rewrite, new_node) != INLAY_NONE;
 
     INLAY_CHECK(!is_in_graph || rewrite->graph->model->trusts_file);
-    if (!is_in_graph)
-        ((uint32_t *)(uintptr_t)fresh->info.inputs)[i] = rw_resolve(rewrite, value);
+    if (!is_in_graph) {
+        INLAY_CHECK(i < new_node->info.input_count);
+        ((uint32_t *)(uintptr_t)new_node->info.inputs)[i] = rw_resolve(rewrite, value);
+    }
 }
 
-/* Infers what was inserted at this node so far. Nodes with bodies stay unknown, and so does what cannot be inferred:
- * when the pass has ended, that is an error which says why. */
+/* Infers the nodes inserted during this visit. Nodes with bodies, and nodes whose inference fails, get unknown outputs;
+ * the inference after the pass reports the error. */
 static bool infer_inserted(struct rewrite *rewrite)
 {
-    for (uint32_t i = rewrite->first_fresh; i < rewrite->graph->node_count; i++) {
+    for (uint32_t i = rewrite->first_inserted; i < rewrite->graph->node_count; i++) {
         graph_node *node = rewrite->graph->nodes[i];
         graph_value **out;
         inlay_dtype dtype;
@@ -537,33 +540,33 @@ static bool infer_inserted(struct rewrite *rewrite)
             if (status != INLAY_OK)
                 out[o]->info.rank = INLAY_RANK_UNKNOWN;
             if (out[o]->info.dtype == INLAY_UNDEFINED)
-                out[o]->info.dtype = dtype; /* as rw_insert had it */
+                out[o]->info.dtype = dtype; /* the type that rw_insert set */
         }
     }
     return true;
 }
 
-/* Does an output of `fresh` differ from that of `old`, or is its inference an error? An error is the model's mistake,
- * which the old nodes may have hidden until the run: elements of a sequence that do not fit together. */
-static inlay_status check_fresh(struct rewrite *rewrite, const graph_node *old, graph_node *fresh, uint32_t outputs,
-                                bool *out_refused)
+/* *out_refused: an output of `new_node` differs from that of `old`, or its inference fails. Such a failure is an error
+ * of the model that the old nodes may have hidden until the run, e.g. elements of a sequence that do not match. */
+static inlay_status check_replacement(struct rewrite *rewrite, const graph_node *old, graph_node *new_node,
+                                      uint32_t outputs, bool *out_refused)
 {
-    graph_value *made = arena_array(&rewrite->scratch, (size_t)fresh->info.output_count + 1, sizeof *made);
-    graph_value **out = arena_array(&rewrite->scratch, (size_t)fresh->info.output_count + 1, sizeof(graph_value *));
+    graph_value *made = arena_array(&rewrite->scratch, (size_t)new_node->info.output_count + 1, sizeof *made);
+    graph_value **out = arena_array(&rewrite->scratch, (size_t)new_node->info.output_count + 1, sizeof(graph_value *));
     bool differs = false;
     inlay_status status;
 
     *out_refused = false;
     if (made == NULL || out == NULL || !infer_inserted(rewrite))
         return rw_no_memory(rewrite);
-    status = graph_bind_node(rewrite->graph, fresh, NULL);
+    status = graph_bind_node(rewrite->graph, new_node, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(rewrite);
-    if (status != INLAY_OK || fresh->body_count > 0)
-        return INLAY_OK; /* binding says what is wrong when the pass has ended */
+    if (status != INLAY_OK || new_node->body_count > 0)
+        return INLAY_OK; /* binding after the pass reports the error */
     for (uint32_t output = 0; output < outputs; output++)
         out[output] = old->info.outputs[output] == INLAY_NONE ? NULL : &made[output];
-    status = graph_infer_apart(rewrite->graph, fresh, out, &rewrite->scratch, NULL);
+    status = graph_infer_apart(rewrite->graph, new_node, out, &rewrite->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rw_no_memory(rewrite);
     for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++)
@@ -573,32 +576,34 @@ static inlay_status check_fresh(struct rewrite *rewrite, const graph_node *old, 
     return INLAY_OK;
 }
 
-inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *fresh)
+inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *new_node)
 {
-    uint32_t at = place_of(rewrite, old), reads = old->info.input_count + old->capture_count;
+    uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
     uint32_t both =
-        old->info.output_count < fresh->info.output_count ? old->info.output_count : fresh->info.output_count;
+        old->info.output_count < new_node->info.output_count ? old->info.output_count : new_node->info.output_count;
     bool refused;
-    inlay_status status = check_fresh(rewrite, old, fresh, both, &refused);
+    inlay_status status = check_replacement(rewrite, old, new_node, both, &refused);
 
+    INLAY_CHECK(at != INLAY_NONE && at < rewrite->graph->node_count);
     if (status != INLAY_OK || refused)
         return status;
-    note(rewrite, old, "%s becomes %s", old->info.op_type.data, fresh->info.op_type.data);
+    note(rewrite, old, "%s becomes %s", old->info.op_type.data, new_node->info.op_type.data);
     for (uint32_t i = 0; i < both; i++)
-        ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = old->info.outputs[i];
+        ((uint32_t *)(uintptr_t)new_node->info.outputs)[i] = old->info.outputs[i];
     history_removed(rewrite->graph, old);
-    rewrite->graph->nodes[at] = fresh;
-    for (uint32_t i = 0; i < fresh->info.input_count; i++)
-        use(rewrite, fresh->info.inputs[i]);
+    rewrite->graph->nodes[at] = new_node;
+    for (uint32_t i = 0; i < new_node->info.input_count; i++)
+        add_use(rewrite, new_node->info.inputs[i]);
     for (uint32_t i = 0; i < reads; i++)
-        release(rewrite, i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+        release_use(rewrite,
+                    i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
     rewrite->changed = true;
     return INLAY_OK;
 }
 
 inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32_t *values, uint32_t count)
 {
-    uint32_t at = place_of(rewrite, old), reads = old->info.input_count + old->capture_count;
+    uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
     bool differs = false;
 
     if (!infer_inserted(rewrite))
@@ -609,7 +614,8 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
                                           &rewrite->graph->values[old->info.outputs[output]]);
     if (type_guard_refuses(rewrite->graph->model, differs))
         return INLAY_OK;
-    note(rewrite, old, "%s is spelled out", old->info.op_type.data);
+    INLAY_CHECK(at != INLAY_NONE && at < rewrite->graph->node_count);
+    note(rewrite, old, "%s is decomposed", old->info.op_type.data);
     for (uint32_t output = 0; output < count && output < old->info.output_count; output++) {
         const uint32_t from = old->info.outputs[output], to = values[output] - 1;
         graph_node *source;
@@ -617,65 +623,68 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
         if (values[output] == 0 || from == INLAY_NONE)
             continue;
         source = rw_maker(rewrite, to);
+        INLAY_CHECK(source != NULL);
         for (uint32_t i = 0; i < source->info.output_count; i++)
             if (source->info.outputs[i] == to)
                 ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
-        rewrite->maker[from] = rewrite->maker[to];
+        rewrite->producer[from] = rewrite->producer[to];
         rewrite->uses[from] += rewrite->uses[to];
         rewrite->forward[to] = from;
     }
     history_removed(rewrite->graph, old);
     rewrite->graph->nodes[at] = NULL;
     for (uint32_t i = 0; i < reads; i++)
-        release(rewrite, i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+        release_use(rewrite,
+                    i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
     rewrite->changed = true;
     return INLAY_OK;
 }
 
-inlay_status rw_insert(struct rewrite *rewrite, graph_node *fresh, inlay_dtype dtype)
+inlay_status rw_insert(struct rewrite *rewrite, graph_node *new_node, inlay_dtype dtype)
 {
     struct graph *graph = rewrite->graph;
     uint32_t at = graph->node_count;
 
+    INLAY_CHECK(at > 0);
     while (graph->nodes[--at] != NULL)
-        ; /* rw_make has left a place; sorting moves the node to right before its first reader */
-    for (uint32_t i = 0; i < fresh->info.output_count; i++) {
+        ; /* the slot that rw_make reserved; sorting later moves the node to just before its first reader */
+    for (uint32_t i = 0; i < new_node->info.output_count; i++) {
         uint32_t value = graph_add_value(graph, NULL, 0);
 
-        if (value == INLAY_NONE || !reserve(rewrite))
+        if (value == INLAY_NONE || !reserve_values(rewrite))
             return rw_no_memory(rewrite);
         graph->values[value].info.kind = INLAY_VALUE_TENSOR;
         graph->values[value].info.dtype = dtype;
         graph->values[value].info.rank = INLAY_RANK_UNKNOWN;
         graph->values[value].info.producer = INLAY_NONE;
-        ((uint32_t *)(uintptr_t)fresh->info.outputs)[i] = value;
-        rewrite->maker[value] = at;
+        ((uint32_t *)(uintptr_t)new_node->info.outputs)[i] = value;
+        rewrite->producer[value] = at;
     }
-    for (uint32_t i = 0; i < fresh->info.input_count; i++)
-        use(rewrite, fresh->info.inputs[i]);
-    for (uint32_t i = 0; i < fresh->capture_count; i++)
-        use(rewrite, fresh->captures[i]);
-    graph->nodes[at] = fresh;
+    for (uint32_t i = 0; i < new_node->info.input_count; i++)
+        add_use(rewrite, new_node->info.inputs[i]);
+    for (uint32_t i = 0; i < new_node->capture_count; i++)
+        add_use(rewrite, new_node->captures[i]);
+    graph->nodes[at] = new_node;
     rewrite->inserted = true;
     return INLAY_OK;
 }
 
 inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, bool *out_done)
 {
-    graph_node *maker = rw_maker(rewrite, from), *source;
+    graph_node *producer = rw_maker(rewrite, from), *source;
     uint32_t at;
 
     to = rw_resolve(rewrite, to);
     *out_done = false;
     if (from == INLAY_NONE || to == INLAY_NONE || from == to ||
-        (maker == NULL && (!rw_is_constant(rewrite, from) || rewrite->is_output[from])))
+        (producer == NULL && (!rw_is_constant(rewrite, from) || rewrite->is_output[from])))
         return INLAY_OK;
     if (!infer_inserted(rewrite))
         return rw_no_memory(rewrite);
     if (type_guard_refuses(rewrite->graph->model,
                            type_guard_differs(&rewrite->graph->values[from], &rewrite->graph->values[to])))
         return INLAY_OK;
-    if (maker == NULL) {
+    if (producer == NULL) {
         rewrite->forward[from] = to;
         rewrite->uses[to] += rewrite->uses[from];
         rewrite->uses[from] = 0;
@@ -683,31 +692,31 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
         return INLAY_OK;
     }
     if (!rewrite->is_output[from]) {
-        note(rewrite, maker, "%s is not needed for '%s'", maker->info.op_type.data,
+        note(rewrite, producer, "%s is not needed for '%s'", producer->info.op_type.data,
              rewrite->graph->values[from].info.name.data);
         rewrite->forward[from] = to;
         rewrite->uses[to] += rewrite->uses[from];
-        rewrite->uses[from] = 1; /* the one that is released now, so that its maker goes */
+        rewrite->uses[from] = 1; /* the use released below, which removes the producer */
         rewrite->forward[from] = INLAY_NONE;
-        release(rewrite, from);
+        release_use(rewrite, from);
         rewrite->forward[from] = to;
     } else {
         source = rw_maker(rewrite, to);
-        if (source == NULL || rewrite->is_output[to] || maker->info.output_count != 1)
+        if (source == NULL || rewrite->is_output[to] || producer->info.output_count != 1)
             return INLAY_OK;
-        note(rewrite, maker, "%s is not needed for '%s'", maker->info.op_type.data,
+        note(rewrite, producer, "%s is not needed for '%s'", producer->info.op_type.data,
              rewrite->graph->values[from].info.name.data);
         for (uint32_t i = 0; i < source->info.output_count; i++)
             if (source->info.outputs[i] == to)
                 ((uint32_t *)(uintptr_t)source->info.outputs)[i] = from;
-        at = rewrite->maker[from];
-        rewrite->maker[from] = rewrite->maker[to];
+        at = rewrite->producer[from];
+        rewrite->producer[from] = rewrite->producer[to];
         rewrite->uses[from] += rewrite->uses[to];
         rewrite->forward[to] = from;
-        history_removed(rewrite->graph, maker);
+        history_removed(rewrite->graph, producer);
         rewrite->graph->nodes[at] = NULL;
-        for (uint32_t i = 0; i < maker->info.input_count; i++)
-            release(rewrite, maker->info.inputs[i]);
+        for (uint32_t i = 0; i < producer->info.input_count; i++)
+            release_use(rewrite, producer->info.inputs[i]);
     }
     *out_done = true;
     rewrite->changed = true;
@@ -731,7 +740,7 @@ uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t r
 {
     uint32_t value = graph_add_value(rewrite->graph, NULL, 0);
 
-    if (value == INLAY_NONE || !reserve(rewrite) ||
+    if (value == INLAY_NONE || !reserve_values(rewrite) ||
         graph_set_constant(rewrite->graph, value, dtype, rank, dims, data, bytes) != INLAY_OK)
         return INLAY_NONE;
     return value;

@@ -1,27 +1,28 @@
-/* passes/rewrite.h - what a pass that replaces patterns of nodes is written with.
+/* passes/rewrite.h - framework for passes that replace patterns of nodes.
  *
- *     static inlay_status match(rewrite *w, graph_node *n)         called for every node, makers before readers
+ *     static inlay_status match(struct rewrite *rewrite, graph_node *node)     called for every node, producers first
  *     {
- *         graph_node *conv = rw_maker_op(w, rw_input(w, n, 0), "Conv");
- *         if (!pass_is_op(n, "BatchNormalization") || conv == NULL || !rw_is_only_use(w, conv->info.outputs[0]))
- *             return INLAY_OK;                                      not this one
+ *         graph_node *conv = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Conv");
+ *         if (!pass_is_op(node, "BatchNormalization") || conv == NULL ||
+ *             !rw_is_only_use(rewrite, conv->info.outputs[0]))
+ *             return INLAY_OK;                                                  no match
  *         ...
- *         return rw_replace(w, n, fused);
+ *         return rw_replace(rewrite, node, fused);
  *     }
  *     inlay_status pass_conv_batch_norm(pass_ctx *ctx, bool *out_changed)
  *     {
  *         return rewrite_each_graph(ctx, match, out_changed);
  *     }
  *
- * A pattern is anchored at its last node and looks back through the makers of values. What nobody reads any more goes
- * at once, and with it what only it read. All pointers and indexes stay good for the visit; values read through
- * rw_input() are never ones that have been forwarded.
+ * A pattern is anchored at its last node and follows inputs back to their producers. A node whose outputs have no
+ * readers left is removed at once, and so are producers that only it used. Pointers and indexes stay valid during the
+ * visit of a node. rw_input() never returns a value that has been forwarded.
  *
- * A rewrite cannot change the type, the rank or a size of a value that stays: what is put in its place (rw_replace,
- * rw_take_over, rw_forward) is inferred first, and where it is for sure another type or shape, the graph stays as it
- * was (type_guard.h). A node in the graph is never edited: a copy with other inputs or attributes replaces it. Unknown
- * sizes and symbols say nothing, and neither does an unknown rank: there a pattern has to be sure by itself
- * (rw_keeps_rank). Another type or shape is a mistake of the pass, at which builds with INLAY_CHECKS end. */
+ * A rewrite cannot change the type, rank or size of a value that remains in the graph. rw_replace, rw_take_over and
+ * rw_forward first infer the replacement and leave the graph unchanged if its type or shape provably differs
+ * (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort. Unknown ranks, unknown sizes
+ * and symbols prove nothing, so a pattern that depends on them must check by itself (rw_keeps_rank). Nodes of the graph
+ * are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "passes/pass.h"
@@ -29,107 +30,114 @@
 struct rewrite {
     pass_ctx *ctx;
     struct graph *graph;
-    struct arena scratch; /* until the next node is visited */
-    struct arena own;     /* until the visit of the graph ends */
-    uint32_t *uses;       /* [capacity] readers of a value; outputs of the graph and captures count */
-    uint32_t *maker;      /* [capacity] the place of its maker in g->nodes, INLAY_NONE */
-    uint32_t *forward;    /* [capacity] the value to read instead, INLAY_NONE = itself */
+    struct arena scratch; /* reset before the next node is visited */
+    struct arena arena;   /* freed when the visit of the graph ends */
+    uint32_t *uses;       /* [capacity] number of readers, including graph outputs and captures */
+    uint32_t *producer;   /* [capacity] index of the producer in graph->nodes; INLAY_NONE: none */
+    uint32_t *forward;    /* [capacity] value to read instead; INLAY_NONE: not forwarded */
     bool *is_output;      /* [capacity] */
-    bool *quantized;      /* [quantized_count] see rw_is_quantized_later; NULL: not asked yet */
+    bool *quantized;      /* [quantized_count] see rw_is_quantized_later; NULL: not computed yet */
     uint32_t quantized_count;
     uint32_t capacity;
-    uint32_t first_fresh; /* the first place in g->nodes of what was inserted at this node */
+    uint32_t first_inserted; /* index in graph->nodes of the first node inserted during this visit */
     bool changed;
-    bool inserted;          /* rw_insert alone changes nothing: what nobody reads goes again */
-    bool changed_constants; /* readers were forwarded from one constant to another, which asks for no further round */
-    void *memory;           /* what a pass remembers between the nodes of one graph; NULL at first */
+    bool inserted;          /* nodes were inserted; without another change they are unread and are removed again */
+    bool changed_constants; /* readers moved from one constant to another, which needs no further round */
+    void *pass_state;       /* state of the pass for the visit of one graph; initially NULL */
 };
 
 typedef inlay_status (*rewrite_fn)(struct rewrite *rewrite, graph_node *node);
 
-/* Calls fn for the nodes of the main graph and of all bodies. Nodes with bodies are visited too. */
+/* Calls fn for the nodes of the main graph and of all bodies, including nodes that have bodies. */
 INLAY_NODISCARD inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed);
 
-/* ------------------------------------------------------------------ looking */
+/* ------------------------------------------------------------------ queries */
 
-/* Input i of the node, INLAY_NONE when omitted or beyond the last. */
+/* Input i of the node; INLAY_NONE if omitted or past the last. */
 uint32_t rw_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i);
-/* What is read in the place of v. */
-uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t v);
-/* The value's record; not NULL for a value that exists. */
+/* Follows forwards: the value that is read instead of `value`. */
+uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t value);
+/* The value's type and shape; NULL for INLAY_NONE only. */
 static inline const inlay_value_info *rw_info(const struct rewrite *rewrite, uint32_t value)
 {
     return value == INLAY_NONE ? NULL : &rewrite->graph->values[value].info;
 }
-/* The node that makes v as any of its outputs; NULL: an input, a constant, none. */
-graph_node *rw_maker(const struct rewrite *rewrite, uint32_t v);
-/* The same if it is that operator of ai.onnx and v its first output; otherwise NULL. */
-graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t v, const char *op_type);
-/* Is v read once, and no output of the graph? */
-bool rw_is_only_use(const struct rewrite *rewrite, uint32_t v);
-/* Does nobody read output i, or is it omitted? */
+/* The node that produces value as any of its outputs; NULL for inputs, constants and INLAY_NONE. */
+graph_node *rw_maker(const struct rewrite *rewrite, uint32_t value);
+/* The producer if it is that operator of ai.onnx and value is its first output; otherwise NULL. */
+graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const char *op_type);
+/* Returns true if value has exactly one reader and is not a graph output. */
+bool rw_is_only_use(const struct rewrite *rewrite, uint32_t value);
+/* Returns true if output i is omitted or has no readers. */
 bool rw_is_unused(const struct rewrite *rewrite, const graph_node *node, uint32_t i);
-/* May the value decide what a DynamicQuantizeLinear rounds? What rounds otherwise than the nodes that it replaces would
- * move values to the next step there, which is no rounding any more: such rewrites ask this of what they make. */
-bool rw_is_quantized_later(struct rewrite *rewrite, uint32_t v);
-/* Do two values have the same dtype and, for sure, the same shape? */
+/* Returns true if value may reach a DynamicQuantizeLinear. There a different rounding moves values to the next
+ * quantization step, which is more than a rounding error. Rewrites that round differently from the nodes they replace
+ * therefore skip such values. */
+bool rw_is_quantized_later(struct rewrite *rewrite, uint32_t value);
+/* Returns true if both values have the same dtype and provably the same shape. */
 bool rw_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b);
-/* Is it sure that y, made of x and constants of one element, has no axis that x lacks? [1,1] and x[2] make [1,2]. */
-bool rw_keeps_rank(const struct rewrite *rewrite, uint32_t y, uint32_t x);
-/* Dim d, counted from the end when negative; -1 when rank or size is unknown. */
+/* Returns true if `output`, computed from `input` and one-element constants, provably has no more axes than input.
+ * Counterexample: a constant [1,1] and input [2] give [1,2]. */
+bool rw_keeps_rank(const struct rewrite *rewrite, uint32_t output, uint32_t input);
+/* Size of dimension d, counted from the end if negative; -1 if the rank or the size is unknown. */
 int64_t rw_dim(const inlay_value_info *value, int64_t d);
 
-bool rw_is_constant(const struct rewrite *rewrite, uint32_t v);
-/* The element of a constant float, double or float16 of one element, whatever its rank: see rw_keeps_rank. */
-bool rw_scalar(const struct rewrite *rewrite, uint32_t v, double *out);
-/* Is it `value` but for what rounding a constant, or a product of a few, to the type of v does to it: two units in the
- * last place? What stands for a pattern has the pattern's constants exactly, so a pattern with others is another
- * function. */
-bool rw_is_near(const struct rewrite *rewrite, uint32_t v, double is, double value);
-/* Is v such a constant, of this value (an integer exactly, others as near as above)? */
-bool rw_is_scalar(const struct rewrite *rewrite, uint32_t v, double value);
-/* The elements of a constant int64 or int32 of rank 0 or 1, in memory of the visit. false: it is none, or no memory. */
-bool rw_ints(struct rewrite *rewrite, uint32_t v, const int64_t **out, uint32_t *out_count);
-/* The elements of a constant FLOAT, aligned, in memory of the visit or the model's. NULL: it is none. */
-const float *rw_floats(struct rewrite *rewrite, uint32_t v);
-/* Attribute values, after binding; otherwise = when the node has none of that name. */
+bool rw_is_constant(const struct rewrite *rewrite, uint32_t value);
+/* Reads a constant float, double or float16 of one element and any rank (see rw_keeps_rank). */
+bool rw_scalar(const struct rewrite *rewrite, uint32_t value, double *out);
+/* Returns true if `is` equals `expected` up to two units in the last place of value's type, which covers the rounding
+ * of a constant or of a product of a few. Fused operators use exact constants, so a pattern with other constants is
+ * another function. */
+bool rw_is_near(const struct rewrite *rewrite, uint32_t value, double is, double expected);
+/* Returns true if value is a one-element constant equal to expected: integers exactly, others as in rw_is_near. */
+bool rw_is_scalar(const struct rewrite *rewrite, uint32_t value, double expected);
+/* Reads a constant int64 or int32 of rank 0 or 1 into scratch memory. Returns false if it is something else or memory
+ * is out. */
+bool rw_ints(struct rewrite *rewrite, uint32_t value, const int64_t **out, uint32_t *out_count);
+/* The aligned elements of a constant FLOAT, in scratch memory or memory of the model. NULL: not such a constant, or out
+ * of memory. */
+const float *rw_floats(struct rewrite *rewrite, uint32_t value);
+/* Attribute values, valid after binding; `otherwise` if the attribute is missing. */
 int64_t rw_attr_int(const graph_node *node, const char *name, int64_t otherwise);
 double rw_attr_float(const graph_node *node, const char *name, double otherwise);
-/* Is it that string? An attribute that is missing is "". */
+/* Compares a string attribute; a missing attribute is "". */
 bool rw_attr_is(const graph_node *node, const char *name, const char *text);
 const int64_t *rw_attr_ints(const graph_node *node, const char *name, uint32_t *out_count);
 
-/* ------------------------------------------------------------------ changing */
+/* ------------------------------------------------------------------ changes */
 
-/* A node that is not in the graph yet. opset names the version of ai.onnx that it is of, 0 = the model's; the inputs
- * (INLAY_NONE = omitted) are counted as read once it is in. NULL: no memory. */
+/* Creates a node that is not in the graph yet. opset is the version of ai.onnx, 0 = the model's. Inputs (INLAY_NONE =
+ * omitted) are counted as readers once the node is in the graph. NULL: out of memory. */
 graph_node *rw_make(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
                     const uint32_t *inputs, uint32_t input_count, uint32_t output_count);
-/* A node of an operator of ONNX once more, with its inputs and attributes, not in the graph yet. NULL: no memory. */
+/* Creates a copy of a node of an ONNX operator with its inputs and attributes, not in the graph yet. NULL: out of
+ * memory. */
 graph_node *rw_copy(struct rewrite *rewrite, const graph_node *node);
-/* Input i of a node that is not in the graph yet; of one that is, the input stays. */
-void rw_set_input(const struct rewrite *rewrite, graph_node *fresh, uint32_t i, uint32_t v);
-/* Puts the new node in the place of old: it makes what old made as output 0 (and so on while both have outputs), and
- * old goes. New nodes that it reads from must have been put in with rw_insert. Nothing is done where an output would be
- * of another type or shape, or where the new node's inputs do not fit it: a pass need not ask whether. */
-INLAY_NODISCARD inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *fresh);
-/* Takes the node out; its output i is made by the maker of value values[i] - 1 from now on, a new node's output that is
- * no output of the graph. 0: nobody reads that output. Nothing is done where one is of another type or shape. */
+/* Sets input i of a node that is not in the graph yet. A node of the graph is left unchanged. */
+void rw_set_input(const struct rewrite *rewrite, graph_node *new_node, uint32_t i, uint32_t value);
+/* Replaces `old` by `new_node`: new_node takes over output 0 of old, and so on while both have outputs. New nodes that
+ * new_node reads must have been inserted with rw_insert. The graph is left unchanged if an output would get another
+ * type or shape, or if the inputs do not fit the new node; the pass need not check. */
+INLAY_NODISCARD inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *new_node);
+/* Removes `old`. Its output i is produced from now on by the producer of value values[i] - 1, an output of a new node
+ * that is not a graph output. values[i] = 0: output i has no readers. The graph is left unchanged if a type or shape
+ * differs. */
 INLAY_NODISCARD inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32_t *values,
                                           uint32_t count);
-/* Puts a new node in. Its outputs are new values, typed dtype (shape to be inferred). */
-INLAY_NODISCARD inlay_status rw_insert(struct rewrite *rewrite, graph_node *fresh, inlay_dtype dtype);
-/* Lets everybody who reads `from`, which a node makes or a constant is, read `to`; the maker of `from` goes when it is
- * no longer needed. An output of the graph keeps its name: then, and if it is allowed, the maker of `to` makes `from`
- * instead; otherwise, and where both are of different type or shape, nothing is done. *out_done says whether. */
+/* Inserts a new node. Its outputs become new values of type dtype; shapes are inferred later. */
+INLAY_NODISCARD inlay_status rw_insert(struct rewrite *rewrite, graph_node *new_node, inlay_dtype dtype);
+/* Redirects all readers of `from` (an output of a node or a constant) to `to`. The producer of from is removed when it
+ * has no readers left. Graph outputs keep their names: if from is one, the producer of `to` produces `from` instead,
+ * where that is possible. Otherwise, or if types or shapes differ, the graph is left unchanged. *out_done receives the
+ * outcome. */
 INLAY_NODISCARD inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, bool *out_done);
-/* A new constant; data is copied. INLAY_NONE: no memory. */
+/* Adds a constant with a copy of the data. INLAY_NONE: out of memory. */
 uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
                      uint64_t bytes);
-/* The same of memory that is the model's already (graph_blob_alloc): it is not copied. */
+/* Adds a constant whose data already belongs to the model (graph_blob_alloc) and is not copied. */
 uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                           const void *data, uint64_t bytes);
 uint32_t rw_constant_ints(struct rewrite *rewrite, const int64_t *values, uint32_t count); /* rank 1 */
-/* "no memory in pass ..."; what a pass returns when one of the above gave NULL or INLAY_NONE. */
+/* Reports "no memory in pass ..."; a pass returns it when one of the functions above returned NULL or INLAY_NONE. */
 inlay_status rw_no_memory(const struct rewrite *rewrite);
 #endif

@@ -1,4 +1,5 @@
 #include "passes/same_body.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { DEEPEST = 16, SMALL_BYTES = 4096 };
@@ -24,7 +25,8 @@ static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
     case INLAY_ATTR_INT:
         return a->i == b->i;
     case INLAY_ATTR_FLOAT:
-        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): by bits, so that NaN is NaN and -0 is not 0 */
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bitwise, so that NaN equals NaN and -0 differs from 0
+         */
         return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case INLAY_ATTR_STRING:
         return same_text(a->s, b->s);
@@ -40,15 +42,15 @@ static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
     case INLAY_ATTR_TENSOR:
         return same_tensor(a->tensor, b->tensor);
     default:
-        return false; /* what only the host understands */
+        return false; /* kinds that only the host reads */
     }
 }
 
-/* A pair of graphs under comparison: which value of b stands for which of a. */
+/* Two graphs under comparison, and which value of b corresponds to which value of a. */
 struct pairing {
     struct rewrite *rewrite;
     const struct graph *a, *b;
-    uint32_t *map; /* [a->value_count] INLAY_NONE = not met yet */
+    uint32_t *map; /* [a->value_count] value of b; INLAY_NONE = not paired yet */
 };
 
 static bool pair_values(struct pairing *pairing, const uint32_t *a, const uint32_t *b, uint32_t count)
@@ -58,6 +60,7 @@ static bool pair_values(struct pairing *pairing, const uint32_t *a, const uint32
             return false;
         if (a[i] == INLAY_NONE)
             continue;
+        INLAY_CHECK(a[i] < pairing->a->value_count && b[i] < pairing->b->value_count);
         if (pairing->a->values[a[i]].info.kind != pairing->b->values[b[i]].info.kind ||
             pairing->a->values[a[i]].info.dtype != pairing->b->values[b[i]].info.dtype)
             return false;
@@ -78,7 +81,7 @@ static bool same_constants(const inlay_value_info *a, const inlay_value_info *b)
            (a->data_bytes <= SMALL_BYTES && memcmp(a->data, b->data, (size_t)a->data_bytes) == 0);
 }
 
-/* Are the values that a's node reads those that b's node reads? */
+/* Returns true if the inputs of b's node are the values paired with those of a's node, or equal constants. */
 static bool same_inputs(const struct pairing *pairing, const uint32_t *a, const uint32_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -129,7 +132,7 @@ static bool same_inner_node(struct pairing *pairing, const graph_node *a, const 
     return pair_values(pairing, a->info.outputs, b->info.outputs, a->info.output_count);
 }
 
-/* The captures' inner values are paired in order. */
+/* Captured values are paired in order. */
 static bool same_graphs(struct rewrite *rewrite, const struct graph *a, const struct graph *b, const graph_body *of_a,
                         const graph_body *of_b, uint32_t depth)
 {

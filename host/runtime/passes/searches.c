@@ -7,9 +7,8 @@
  *     sequences = SearchEnd(state)
  *
  * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its
- * own
- * (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies, so
- * other ones (those with buffers that past and present share) are an error. */
+ * own (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies,
+ * so other ones (those with buffers that past and present share) are an error. */
 #include "base/among.h"
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
@@ -410,7 +409,7 @@ static bool put_end(struct searches *searches, const graph_node *loop, uint32_t 
     return !searches->maker.failed;
 }
 
-static bool spell(struct searches *searches)
+static bool decompose(struct searches *searches)
 {
     uint32_t *feeds = arena_array(&searches->maker.ctx->model->arena, searches->feeds + 1, sizeof *feeds), go, state,
              scores = INLAY_NONE;
@@ -447,7 +446,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         status = type_guard_expect(ctx, graph, searches.node);
         if (status != INLAY_OK)
             return status;
-        if (!spell(&searches))
+        if (!decompose(&searches))
             return no_memory(ctx->diag, "to make a Loop of node '%s'", searches.node->info.name.data);
         pass_count(ctx, graph, searches.node, "Loop");
         *changed = true;

@@ -47,7 +47,7 @@ inlay_status type_guard_constant(struct graph *graph, uint32_t value, inlay_dtyp
     return status;
 }
 
-/* ------------------------------------------------------------------ nodes for a node */
+/* ------------------------------------------------------------------ nodes that replace a node */
 
 typedef struct kept_value {
     uint32_t value;
@@ -66,7 +66,7 @@ static kept_value *copy_outputs(const struct graph *graph, const graph_node *nod
     return list;
 }
 
-/* Infers the node's outputs without what the file declares of them, which may be wrong. */
+/* Infers the node's outputs without the types that the file declares for them, which may be wrong. */
 static inlay_status infer_alone(struct graph *graph, const graph_node *node, struct arena *arena)
 {
     graph_value **out = arena_array(arena, (size_t)node->info.output_count + 1, sizeof(graph_value *));
@@ -89,7 +89,7 @@ static inlay_status infer_from(struct graph *graph, uint32_t first)
     return status == INLAY_OK ? graph_infer_from(graph, first, NULL) : status;
 }
 
-/* What is read in the place of value. */
+/* The value that readers of `value` will read. */
 static uint32_t read_for(uint32_t value, const type_guard_forward *forwards, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -107,6 +107,7 @@ inlay_status type_guard_nodes(struct graph *graph, uint32_t first, const graph_n
     inlay_status status = before == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
     bool differs = false;
 
+    INLAY_CHECK(first <= graph->node_count);
     if (status == INLAY_OK && graph->model->trusts_file)
         status = infer_alone(graph, old, &arena);
     if (status == INLAY_OK)
@@ -129,11 +130,11 @@ inlay_status type_guard_nodes(struct graph *graph, uint32_t first, const graph_n
         graph->node_count = first;
     arena_deinit(&arena);
     return status == INLAY_OUT_OF_MEMORY
-               ? inlay_fail(diag, status, "no memory to infer what stands for a node of graph '%s'", graph->name)
+               ? inlay_fail(diag, status, "no memory to infer the replacement of a node of graph '%s'", graph->name)
                : INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ until the next inference */
+/* ------------------------------------------------------------------ checked at the next inference */
 
 typedef struct type_guard_expected {
     struct type_guard_expected *next;
@@ -159,7 +160,7 @@ inlay_status type_guard_expect(pass_ctx *ctx, const struct graph *graph, const g
     type_guard_expected *expected = expect(ctx, graph, node->info.output_count);
 
     if (expected == NULL)
-        return no_memory(ctx->diag, "to spell out node '%s'", node->info.name.data);
+        return no_memory(ctx->diag, "to decompose node '%s'", node->info.name.data);
     for (uint32_t output = 0; output < node->info.output_count; output++)
         if (node->info.outputs[output] != INLAY_NONE)
             expected->list[expected->count++] =
@@ -190,13 +191,15 @@ inlay_status type_guard_verify(pass_ctx *ctx)
     for (const type_guard_expected *expected = ctx->model->trusts_file ? NULL : ctx->expected; expected != NULL;
          expected = expected->next)
         for (uint32_t i = 0; i < expected->count && status == INLAY_OK; i++) {
+            INLAY_CHECK(expected->list[i].value < expected->graph->value_count);
             const graph_value *now = &expected->graph->values[expected->list[i].value];
 
             if (type_guard_refuses(ctx->model, type_guard_differs(&expected->list[i].was, now)))
-                status = graph_fail(expected->graph, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
-                                    "pass '%s' makes '%.96s' of another type or shape, a mistake of inlay's; report it "
-                                    "with the model",
-                                    expected->pass, now->info.name.data);
+                status =
+                    graph_fail(expected->graph, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,
+                               "pass '%s' changes the type or shape of '%.96s', a bug in inlay; report it with the "
+                               "model",
+                               expected->pass, now->info.name.data);
         }
     ctx->expected = NULL;
     return status;
