@@ -1,6 +1,5 @@
 /* Buffers of the host and of devices, and the time of a copy between them. */
 #include "base/clock.h"
-#include "inlay/check.h"
 #include "base/memory.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"

@@ -5,7 +5,6 @@
  * ways before the measurements are kept. If the new assignment is slower, the prices of the moved nodes are raised
  * by the difference, and the model is assigned again. If that does not help either, the measurements are dropped. */
 #include "base/clock.h"
-#include "inlay/check.h"
 #include "base/memory.h"
 #include "measure/measure_time.h"
 #include "measure/tune.h"
