@@ -22,7 +22,7 @@ enum {
 
 /* The result of excluding the winner from these nodes. */
 typedef struct facts_runner_up {
-    uint32_t kind;       /* RIVAL_* */
+    uint32_t kind;       /* RUNNER_UP_* */
     uint32_t provider;   /* the provider that would run most of them */
     uint32_t node_count; /* number of nodes that another provider supports; the others stay */
     double extra_ns; /* additional time of the whole graph; negative if it is faster (policy priority, a saved plan) */

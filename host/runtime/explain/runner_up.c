@@ -98,7 +98,7 @@ static inlay_status solve_without_winner(struct search *search, facts_stretch *s
 
     rules.saved_plan = NULL; /* a saved plan would require the excluded offers */
     request.rules = &rules;
-    request.excluded_offers = search->excluded_offers;
+    request.barred = search->excluded_offers;
     set_excluded(search, stretch, 1);
     status = partition_again(&request, search->graph->parts, &search->scratch, &other, NULL);
     set_excluded(search, stretch, 0);
