@@ -377,7 +377,7 @@ expect 0 'fake.so: not an ELF file: ' providers --plugin-dirs "$work/nothing"
 json 0 '.files[] | select(.outcome == "not an ELF file") | (.path | endswith("fake.so")) and .loaded == false
     and (.reason | length) > 0' providers --plugin-dirs "$work/nothing" --json
 refuses 3 "no plugin 'fake' is in quarantine" providers --plugin-dirs "$work/nothing" --retry fake
-refuses 2 'none of auto, always and never' providers --probe sometimes
+refuses 2 'not one of auto, always, never' providers --probe sometimes
 # Without the helper: a warning, or nothing is loaded.
 mkdir -p "$work/moved/bin"
 cp "$inlay" "$work/moved/bin/inlay"

@@ -267,7 +267,7 @@ static void wrong(void **state)
         { "memory_limit", "a=much",
           "option memory_limit: 'a=much' is not NAME=BYTES, with K, M or G behind the number if that is meant" },
         { "memory_limit", "a", "option memory_limit: 'a' is not NAME=VALUE" },
-        { "polcy", "cost", "there is no option 'polcy'; did you mean 'policy'?" },
+        { "polcy", "cost", "unknown option 'polcy'; did you mean 'policy'?" },
     };
 
     (void)state;

@@ -151,15 +151,15 @@ static void wrong(void **state)
     } table[] = {
         { "polcy: cost\n", "1: unknown key 'polcy'; did you mean 'policy'?" },
         { "\n\nintra-thread: 2\n", "3: unknown key 'intra-thread'; did you mean 'intra_threads'?" },
-        { "completely: other\n", "1: unknown key 'completely'; inlay config lists them all" },
-        { "completely: {other: [1, 2]}\n", "1: unknown key 'completely'; inlay config lists them all" },
+        { "completely: other\n", "1: unknown key 'completely'; `inlay config` lists all keys" },
+        { "completely: {other: [1, 2]}\n", "1: unknown key 'completely'; `inlay config` lists all keys" },
         { "policy: dear\n", "1: option policy: 'dear' is neither cost nor priority" },
         { "intra_threads: many\n", "1: option intra_threads: 'many' is not an integer from 0 to 4096" },
         { "intra_threads: 0x10\n", "1: option intra_threads: '0x10' is not an integer from 0 to 4096" },
         { "intra_threads: [1]\n", "1: 'intra_threads' must be a single value, not a list" },
         { "policy:\n  a: 1\n", "2: 'policy' must be a single value, not a mapping" },
-        { "policy:\n", "1: 'policy' has no value; leave it out for the default, or write \"\" for an empty text" },
-        { "policy: ~\n", "1: 'policy' has no value; leave it out for the default, or write \"\" for an empty text" },
+        { "policy:\n", "1: 'policy' has no value; omit it for the default, or write \"\" for an empty text" },
+        { "policy: ~\n", "1: 'policy' has no value; omit it for the default, or write \"\" for an empty text" },
         { "dim: [a=1, [b=2]]\n", "1: an item of 'dim' must be a single value, not a list" },
         { "dim: [a=1,\n  b]\n", "2: option dim: 'b' is not NAME=N" },
         { "dim:\n  a: 1\n  b: x\n", "3: option dim: 'x' is not an integer from 0 to 9223372036854775807" },
@@ -167,36 +167,36 @@ static void wrong(void **state)
         { "dim: [\"\"]\n", "1: 'dim': an item is empty" },
         { "pin: [a]\n", "1: option pin: 'a' is not PATTERN=PROVIDER" },
         { "plugin_dirs: {a: /b}\n", "1: 'plugin_dirs' must be a list, not a mapping" },
-        { "plugin_dirs: [\"/a:/b\"]\n", "1: 'plugin_dirs': '/a:/b' has a ':', which no item can have" },
+        { "plugin_dirs: [\"/a:/b\"]\n", "1: 'plugin_dirs': '/a:/b' contains ':', which is not allowed in an item" },
         { "providers: {name: a}\n", "1: 'providers' must be a list, not a mapping" },
         { "providers: [[a]]\n", "1: an item of 'providers' must be a name or a mapping, not a list" },
-        { "providers: [\"a,b\"]\n", "1: 'providers': 'a,b' has a ',', which no item can have" },
+        { "providers: [\"a,b\"]\n", "1: 'providers': 'a,b' contains ',', which is not allowed in an item" },
         { "providers: [\"\"]\n", "1: an empty name" },
         { "providers:\n  - name: a\n    optinal: true\n", "3: unknown key 'optinal'; did you mean 'optional'?" },
         { "providers:\n  - name: a\n    wheels: 4\n",
-          "3: unknown key 'wheels' of a provider; it has name, optional and options" },
+          "3: unknown key 'wheels' of a provider; its keys are name, optional and options" },
         { "providers:\n  - optional: true\n", "2: a provider without a name; write {name: NAME, ...}" },
         { "providers:\n  - b\n  - name: a\n    optional: maybe\n", "4: 'optional': 'maybe' is neither true nor false" },
         { "providers:\n  - name: a\n    options: x\n", "3: 'options' must be a mapping, not a single value" },
         { "providers:\n  - name: a\n    options:\n      k: [1]\n", "4: 'k' must be a single value, not a list" },
-        { "policy: cost\nlevel: 1\npolicy: priority\n", "3: key 'policy' is there twice, first in line 1" },
-        { "dim: {a: 1, a: 2}\n", "1: key 'a' is there twice, first in line 1" },
+        { "policy: cost\nlevel: 1\npolicy: priority\n", "3: duplicate key 'policy', first in line 1" },
+        { "dim: {a: 1, a: 2}\n", "1: duplicate key 'a', first in line 1" },
         { "polcy: cost\nintra_threads: x\nlevel: 100\n",
           "1: unknown key 'polcy'; did you mean 'policy'?\n"
           "2: option intra_threads: 'x' is not an integer from 0 to 4096\n"
           "3: option level: '100' is not an integer from 0 to 99" },
-        { "policy: &a cost\n", "1: '&a': anchors and aliases are not used here" },
-        { "level: 1\npolicy: *a\n", "2: '*a': anchors and aliases are not used here" },
-        { "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "1: '&a': anchors and aliases are not used here" },
-        { "policy: !!str cost\n", "1: 'tag:yaml.org,2002:str': tags are not used here" },
-        { "policy: cost\n---\npolicy: cost\n", "2: a second document ('---'); one is all there can be" },
+        { "policy: &a cost\n", "1: '&a': anchors and aliases are not supported" },
+        { "level: 1\npolicy: *a\n", "2: '*a': anchors and aliases are not supported" },
+        { "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "1: '&a': anchors and aliases are not supported" },
+        { "policy: !!str cost\n", "1: 'tag:yaml.org,2002:str': tags are not supported" },
+        { "policy: cost\n---\npolicy: cost\n", "2: a second document ('---'); only one is allowed" },
         { "[a, b]: c\n", "1: a key must be a single word, not a list or mapping" },
         { "- policy\n", "1: not a file of settings: it must have lines NAME: VALUE" },
         { "policy cost\n", "1: not a file of settings: it must have lines NAME: VALUE" },
-        { "dim:\n\t- a=1\n", "2: indented with a tab; YAML wants spaces" },
+        { "dim:\n\t- a=1\n", "2: indented with a tab; YAML requires spaces" },
         { "dim: [a=1\npolicy: cost\n", "2: not YAML: while parsing a flow sequence, did not find expected ',' or ']'" },
         { "policy: \"a\n", "2: not YAML: while scanning a quoted scalar, found unexpected end of stream" },
-        { "policy: \"a\\0b\"\n", "1: a text has a zero byte" },
+        { "policy: \"a\\0b\"\n", "1: a text contains a zero byte" },
         { "a: [[[[[[[[[[1]]]]]]]]]]\n", "1: nested more than 8 levels deep" },
         { "policy: \377\n", " not a YAML file: invalid leading UTF-8 octet, at byte 8" },
         { "\1\n", " not a YAML file: control characters are not allowed, at byte 0" },
@@ -239,16 +239,16 @@ static void refused(void **state)
     write_bytes(path, good, sizeof good - 1);
     assert_int_equal(chmod(path, 0666), 0);
     assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
-    (void)snprintf(wanted, sizeof wanted, "%s: not read, for anybody may write to it; chmod o-w would help", path);
+    (void)snprintf(wanted, sizeof wanted, "%s: not read because all users may write to it: chmod o-w it", path);
     assert_string_equal(diag.text, wanted);
     assert_int_equal(chmod(path, 0644), 0);
     if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can make such a file */
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
-        assert_non_null(strstr(diag.text, "it belongs to user 12345"));
+        assert_non_null(strstr(diag.text, "its owner, user 12345,"));
         assert_int_equal(chown(path, 0, 12345), 0);
         assert_int_equal(chmod(path, 0664), 0);
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
-        assert_non_null(strstr(diag.text, "all of group 12345 may write to it; chmod g-w would help"));
+        assert_non_null(strstr(diag.text, "group 12345 may write to it: chmod g-w it"));
         assert_int_equal(chown(path, 0, 0), 0); /* root's own group */
         inlay_options_destroy(options);
         options = make();

@@ -138,7 +138,7 @@ static void disturbed_runs_do_not_count(void **state)
     assert_int_equal(measure_runs(next_run, &ahead, &brief, 4, &got, &diag), INLAY_OK);
     assert_true(!got.calm && got.ns == 100000 && got.samples == 2);
     assert_int_equal(measure_runs(next_run, &ahead, &whole, 4, &got, &diag), INLAY_OK); /* patience ends */
-    assert_true(!got.calm && got.samples == MEASURE_PATIENCE * 4);
+    assert_true(!got.calm && got.samples == MEASURE_RETRY_FACTOR * 4);
 }
 
 /* Weights that have to come from afar are paid by the byte, and by none of a model whose weights all stay near. */

@@ -556,7 +556,7 @@ static void test_wrong_what_ifs(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         refuses(rig.session, (inlay_explain_options){ .what_ifs = &rows[i].rule, .what_if_count = 1 }, rows[i].why);
     refuses(rig.session, (inlay_explain_options){ .what_ifs = fine, .what_if_count = 1, .node = "node_0" },
-            "not for both");
+            "cannot be combined");
     refuses(rig.session, (inlay_explain_options){ .node = "nude_1" }, "did you mean 'node_1'");
     refuses(rig.session, (inlay_explain_options){ .node = "op:Nag" }, "did you mean 'Neg'");
     refuses(rig.session, (inlay_explain_options){ .node = "" }, "no node named ''");

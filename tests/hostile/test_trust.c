@@ -42,12 +42,12 @@ static void directories(void **state)
     folder_make(&folder);
     folder_add(&folder, "good", "good");
     assert_int_equal(chmod(folder.plugins, 0777), 0);
-    refuse_dir(&folder, "can be written to by anybody: chmod o-w it");
+    refuse_dir(&folder, "is writable by all users: chmod o-w it");
     assert_int_equal(chmod(folder.plugins, 01777), 0);
-    refuse_dir(&folder, "use a folder of your own");
+    refuse_dir(&folder, "use a private folder");
     assert_int_equal(chmod(folder.plugins, 0755), 0);
     assert_int_equal(chmod(folder.root, 0777), 0);
-    refuse_dir(&folder, "could put another");
+    refuse_dir(&folder, "can replace");
     assert_int_equal(chmod(folder.root, 01777), 0); /* others can't rename there what is not theirs */
     set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
@@ -58,14 +58,14 @@ static void directories(void **state)
         refuse_dir(&folder, "belongs to user 12345");
         assert_int_equal(chown(folder.plugins, 0, 12345), 0);
         assert_int_equal(chmod(folder.plugins, 0775), 0);
-        refuse_dir(&folder, "by all of group 12345: chmod g-w it");
+        refuse_dir(&folder, "is writable by group 12345: chmod g-w it");
         assert_int_equal(chown(folder.plugins, 0, 0), 0); /* root's group is root */
         plugin_set_destroy(folder_search(&folder));
-        /* A group that may write to the folder above could put another in place, unless that folder is sticky. */
+        /* A group that may write to the folder above can replace in place, unless that folder is sticky. */
         assert_int_equal(chmod(folder.plugins, 0755), 0);
         assert_int_equal(chown(folder.root, 0, 12345), 0);
         assert_int_equal(chmod(folder.root, 0775), 0);
-        refuse_dir(&folder, "can be written to by a group, who could put another");
+        refuse_dir(&folder, "is writable by a group, who can replace");
         assert_int_equal(chmod(folder.root, 01775), 0);
         plugin_set_destroy(folder_search(&folder));
         assert_int_equal(chmod(folder.root, 0755), 0);
@@ -97,7 +97,7 @@ static void files(void **state)
     assert_int_equal(chmod(path, 0644), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 12345, 12345), 0);
-        refuse_file(&folder, "belongs to user 12345, who could change it at any time: chown 0 it");
+        refuse_file(&folder, "belongs to user 12345, who can change it at any time: chown 0 it");
         assert_int_equal(chown(path, 0, 12345), 0);
         assert_int_equal(chmod(path, 0664), 0);
         refuse_file(&folder, "chmod g-w");
@@ -115,7 +115,7 @@ static void files(void **state)
     (void)snprintf(link_path, sizeof link_path, "%s/away/good.so", folder.root);
     assert_int_equal(rename(path, link_path), 0);
     assert_int_equal(symlink(link_path, path), 0);
-    refuse_file(&folder, "can be written to by anybody");
+    refuse_file(&folder, "is writable by all users");
     assert_int_equal(chmod(away, 0755), 0);
     set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
@@ -153,7 +153,7 @@ static void exchanged_between_check_and_open(void **state)
     set = folder_search(folder);
     before_dlopen = NULL;
     assert_int_equal(plugin_set_file_count(set), 1);
-    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "another file was loaded than the one that was checked");
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "the loaded file is not the one that was checked");
     assert_int_equal(plugin_set_provider_count(set), 0);
     plugin_set_destroy(set);
     folder_remove(folder);

@@ -90,7 +90,7 @@ static void names(void **state)
     (void)state;
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "precision", "half", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text, "option precision: 'half' is none of strict, f32, fast, reduced");
+    assert_string_equal(diag.text, "option precision: 'half' is not one of strict, f32, fast, reduced");
     inlay_options_destroy(options);
 }
 

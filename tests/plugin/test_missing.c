@@ -93,7 +93,7 @@ static void the_sentence_says_what_is_there(void **state)
         { "org.example.late",
           "Late",
           1,
-          { "from version 2 on (2, 5)", "imports version 1", "'org.example.late'" },
+          { "since version 2 (2, 5)", "imports version 1", "'org.example.late'" },
           "did you mean" },
         { "org.example.late", "Lake", 5, { "no operator Lake", "did you mean Late?", "'org.example.late'" }, NULL },
         { "org.example.late", "Something", 5, { "no operator Something", "they have: Late" }, "did you mean" },
@@ -127,14 +127,14 @@ static void files_that_were_not_loaded(void **state)
 
     open_model(broken_dir, "com.nowhere", "Blur", 1, INLAY_UNSUPPORTED, &diag);
     assert_non_null(strstr(diag.text, broken_dir));
-    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so, `inlay providers` says why."));
+    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so; see `inlay providers` for the reason."));
 
     put_text("b_broken.so");
     (void)snprintf(both, sizeof both, "%s:%s", empty_dir, broken_dir);
     open_model(both, "com.nowhere", "Blur", 1, INLAY_UNSUPPORTED, &diag);
     assert_non_null(strstr(diag.text, empty_dir));
     assert_non_null(strstr(diag.text, broken_dir));
-    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so and 1 more,"));
+    assert_non_null(strstr(diag.text, "Not loaded: a_broken.so and 1 more; see"));
 }
 
 /* Names of any length, and of any bytes, leave one line that still names the operator's domain. */

@@ -91,9 +91,9 @@ static void refused_files_say_why(void **state)
         { "next_major", "built for plugin ABI 2.0" },
         { "no_symbol", "exports no inlay_plugin_open" },
         { "refuses", "not on a Friday" },
-        { "no_execute", "lacks one of" },
+        { "no_execute", "does not set one of" },
         { "low_flag", "flags 0x200" },
-        { "onnx_domain", "is ONNX's own" },
+        { "onnx_domain", "belongs to ONNX" },
         { "bad_signature", "com.example.Blur" },
         { "bad_default", "'many' is not an integer" },
         { "nothing", "neither providers nor operators" },
@@ -265,8 +265,8 @@ static void wrong_names_and_values(void **state)
     } rows[] = {
         { "devcie", "1", "did you mean 'device'" },     { "device", "16", "outside [0, 15]" },
         { "device", "one", "'one' is not an integer" }, { "device", "", "'' is not an integer" },
-        { "fast-math", "maybe", "true nor false" },     { "tile", "tiny", "none of auto|small|large" },
-        { "tile", "small|large", "none of" },           { "scale", "big", "not a number" },
+        { "fast-math", "maybe", "true nor false" },     { "tile", "tiny", "not one of auto|small|large" },
+        { "tile", "small|large", "not one of" },           { "scale", "big", "not a number" },
         { "zzzzzz", "1", "has no option 'zzzzzz'" },    { "device", "99999999999999999999", "not an integer" },
     };
     plugin_set *set = load("good");

@@ -32,7 +32,7 @@ static inlay_status check_device_failure(const char *text, inlay_diag *diag)
 {
     if (strcmp(text, "fail") == 0 || strcmp(text, "other") == 0)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option device_failure is '%.64s'; it takes fail or other", text);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option device_failure: '%.64s' is neither fail nor other", text);
 }
 
 static inlay_status check_policy(const char *text, inlay_diag *diag)
@@ -46,7 +46,7 @@ static inlay_status check_precision(const char *text, inlay_diag *diag)
 {
     if (is_among(text, "strict f32 fast reduced"))
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is none of strict, f32, fast, reduced",
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is not one of strict, f32, fast, reduced",
                       text);
 }
 
@@ -54,10 +54,11 @@ static inlay_status check_isa(const char *text, inlay_diag *diag)
 {
     if (is_among(text, "auto avx512 avx2 baseline"))
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isa: '%s' is none of auto, avx512, avx2, baseline", text);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isa: '%s' is not one of auto, avx512, avx2, baseline",
+                      text);
 }
 
-/* Names of nodes may hold '=', those of providers don't. */
+/* Names of nodes may contain '=', names of providers do not. */
 static bool has_two_sides(const char *text)
 {
     const char *equals = strrchr(text, '=');
@@ -83,18 +84,17 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
 {
     uint64_t bytes;
 
-    if (option_bytes(strrchr(text, '=') + 1, &bytes)) /* its kind says that there is a '=' */
+    if (option_bytes(strrchr(text, '=') + 1, &bytes)) /* its kind guarantees the '=' */
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "option memory_limit: '%s' is not NAME=BYTES, with K, M or G behind the number if that is meant",
-                      text);
+                      "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
 }
 
 static inlay_status check_probe(const char *text, inlay_diag *diag)
 {
     if (strcmp(text, "auto") == 0 || strcmp(text, "always") == 0 || strcmp(text, "never") == 0)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option probe: '%s' is none of auto, always and never", text);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option probe: '%s' is not one of auto, always, never", text);
 }
 
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)

@@ -1,13 +1,13 @@
-/* config/checks.h - what the values of certain options must be, beyond what their kind says. */
+/* config/checks.h - rules for the values of certain options, in addition to their kind. */
 #ifndef CONFIG_CHECKS_H
 #define CONFIG_CHECKS_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 
-/* INLAY_OK, or INLAY_INVALID_ARGUMENT with a sentence, for a value (of a list: for an item) of that
- * option, which is right for its kind. */
+/* Checks a value (of a list: an item) of that option, which is valid for its kind. INLAY_INVALID_ARGUMENT: diag has
+ * the reason. */
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag);
 
-/* Bytes as people write them: "64M" or "64MiB"; K, M and G are 2^10, 2^20 and 2^30. At least 1. */
+/* Parses a number of bytes: "64M" or "64MiB"; K, M and G are 2^10, 2^20 and 2^30. At least 1. */
 bool option_bytes(const char *text, uint64_t *out_bytes);
 #endif

@@ -16,9 +16,9 @@ config_user config_user_of_process(void)
 
 bool config_join(char *text, size_t bytes, const char *dir, const char *name)
 {
-    int n = snprintf(text, bytes, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
+    int length = snprintf(text, bytes, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
 
-    if (n >= 0 && (size_t)n < bytes)
+    if (length >= 0 && (size_t)length < bytes)
         return true;
     if (bytes > 0)
         text[0] = '\0';
@@ -33,13 +33,13 @@ bool config_user_dir(const config_user *user, const char *xdg, const char *fallb
         text[0] = '\0';
     if (user->privileged)
         return false;
-    if (xdg != NULL && xdg[0] == '/') /* relative ones are to be ignored, XDG Base Directory Specification 0.8 */
+    if (xdg != NULL && xdg[0] == '/') /* XDG Base Directory Specification 0.8: relative paths must be ignored */
         return config_join(text, bytes, xdg, "inlay");
     return user->home != NULL && user->home[0] == '/' && config_join(base, sizeof base, user->home, fallback) &&
            config_join(text, bytes, base, "inlay");
 }
 
-/* Whether path can be written to, or made: its nearest ancestor that exists is a folder to write in. */
+/* Can path be written to or created: is its nearest existing ancestor a writable folder? */
 static bool can_write(const char *path)
 {
     char part[4096];
@@ -75,20 +75,20 @@ bool config_cache_dir(const inlay_options *options, char *text, size_t bytes)
     return false;
 }
 
-/* Makes path, and those above it. */
+/* Creates path and its parents. */
 static bool make_dir(char *path)
 {
-    for (char *c = path + 1; *c != '\0'; c++) {
-        if (*c != '/')
+    for (char *slash = path + 1; *slash != '\0'; slash++) {
+        if (*slash != '/')
             continue;
-        *c = '\0';
-        (void)mkdir(path, 0700); /* what cannot be made shows at the last one */
-        *c = '/';
+        *slash = '\0';
+        (void)mkdir(path, 0700); /* errors show at the last mkdir */
+        *slash = '/';
     }
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Nobody but the user and root may plant files in it. */
+/* Only the user and root may create files in it. */
 static bool is_ours(const char *path)
 {
     struct stat st;

@@ -1,5 +1,6 @@
-/* libcyaml checks keys and shapes against a schema and fills a struct; both come from options.def, so that a new option
- * needs no line here. Keys are loaded one by one, so that a mistake in one does not hide the mistakes in the next. */
+/* Loads settings with libcyaml, which checks keys and shapes against a schema and fills a struct. Both are made from
+ * options.def, so that a new option needs no line here. Each key is loaded separately, so that a mistake in one does
+ * not hide those in the next. */
 #include "config/document.h"
 #include "base/nearest.h"
 #include "config/long_form.h"
@@ -37,7 +38,7 @@ typedef struct provider_row {
     provider_row *name;                                                                                                \
     uint32_t name##_count;
 typedef struct file_rows {
-#define OPTION(name, kind, otherwise, min, max, doc) MEMBER_##kind(name)
+#define OPTION(name, kind, default_value, min, max, document) MEMBER_##kind(name)
 #include "config/options.def"
 #undef OPTION
 } file_rows;
@@ -64,21 +65,21 @@ static const cyaml_schema_value_t provider_schema = { CYAML_VALUE_MAPPING(CYAML_
 static const cyaml_schema_value_t item_schema = { CYAML_VALUE_STRING(REQUIRED_TEXT, char, 0, CYAML_UNLIMITED) };
 
 #define FIELD_TEXT(name) CYAML_FIELD_STRING_PTR(#name, OPTIONAL, file_rows, name, 0, CYAML_UNLIMITED),
-#define FIELD_INT(name) FIELD_TEXT(name) /* inlay_options_set() has the range, and the better words */
+#define FIELD_INT(name) FIELD_TEXT(name) /* inlay_options_set() checks the range and has the better message */
 #define FIELD_PATH(name) FIELD_TEXT(name)
 #define FIELD_LIST(name) CYAML_FIELD_SEQUENCE(#name, OPTIONAL, file_rows, name, &item_schema, 0, CYAML_UNLIMITED),
 #define FIELD_PAIRS(name) FIELD_LIST(name)
 #define FIELD_PATHS(name) FIELD_LIST(name)
 #define FIELD_NAMES(name) CYAML_FIELD_SEQUENCE(#name, OPTIONAL, file_rows, name, &provider_schema, 0, CYAML_UNLIMITED),
 static const cyaml_schema_field_t file_fields[] = {
-#define OPTION(name, kind, otherwise, min, max, doc) FIELD_##kind(name)
+#define OPTION(name, kind, default_value, min, max, document) FIELD_##kind(name)
 #include "config/options.def"
 #undef OPTION
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t file_schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, file_rows, file_fields) };
 
-/* Where an option lies in file_rows. */
+/* The offsets of an option in file_rows. */
 #define COUNT_TEXT(name) 0
 #define COUNT_INT(name) 0
 #define COUNT_PATH(name) 0
@@ -88,26 +89,26 @@ static const cyaml_schema_value_t file_schema = { CYAML_VALUE_MAPPING(CYAML_FLAG
 #define COUNT_NAMES(name) COUNT_LIST(name)
 static const struct {
     size_t value, count;
-} places[] = {
-#define OPTION(name, kind, otherwise, min, max, doc) { offsetof(file_rows, name), COUNT_##kind(name) },
+} offsets[] = {
+#define OPTION(name, kind, default_value, min, max, document) { offsetof(file_rows, name), COUNT_##kind(name) },
 #include "config/options.def"
 #undef OPTION
 };
 
-/* ------------------------------------------------------------------ what libcyaml complains about */
+/* ------------------------------------------------------------------ errors of libcyaml */
 
-struct complaint {
+struct yaml_error {
     char text[256];
-    uint32_t line;   /* of the text that it was given; 0 = unknown */
+    uint32_t line;   /* of the text given to libcyaml; 0 = unknown */
     char field[160]; /* the innermost key concerned, or "" */
     bool item;       /* an item of the list under that key */
 };
 
-/* libcyaml says what is wrong in one line, then where in several, the innermost first. */
-static void listen(cyaml_log_t level, void *ctx, const char *format, va_list args)
+/* libcyaml logs the error in one line, then its position in several lines, the innermost first. */
+static void capture_error(cyaml_log_t level, void *ctx, const char *format, va_list args)
 {
     static const char what[] = "Load: ", trace[] = "Load: Backtrace", where[] = "(line: ";
-    struct complaint *complaint = ctx;
+    struct yaml_error *yaml_error = ctx;
     char text[256];
     const char *place;
 
@@ -117,26 +118,26 @@ static void listen(cyaml_log_t level, void *ctx, const char *format, va_list arg
     place = strstr(text, where);
     if (strncmp(text, trace, sizeof trace - 1) == 0)
         return;
-    if (complaint->text[0] == '\0' && strncmp(text, what, sizeof what - 1) == 0)
-        (void)memcpy(complaint->text, text + sizeof what - 1, sizeof text - sizeof what + 1);
-    else if (complaint->line == 0 && place != NULL)
-        complaint->line = (uint32_t)strtoul(place + sizeof where - 1, NULL, 10);
-    if (complaint->field[0] == '\0') {
-        complaint->item |= strstr(text, "in sequence entry") != NULL;
-        (void)sscanf(text, " in mapping field '%159[^']'", complaint->field);
+    if (yaml_error->text[0] == '\0' && strncmp(text, what, sizeof what - 1) == 0)
+        (void)memcpy(yaml_error->text, text + sizeof what - 1, sizeof text - sizeof what + 1);
+    else if (yaml_error->line == 0 && place != NULL)
+        yaml_error->line = (uint32_t)strtoul(place + sizeof where - 1, NULL, 10);
+    if (yaml_error->field[0] == '\0') {
+        yaml_error->item |= strstr(text, "in sequence entry") != NULL;
+        (void)sscanf(text, " in mapping field '%159[^']'", yaml_error->field);
     }
 }
 
-/* The word after prefix, NULL if text does not begin with that. */
-static const char *after(const char *text, const char *prefix)
+/* The text after prefix; NULL if text does not begin with it. */
+static const char *after_prefix(const char *text, const char *prefix)
 {
     size_t bytes = strlen(prefix);
 
     return strncmp(text, prefix, bytes) == 0 ? text + bytes : NULL;
 }
 
-/* libyaml's word for a kind of node in ours. */
-static const char *in_words(const char *event)
+/* The name for users of a kind of node that libyaml reports. */
+static const char *kind_name(const char *event)
 {
     return strncmp(event, "SEQUENCE", 8) == 0  ? "a list"
            : strncmp(event, "MAPPING", 7) == 0 ? "a mapping"
@@ -161,23 +162,21 @@ static const tree_node *find_key(const tree_node *node, const char *key)
 static void unknown_key(struct mistakes *mistakes, const tree_node *entry, const char *key)
 {
     const tree_node *node = find_key(entry, key);
-    const char *near = node != entry ? nearest_name(key, provider_key, NULL, CYAML_ARRAY_LEN(provider_fields) - 1)
-                                     : options_nearest(key);
+    const char *nearest = node != entry ? nearest_name(key, provider_key, NULL, CYAML_ARRAY_LEN(provider_fields) - 1)
+                                        : options_nearest(key);
     uint32_t line = node != NULL ? node->key_line : entry->key_line;
 
-    if (near != NULL)
-        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; did you mean '%s'?", key, near);
+    if (nearest != NULL)
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; did you mean '%s'?", key, nearest);
     else if (node != entry)
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT,
-                      "unknown key '%s' of a provider; it has name, optional and "
-                      "options",
-                      key);
+                      "unknown key '%s' of a provider; its keys are name, optional and options", key);
     else
-        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; inlay config lists them all", key);
+        (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "unknown key '%s'; `inlay config` lists all keys", key);
 }
 
-/* The option of a provider on that line whose value is no scalar: the schema's key for all of them is "value". NULL if
- * there is none. */
+/* The option of a provider on that line whose value is no scalar; NULL if none. In the schema all of them have the
+ * key "value". */
 static const char *option_on(const tree_node *node, uint32_t line)
 {
     const char *key = NULL;
@@ -188,44 +187,44 @@ static const char *option_on(const tree_node *node, uint32_t line)
     return key;
 }
 
-/* A value of the wrong shape. */
-static void wrong_shape(struct mistakes *mistakes, const tree_node *entry, const struct complaint *complaint,
+/* Reports a value of the wrong shape. */
+static void wrong_shape(struct mistakes *mistakes, const tree_node *entry, const struct yaml_error *yaml_error,
                         uint32_t line, const char *wanted, const char *got)
 {
-    const char *key = complaint->field, *what = in_words(wanted);
+    const char *key = yaml_error->field, *what = kind_name(wanted);
 
     if (strcmp(key, "value") == 0 && option_on(entry, line) != NULL)
         key = option_on(entry, line);
     if (strcmp(key, "options") == 0)
         what = "a mapping";
-    else if (complaint->item && strncmp(wanted, "MAPPING", 7) == 0)
+    else if (yaml_error->item && strncmp(wanted, "MAPPING", 7) == 0)
         what = "a name or a mapping";
     (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "%s'%s' must be %s, not %s",
-                  complaint->item ? "an item of " : "", key, what, in_words(got));
+                  yaml_error->item ? "an item of " : "", key, what, kind_name(got));
 }
 
-static void explain(struct mistakes *mistakes, const tree_node *entry, cyaml_err_t error,
-                    const struct complaint *complaint)
+static void report_error(struct mistakes *mistakes, const tree_node *entry, cyaml_err_t error,
+                         const struct yaml_error *yaml_error)
 {
-    uint32_t line = complaint->line > 0 ? entry->key_line + complaint->line - 1 : entry->key_line;
-    const char *key = complaint->field[0] != '\0' ? complaint->field : entry->key, *rest = NULL,
-               *got = strstr(complaint->text, "got event: ");
+    uint32_t line = yaml_error->line > 0 ? entry->key_line + yaml_error->line - 1 : entry->key_line;
+    const char *key = yaml_error->field[0] != '\0' ? yaml_error->field : entry->key, *rest = NULL,
+               *got = strstr(yaml_error->text, "got event: ");
 
     if (error == CYAML_ERR_OOM)
         (void)mistake_no_memory(mistakes);
-    else if (error == CYAML_ERR_INVALID_KEY && (rest = after(complaint->text, "Unexpected key: ")) != NULL)
+    else if (error == CYAML_ERR_INVALID_KEY && (rest = after_prefix(yaml_error->text, "Unexpected key: ")) != NULL)
         unknown_key(mistakes, entry, rest);
     else if (error == CYAML_ERR_MAPPING_FIELD_MISSING)
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "a provider without a name; write {name: NAME, ...}");
     else if (error == CYAML_ERR_STRING_LENGTH_MIN)
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "an empty name");
-    else if (got != NULL && (rest = after(complaint->text, "Expecting ")) != NULL)
-        wrong_shape(mistakes, entry, complaint, line, rest, got + strlen("got event: "));
-    else if ((rest = after(complaint->text, "Invalid ENUM value: ")) != NULL)
+    else if (got != NULL && (rest = after_prefix(yaml_error->text, "Expecting ")) != NULL)
+        wrong_shape(mistakes, entry, yaml_error, line, rest, got + strlen("got event: "));
+    else if ((rest = after_prefix(yaml_error->text, "Invalid ENUM value: ")) != NULL)
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' is neither true nor false", key, rest);
     else
         (void)mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': %s", key,
-                      complaint->text[0] != '\0' ? complaint->text : cyaml_strerror(error));
+                      yaml_error->text[0] != '\0' ? yaml_error->text : cyaml_strerror(error));
 }
 
 /* ------------------------------------------------------------------ from rows to settings */
@@ -233,13 +232,13 @@ static void explain(struct mistakes *mistakes, const tree_node *entry, cyaml_err
 struct reader {
     struct arena *arena;
     struct mistakes *mistakes;
-    struct document *doc;
+    struct document *document;
 };
 
 /* name and value are copied. */
 static inlay_status add(struct reader *reader, const char *name, const char *value, uint32_t line)
 {
-    struct document *document = reader->doc;
+    struct document *document = reader->document;
     document_setting setting = { arena_string(reader->arena, name), arena_string(reader->arena, value), line };
 
     if (setting.name == NULL || setting.value == NULL ||
@@ -254,7 +253,7 @@ static const tree_node *next_item(const tree_node *entry, const tree_node *item)
     return item == NULL ? entry->first : item->next;
 }
 
-/* Whether the text can be an item of a joined list. */
+/* Can the text be an item of a joined list? */
 static bool can_join(struct reader *reader, const tree_node *entry, const char *text, const char *separators,
                      uint32_t line)
 {
@@ -263,8 +262,8 @@ static bool can_join(struct reader *reader, const tree_node *entry, const char *
     if (text[0] == '\0')
         (void)mistake(reader->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': an item is empty", entry->key);
     else if (bad != NULL)
-        (void)mistake(reader->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': '%s' has a '%c', which no item can have",
-                      entry->key, text, *bad);
+        (void)mistake(reader->mistakes, line, INLAY_INVALID_ARGUMENT,
+                      "'%s': '%s' contains '%c', which is not allowed in an item", entry->key, text, *bad);
     return text[0] != '\0' && bad == NULL;
 }
 
@@ -274,7 +273,7 @@ static inlay_status add_items(struct reader *reader, const tree_node *entry, uin
     inlay_status status = INLAY_OK;
     const tree_node *item = NULL;
 
-    if (count == 0 || options_kind(option) == KIND_LIST) /* replaces what came before */
+    if (count == 0 || options_kind(option) == KIND_LIST) /* replaces the list of earlier sources */
         status = add(reader, entry->key, "", entry->key_line);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
         item = next_item(entry, item);
@@ -344,8 +343,8 @@ static inlay_status add_providers(struct reader *reader, const tree_node *entry,
 static inlay_status add_rows(struct reader *reader, const tree_node *entry, uint32_t option, const file_rows *rows)
 {
     const char *base = (const char *)rows;
-    uint32_t count = places[option].count > 0 ? *(const uint32_t *)(const void *)(base + places[option].count) : 0;
-    const void *value = *(const void *const *)(const void *)(base + places[option].value);
+    uint32_t count = offsets[option].count > 0 ? *(const uint32_t *)(const void *)(base + offsets[option].count) : 0;
+    const void *value = *(const void *const *)(const void *)(base + offsets[option].value);
 
     switch (options_kind(option)) {
     case KIND_LIST:
@@ -362,14 +361,14 @@ static inlay_status add_rows(struct reader *reader, const tree_node *entry, uint
 
 /* ------------------------------------------------------------------ entries */
 
-/* A key without a value, anywhere in the entry, is more likely a slip than a wish. */
+/* Refuses a key without a value anywhere in the entry: it is probably a mistake. */
 static bool is_complete(struct mistakes *mistakes, const tree_node *node, const char *key)
 {
     bool complete = true;
 
     if (node->kind == TREE_SCALAR && node->missing) {
         (void)mistake(mistakes, node->key != NULL ? node->key_line : node->line, INLAY_INVALID_ARGUMENT,
-                      "'%s' has no value; leave it out for the default, or write \"\" for an empty text", key);
+                      "'%s' has no value; omit it for the default, or write \"\" for an empty text", key);
         return false;
     }
     for (const tree_node *item = node->first; complete && item != NULL; item = item->next)
@@ -380,9 +379,9 @@ static bool is_complete(struct mistakes *mistakes, const tree_node *node, const 
 static inlay_status load_rows(struct reader *reader, const tree_node *entry, uint32_t option, const char *text,
                               size_t bytes)
 {
-    struct complaint complaint = { .line = 0 };
-    cyaml_config_t config = { .log_fn = listen,
-                              .log_ctx = &complaint,
+    struct yaml_error yaml_error = { .line = 0 };
+    cyaml_config_t config = { .log_fn = capture_error,
+                              .log_ctx = &yaml_error,
                               .mem_fn = cyaml_mem,
                               .log_level = CYAML_LOG_ERROR,
                               .flags = CYAML_CFG_NO_ALIAS };
@@ -392,7 +391,7 @@ static inlay_status load_rows(struct reader *reader, const tree_node *entry, uin
         cyaml_load_data((const uint8_t *)text, bytes, &config, &file_schema, (cyaml_data_t **)(void *)&rows, NULL);
 
     if (error != CYAML_OK)
-        explain(reader->mistakes, entry, error, &complaint);
+        report_error(reader->mistakes, entry, error, &yaml_error);
     else if (rows != NULL && option < OPTION_COUNT)
         status = add_rows(reader, entry, option, rows);
     (void)cyaml_free(&config, &file_schema, rows, 0);
@@ -413,7 +412,7 @@ static inlay_status read_entry(struct reader *reader, const tree_node *entry)
     }
     if (!is_complete(reader->mistakes, entry, entry->key))
         return INLAY_OK;
-    /* An option of a provider, or a list written as it is on the command line: nothing that a schema could say. */
+    /* An option of a provider, or a list written as on the command line: the schema cannot describe these. */
     if (entry->kind == TREE_SCALAR &&
         ((option == OPTION_COUNT && strchr(entry->key, '.') != NULL) ||
          (option < OPTION_COUNT && (options_kind(option) == KIND_NAMES || options_kind(option) == KIND_PATHS))))

@@ -13,7 +13,7 @@ enum { MAX_FILE_BYTES = 1 << 20, READ_BYTES = 4096 };
 
 /* ------------------------------------------------------------------ reading a file */
 
-/* Settings name plugins, hence code: nobody but root and the user may write them. */
+/* Settings name plugins, which are code: only root and the user may write them. */
 static inlay_status check_file(int fd, struct mistakes *mistakes)
 {
     struct stat st;
@@ -23,41 +23,41 @@ static inlay_status check_file(int fd, struct mistakes *mistakes)
     if (!S_ISREG(st.st_mode))
         return mistake(mistakes, 0, INLAY_IO_ERROR, "not a regular file");
     if ((st.st_mode & S_IWOTH) != 0)
-        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read, for anybody may write to it; chmod o-w would help");
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because all users may write to it: chmod o-w it");
     if (owner_group_writes(&st))
-        return mistake(mistakes, 0, INLAY_IO_ERROR,
-                       "not read, for all of group %lu may write to it; chmod g-w would help",
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because group %lu may write to it: chmod g-w it",
                        (unsigned long)st.st_gid);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read, for it belongs to user %lu, who is neither you nor root",
+        return mistake(mistakes, 0, INLAY_IO_ERROR,
+                       "not read because its owner, user %lu, is neither you nor root",
                        (unsigned long)st.st_uid);
     if (st.st_size > MAX_FILE_BYTES)
-        return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes, more than the %d that settings may have",
+        return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes; the limit for settings is %d",
                        (long long)st.st_size, MAX_FILE_BYTES);
     return INLAY_OK;
 }
 
-/* The whole file into the arena; it may change while it is read. */
+/* Reads the whole file into the arena; it may change during the read. */
 static inlay_status read_all(int fd, struct arena *arena, struct mistakes *mistakes, char **out_text, size_t *out_bytes)
 {
     size_t bytes = 0;
     char *text = NULL;
 
     for (;;) {
-        ssize_t n;
+        ssize_t count;
 
         if (!arena_reserve(arena, &text, bytes, READ_BYTES, 1))
             return mistake_no_memory(mistakes);
-        n = read(fd, text + bytes, READ_BYTES);
-        if (n < 0 && errno == EINTR)
+        count = read(fd, text + bytes, READ_BYTES);
+        if (count < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (count < 0)
             return mistake(mistakes, 0, INLAY_IO_ERROR, "%s", strerror(errno));
-        if (n == 0)
+        if (count == 0)
             break;
-        bytes += (size_t)n;
+        bytes += (size_t)count;
         if (bytes > MAX_FILE_BYTES)
-            return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "more than the %d bytes that settings may have",
+            return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "more than %d bytes, the limit for settings",
                            MAX_FILE_BYTES);
     }
     *out_text = text;
@@ -65,11 +65,11 @@ static inlay_status read_all(int fd, struct arena *arena, struct mistakes *mista
     return INLAY_OK;
 }
 
-/* *out_found is false, with INLAY_OK, for a file that is not there. */
+/* *out_found is false, with INLAY_OK, if the file does not exist. */
 static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, char **out_text, size_t *out_bytes,
                               bool *out_found)
 {
-    int fd = open(mistakes->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hang us */
+    int fd = open(mistakes->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* opening a FIFO must not block */
     inlay_status status;
 
     *out_found = fd >= 0;
@@ -86,8 +86,8 @@ static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, ch
 
 /* ------------------------------------------------------------------ paths in files */
 
-/* One path as a file has it: "~/" is the user's home, relative is relative to the folder of the file. NULL without
- * memory. */
+/* Resolves a path of a file: "~/" is the user's home, a relative path is relative to the folder of the file. NULL:
+ * out of memory. */
 static char *resolve_path(struct arena *arena, const char *file, const char *home, const char *path)
 {
     const char *slash = strrchr(file, '/');
@@ -105,7 +105,7 @@ static char *resolve_path(struct arena *arena, const char *file, const char *hom
                          : arena_format(arena, "%s/%.*s/%s", cwd, (int)(slash - file), file, path);
 }
 
-/* The value of a setting with its paths resolved, NULL without memory. */
+/* The value of a setting with its paths resolved; NULL: out of memory. */
 static const char *resolve(struct arena *arena, const document_setting *setting, const char *file,
                            const config_user *user)
 {
@@ -115,7 +115,7 @@ static const char *resolve(struct arena *arena, const document_setting *setting,
 
     if (setting->value[0] == '\0' || (kind != KIND_PATH && kind != KIND_PATHS))
         return setting->value;
-    if (kind == KIND_PATH) /* "auto" is a word, not a folder */
+    if (kind == KIND_PATH) /* the default "auto" is a keyword, not a path */
         return strcmp(setting->value, options_text(NULL, option)) == 0
                    ? setting->value
                    : resolve_path(arena, file, user->home, setting->value);
@@ -139,11 +139,11 @@ static struct mistakes mistakes_in(const inlay_options *options, const char *pat
     return (struct mistakes){ .path = path, .log = options->log, .log_user = options->log_user, .diag = diag };
 }
 
-/* Values of the right shape may still be wrong for their option, or too many. */
+/* Checks the values for their options, and the number of items. */
 static inlay_status check_all(const struct document *document, struct mistakes *mistakes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t items = 0; /* of the list that this setting belongs to */
+    uint32_t items = 0; /* items of the current list */
 
     for (uint32_t i = 0; i < document->count; i++) {
         const document_setting *setting = &document->settings[i];
@@ -242,14 +242,14 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
     inlay_diag second = INLAY_DIAG_INIT;
     inlay_status status = load(options, system_file, INLAY_SOURCE_SYSTEM, user, &found, diag), other = INLAY_OK;
 
-    if (config_user_file(user, path, sizeof path)) /* its mistakes are worth knowing too */
+    if (config_user_file(user, path, sizeof path)) /* report its mistakes, too */
         other = load(options, path, INLAY_SOURCE_USER, user, &found, status == INLAY_OK ? diag : &second);
     return status != INLAY_OK ? status : other;
 }
 
 /* ------------------------------------------------------------------ environment */
 
-/* "A=1,B=2" as items of option INLAY_OPTION, each of which is NAME=VALUE of a provider. */
+/* Sets "A=1,B=2" from INLAY_OPTION; each item is PROVIDER.NAME=VALUE. */
 static inlay_status set_provider_options(inlay_options *options, char *list, struct mistakes *mistakes)
 {
     char *next = NULL;
@@ -270,7 +270,7 @@ static inlay_status set_provider_options(inlay_options *options, char *list, str
     return status;
 }
 
-/* A list is replaced as a whole, pairs add up. */
+/* A list replaces the whole list of earlier sources; pairs add up. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list,
                               struct mistakes *mistakes)
 {
@@ -322,8 +322,8 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
     for (uint32_t i = 0; !last; i++) {
         last = options_describe(i, &doc) != INLAY_OK;
         (void)snprintf(name, sizeof name, "INLAY_%s", last ? "OPTION" : doc.name);
-        for (char *c = name; *c != '\0'; c++)
-            *c = (char)toupper((unsigned char)*c);
+        for (char *letter = name; *letter != '\0'; letter++)
+            *letter = (char)toupper((unsigned char)*letter);
         value = variable(name);
         mistakes.path = name;
         if (value != NULL)

@@ -1,20 +1,20 @@
-/* config/long_form.h - one key of a YAML file, rewritten as libcyaml wants it.
+/* config/long_form.h - rewrites one key of a YAML file in the form that libcyaml needs.
  *
- * Its schemas know neither "a text or a list" nor keys that are not known beforehand, such as options of a provider.
- * So what people may write in several ways,
+ * libcyaml's schemas support neither "a text or a list" nor keys that are not known beforehand, such as the options
+ * of a provider. So a value that users may write in several ways,
  *
  *     providers: [openblas?, {name: reference, options: {preview: on}}]
  *
- * gets the one form that the schema has, each part on the line that it has in the file (counted from the key's), which
- * keeps the line numbers of libcyaml's messages right:
+ * is rewritten in the one form of the schema. Each part stays on its line of the file (counted from the key's line),
+ * so that the line numbers in libcyaml's messages are right:
  *
  *     {"providers": [{"name": "openblas?"}, {"name": "reference", "options": [{"key": "preview", "value": "on"}]}]} */
 #ifndef CONFIG_LONG_FORM_H
 #define CONFIG_LONG_FORM_H
 #include "config/tree.h"
 
-/* The entry of a mapping as a YAML document of its own in *out_text, to be freed. option is its number, OPTION_COUNT
- * for a key that there is not. What has no such form is written so that the schema refuses it at that place. false: out
- * of memory. */
+/* Writes the entry of a mapping as a YAML document into *out_text, to be freed by the caller. option is its number,
+ * OPTION_COUNT for an unknown key. A value that cannot be rewritten is written so that the schema refuses it at its
+ * place. False: out of memory. */
 bool long_form(const tree_node *entry, uint32_t option, struct arena *arena, char **out_text, size_t *out_bytes);
 #endif

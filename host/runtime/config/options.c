@@ -1,6 +1,5 @@
 #include "config/options.h"
 #include "base/known.h"
-#include "base/known.h"
 #include "base/nearest.h"
 #include "base/memory.h"
 #include "config/checks.h"
@@ -12,11 +11,11 @@
 static const struct {
     const char *name;
     uint32_t kind;
-    const char *otherwise;
+    const char *default_value;
     int64_t min, max;
     const char *doc;
 } table[] = {
-#define OPTION(name, kind, otherwise, min, max, doc) { #name, KIND_##kind, otherwise, min, max, doc },
+#define OPTION(name, kind, default_value, min, max, doc) { #name, KIND_##kind, default_value, min, max, doc },
 #include "config/options.def"
 #undef OPTION
 };
@@ -26,7 +25,7 @@ static const struct {
 const char *options_text(const inlay_options *options, uint32_t option)
 {
     return options != NULL && options->values[option].count > 0 ? options->values[option].items[0].text
-                                                                : table[option].otherwise;
+                                                                : table[option].default_value;
 }
 
 int64_t options_int(const inlay_options *options, uint32_t option)
@@ -130,37 +129,37 @@ static inlay_status unknown(const char *name, inlay_diag *diag)
     const char *nearest = options_nearest(name);
 
     if (nearest != NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no option '%s'; did you mean '%s'?", name, nearest);
-    return inlay_fail(diag, INLAY_NOT_FOUND, "there is no option '%s'; inlay_options_describe lists them", name);
+        return inlay_fail(diag, INLAY_NOT_FOUND, "unknown option '%s'; did you mean '%s'?", name, nearest);
+    return inlay_fail(diag, INLAY_NOT_FOUND, "unknown option '%s'; inlay_options_describe lists all options", name);
 }
 
-/* Whole text is an integer within the range of the option. */
+/* Checks that the whole text is an integer within the range of the option. */
 static inlay_status check_int(uint32_t option, const char *text, inlay_diag *diag)
 {
     char *end;
-    int64_t n;
+    int64_t number;
 
     errno = 0;
-    n = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno == ERANGE || n < table[option].min || n > table[option].max)
+    number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno == ERANGE || number < table[option].min || number > table[option].max)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%s' is not an integer from %lld to %lld",
                           table[option].name, text, (long long)table[option].min, (long long)table[option].max);
     return INLAY_OK;
 }
 
-/* A switch may be given in words: "1" or "0" for those, any other text as it is. */
-static const char *in_digits(uint32_t option, const char *text)
+/* A switch may be given as a word, which becomes "1" or "0". Any other text is returned unchanged. */
+static const char *switch_to_digits(uint32_t option, const char *text)
 {
-    static const char *const words[] = { "false", "no", "off", "true", "yes", "on" };
+    static const char *const spellings[] = { "false", "no", "off", "true", "yes", "on" };
 
     if (table[option].kind == KIND_INT && table[option].min == 0 && table[option].max == 1)
-        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-            if (strcasecmp(text, words[i]) == 0)
+        for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
+            if (strcasecmp(text, spellings[i]) == 0)
                 return i < 3 ? "0" : "1";
     return text;
 }
 
-/* What the value of a pair must be: an integer, where the option has a range. */
+/* Checks a pair; its value must be an integer if the option has a range. */
 static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *diag)
 {
     option_pair pair = split(text);
@@ -184,7 +183,7 @@ static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
     if (is_list(option) && text[0] == '\0') /* empties the list */
         return INLAY_OK;
     if (table[option].kind == KIND_INT)
-        status = check_int(option, in_digits(option, text), diag);
+        status = check_int(option, switch_to_digits(option, text), diag);
     else if (table[option].kind == KIND_PAIRS)
         status = check_pair(option, text, diag);
     return status == INLAY_OK ? option_check(option, text, diag) : status;
@@ -210,9 +209,9 @@ static bool value_init(option_value *value, const char *text, uint32_t source, c
     return false;
 }
 
-/* The item that the new one replaces in its place: the only value of a scalar, the one with the same key of pairs.
- * values->count if there is none. */
-static uint32_t place_of(uint32_t option, const option_values *values, const char *text)
+/* The index of the item that the new one replaces: the only value of a scalar, the item with the same key for pairs;
+ * values->count if none. */
+static uint32_t find_replaced(uint32_t option, const option_values *values, const char *text)
 {
     option_pair new = split(text), old;
     uint32_t i = 0;
@@ -229,18 +228,18 @@ static uint32_t place_of(uint32_t option, const option_values *values, const cha
     return i;
 }
 
-/* Removes the items of a list that come from before the source, or from itself. */
+/* Removes the items of a list that come from this source or an earlier one. */
 static void remove_items(option_values *values, uint32_t source)
 {
-    uint32_t kept = 0;
+    uint32_t kept_count = 0;
 
     for (uint32_t i = 0; i < values->count; i++) {
         if (values->items[i].source > source)
-            values->items[kept++] = values->items[i];
+            values->items[kept_count++] = values->items[i];
         else
             value_deinit(&values->items[i]);
     }
-    values->count = kept;
+    values->count = kept_count;
 }
 
 static inlay_status empty_list(option_values *values, uint32_t source, const char *origin, inlay_diag *diag)
@@ -259,7 +258,7 @@ static inlay_status empty_list(option_values *values, uint32_t source, const cha
     return INLAY_OK;
 }
 
-/* A later source has had the last word about the whole, or about what the value at that place would replace. */
+/* Has a later source already set the whole list, or the value at that index? */
 static bool is_overruled(const option_values *values, uint32_t option, uint32_t at, uint32_t source)
 {
     if (values->emptied.origin != NULL && values->emptied.source > source)
@@ -269,7 +268,7 @@ static bool is_overruled(const option_values *values, uint32_t option, uint32_t 
     return at < values->count && values->items[at].source > source;
 }
 
-/* Adds an item, for which there is room, behind those of its source and of earlier ones. */
+/* Inserts an item after those of its source and of earlier sources. The list has space for it. */
 static void insert(option_values *values, option_value value)
 {
     uint32_t at = values->count;
@@ -284,7 +283,7 @@ static void insert(option_values *values, option_value value)
 static inlay_status set_value(option_values *values, uint32_t option, const char *text, uint32_t source,
                               const char *origin, inlay_diag *diag)
 {
-    uint32_t at = place_of(option, values, text);
+    uint32_t at = find_replaced(option, values, text);
     option_value value;
 
     if (is_overruled(values, option, at, source))
@@ -318,7 +317,7 @@ static uint32_t find_setting(const inlay_options *options, const char *name)
     return i;
 }
 
-/* "reference.option": checked against the provider's schema when it is opened. */
+/* Sets "reference.option", which is checked against the provider's schema when that is opened. */
 static inlay_status set_provider_option(inlay_options *options, const char *name, const char *value, uint32_t source,
                                         const char *origin, inlay_diag *diag)
 {
@@ -363,21 +362,21 @@ inlay_status options_set_as(inlay_options *options, const char *name, const char
         return set_provider_option(options, name, value, source, origin, diag);
     if (is_list(option) && value[0] == '\0')
         return empty_list(&options->values[option], source, origin, diag);
-    return set_value(&options->values[option], option, in_digits(option, value), source, origin, diag);
+    return set_value(&options->values[option], option, switch_to_digits(option, value), source, origin, diag);
 }
 
 size_t options_item_bytes(uint32_t option, const char *list)
 {
     size_t bytes = strcspn(list, ",");
 
-    /* Names of nodes may hold commas: what is NAME=VALUE ends only behind its '='. */
+    /* Names of nodes may contain commas: an item NAME=VALUE ends only after its '='. */
     while (list[bytes] == ',' && (option == OPTION_pin || table[option].kind == KIND_PAIRS) &&
            memchr(list, '=', bytes) == NULL)
         bytes += 1 + strcspn(list + bytes + 1, ",");
     return bytes;
 }
 
-/* Items that are separated by commas, all of them or none. */
+/* Sets items that are separated by commas, all of them or none. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *list, const char *origin,
                               inlay_diag *diag)
 {
@@ -423,7 +422,7 @@ inlay_status options_set_int(inlay_options *options, const char *name, int64_t v
     return options_set(options, name, text, diag);
 }
 
-/* ------------------------------------------------------------------ asking */
+/* ------------------------------------------------------------------ queries */
 
 inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes, inlay_diag *diag)
 {
@@ -452,7 +451,7 @@ inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc)
         return INLAY_NOT_FOUND;
     doc.name = table[index].name;
     doc.doc = table[index].doc;
-    doc.default_value = table[index].otherwise;
+    doc.default_value = table[index].default_value;
     doc.kind = table[index].kind;
     doc.min = table[index].min;
     doc.max = table[index].max;
@@ -472,7 +471,7 @@ static bool setting_at(const inlay_options *options, uint32_t index, inlay_setti
             continue;
         }
         setting->name = table[option].name;
-        setting->text = values->count > 0 ? values->items[index].text : table[option].otherwise;
+        setting->text = values->count > 0 ? values->items[index].text : table[option].default_value;
         setting->origin = values->count > 0 ? values->items[index].origin
                           : emptied         ? values->emptied.origin
                                             : "default";

@@ -1,5 +1,5 @@
-/* config/options.h - the settings of a session, checked when they are set. Each value remembers where it came from: its
- * source, which decides what may replace it, and its origin, a text for people. */
+/* config/options.h - the settings of a session, checked when they are set. Each value has a source, which decides
+ * what may replace it, and an origin, a text for users. */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
 #include "base/setting.h"
@@ -7,13 +7,13 @@
 #include <stdbool.h>
 
 enum {
-#define OPTION(name, kind, otherwise, min, max, doc) OPTION_##name,
+#define OPTION(name, kind, default_value, min, max, doc) OPTION_##name,
 #include "config/options.def"
 #undef OPTION
     OPTION_COUNT
 };
 
-/* What the text of an option is, see options.def. */
+/* The kinds of options, see options.def. */
 enum {
     KIND_TEXT = INLAY_SETTING_TEXT,
     KIND_INT = INLAY_SETTING_INT,
@@ -24,7 +24,7 @@ enum {
     KIND_PAIRS = INLAY_SETTING_PAIRS
 };
 
-enum { OPTIONS_MAX_ITEMS = 4096 }; /* of one list */
+enum { OPTIONS_MAX_ITEMS = 4096 }; /* items of one list */
 
 typedef struct option_value {
     char *text;
@@ -36,13 +36,14 @@ typedef struct option_value {
 typedef struct option_values {
     option_value *items; /* [count] */
     uint32_t count;
-    option_value emptied; /* the last that emptied the list; text is NULL, origin too if none has */
+    option_value
+        emptied; /* the last setting that emptied the list; text is NULL; origin is NULL if it was never emptied */
 } option_values;
 
 struct inlay_options {
-    option_values values[OPTION_COUNT]; /* none = default */
+    option_values values[OPTION_COUNT]; /* empty = default */
     provider_setting *settings;         /* [setting_count] name is "provider.option" */
-    option_value *setting_marks;        /* [setting_count] their sources; text is NULL */
+    option_value *setting_marks;        /* [setting_count] their sources and origins; text is NULL */
     uint32_t setting_count;
     inlay_log_fn log;
     void *log_user;
@@ -55,7 +56,7 @@ struct inlay_options {
 const char *options_text(const inlay_options *options, uint32_t option);
 int64_t options_int(const inlay_options *options, uint32_t option);
 
-/* Where the value comes from, INLAY_SOURCE_*; of a list, its first item. */
+/* The source of the value, INLAY_SOURCE_*; for a list, the source of its first item. */
 uint32_t options_source(const inlay_options *options, uint32_t option);
 
 /* The i-th item of an option of kind LIST or PAIRS, NULL past the last; options may be NULL. */
@@ -70,22 +71,22 @@ typedef struct option_pair {
 /* The i-th pair; false past the last. */
 bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, option_pair *out_pair);
 
-/* The number of the option with that name, OPTION_COUNT if there is none. */
+/* The number of the option with that name; OPTION_COUNT if unknown. */
 uint32_t options_find(const char *name);
-/* The option whose name is nearest to one that is not there, NULL if none is near. */
+/* The option whose name is nearest to an unknown name; NULL if none is near. */
 const char *options_nearest(const char *name);
 uint32_t options_kind(uint32_t option); /* KIND_* */
 
-/* The bytes of the first item of a list of a LIST or PAIRS option, up to the comma behind it. */
+/* The bytes of the first item of a list of a LIST or PAIRS option, up to the comma after it. */
 size_t options_item_bytes(uint32_t option, const char *list);
-/* Whether inlay_options_set would take the value; nothing is set. */
+/* Checks whether inlay_options_set would accept the value; sets nothing. */
 inlay_status options_check(const char *name, const char *value, inlay_diag *diag);
-/* inlay_options_set() from a source (INLAY_SOURCE_*); origin is copied. What a later source has set stays; the value is
- * checked all the same. */
+/* inlay_options_set() for a source (INLAY_SOURCE_*); origin is copied. A value from a later source is kept; the new
+ * value is checked nevertheless. */
 inlay_status options_set_as(inlay_options *options, const char *name, const char *value, uint32_t source,
                             const char *origin, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ what inlay.h has, without the prefix */
+/* ------------------------------------------------------------------ the functions of inlay.h, without the prefix */
 
 INLAY_NODISCARD inlay_status options_create(inlay_options **out_options, inlay_diag *diag);
 void options_destroy(inlay_options *options);

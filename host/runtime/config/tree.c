@@ -40,10 +40,10 @@ inlay_status mistake_no_memory(struct mistakes *mistakes)
 struct level {
     tree_node *node;
     tree_node *last; /* of its items */
-    const char *key; /* read, its value comes next */
+    const char *key; /* the key whose value comes next */
     uint32_t key_line;
-    bool drop;        /* that key is there already */
-    names_table keys; /* of a mapping, with their lines */
+    bool is_duplicate; /* the mapping already has that key */
+    names_table keys;  /* of a mapping, with their lines */
 };
 
 struct builder {
@@ -55,7 +55,7 @@ struct builder {
     tree_node *root;
 };
 
-/* The next scalar of a mapping is a key. */
+/* Is the next scalar a key of a mapping? */
 static bool wants_key(const struct builder *builder)
 {
     const struct level *level = &builder->levels[builder->depth > 0 ? builder->depth - 1 : 0];
@@ -63,7 +63,7 @@ static bool wants_key(const struct builder *builder)
     return builder->depth > 0 && level->node->kind == TREE_MAP && level->key == NULL;
 }
 
-static inlay_status take_key(struct builder *builder, const char *text, uint32_t line)
+static inlay_status set_key(struct builder *builder, const char *text, uint32_t line)
 {
     struct level *level = &builder->levels[builder->depth - 1];
     uint32_t before = NAMES_NONE;
@@ -71,16 +71,16 @@ static inlay_status take_key(struct builder *builder, const char *text, uint32_t
     if (!names_add(&level->keys, text, strlen(text), line, &before))
         return mistake_no_memory(builder->mistakes);
     if (before != NAMES_NONE)
-        (void)mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "key '%s' is there twice, first in line %u",
-                      text, before);
+        (void)mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "duplicate key '%s', first in line %u", text,
+                      before);
     level->key = text;
     level->key_line = line;
-    level->drop = before != NAMES_NONE;
+    level->is_duplicate = before != NAMES_NONE;
     return INLAY_OK;
 }
 
-/* A node goes where it belongs: the end of the list, the key that waits for it, or the root. */
-static inlay_status place(struct builder *builder, tree_node *node)
+/* Adds a node to the end of the list, to the pending key, or as the root. */
+static inlay_status append_node(struct builder *builder, tree_node *node)
 {
     struct level *level = builder->depth > 0 ? &builder->levels[builder->depth - 1] : NULL;
 
@@ -93,7 +93,7 @@ static inlay_status place(struct builder *builder, tree_node *node)
     node->key = level->key;
     node->key_line = level->key_line;
     level->key = NULL;
-    if (level->drop)
+    if (level->is_duplicate)
         return INLAY_OK;
     if (level->last != NULL)
         level->last->next = node;
@@ -103,31 +103,31 @@ static inlay_status place(struct builder *builder, tree_node *node)
     return INLAY_OK;
 }
 
-static bool is_missing(const yaml_event_t *event_t, const char *text)
+static bool is_missing(const yaml_event_t *event, const char *text)
 {
-    return event_t->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
            (text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0 || strcmp(text, "Null") == 0 ||
             strcmp(text, "NULL") == 0);
 }
 
-static inlay_status add_scalar(struct builder *builder, const yaml_event_t *event_t, uint32_t line)
+static inlay_status add_scalar(struct builder *builder, const yaml_event_t *event, uint32_t line)
 {
-    const char *value = (const char *)event_t->data.scalar.value;
+    const char *value = (const char *)event->data.scalar.value;
     tree_node *node;
     char *text;
 
-    if (strlen(value) != event_t->data.scalar.length)
-        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "a text has a zero byte");
+    if (strlen(value) != event->data.scalar.length)
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "a text contains a zero byte");
     text = arena_string(builder->arena, value);
     if (text == NULL)
         return mistake_no_memory(builder->mistakes);
     if (wants_key(builder))
-        return take_key(builder, text, line);
+        return set_key(builder, text, line);
     node = arena_alloc(builder->arena, sizeof *node);
     if (node == NULL)
         return mistake_no_memory(builder->mistakes);
-    *node = (tree_node){ .kind = TREE_SCALAR, .line = line, .text = text, .missing = is_missing(event_t, text) };
-    return place(builder, node);
+    *node = (tree_node){ .kind = TREE_SCALAR, .line = line, .text = text, .missing = is_missing(event, text) };
+    return append_node(builder, node);
 }
 
 static inlay_status open_level(struct builder *builder, tree_kind kind, uint32_t line)
@@ -144,7 +144,7 @@ static inlay_status open_level(struct builder *builder, tree_kind kind, uint32_t
     if (node == NULL)
         return mistake_no_memory(builder->mistakes);
     *node = (tree_node){ .kind = kind, .line = line };
-    status = place(builder, node);
+    status = append_node(builder, node);
     if (status == INLAY_OK)
         builder->levels[builder->depth++] = (struct level){ .node = node };
     return status;
@@ -158,45 +158,45 @@ static void close_level(struct builder *builder)
 /* ------------------------------------------------------------------ events */
 
 /* The anchor and the tag of an event, if it has them. */
-static void marks_of(const yaml_event_t *event_t, const char **out_anchor, const char **out_tag)
+static void find_anchor_and_tag(const yaml_event_t *event, const char **out_anchor, const char **out_tag)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
 
-    if (event_t->type == YAML_SCALAR_EVENT) {
-        anchor = event_t->data.scalar.anchor;
-        tag = event_t->data.scalar.tag;
-    } else if (event_t->type == YAML_SEQUENCE_START_EVENT) {
-        anchor = event_t->data.sequence_start.anchor;
-        tag = event_t->data.sequence_start.tag;
-    } else if (event_t->type == YAML_MAPPING_START_EVENT) {
-        anchor = event_t->data.mapping_start.anchor;
-        tag = event_t->data.mapping_start.tag;
-    } else if (event_t->type == YAML_ALIAS_EVENT) {
-        anchor = event_t->data.alias.anchor;
+    if (event->type == YAML_SCALAR_EVENT) {
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+    } else if (event->type == YAML_SEQUENCE_START_EVENT) {
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+    } else if (event->type == YAML_MAPPING_START_EVENT) {
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+    } else if (event->type == YAML_ALIAS_EVENT) {
+        anchor = event->data.alias.anchor;
     }
     *out_anchor = (const char *)anchor;
     *out_tag = (const char *)tag;
 }
 
-static inlay_status take_event(struct builder *builder, const yaml_event_t *event_t, uint32_t *documents)
+static inlay_status handle_event(struct builder *builder, const yaml_event_t *event, uint32_t *documents)
 {
-    uint32_t line = (uint32_t)event_t->start_mark.line + 1;
+    uint32_t line = (uint32_t)event->start_mark.line + 1;
     const char *anchor, *tag;
 
-    marks_of(event_t, &anchor, &tag);
+    find_anchor_and_tag(event, &anchor, &tag);
     if (anchor != NULL)
-        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s%s': anchors and aliases are not used here",
-                       event_t->type == YAML_ALIAS_EVENT ? "*" : "&", anchor);
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s%s': anchors and aliases are not supported",
+                       event->type == YAML_ALIAS_EVENT ? "*" : "&", anchor);
     if (tag != NULL)
-        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': tags are not used here", tag);
-    switch (event_t->type) {
+        return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT, "'%s': tags are not supported", tag);
+    switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++*documents > 1)
             return mistake(builder->mistakes, line, INLAY_INVALID_ARGUMENT,
-                           "a second document ('---'); one is all there can be");
+                           "a second document ('---'); only one is allowed");
         return INLAY_OK;
     case YAML_SCALAR_EVENT:
-        return add_scalar(builder, event_t, line);
+        return add_scalar(builder, event, line);
     case YAML_SEQUENCE_START_EVENT:
         return open_level(builder, TREE_LIST, line);
     case YAML_MAPPING_START_EVENT:
@@ -210,7 +210,7 @@ static inlay_status take_event(struct builder *builder, const yaml_event_t *even
     }
 }
 
-/* A line of the text that is indented with a tab, the mistake that libyaml's own words explain least. */
+/* Is the line indented with a tab? libyaml's own message for this mistake is hard to understand. */
 static bool has_tab(const char *text, size_t bytes, size_t line)
 {
     const char *end = text + bytes, *c = text;
@@ -224,20 +224,20 @@ static bool has_tab(const char *text, size_t bytes, size_t line)
     return c < end && *c == '\t';
 }
 
-static inlay_status not_yaml(const yaml_parser_t *parser_t, struct mistakes *mistakes, const char *text, size_t bytes)
+static inlay_status not_yaml(const yaml_parser_t *parser, struct mistakes *mistakes, const char *text, size_t bytes)
 {
-    uint32_t line = (uint32_t)parser_t->problem_mark.line + 1;
-    const char *problem = parser_t->problem != NULL ? parser_t->problem : "it cannot be read";
+    uint32_t line = (uint32_t)parser->problem_mark.line + 1;
+    const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
 
-    if (parser_t->error == YAML_MEMORY_ERROR)
+    if (parser->error == YAML_MEMORY_ERROR)
         return mistake_no_memory(mistakes);
-    if (parser_t->error == YAML_READER_ERROR)
+    if (parser->error == YAML_READER_ERROR)
         return mistake(mistakes, 0, INLAY_INVALID_ARGUMENT, "not a YAML file: %s, at byte %zu", problem,
-                       parser_t->problem_offset);
-    if (has_tab(text, bytes, parser_t->problem_mark.line))
-        return mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "indented with a tab; YAML wants spaces");
+                       parser->problem_offset);
+    if (has_tab(text, bytes, parser->problem_mark.line))
+        return mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "indented with a tab; YAML requires spaces");
     return mistake(mistakes, line, INLAY_INVALID_ARGUMENT, "not YAML: %s%s%s",
-                   parser_t->context != NULL ? parser_t->context : "", parser_t->context != NULL ? ", " : "", problem);
+                   parser->context != NULL ? parser->context : "", parser->context != NULL ? ", " : "", problem);
 }
 
 inlay_status tree_parse(const char *text, size_t bytes, struct arena *arena, struct mistakes *mistakes,
@@ -261,7 +261,7 @@ inlay_status tree_parse(const char *text, size_t bytes, struct arena *arena, str
             break;
         }
         end = event.type == YAML_STREAM_END_EVENT;
-        status = take_event(&builder, &event, &documents);
+        status = handle_event(&builder, &event, &documents);
         yaml_event_delete(&event);
     }
     while (builder.depth > 0)

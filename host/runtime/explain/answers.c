@@ -1,48 +1,49 @@
-/* What each provider says to one node, and what would come of it if it ran the node. */
+/* The answers of each provider for one node, and the cost of running the node there. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "explain/facts.h"
 #include <string.h>
 
-/* The cheapest offer of the provider that has the node, one for the node alone if there is any. */
-static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t who)
+/* The provider's cheapest offer for the node; an offer for the node alone is preferred. */
+static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t provider)
 {
     const partition_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
         uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
-        bool alone = offers[offer].node_count == 1, best_alone = best != INLAY_NONE && offers[best].node_count == 1;
+        bool single = offers[offer].node_count == 1, best_single = best != INLAY_NONE && offers[best].node_count == 1;
 
-        if (offers[offer].provider != who)
+        if (offers[offer].provider != provider)
             continue;
-        if (best == INLAY_NONE || alone > best_alone ||
-            (alone == best_alone && offers[offer].cost.ns < offers[best].cost.ns))
+        if (best == INLAY_NONE || single > best_single ||
+            (single == best_single && offers[offer].cost.ns < offers[best].cost.ns))
             best = offer;
     }
     return best;
 }
 
-static const partition_refusal *refusal_of(const facts_graph *graph, uint32_t node, uint32_t who)
+static const partition_refusal *refusal_of(const facts_graph *graph, uint32_t node, uint32_t provider)
 {
     for (uint32_t i = 0; i < graph->nodes[node].refusal_count; i++) {
         const partition_refusal *refusal =
             &graph->parts->refusals[graph->refusals_of[graph->nodes[node].first_refusal + i]];
-        if (refusal->provider == who)
+        if (refusal->provider == provider)
             return refusal;
     }
     return NULL;
 }
 
-/* Chooses again with all others barred from the node. */
-static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint32_t node, uint8_t *barred,
-                            struct arena *scratch, facts_answer *answer)
+/* Assigns the graph again with all other providers excluded from the node. */
+static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph *graph, uint32_t node, uint8_t *barred,
+                                         struct arena *scratch, facts_answer *answer)
 {
     const struct partition *parts = graph->parts;
     partition_request request = facts_request(graph);
     partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
     uint32_t chosen = graph->nodes[node].offer;
     inlay_diag why = INLAY_DIAG_INIT;
-    struct partition other = { 0 };
+    struct partition alternative = { 0 };
     inlay_status status;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
@@ -52,25 +53,26 @@ static inlay_status ask_for(struct facts *facts, const facts_graph *graph, uint3
     rules.saved_plan = NULL;
     request.rules = &rules;
     request.barred = barred;
-    status = partition_again(&request, parts, scratch, &other, &why);
+    status = partition_again(&request, parts, scratch, &alternative, &why);
     if (status == INLAY_OK) {
-        answer->extra_ns = facts_told_sum(facts, &other) - facts_told_sum(facts, parts);
-        answer->copies_ns = facts_sum_of_copies(&other) - graph->copies_ns;
+        answer->extra_ns = facts_displayed_sum(facts, &alternative) - facts_displayed_sum(facts, parts);
+        answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
-            answer->here_ns = facts_told(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
-                              facts_told(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
+            answer->here_ns =
+                facts_displayed_ns(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
+                facts_displayed_ns(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
         answer->impossible = arena_string(&facts->arena, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
     }
-    answer->asked = status == INLAY_OK;
+    answer->evaluated = status == INLAY_OK;
     arena_reset(scratch);
     return status;
 }
 
-inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint32_t node, bool ask, facts_answer **out,
-                            inlay_diag *diag)
+inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, uint32_t node, bool evaluate,
+                                 facts_answer **out, inlay_diag *diag)
 {
     facts_answer *answers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *answers);
     uint8_t *barred = arena_alloc(&facts->arena, (size_t)graph->parts->offer_count + 1);
@@ -78,6 +80,7 @@ inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint3
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
 
+    INLAY_CHECK(node < graph->program->graph->node_count);
     *out = answers;
     if (answers == NULL || barred == NULL)
         return no_memory(diag, "to explain a node");
@@ -86,8 +89,8 @@ inlay_status facts_ask_node(struct facts *facts, const facts_graph *graph, uint3
                                      .offer = offer_of(graph, node, i),
                                      .refusal = refusal_of(graph, node, i),
                                      .chosen = i == winner };
-        if (ask && i != winner && answers[i].offer != INLAY_NONE)
-            status = ask_for(facts, graph, node, barred, &scratch, &answers[i]);
+        if (evaluate && i != winner && answers[i].offer != INLAY_NONE)
+            status = evaluate_on_provider(facts, graph, node, barred, &scratch, &answers[i]);
     }
     arena_deinit(&scratch);
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain a node");

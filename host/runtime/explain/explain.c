@@ -6,15 +6,16 @@ static inlay_status check_options(const inlay_explain_options *options, const ch
 {
     if (strcmp(format, "html") == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the library writes no pages; write the explanation as json, and give it to `inlay explain "
+                          "the library cannot write HTML pages; write the explanation as json, then run `inlay explain "
                           "--from FILE --html PAGE`");
     if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no explanation as '%s'; use text or json", format);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown format of an explanation: '%s'; use text or json",
+                          format);
     if ((options->flags & 0xffffu & ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           options->flags);
     if (options->node != NULL && options->what_if_count > 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "ask for a node or for a what-if, not for both at once");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a node and a what-if cannot be combined; request one of them");
     return INLAY_OK;
 }
 
@@ -46,7 +47,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
     if (options->what_if_count > 0)
         INLAY_TRY(facts_what_if(facts, options->what_ifs, options->what_if_count, &outcome, diag));
     view.outcome = outcome;
-    INLAY_TRY(facts_find_rivals(facts, diag));
+    INLAY_TRY(facts_find_runner_ups(facts, diag));
     if (json)
         json_session(facts, &view);
     else

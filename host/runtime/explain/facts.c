@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ small questions */
+/* ------------------------------------------------------------------ accessors */
 
 const char *facts_provider_name(const struct facts *facts, uint32_t index)
 {
@@ -30,7 +30,7 @@ bool facts_assumed(const struct facts *facts, uint32_t *at, const char **out_nam
 
     for (; *at < sizes->symbol_count && *at < model->symbol_count; (*at)++) {
         const char *name = model->symbols[*at].name.data;
-        /* Expressions follow from the names in them. */
+        /* Sizes of expressions follow from the names in them. */
         if (sizes->symbols[*at] < 0 || name == NULL || name[0] == '\0' || strpbrk(name, "()+*/") != NULL)
             continue;
         *out_name = name;
@@ -60,9 +60,9 @@ uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v)
 
 uint32_t facts_maker_region(const facts_graph *graph, uint32_t value)
 {
-    uint32_t maker = graph->program->graph->values[value].info.producer;
+    uint32_t producer = graph->program->graph->values[value].info.producer;
 
-    return maker == INLAY_NONE ? INLAY_NONE : graph->nodes[maker].region;
+    return producer == INLAY_NONE ? INLAY_NONE : graph->nodes[producer].region;
 }
 
 bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v)
@@ -93,24 +93,24 @@ uint32_t facts_copy_reader(const facts_graph *graph, const partition_copy *copy)
     return INLAY_NONE;
 }
 
-uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t but)
+uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t excluded)
 {
     const partition_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
         uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
-        if (offers[offer].provider != but && offers[offer].node_count == 1 &&
+        if (offers[offer].provider != excluded && offers[offer].node_count == 1 &&
             (best == INLAY_NONE || offers[offer].cost.ns < offers[best].cost.ns))
             best = offer;
     }
     return best;
 }
 
-/* ------------------------------------------------------------------ nodes: who offered, who refused, who won */
+/* ------------------------------------------------------------------ nodes: offers, refusals, choice */
 
-/* Turns counts in `count` fields into places of the nodes' lists; returns the length of all lists. */
-static size_t lay_out(facts_node *nodes, uint32_t node_count)
+/* Turns the counts of the nodes into offsets of their lists; returns the length of all offer lists. */
+static size_t assign_offsets(facts_node *nodes, uint32_t node_count)
 {
     uint32_t offers = 0, refusals = 0;
 
@@ -124,7 +124,7 @@ static size_t lay_out(facts_node *nodes, uint32_t node_count)
     return offers;
 }
 
-static bool list_answers(struct facts *facts, facts_graph *graph)
+static bool list_offers_and_refusals(struct facts *facts, facts_graph *graph)
 {
     const struct partition *parts = graph->parts;
     uint32_t nodes = graph->program->graph->node_count;
@@ -132,13 +132,13 @@ static bool list_answers(struct facts *facts, facts_graph *graph)
     graph->nodes = arena_array(&facts->arena, (size_t)nodes + 1, sizeof *graph->nodes);
     if (graph->nodes == NULL)
         return false;
-    /* Offers that were declined late are told as refusals. */
+    /* Offers that were declined at compile time are shown as refusals. */
     for (uint32_t offer = 0; offer < parts->offer_count; offer++)
         for (uint32_t k = 0; !parts->offers[offer].declined && k < parts->offers[offer].node_count; k++)
             graph->nodes[parts->offers[offer].nodes[k]].offer_count++;
     for (uint32_t refusal = 0; refusal < parts->refusal_count; refusal++)
         graph->nodes[parts->refusals[refusal].node].refusal_count++;
-    graph->offers_of = arena_array(&facts->arena, lay_out(graph->nodes, nodes) + 1, sizeof *graph->offers_of);
+    graph->offers_of = arena_array(&facts->arena, assign_offsets(graph->nodes, nodes) + 1, sizeof *graph->offers_of);
     graph->refusals_of = arena_array(&facts->arena, (size_t)parts->refusal_count + 1, sizeof *graph->refusals_of);
     if (graph->offers_of == NULL || graph->refusals_of == NULL)
         return false;
@@ -172,20 +172,20 @@ static bool list_answers(struct facts *facts, facts_graph *graph)
 
 /* ------------------------------------------------------------------ regions */
 
-/* How often the bodies run: what was measured; otherwise of If the dearer branch, of the others what is known. */
-static void reckon_times(const facts_graph *graph, facts_region *region)
+/* The executions of bodies: as measured; otherwise the slower branch of an If, and the known trip count of loops. */
+static void set_body_times(const facts_graph *graph, facts_region *region)
 {
     const graph_node *node = region->step->node;
     bool known = true, is_if = strcmp(node->info.op_type.data, "If") == 0;
     double times = is_if ? 1 : partition_iterations(&graph->program->parts, node, &known);
-    uint32_t dearest = 0;
+    uint32_t slowest = 0;
 
     for (uint32_t b = 1; b < region->body_count; b++)
-        if (region->bodies[b]->ns > region->bodies[dearest]->ns)
-            dearest = b;
+        if (region->bodies[b]->ns > region->bodies[slowest]->ns)
+            slowest = b;
     for (uint32_t b = 0; b < region->body_count; b++) {
         facts_graph *body = region->bodies[b];
-        body->times = is_if && b != dearest ? 0 : times;
+        body->times = is_if && b != slowest ? 0 : times;
         body->times_known = known;
         if (region->calls > 0) {
             body->times = (double)body->executions / region->calls;
@@ -197,7 +197,7 @@ static void reckon_times(const facts_graph *graph, facts_region *region)
 static bool gather_graph(struct facts *facts, const struct program *program, facts_graph *parent, const char *path,
                          facts_graph **out);
 
-/* The bodies of a node of the host's, and with them its price. */
+/* Collects the bodies of a node that the host runs; their times make the node's price. */
 static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region *region)
 {
     const graph_node *node = region->step->node;
@@ -213,38 +213,39 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
         if (path == NULL || !gather_graph(facts, region->step->bodies[b], graph, path, &region->bodies[b]))
             return false;
     }
-    reckon_times(graph, region);
+    set_body_times(graph, region);
     for (uint32_t b = 0; b < region->body_count; b++)
-        region->ns += facts_rounds(region->bodies[b], region->bodies[b]->ns, region->bodies[b]->parts->once_ns);
+        region->ns += facts_repeated_ns(region->bodies[b], region->bodies[b]->ns, region->bodies[b]->parts->once_ns);
     graph->bodies_ns += region->ns;
     return true;
 }
 
-double facts_told(const struct facts *facts, const partition_offer *offer, double ns)
+double facts_displayed_ns(const struct facts *facts, const partition_offer *offer, double ns)
 {
     return ns * displayed_time_factor(&facts->session->providers[offer->provider], offer->cost_source);
 }
 
-/* What the region takes without its launch. Values change their layout at the pace of what reads or makes them. */
-static double told_region(const struct facts *facts, const struct partition *partition, const partition_region *region)
+/* The time of the region without its launch. Layout changes at its borders are displayed with the same factor. */
+static double displayed_region_ns(const struct facts *facts, const struct partition *partition,
+                                  const partition_region *region)
 {
-    double ns = 0, told = 0;
+    double ns = 0, displayed = 0;
 
     for (uint32_t k = 0; k < region->offer_count; k++) {
         const partition_offer *offer = &partition->offers[region->offers[k]];
 
         ns += offer->cost.ns;
-        told += facts_told(facts, offer, offer->cost.ns);
+        displayed += facts_displayed_ns(facts, offer, offer->cost.ns);
     }
-    return ns > 0 ? (region->cost_ns + region->border_ns) * (told / ns) : region->cost_ns + region->border_ns;
+    return ns > 0 ? (region->cost_ns + region->border_ns) * (displayed / ns) : region->cost_ns + region->border_ns;
 }
 
-double facts_told_sum(const struct facts *facts, const struct partition *partition)
+double facts_displayed_sum(const struct facts *facts, const struct partition *partition)
 {
     double ns = partition->cost_ns;
 
     for (uint32_t i = 0; i < partition->region_count; i++)
-        ns += told_region(facts, partition, &partition->regions[i]) - partition->regions[i].cost_ns -
+        ns += displayed_region_ns(facts, partition, &partition->regions[i]) - partition->regions[i].cost_ns -
               partition->regions[i].border_ns;
     return ns;
 }
@@ -258,8 +259,8 @@ double facts_sum_of_copies(const struct partition *partition)
     return ns;
 }
 
-/* What the regions were expected to take at the sizes of the last run, when there was one. */
-static bool price_run(struct facts *facts, facts_graph *graph)
+/* Replaces the predictions by those for the sizes of the last run, if there was a run. */
+static bool apply_run_sizes(struct facts *facts, facts_graph *graph)
 {
     const struct program *program = graph->program;
     const struct runner *runner = runner_of(facts->runner, program);
@@ -306,10 +307,10 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
             r->bytes_moved += (double)offer->cost.bytes_read + (double)offer->cost.bytes_written;
             r->workspace_bytes =
                 offer->workspace_bytes > r->workspace_bytes ? offer->workspace_bytes : r->workspace_bytes;
-            if (offer->cost.ns > 0 || region->cost_ns == 0) /* what costs nothing needs no better source */
+            if (offer->cost.ns > 0 || region->cost_ns == 0) /* an offer of cost 0 does not lower the reliability */
                 r->source = offer->cost_source < r->source ? offer->cost_source : r->source;
         }
-        r->ns = told_region(facts, graph->parts, region) + region->launch_ns;
+        r->ns = displayed_region_ns(facts, graph->parts, region) + region->launch_ns;
         if (facts->timings != NULL)
             r->measured_ns = timings_step_ns(facts->timings, program, i, &r->calls);
         graph->executions = r->calls > graph->executions ? r->calls : graph->executions;
@@ -323,8 +324,8 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
 
 /* ------------------------------------------------------------------ stretches */
 
-/* What enters and leaves regions [first, first + count), each value once. mark holds, per value, the number of the
- * stretch that last counted it. */
+/* Sums the bytes of values that enter and leave regions [first, first + count), each value once. mark holds, per
+ * value, the number of the stretch that last counted it. */
 static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t number, uint32_t *mark)
 {
     const struct program *program = graph->program;
@@ -332,8 +333,8 @@ static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t num
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
         const partition_region *region = graph->regions[i].region;
         for (uint32_t k = 0; k < region->input_count; k++) {
-            uint32_t v = region->inputs[k], maker = facts_maker_region(graph, v);
-            if (mark[v] == number || (maker != INLAY_NONE && maker >= stretch->first))
+            uint32_t v = region->inputs[k], producer = facts_maker_region(graph, v);
+            if (mark[v] == number || (producer != INLAY_NONE && producer >= stretch->first))
                 continue;
             mark[v] = number;
             stretch->bytes_in += facts_value_bytes(graph, v);
@@ -357,7 +358,7 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
         const facts_region *region = &graph->regions[i];
         facts_stretch *stretch = graph->stretch_count > 0 ? &graph->stretches[graph->stretch_count - 1] : NULL;
 
-        /* A node with bodies stands for itself. */
+        /* A node with bodies is a stretch by itself. */
         if (stretch == NULL || stretch->provider != region->region->provider || region->body_count > 0 ||
             graph->regions[i - 1].body_count > 0) {
             stretch = &graph->stretches[graph->stretch_count++];
@@ -383,8 +384,8 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
 
 /* ------------------------------------------------------------------ graphs */
 
-/* A session that follows a saved plan has asked for no price but the plan's. */
-static const struct partition *price_rest(struct facts *facts, const facts_graph *graph)
+/* A session with a saved plan has computed prices only for the plan's offers; this computes the others. */
+static const struct partition *price_remaining_offers(struct facts *facts, const facts_graph *graph)
 {
     partition_request request = facts_request(graph);
     struct partition *priced = arena_copy(&facts->arena, &graph->program->parts, sizeof *priced);
@@ -421,12 +422,12 @@ static bool gather_graph(struct facts *facts, const struct program *program, fac
         .program = program, .index = facts->graph_count, .parent = parent, .path = path, .times = 1, .times_known = true
     };
     facts->graphs[facts->graph_count++] = graph;
-    graph->parts = program->parts.unpriced ? price_rest(facts, graph) : &program->parts;
-    if (graph->parts == NULL || !list_answers(facts, graph) || !gather_regions(facts, graph))
+    graph->parts = program->parts.unpriced ? price_remaining_offers(facts, graph) : &program->parts;
+    if (graph->parts == NULL || !list_offers_and_refusals(facts, graph) || !gather_regions(facts, graph))
         return false;
     graph->copies_ns = facts_sum_of_copies(graph->parts);
-    graph->ns = facts_told_sum(facts, graph->parts) + graph->bodies_ns;
-    if (!price_run(facts, graph) || !gather_stretches(facts, graph))
+    graph->ns = facts_displayed_sum(facts, graph->parts) + graph->bodies_ns;
+    if (!apply_run_sizes(facts, graph) || !gather_stretches(facts, graph))
         return false;
     *out = graph;
     return true;
@@ -434,14 +435,14 @@ static bool gather_graph(struct facts *facts, const struct program *program, fac
 
 /* ------------------------------------------------------------------ sums */
 
-double facts_rounds(const facts_graph *graph, double ns, double once_ns)
+double facts_repeated_ns(const facts_graph *graph, double ns, double once_ns)
 {
     return graph->times * (ns - once_ns) + fmin(graph->times, 1) * once_ns;
 }
 
 double facts_copies_per_run(const facts_graph *graph, double ns, double once_ns)
 {
-    return facts_times_per_run(graph->parent) * facts_rounds(graph, ns, once_ns);
+    return facts_times_per_run(graph->parent) * facts_repeated_ns(graph, ns, once_ns);
 }
 
 double facts_times_per_run(const facts_graph *graph)
@@ -466,7 +467,7 @@ static void add_graph(struct facts *facts, const facts_graph *graph)
         const facts_stretch *stretch = &graph->stretches[i];
         facts_provider *provider =
             &facts->providers[stretch->provider < facts->provider_count ? stretch->provider : facts->provider_count];
-        bool host = stretch->provider == INLAY_NONE; /* its bodies stand with their providers */
+        bool host = stretch->provider == INLAY_NONE; /* its bodies are counted at their providers */
 
         provider->stretch_count++;
         provider->region_count += stretch->count;
@@ -491,7 +492,7 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
                           struct facts **out_facts, inlay_diag *diag)
 {
     struct facts *facts = calloc(1, sizeof *facts);
-    facts_graph *main = NULL;
+    facts_graph *main_graph = NULL;
 
     *out_facts = NULL;
     if (facts == NULL)
@@ -503,14 +504,14 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
     facts->measured_ns = facts->timings != NULL ? timings_run_ns(timings) : -1;
     facts->graphs = arena_array(&facts->arena, program_count(session->main), sizeof(facts_graph *));
     facts->providers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *facts->providers);
-    if (facts->graphs == NULL || facts->providers == NULL || !gather_graph(facts, session->main, NULL, "main", &main) ||
-        !facts_fold_refusals(facts))
+    if (facts->graphs == NULL || facts->providers == NULL ||
+        !gather_graph(facts, session->main, NULL, "main", &main_graph) || !facts_fold_refusals(facts))
         goto no_memory;
     for (uint32_t i = 0; i <= facts->provider_count; i++)
         facts->providers[i].name = facts_provider_name(facts, i);
     for (uint32_t i = 0; i < facts->graph_count; i++)
         add_graph(facts, facts->graphs[i]);
-    facts->ns = main->ns;
+    facts->ns = main_graph->ns;
     *out_facts = facts;
     return INLAY_OK;
 no_memory:

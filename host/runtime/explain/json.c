@@ -1,16 +1,17 @@
-/* The explanation for programs, and what the page is drawn from; README.md of this folder has the schema. */
+/* The explanation as JSON, also the source of the HTML page; README.md of this folder has the schema. */
 #include "explain/internal.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { SHOWN_NODES = 8 };
 
-struct teller {
+struct json_writer {
     const struct facts *facts;
     json_out *json;
     bool all;
 };
 
-static void tell_ns(json_out *json, const char *key, double ns)
+static void write_known_ns(json_out *json, const char *key, double ns)
 {
     if (ns >= 0)
         json_number(json, key, ns);
@@ -50,7 +51,7 @@ void json_value(json_out *json, const char *key, const facts_graph *graph, uint3
         json_close(json);
 }
 
-static void tell_indexes(json_out *json, const char *key, const uint32_t *list, uint32_t count)
+static void write_indexes(json_out *json, const char *key, const uint32_t *list, uint32_t count)
 {
     json_open(json, key, '[', true);
     for (uint32_t i = 0; i < count; i++) {
@@ -62,30 +63,31 @@ static void tell_indexes(json_out *json, const char *key, const uint32_t *list, 
     json_close(json);
 }
 
-static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t index)
+static void write_node(struct json_writer *json_writer, const facts_graph *graph, uint32_t index)
 {
-    const graph_node *n = graph->program->graph->nodes[index];
+    const graph_node *info = graph->program->graph->nodes[index];
     const facts_node *node = &graph->nodes[index];
     const struct partition *parts = graph->parts;
-    json_out *json = teller->json;
+    json_out *json = json_writer->json;
 
     json_open(json, NULL, '{', true);
-    json_text(json, "name", n->info.name.data);
-    json_text(json, "op", n->info.op_type.data);
-    json_text(json, "domain", n->info.domain.data);
-    json_whole(json, "since_version", n->info.since_version);
+    json_text(json, "name", info->info.name.data);
+    json_text(json, "op", info->info.op_type.data);
+    json_text(json, "domain", info->info.domain.data);
+    json_whole(json, "since_version", info->info.since_version);
     json_whole(json, "region", node->region);
-    json_text(json, "provider", facts_provider_name(teller->facts, graph->regions[node->region].region->provider));
-    tell_indexes(json, "inputs", n->info.inputs, n->info.input_count);
-    tell_indexes(json, "outputs", n->info.outputs, n->info.output_count);
-    if (n->capture_count > 0)
-        tell_indexes(json, "captures", n->captures, n->capture_count);
+    json_text(json, "provider", facts_provider_name(json_writer->facts, graph->regions[node->region].region->provider));
+    write_indexes(json, "inputs", info->info.inputs, info->info.input_count);
+    write_indexes(json, "outputs", info->info.outputs, info->info.output_count);
+    if (info->capture_count > 0)
+        write_indexes(json, "captures", info->captures, info->capture_count);
     json_open(json, "offers", '[', true);
     for (uint32_t i = 0; i < node->offer_count; i++) {
         uint32_t offer = graph->offers_of[node->first_offer + i];
         json_open(json, NULL, '{', true);
-        json_text(json, "provider", facts_provider_name(teller->facts, parts->offers[offer].provider));
-        json_number(json, "cost_ns", facts_told(teller->facts, &parts->offers[offer], parts->offers[offer].cost.ns));
+        json_text(json, "provider", facts_provider_name(json_writer->facts, parts->offers[offer].provider));
+        json_number(json, "cost_ns",
+                    facts_displayed_ns(json_writer->facts, &parts->offers[offer], parts->offers[offer].cost.ns));
         json_number(json, "compared_ns", parts->offers[offer].cost.ns);
         json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));
         if (parts->offers[offer].node_count > 1)
@@ -106,7 +108,7 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
         for (uint32_t i = 0; i < node->refusal_count; i++) {
             const partition_refusal *refusal = &parts->refusals[graph->refusals_of[node->first_refusal + i]];
             json_open(json, NULL, '{', true);
-            json_text(json, "provider", facts_provider_name(teller->facts, refusal->provider));
+            json_text(json, "provider", facts_provider_name(json_writer->facts, refusal->provider));
             json_text(json, "text", refusal->text);
             if (refusal->accepted_if != NULL)
                 json_text(json, "accepted_if", refusal->accepted_if);
@@ -119,21 +121,21 @@ static void tell_node(struct teller *teller, const facts_graph *graph, uint32_t 
 
 /* ------------------------------------------------------------------ regions, stretches, copies */
 
-static void tell_graph(struct teller *teller, const char *key, const facts_graph *graph);
+static void write_graph(struct json_writer *json_writer, const char *key, const facts_graph *graph);
 
-static void tell_region(struct teller *teller, const facts_region *region)
+static void write_region(struct json_writer *json_writer, const facts_region *region)
 {
-    json_out *json = teller->json;
+    json_out *json = json_writer->json;
 
     json_open(json, NULL, '{', region->body_count == 0);
-    json_text(json, "provider", facts_provider_name(teller->facts, region->region->provider));
-    tell_indexes(json, "nodes", region->region->nodes, region->region->node_count);
+    json_text(json, "provider", facts_provider_name(json_writer->facts, region->region->provider));
+    write_indexes(json, "nodes", region->region->nodes, region->region->node_count);
     json_number(json, "cost_ns", region->ns);
     if (region->region->launch_ns > 0)
         json_number(json, "launch_ns", region->region->launch_ns);
     if (region->region->border_ns > 0)
         json_number(json, "border_ns", region->region->border_ns);
-    tell_ns(json, "measured_ns", region->measured_ns);
+    write_known_ns(json, "measured_ns", region->measured_ns);
     if (region->measured_ns >= 0)
         json_whole(json, "calls", region->calls);
     json_text(json, "price", region->region->provider == INLAY_NONE ? "bodies" : cost_source_name(region->source));
@@ -146,43 +148,44 @@ static void tell_region(struct teller *teller, const facts_region *region)
     if (region->body_count > 0) {
         json_open(json, "bodies", '{', false);
         for (uint32_t b = 0; b < region->body_count; b++)
-            tell_graph(teller, region->step->node->bodies[b].attr, region->bodies[b]);
+            write_graph(json_writer, region->step->node->bodies[b].attr, region->bodies[b]);
         json_close(json);
     }
     json_close(json);
 }
 
-static void tell_stretch(struct teller *teller, const facts_stretch *stretch)
+static void write_stretch(struct json_writer *json_writer, const facts_stretch *stretch)
 {
     static const char *const kinds[] = { "none", "about", "exact" };
-    json_out *json = teller->json;
+    json_out *json = json_writer->json;
 
     json_open(json, NULL, '{', true);
-    json_text(json, "provider", facts_provider_name(teller->facts, stretch->provider));
+    json_text(json, "provider", facts_provider_name(json_writer->facts, stretch->provider));
     json_whole(json, "first_region", stretch->first);
     json_whole(json, "regions", stretch->count);
     json_whole(json, "nodes", stretch->node_count);
     json_number(json, "cost_ns", stretch->ns);
-    tell_ns(json, "measured_ns", stretch->measured_ns);
+    write_known_ns(json, "measured_ns", stretch->measured_ns);
     json_text(json, "price", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
     json_whole(json, "bytes_in", stretch->bytes_in);
     json_whole(json, "bytes_out", stretch->bytes_out);
     json_whole(json, "resident_bytes", stretch->resident_bytes);
     json_whole(json, "workspace_bytes", stretch->workspace_bytes);
-    if (stretch->rival.kind != RIVAL_NONE && stretch->rival.provider != INLAY_NONE) {
+    if (stretch->runner_up.kind != RUNNER_UP_NONE && stretch->runner_up.provider != INLAY_NONE) {
         json_open(json, "runner_up", '{', true);
-        json_text(json, "provider", facts_provider_name(teller->facts, stretch->rival.provider));
-        json_whole(json, "nodes", stretch->rival.node_count);
-        json_number(json, "extra_ns", stretch->rival.extra_ns);
-        json_text(json, "kind", kinds[stretch->rival.kind]);
+        json_text(json, "provider", facts_provider_name(json_writer->facts, stretch->runner_up.provider));
+        json_whole(json, "nodes", stretch->runner_up.node_count);
+        json_number(json, "extra_ns", stretch->runner_up.extra_ns);
+        INLAY_CHECK(stretch->runner_up.kind <= RUNNER_UP_EXACT);
+        json_text(json, "kind", kinds[stretch->runner_up.kind]);
         json_close(json);
     }
     json_close(json);
 }
 
-static void tell_copy(struct teller *teller, const facts_graph *graph, const partition_copy *copy)
+static void write_copy(struct json_writer *json_writer, const facts_graph *graph, const partition_copy *copy)
 {
-    json_out *json = teller->json;
+    json_out *json = json_writer->json;
 
     json_open(json, NULL, '{', true);
     json_whole(json, "value", copy->value);
@@ -195,65 +198,65 @@ static void tell_copy(struct teller *teller, const facts_graph *graph, const par
         json_text(json, "from_node", facts_node_info(graph, facts_copy_maker(graph, copy))->name.data);
     if (facts_copy_reader(graph, copy) != INLAY_NONE)
         json_text(json, "to_node", facts_node_info(graph, facts_copy_reader(graph, copy))->name.data);
-    json_text(json, "from", facts_domain_name(teller->facts, copy->from_domain));
-    json_text(json, "to", facts_domain_name(teller->facts, copy->to_domain));
+    json_text(json, "from", facts_domain_name(json_writer->facts, copy->from_domain));
+    json_text(json, "to", facts_domain_name(json_writer->facts, copy->to_domain));
     json_whole(json, "bytes", copy->bytes);
     json_number(json, "cost_ns", copy->ns);
     if (copy->once)
         json_bool(json, "once", true);
-    if (teller->facts->timings != NULL)
-        tell_ns(json, "measured_ns", timings_copy_ns(teller->facts->timings, graph->program, copy->value));
+    if (json_writer->facts->timings != NULL)
+        write_known_ns(json, "measured_ns", timings_copy_ns(json_writer->facts->timings, graph->program, copy->value));
     json_close(json);
 }
 
-static void tell_graph(struct teller *teller, const char *key, const facts_graph *graph)
+static void write_graph(struct json_writer *json_writer, const char *key, const facts_graph *graph)
 {
-    const struct graph *of = graph->program->graph;
-    json_out *json = teller->json;
+    const struct graph *model_graph = graph->program->graph;
+    json_out *json = json_writer->json;
 
     json_open(json, key, '{', false);
-    json_text(json, "graph", of->name);
+    json_text(json, "graph", model_graph->name);
     json_text(json, "path", graph->path);
     json_number(json, "times", graph->times);
     json_bool(json, "times_known", graph->times_known);
     json_number(json, "cost_ns", graph->ns);
     json_number(json, "copies_ns", graph->copies_ns);
-    tell_indexes(json, "inputs", of->inputs, of->input_count);
-    tell_indexes(json, "captured", of->captured, of->captured_count);
-    tell_indexes(json, "outputs", of->outputs, of->output_count);
+    write_indexes(json, "inputs", model_graph->inputs, model_graph->input_count);
+    write_indexes(json, "captured", model_graph->captured, model_graph->captured_count);
+    write_indexes(json, "outputs", model_graph->outputs, model_graph->output_count);
     json_open(json, "nodes", '[', false);
-    for (uint32_t i = 0; i < of->node_count; i++)
-        tell_node(teller, graph, i);
+    for (uint32_t i = 0; i < model_graph->node_count; i++)
+        write_node(json_writer, graph, i);
     json_close(json);
     json_open(json, "values", '[', false);
-    for (uint32_t v = 0; v < of->value_count; v++)
+    for (uint32_t v = 0; v < model_graph->value_count; v++)
         json_value(json, NULL, graph, v, false);
     json_close(json);
     json_open(json, "regions", '[', false);
     for (uint32_t i = 0; i < graph->region_count; i++)
-        tell_region(teller, &graph->regions[i]);
+        write_region(json_writer, &graph->regions[i]);
     json_close(json);
     json_open(json, "stretches", '[', false);
     for (uint32_t i = 0; i < graph->stretch_count; i++)
-        tell_stretch(teller, &graph->stretches[i]);
+        write_stretch(json_writer, &graph->stretches[i]);
     json_close(json);
     json_open(json, "copies", '[', false);
     for (uint32_t i = 0; i < graph->parts->copy_count; i++)
-        tell_copy(teller, graph, &graph->parts->copies[i]);
+        write_copy(json_writer, graph, &graph->parts->copies[i]);
     json_close(json);
     json_close(json);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ session */
 
-static void tell_providers(struct teller *teller)
+static void write_providers(struct json_writer *json_writer)
 {
-    const inlay_session *session = teller->facts->session;
-    json_out *json = teller->json;
+    const inlay_session *session = json_writer->facts->session;
+    json_out *json = json_writer->json;
 
     json_open(json, "providers", '[', false);
-    for (uint32_t i = 0; i < teller->facts->provider_count; i++) {
-        const facts_provider *provider = &teller->facts->providers[i];
+    for (uint32_t i = 0; i < json_writer->facts->provider_count; i++) {
+        const facts_provider *provider = &json_writer->facts->providers[i];
         json_open(json, NULL, '{', true);
         json_text(json, "name", provider->name);
         json_text(json, "plugin", session->providers[i].plugin_path);
@@ -262,7 +265,7 @@ static void tell_providers(struct teller *teller)
         json_whole(json, "regions", provider->region_count);
         json_whole(json, "stretches", provider->stretch_count);
         json_number(json, "cost_ns", provider->ns);
-        if (teller->facts->timings != NULL)
+        if (json_writer->facts->timings != NULL)
             json_number(json, "measured_ns", provider->measured_ns);
         json_whole(json, "resident_bytes", provider->resident_bytes);
         json_whole(json, "peak_bytes", provider->peak_bytes);
@@ -292,10 +295,10 @@ static void tell_providers(struct teller *teller)
     json_close(json);
 }
 
-static void tell_refusals(struct teller *teller)
+static void write_refusals(struct json_writer *json_writer)
 {
-    const struct facts *facts = teller->facts;
-    json_out *json = teller->json;
+    const struct facts *facts = json_writer->facts;
+    json_out *json = json_writer->json;
 
     json_open(json, "refusals", '[', false);
     for (uint32_t i = 0; i < facts->refusals_count; i++) {
@@ -307,7 +310,7 @@ static void tell_refusals(struct teller *teller)
         json_text(json, "accepted_if", refusals->accepted_if);
         json_whole(json, "count", refusals->count);
         json_open(json, "nodes", '[', true);
-        for (uint32_t k = 0; k < refusals->count && (teller->all || k < SHOWN_NODES); k++) {
+        for (uint32_t k = 0; k < refusals->count && (json_writer->all || k < SHOWN_NODES); k++) {
             const facts_refused *refused = &facts->refused[refusals->first + k];
             json_text(
                 json, NULL,
@@ -319,7 +322,7 @@ static void tell_refusals(struct teller *teller)
     json_close(json);
 }
 
-static void tell_late(void *ctx, const char *shapes, const char *text)
+static void write_declined_shapes(void *ctx, const char *shapes, const char *text)
 {
     json_out *json = ctx;
 
@@ -329,20 +332,20 @@ static void tell_late(void *ctx, const char *shapes, const char *text)
     json_close(json);
 }
 
-/* What providers declined in runs, for some shapes. */
-static void tell_declined(struct teller *teller)
+/* Shapes that providers declined during runs. */
+static void write_declined(struct json_writer *json_writer)
 {
-    json_open(teller->json, "declined", '[', false);
-    for (uint32_t i = 0; i < teller->facts->graph_count; i++)
-        (void)declined_list((struct program *)(uintptr_t)teller->facts->graphs[i]->program, UINT32_MAX, tell_late,
-                            teller->json);
-    json_close(teller->json);
+    json_open(json_writer->json, "declined", '[', false);
+    for (uint32_t i = 0; i < json_writer->facts->graph_count; i++)
+        (void)declined_list((struct program *)(uintptr_t)json_writer->facts->graphs[i]->program, UINT32_MAX,
+                            write_declined_shapes, json_writer->json);
+    json_close(json_writer->json);
 }
 
-static void tell_outcome(struct teller *teller, const explain_view *view)
+static void write_outcome(struct json_writer *json_writer, const explain_view *view)
 {
     const facts_outcome *outcome = view->outcome;
-    json_out *json = teller->json;
+    json_out *json = json_writer->json;
 
     json_open(json, "what_if", '{', false);
     json_open(json, "rules", '[', true);
@@ -361,8 +364,8 @@ static void tell_outcome(struct teller *teller, const explain_view *view)
     json_open(json, "moves", '[', false);
     for (uint32_t i = 0; i < outcome->move_count; i++) {
         json_open(json, NULL, '{', true);
-        json_text(json, "from", facts_provider_name(teller->facts, outcome->moves[i].from));
-        json_text(json, "to", facts_provider_name(teller->facts, outcome->moves[i].to));
+        json_text(json, "from", facts_provider_name(json_writer->facts, outcome->moves[i].from));
+        json_text(json, "to", facts_provider_name(json_writer->facts, outcome->moves[i].to));
         json_whole(json, "count", outcome->moves[i].count);
         json_open(json, "nodes", '[', true);
         for (size_t k = 0; k < sizeof outcome->moves[i].names / sizeof outcome->moves[i].names[0]; k++)
@@ -378,7 +381,7 @@ static void tell_outcome(struct teller *teller, const explain_view *view)
 void json_session(const struct facts *facts, const explain_view *view)
 {
     json_out json = { .sink = view->sink };
-    struct teller teller = { .facts = facts, .json = &json, .all = view->all };
+    struct json_writer json_writer = { .facts = facts, .json = &json, .all = view->all };
     const char *name;
     int64_t size;
 
@@ -408,10 +411,10 @@ void json_session(const struct facts *facts, const explain_view *view)
         json_whole(&json, "measured_runs", timings_runs(facts->timings));
     }
     if (view->outcome != NULL)
-        tell_outcome(&teller, view);
-    tell_providers(&teller);
-    tell_refusals(&teller);
-    tell_declined(&teller);
-    tell_graph(&teller, "main", facts->graphs[0]);
+        write_outcome(&json_writer, view);
+    write_providers(&json_writer);
+    write_refusals(&json_writer);
+    write_declined(&json_writer);
+    write_graph(&json_writer, "main", facts->graphs[0]);
     json_close(&json);
 }

@@ -1,5 +1,6 @@
-/* Which kernels the providers of a session run by. */
+/* The kernels by which the providers of a session run nodes. */
 #include "explain/internal.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,41 +29,42 @@ static bool in_region(const partition_region *region, uint32_t node)
     return false;
 }
 
-static const char *copied(struct arena *arena, const char *text)
+static const char *copy_text(struct arena *arena, const char *text)
 {
     return text != NULL ? arena_string(arena, text) : NULL;
 }
 
-/* Plugins may be older or newer than this host, and may err. */
-static inlay_status note_kernel(void *ctx, const inlay_kernel *kernel)
+/* Skips reports that are invalid or from an ABI without these fields. */
+static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
 {
     struct listing *listing = ctx;
-    facts_kernel *kept;
-    double told;
+    facts_kernel *copy;
+    double factor;
 
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
         !in_region(listing->region->region, kernel->node))
         return INLAY_OK;
-    told =
+    factor =
         kernel->reason == INLAY_KERNEL_TIMED ? 1 : displayed_time_factor(listing->region->step->provider, COST_MODEL);
-    kept = arena_alloc(&listing->facts->arena, sizeof *kept);
-    if (kept == NULL)
+    copy = arena_alloc(&listing->facts->arena, sizeof *copy);
+    if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *kept = (facts_kernel){ .name = copied(&listing->facts->arena, kernel->name),
-                            .runner_up = copied(&listing->facts->arena, kernel->runner_up),
-                            .why = copied(&listing->facts->arena, kernel->why),
-                            .ns = told * kernel->ns,
-                            .runner_up_ns = told * kernel->runner_up_ns,
+    *copy = (facts_kernel){ .name = copy_text(&listing->facts->arena, kernel->name),
+                            .runner_up = copy_text(&listing->facts->arena, kernel->runner_up),
+                            .why = copy_text(&listing->facts->arena, kernel->why),
+                            .ns = factor * kernel->ns,
+                            .runner_up_ns = factor * kernel->runner_up_ns,
                             .reason = kernel->reason,
                             .error = INLAY_HAS(kernel, error) ? kernel->error : 0,
                             .error_bound = INLAY_HAS(kernel, error_bound) ? kernel->error_bound : 0 };
-    if (kept->name == NULL)
+    if (copy->name == NULL)
         return INLAY_OUT_OF_MEMORY;
-    listing->graph->nodes[kernel->node].kernel = kept;
+    INLAY_CHECK(kernel->node < listing->graph->program->graph->node_count); /* in_region() found it in a region */
+    listing->graph->nodes[kernel->node].kernel = copy;
     return INLAY_OK;
 }
 
-static inlay_status ask_region(struct facts *facts, facts_graph *graph, const facts_region *region)
+static inlay_status list_region_kernels(struct facts *facts, facts_graph *graph, const facts_region *region)
 {
     const program_step *step = region->step;
     const inlay_provider *table = step != NULL && step->provider != NULL ? step->provider->table : NULL;
@@ -77,7 +79,7 @@ static inlay_status ask_region(struct facts *facts, facts_graph *graph, const fa
                                          .output_count = region->region->output_count,
                                          .output_stride = sizeof *request.outputs };
     inlay_instance *instance = NULL;
-    inlay_diag quiet = INLAY_DIAG_INIT;
+    inlay_diag ignored_diag = INLAY_DIAG_INIT;
     inlay_status status;
 
     if (table != NULL && step->compiled != NULL && INLAY_HAS(table, extension) && table->extension != NULL)
@@ -89,9 +91,9 @@ static inlay_status ask_region(struct facts *facts, facts_graph *graph, const fa
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < request.output_count; i++)
         request.outputs[i].alias = INLAY_NONE;
-    status = table->specialize(step->provider->state, step->compiled, &request, &instance, &quiet);
+    status = table->specialize(step->provider->state, step->compiled, &request, &instance, &ignored_diag);
     if (status == INLAY_OK) {
-        status = kernels->list(step->provider->state, step->compiled, instance, note_kernel, &listing);
+        status = kernels->list(step->provider->state, step->compiled, instance, add_kernel, &listing);
         table->release_instance(step->provider->state, step->compiled, instance);
     }
     free(request.outputs);
@@ -102,7 +104,7 @@ inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < facts->graph_count; i++)
         for (uint32_t region = 0; region < facts->graphs[i]->region_count; region++)
-            if (ask_region(facts, facts->graphs[i], &facts->graphs[i]->regions[region]) != INLAY_OK)
+            if (list_region_kernels(facts, facts->graphs[i], &facts->graphs[i]->regions[region]) != INLAY_OK)
                 return no_memory(diag, "to explain the session");
     return INLAY_OK;
 }
@@ -110,7 +112,7 @@ inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
 /* ------------------------------------------------------------------ text */
 
 static void text_graph(const struct facts *facts, const facts_graph *graph, const explain_view *view,
-                       uint32_t *io_count)
+                       uint32_t *io_shown)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
 
@@ -121,7 +123,7 @@ static void text_graph(const struct facts *facts, const facts_graph *graph, cons
 
         if (kernel == NULL)
             continue;
-        if ((*io_count)++ == 0)
+        if ((*io_shown)++ == 0)
             say(view->sink, "\nkernels\n %-18s %10s  %-8s  %-18s %10s  node\n", "kernel", "takes", "by", "runner-up",
                 "takes");
         say(view->sink, " ");

@@ -1,4 +1,5 @@
-/* All about a node, as text and as JSON: what goes in and out, who answered what, why the others do not run it. */
+/* All details of a node, as text and as JSON: inputs, outputs, copies, the answers of the providers, and why the
+ * others do not run it. */
 #include "explain/internal.h"
 #include <inttypes.h>
 #include <string.h>
@@ -10,8 +11,8 @@ static const char *provider_of_node(const struct facts *facts, const facts_graph
     return facts_provider_name(facts, graph->regions[graph->nodes[node].region].region->provider);
 }
 
-/* Does the copy touch the node: one of its inputs on the way in, or an output on the way out? */
-static bool at_edge(const facts_graph *graph, const partition_copy *copy, uint32_t node)
+/* Does the copy deliver an input of the node, or take away an output? */
+static bool touches_node(const facts_graph *graph, const partition_copy *copy, uint32_t node)
 {
     if (copy->to_region == graph->nodes[node].region && facts_reads(graph, node, copy->value))
         return true;
@@ -31,12 +32,12 @@ static void say_readers(const explain_sink *sink, const struct facts *facts, con
 {
     uint32_t count = 0;
 
-    for (uint32_t n = 0; n < graph->program->graph->node_count; n++) {
-        if (!facts_reads(graph, n, value))
+    for (uint32_t other = 0; other < graph->program->graph->node_count; other++) {
+        if (!facts_reads(graph, other, value))
             continue;
         if (count < SHOWN_READERS) {
             say(sink, "%s", count == 0 ? "  to " : ", ");
-            say_neighbour(sink, facts, graph, n);
+            say_neighbour(sink, facts, graph, other);
         }
         count++;
     }
@@ -81,22 +82,23 @@ static void say_why_not(const explain_sink *sink, const struct facts *facts, con
 {
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
 
-    if (!answer->asked)
+    if (!answer->evaluated)
         return;
     if (answer->impossible != NULL) {
-        say(sink, "  can't be: ");
+        say(sink, "  not possible: ");
         say_text(sink, answer->impossible);
         return;
     }
     if (answer->extra_ns > -0.5) {
         if (answer->extra_ns < 0.5)
-            say(sink, "  would make no difference; the first provider in the list wins a tie");
+            say(sink, "  same cost; the first provider in the list wins a tie");
         else
             say(sink, "  would cost %s more in all", nice_ns(answer->extra_ns, a));
     } else {
         say(sink, "  would save %s", nice_ns(-answer->extra_ns, a));
-        say(sink, facts->session->rules.by_priority ? ", but policy priority takes the first that can"
-                                                    : ", less than prices are sure of, or against a rule");
+        say(sink, facts->session->rules.by_priority
+                      ? ", but policy priority takes the first provider that supports the node"
+                      : ", which is within the error of the prices or violates a rule");
     }
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
         say(sink, " (%s here, %s of copies)", nice_change(answer->here_ns, b), nice_change(answer->copies_ns, c));
@@ -114,7 +116,7 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
         say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(facts, i));
         if (answer->offer != INLAY_NONE) {
             const partition_offer *offer = &parts->offers[answer->offer];
-            say(sink, " %9s  %s", nice_ns(facts_told(facts, offer, offer->cost.ns), a),
+            say(sink, " %9s  %s", nice_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
                 cost_source_name(offer->cost_source));
             if (offer->node_count > 1)
                 say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
@@ -129,7 +131,7 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
                 say_text(sink, answer->refusal->accepted_if);
             }
         } else {
-            say(sink, " was not asked: the host runs this node");
+            say(sink, " not queried: the host runs this node");
         }
         say(sink, "\n");
     }
@@ -138,15 +140,15 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
 static void say_node(const explain_sink *sink, const struct facts *facts, const facts_graph *graph, uint32_t node,
                      const facts_answer *answers)
 {
-    const graph_node *n = graph->program->graph->nodes[node];
+    const graph_node *model_node = graph->program->graph->nodes[node];
     const facts_region *region = &graph->regions[graph->nodes[node].region];
     char a[NICE_BYTES], b[NICE_BYTES];
     bool any = false;
 
-    say(sink, "%s ", n->info.op_type.data);
-    say_text(sink, n->info.name.data);
-    say(sink, "  (%s-%" PRIu32 " of %s, region %" PRIu32 " of ", n->info.op_type.data, n->info.since_version,
-        n->info.domain.data, graph->nodes[node].region);
+    say(sink, "%s ", model_node->info.op_type.data);
+    say_text(sink, model_node->info.name.data);
+    say(sink, "  (%s-%" PRIu32 " of %s, region %" PRIu32 " of ", model_node->info.op_type.data,
+        model_node->info.since_version, model_node->info.domain.data, graph->nodes[node].region);
     say_text(sink, graph->path);
     say(sink, ")\n  runs on  %s, predicted %s", facts_provider_name(facts, region->region->provider),
         nice_ns(region->ns, a));
@@ -159,17 +161,17 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
     if (region->workspace_bytes > 0)
         say(sink, ", workspace %s", nice_bytes(region->workspace_bytes, a));
     say(sink, "\n");
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] != INLAY_NONE)
-            say_value(sink, facts, graph, n->info.inputs[i], i == 0 ? "inputs" : "", false);
-    for (uint32_t i = 0; i < n->capture_count; i++)
-        say_value(sink, facts, graph, n->captures[i], i == 0 ? "captures" : "", false);
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE)
-            say_value(sink, facts, graph, n->info.outputs[i], i == 0 ? "outputs" : "", true);
+    for (uint32_t i = 0; i < model_node->info.input_count; i++)
+        if (model_node->info.inputs[i] != INLAY_NONE)
+            say_value(sink, facts, graph, model_node->info.inputs[i], i == 0 ? "inputs" : "", false);
+    for (uint32_t i = 0; i < model_node->capture_count; i++)
+        say_value(sink, facts, graph, model_node->captures[i], i == 0 ? "captures" : "", false);
+    for (uint32_t i = 0; i < model_node->info.output_count; i++)
+        if (model_node->info.outputs[i] != INLAY_NONE)
+            say_value(sink, facts, graph, model_node->info.outputs[i], i == 0 ? "outputs" : "", true);
     for (uint32_t i = 0; i < graph->parts->copy_count; i++) {
         const partition_copy *copy = &graph->parts->copies[i];
-        if (!at_edge(graph, copy, node))
+        if (!touches_node(graph, copy, node))
             continue;
         say(sink, "  %-8s ", any ? "" : "copies");
         say_text(sink, facts_value_name(graph, copy->value));
@@ -182,47 +184,48 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
 
 inlay_status text_nodes(struct facts *facts, const char *pattern, const explain_view *view, inlay_diag *diag)
 {
-    uint32_t found = 0, most = view->all ? UINT32_MAX : NODES_SHOWN;
+    uint32_t found = 0, limit = view->all ? UINT32_MAX : NODES_SHOWN;
 
     for (uint32_t i = 0; i < facts->graph_count; i++) {
         const facts_graph *graph = facts->graphs[i];
-        for (uint32_t n = 0; n < graph->program->graph->node_count; n++) {
+        for (uint32_t other = 0; other < graph->program->graph->node_count; other++) {
             facts_answer *answers;
             inlay_status status;
 
-            if (!facts_matches(pattern, facts_node_info(graph, n)) || found++ >= most)
+            if (!facts_matches(pattern, facts_node_info(graph, other)) || found++ >= limit)
                 continue;
-            status = facts_ask_node(facts, graph, n, found <= NODES_ASKED, &answers, diag);
+            status = facts_evaluate_node(facts, graph, other, found <= NODES_EVALUATED, &answers, diag);
             if (status != INLAY_OK)
                 return status;
             say(view->sink, "%s", found > 1 ? "\n" : "");
-            say_node(view->sink, facts, graph, n, answers);
+            say_node(view->sink, facts, graph, other, answers);
         }
     }
-    if (found > most)
-        say(view->sink, "\nand %" PRIu32 " other nodes (--all shows them)\n", found - most);
+    if (found > limit)
+        say(view->sink, "\nand %" PRIu32 " other nodes (--all shows them)\n", found - limit);
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ JSON */
 
-static void tell_value(json_out *json, const struct facts *facts, const facts_graph *graph, uint32_t value, bool output)
+static void write_value(json_out *json, const struct facts *facts, const facts_graph *graph, uint32_t value,
+                        bool output)
 {
-    uint32_t maker = graph->program->graph->values[value].info.producer;
+    uint32_t producer = graph->program->graph->values[value].info.producer;
 
     json_value(json, NULL, graph, value, true);
-    if (!output && maker != INLAY_NONE) {
-        json_text(json, "from", facts_node_info(graph, maker)->name.data);
-        json_text(json, "from_provider", provider_of_node(facts, graph, maker));
+    if (!output && producer != INLAY_NONE) {
+        json_text(json, "from", facts_node_info(graph, producer)->name.data);
+        json_text(json, "from_provider", provider_of_node(facts, graph, producer));
     }
     if (output) {
         json_open(json, "to", '[', true);
-        for (uint32_t n = 0; n < graph->program->graph->node_count; n++) {
-            if (!facts_reads(graph, n, value))
+        for (uint32_t other = 0; other < graph->program->graph->node_count; other++) {
+            if (!facts_reads(graph, other, value))
                 continue;
             json_open(json, NULL, '{', true);
-            json_text(json, "node", facts_node_info(graph, n)->name.data);
-            json_text(json, "provider", provider_of_node(facts, graph, n));
+            json_text(json, "node", facts_node_info(graph, other)->name.data);
+            json_text(json, "provider", provider_of_node(facts, graph, other));
             json_close(json);
         }
         json_close(json);
@@ -230,14 +233,15 @@ static void tell_value(json_out *json, const struct facts *facts, const facts_gr
     json_close(json);
 }
 
-static void tell_answer(json_out *json, const struct facts *facts, const facts_graph *graph, const facts_answer *answer)
+static void write_answer(json_out *json, const struct facts *facts, const facts_graph *graph,
+                         const facts_answer *answer)
 {
     json_open(json, NULL, '{', true);
     json_text(json, "provider", facts_provider_name(facts, answer->provider));
     json_bool(json, "chosen", answer->chosen);
     if (answer->offer != INLAY_NONE) {
         const partition_offer *offer = &graph->parts->offers[answer->offer];
-        json_number(json, "cost_ns", facts_told(facts, offer, offer->cost.ns));
+        json_number(json, "cost_ns", facts_displayed_ns(facts, offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
         json_whole(json, "nodes", offer->node_count);
     }
@@ -247,7 +251,7 @@ static void tell_answer(json_out *json, const struct facts *facts, const facts_g
     }
     if (answer->impossible != NULL) {
         json_text(json, "impossible", answer->impossible);
-    } else if (answer->asked) {
+    } else if (answer->evaluated) {
         json_number(json, "extra_ns", answer->extra_ns);
         json_number(json, "extra_here_ns", answer->here_ns);
         json_number(json, "extra_copies_ns", answer->copies_ns);
@@ -255,17 +259,17 @@ static void tell_answer(json_out *json, const struct facts *facts, const facts_g
     json_close(json);
 }
 
-static void tell_node(json_out *json, const struct facts *facts, const facts_graph *graph, uint32_t node,
-                      const facts_answer *answers)
+static void write_node(json_out *json, const struct facts *facts, const facts_graph *graph, uint32_t node,
+                       const facts_answer *answers)
 {
-    const graph_node *n = graph->program->graph->nodes[node];
+    const graph_node *model_node = graph->program->graph->nodes[node];
     const facts_region *region = &graph->regions[graph->nodes[node].region];
 
     json_open(json, NULL, '{', false);
-    json_text(json, "name", n->info.name.data);
-    json_text(json, "op", n->info.op_type.data);
-    json_text(json, "domain", n->info.domain.data);
-    json_whole(json, "since_version", n->info.since_version);
+    json_text(json, "name", model_node->info.name.data);
+    json_text(json, "op", model_node->info.op_type.data);
+    json_text(json, "domain", model_node->info.domain.data);
+    json_whole(json, "since_version", model_node->info.since_version);
     json_text(json, "graph", graph->path);
     json_whole(json, "region", graph->nodes[node].region);
     json_text(json, "provider", facts_provider_name(facts, region->region->provider));
@@ -273,21 +277,22 @@ static void tell_node(json_out *json, const struct facts *facts, const facts_gra
     if (region->measured_ns >= 0)
         json_number(json, "region_measured_ns", region->measured_ns);
     json_open(json, "inputs", '[', false);
-    for (uint32_t i = 0; i < n->info.input_count + n->capture_count; i++) {
-        uint32_t v = i < n->info.input_count ? n->info.inputs[i] : n->captures[i - n->info.input_count];
-        if (v != INLAY_NONE)
-            tell_value(json, facts, graph, v, false);
+    for (uint32_t i = 0; i < model_node->info.input_count + model_node->capture_count; i++) {
+        uint32_t value = i < model_node->info.input_count ? model_node->info.inputs[i]
+                                                          : model_node->captures[i - model_node->info.input_count];
+        if (value != INLAY_NONE)
+            write_value(json, facts, graph, value, false);
     }
     json_close(json);
     json_open(json, "outputs", '[', false);
-    for (uint32_t i = 0; i < n->info.output_count; i++)
-        if (n->info.outputs[i] != INLAY_NONE)
-            tell_value(json, facts, graph, n->info.outputs[i], true);
+    for (uint32_t i = 0; i < model_node->info.output_count; i++)
+        if (model_node->info.outputs[i] != INLAY_NONE)
+            write_value(json, facts, graph, model_node->info.outputs[i], true);
     json_close(json);
     json_open(json, "copies", '[', false);
     for (uint32_t i = 0; i < graph->parts->copy_count; i++) {
         const partition_copy *copy = &graph->parts->copies[i];
-        if (!at_edge(graph, copy, node))
+        if (!touches_node(graph, copy, node))
             continue;
         json_open(json, NULL, '{', true);
         json_text(json, "name", facts_value_name(graph, copy->value));
@@ -300,7 +305,7 @@ static void tell_node(json_out *json, const struct facts *facts, const facts_gra
     json_close(json);
     json_open(json, "answers", '[', false);
     for (uint32_t i = 0; i < facts->provider_count; i++)
-        tell_answer(json, facts, graph, &answers[i]);
+        write_answer(json, facts, graph, &answers[i]);
     json_close(json);
     json_close(json);
 }
@@ -317,14 +322,14 @@ inlay_status json_nodes(struct facts *facts, const char *pattern, const explain_
     json_open(&json, "nodes", '[', false);
     for (uint32_t i = 0; i < facts->graph_count && status == INLAY_OK; i++) {
         const facts_graph *graph = facts->graphs[i];
-        for (uint32_t n = 0; n < graph->program->graph->node_count && status == INLAY_OK; n++) {
+        for (uint32_t other = 0; other < graph->program->graph->node_count && status == INLAY_OK; other++) {
             facts_answer *answers;
 
-            if (!facts_matches(pattern, facts_node_info(graph, n)))
+            if (!facts_matches(pattern, facts_node_info(graph, other)))
                 continue;
-            status = facts_ask_node(facts, graph, n, found++ < NODES_ASKED, &answers, diag);
+            status = facts_evaluate_node(facts, graph, other, found++ < NODES_EVALUATED, &answers, diag);
             if (status == INLAY_OK)
-                tell_node(&json, facts, graph, n, answers);
+                write_node(&json, facts, graph, other, answers);
         }
     }
     json_close(&json);

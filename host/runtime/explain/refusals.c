@@ -1,5 +1,6 @@
-/* Equal refusals of many nodes told as one. */
+/* Merges equal refusals of many nodes. */
 #include "explain/internal.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,35 +14,35 @@ static int compare_texts(const char *a, const char *b)
     return a == NULL || b == NULL ? (a != NULL) - (b != NULL) : strcmp(a, b);
 }
 
-static int same_words(const partition_refusal *refusal, const partition_refusal *y)
+static int compare_reasons(const partition_refusal *a, const partition_refusal *b)
 {
-    int order = (refusal->provider > y->provider) - (refusal->provider < y->provider);
+    int order = (a->provider > b->provider) - (a->provider < b->provider);
 
     if (order == 0)
-        order = (refusal->code > y->code) - (refusal->code < y->code);
+        order = (a->code > b->code) - (a->code < b->code);
     if (order == 0)
-        order = strcmp(refusal->text, y->text);
-    return order != 0 ? order : compare_texts(refusal->accepted_if, y->accepted_if);
+        order = strcmp(a->text, b->text);
+    return order != 0 ? order : compare_texts(a->accepted_if, b->accepted_if);
 }
 
-static int by_words(const void *a, const void *b)
+static int by_reason(const void *a, const void *b)
 {
-    const facts_refused *refused = a, *y = b;
-    const partition_refusal *refusal = refusal_of(refused), *q = refusal_of(y);
-    int order = same_words(refusal, q);
+    const facts_refused *refused = a, *other = b;
+    const partition_refusal *refusal = refusal_of(refused), *other_refusal = refusal_of(other);
+    int order = compare_reasons(refusal, other_refusal);
 
     if (order == 0)
-        order = strcmp(refused->graph->path, y->graph->path);
-    return order != 0 ? order : (refusal->node > q->node) - (refusal->node < q->node);
+        order = strcmp(refused->graph->path, other->graph->path);
+    return order != 0 ? order : (refusal->node > other_refusal->node) - (refusal->node < other_refusal->node);
 }
 
 static int by_count(const void *a, const void *b)
 {
-    const facts_refusals *refusals = a, *y = b;
+    const facts_refusals *first = a, *second = b;
 
-    if (refusals->count != y->count)
-        return refusals->count < y->count ? 1 : -1;
-    return (refusals->first > y->first) - (refusals->first < y->first);
+    if (first->count != second->count)
+        return first->count < second->count ? 1 : -1;
+    return (first->first > second->first) - (first->first < second->first);
 }
 
 bool facts_fold_refusals(struct facts *facts)
@@ -57,10 +58,11 @@ bool facts_fold_refusals(struct facts *facts)
     for (uint32_t i = 0; i < facts->graph_count; i++)
         for (uint32_t r = 0; r < facts->graphs[i]->parts->refusal_count; r++)
             facts->refused[at++] = (facts_refused){ facts->graphs[i], r };
-    qsort(facts->refused, total, sizeof *facts->refused, by_words);
+    INLAY_CHECK(at == total);
+    qsort(facts->refused, total, sizeof *facts->refused, by_reason);
     for (uint32_t i = 0; i < total; i++) {
         const partition_refusal *refusal = refusal_of(&facts->refused[i]);
-        if (i == 0 || same_words(refusal_of(&facts->refused[i - 1]), refusal) != 0)
+        if (i == 0 || compare_reasons(refusal_of(&facts->refused[i - 1]), refusal) != 0)
             facts->refusals[facts->refusals_count++] = (facts_refusals){ .provider = refusal->provider,
                                                                          .code = refusal->code,
                                                                          .text = refusal->text,

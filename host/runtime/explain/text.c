@@ -1,4 +1,4 @@
-/* The explanation for people: the sums first, then each stretch, what was refused, what is copied. */
+/* The explanation as text: totals first, then partitions, copies, refusals and unused providers. */
 #include "explain/text.h"
 #include <inttypes.h>
 #include <string.h>
@@ -7,8 +7,8 @@ enum { SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6,
 
 /* ------------------------------------------------------------------ the head */
 
-/* What the prices take symbolic dimensions to be. */
-static void say_assumed(const struct page *page)
+/* The assumed sizes of symbolic dimensions. */
+static void say_assumed(const struct text_page *page)
 {
     uint32_t shown = 0;
     const char *name;
@@ -25,7 +25,7 @@ static void say_assumed(const struct page *page)
         say(page->sink, "%s (--assume NAME=N)\n", shown > SHOWN_SIZES && !page->all ? ", ..." : "");
 }
 
-static void say_summary(const struct page *page)
+static void say_summary(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
     const program_env *env = &facts->session->env;
@@ -46,19 +46,19 @@ static void say_summary(const struct page *page)
     say(page->sink, "\n");
     say_assumed(page);
     if (facts->runner != NULL)
-        say(page->sink, "what was predicted is shown for the sizes of the last run\n");
+        say(page->sink, "predictions are for the input sizes of the last run\n");
     say(page->sink, "predicted %s", nice_ns(facts->ns, a));
     if (page->source != INLAY_NONE)
         say(page->sink, " (prices: %s)", cost_source_name(page->source));
     if (facts->copies_ns > 0)
-        say(page->sink, ", of which %s are copies", nice_ns(facts->copies_ns, b));
+        say(page->sink, ", including %s for copies", nice_ns(facts->copies_ns, b));
     if (page->measured)
         say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", nice_ns(facts->measured_ns, a),
             text_ratio(facts->measured_ns, facts->ns, b), timings_runs(facts->timings));
     say(page->sink, "\n\n");
 }
 
-static void say_providers(const struct page *page)
+static void say_providers(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES], d[NICE_BYTES], e[NICE_BYTES];
@@ -74,7 +74,7 @@ static void say_providers(const struct page *page)
         say_column(page->sink, provider->name, 14);
         say(page->sink, " %6" PRIu32 " %8" PRIu32, provider->node_count, provider->region_count);
         if (i == facts->provider_count) {
-            say(page->sink, "   runs bodies of graphs; their times stand with the providers\n");
+            say(page->sink, "   runs control flow; the times of the bodies are counted at their providers\n");
             break;
         }
         say(page->sink, " %11s %5.1f%%", nice_ns(provider->ns, a),
@@ -90,8 +90,8 @@ static void say_providers(const struct page *page)
     }
 }
 
-/* What would be under other rules. */
-static void say_outcome(const struct page *page, const explain_view *view)
+/* The predicted result under other rules. */
+static void say_outcome(const struct text_page *page, const explain_view *view)
 {
     const facts_outcome *outcome = view->outcome;
     char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
@@ -131,7 +131,7 @@ static void say_outcome(const struct page *page, const explain_view *view)
 
 /* ------------------------------------------------------------------ copies, refusals, files */
 
-static void say_end(const struct page *page, const facts_graph *graph, uint32_t node, const char *outside)
+static void say_endpoint(const struct text_page *page, const facts_graph *graph, uint32_t node, const char *outside)
 {
     if (node == INLAY_NONE) {
         say(page->sink, "%s", outside);
@@ -143,9 +143,9 @@ static void say_end(const struct page *page, const facts_graph *graph, uint32_t 
         facts_provider_name(page->facts, graph->regions[graph->nodes[node].region].region->provider));
 }
 
-static void say_copies(const struct page *page)
+static void say_copies(const struct text_page *page)
 {
-    uint32_t most = page->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
+    uint32_t limit = page->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
     char a[NICE_BYTES], b[NICE_BYTES];
 
     if (page->facts->copy_count == 0)
@@ -154,7 +154,7 @@ static void say_copies(const struct page *page)
         plural(page->facts->copy_count, "copy", "copies"), nice_ns(page->facts->copies_ns, a));
     for (uint32_t i = 0; i < page->facts->graph_count; i++) {
         const facts_graph *graph = page->facts->graphs[i];
-        for (uint32_t k = 0; k < graph->parts->copy_count && shown < most; k++, shown++) {
+        for (uint32_t k = 0; k < graph->parts->copy_count && shown < limit; k++, shown++) {
             const partition_copy *copy = &graph->parts->copies[k];
             say(page->sink, "  %9s %9s  ", nice_bytes(copy->bytes, a), nice_ns(copy->ns, b));
             if (page->measured && timings_copy_ns(page->facts->timings, graph->program, copy->value) >= 0)
@@ -164,24 +164,24 @@ static void say_copies(const struct page *page)
                 facts_domain_name(page->facts, copy->to_domain));
             say_text(page->sink, facts_value_name(graph, copy->value));
             say(page->sink, ": from ");
-            say_end(page, graph, facts_copy_maker(graph, copy), graph->parent == NULL ? "an input" : "outside");
+            say_endpoint(page, graph, facts_copy_maker(graph, copy), graph->parent == NULL ? "an input" : "outside");
             say(page->sink, " to ");
-            say_end(page, graph, facts_copy_reader(graph, copy), "an output");
-            say(page->sink, "%s\n", copy->once ? ", once a loop" : "");
+            say_endpoint(page, graph, facts_copy_reader(graph, copy), "an output");
+            say(page->sink, "%s\n", copy->once ? ", once per loop" : "");
         }
     }
     if (shown < page->facts->copy_count)
         say(page->sink, "  and %" PRIu32 " more (--all shows them)\n", page->facts->copy_count - shown);
 }
 
-static void say_refusals(const struct page *page)
+static void say_refusals(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
-    uint32_t most = page->all ? UINT32_MAX : SHOWN_REFUSALS, names = page->all ? NAMES_ALL : SHOWN_NAMES;
+    uint32_t limit = page->all ? UINT32_MAX : SHOWN_REFUSALS, names = page->all ? NAMES_ALL : SHOWN_NAMES;
 
     if (facts->refusals_count > 0)
         say(page->sink, "\nrefused\n");
-    for (uint32_t i = 0; i < facts->refusals_count && i < most; i++) {
+    for (uint32_t i = 0; i < facts->refusals_count && i < limit; i++) {
         const facts_refusals *refusals = &facts->refusals[i];
         say(page->sink, "  %s, %" PRIu32 " %s: ", facts_provider_name(facts, refusals->provider), refusals->count,
             plural(refusals->count, "node", "nodes"));
@@ -202,38 +202,38 @@ static void say_refusals(const struct page *page)
         }
         say(page->sink, "%s\n", refusals->count > names ? ", ..." : "");
     }
-    if (facts->refusals_count > most)
-        say(page->sink, "  and %" PRIu32 " other reasons (--all shows them)\n", facts->refusals_count - most);
+    if (facts->refusals_count > limit)
+        say(page->sink, "  and %" PRIu32 " other reasons (--all shows them)\n", facts->refusals_count - limit);
 }
 
-static void say_late(void *ctx, const char *shapes, const char *text)
+static void say_declined_shapes(void *ctx, const char *shapes, const char *text)
 {
-    const struct page *page = ctx;
+    const struct text_page *page = ctx;
 
     say(page->sink, "  inputs %s: ", shapes);
     say_text(page->sink, text);
     say(page->sink, "\n");
 }
 
-/* What providers declined in runs; others run these shapes. */
-static void say_declined(const struct page *page)
+/* Shapes that providers declined during runs; other providers run them. */
+static void say_declined(const struct text_page *page)
 {
     for (uint32_t i = 0; i < page->facts->graph_count; i++) {
         struct program *program = (struct program *)(uintptr_t)page->facts->graphs[i]->program;
-        uint32_t most = page->all ? UINT32_MAX : SHOWN_REFUSALS, count;
+        uint32_t limit = page->all ? UINT32_MAX : SHOWN_REFUSALS, count;
 
         if (declined_list(program, 0, NULL, NULL) == 0)
             continue;
         say(page->sink, "\ndeclined for some shapes, graph ");
         say_text(page->sink, program->graph->name);
         say(page->sink, "\n");
-        count = declined_list(program, most, say_late, (void *)(uintptr_t)page);
-        if (count > most)
-            say(page->sink, "  and for %" PRIu32 " other shapes (--all shows them)\n", count - most);
+        count = declined_list(program, limit, say_declined_shapes, (void *)(uintptr_t)page);
+        if (count > limit)
+            say(page->sink, "  and for %" PRIu32 " other shapes (--all shows them)\n", count - limit);
     }
 }
 
-static void say_absent(const struct page *page)
+static void say_unused(const struct text_page *page)
 {
     const inlay_session *session = page->facts->session;
 
@@ -254,7 +254,7 @@ static void say_absent(const struct page *page)
     }
 }
 
-/* Room for the names of all providers, within reason: a name that is cut may be any of two. */
+/* The column width for provider names, within limits: shortened names may be ambiguous. */
 static int name_width(const struct facts *facts)
 {
     size_t width = 10;
@@ -266,7 +266,7 @@ static int name_width(const struct facts *facts)
     return width < 20 ? (int)width : 20;
 }
 
-/* The source of the prices of all stretches, if it is one. */
+/* The source of the prices of all stretches if it is the same for all, otherwise INLAY_NONE. */
 static uint32_t common_source(const struct facts *facts)
 {
     uint32_t source = COST_NONE;
@@ -285,11 +285,11 @@ static uint32_t common_source(const struct facts *facts)
 
 void text_session(const struct facts *facts, const explain_view *view)
 {
-    struct page page = { .facts = facts,
-                         .sink = view->sink,
-                         .all = view->all,
-                         .measured = facts->measured_ns >= 0,
-                         .source = common_source(facts) };
+    struct text_page page = { .facts = facts,
+                              .sink = view->sink,
+                              .all = view->all,
+                              .measured = facts->measured_ns >= 0,
+                              .source = common_source(facts) };
 
     page.names = name_width(facts);
     page.columns = view->columns == 0 ? 100 : view->columns > 400 ? 400 : (int)view->columns;
@@ -302,5 +302,5 @@ void text_session(const struct facts *facts, const explain_view *view)
     say_copies(&page);
     say_refusals(&page);
     say_declined(&page);
-    say_absent(&page);
+    say_unused(&page);
 }

@@ -1,23 +1,23 @@
-/* explain/text.h - what the files of the text share; private to this folder. */
+/* explain/text.h - shared by the files that write text; private to this folder. */
 #ifndef EXPLAIN_TEXT_H
 #define EXPLAIN_TEXT_H
 #include "explain/internal.h"
 
-/* The page that is being written. */
-struct page {
+/* The text that is being written. */
+struct text_page {
     const struct facts *facts;
     const explain_sink *sink;
     int columns;
     int names; /* width of providers' names */
     bool all;
     bool measured;
-    uint32_t source; /* where all prices come from; INLAY_NONE: from here and there */
+    uint32_t source; /* common source of all prices; INLAY_NONE: the sources differ */
 };
 
-/* The table of stretches, of bodies too. */
-void text_stretches(const struct page *page);
+/* The table of stretches, including those of bodies. */
+void text_stretches(const struct text_page *page);
 
-/* "1.07x", "-" when one of the two is nothing. */
+/* measured / predicted: "1.07x", or "-" if one of them is zero or unknown. */
 static inline const char *text_ratio(double measured, double predicted, char text[NICE_BYTES])
 {
     if (measured > 0 && measured / 999 >= predicted)

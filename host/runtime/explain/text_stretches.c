@@ -1,13 +1,15 @@
-/* Partition by partition (a stretch in the code): provider, time, runner-up; bodies of control flow stand below their
- * node. */
+/* One line per partition (a stretch in the code): provider, time, runner-up. Bodies of control flow follow below
+ * their node. */
 #include "explain/text.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <string.h>
 
 enum { SHOWN_STRETCHES = 24 };
 
-/* What a stretch does: the node's operator and name, or "12 Conv, 11 Relu, Add". */
-static void say_content(const struct page *page, const facts_graph *graph, uint32_t first, uint32_t count, int width)
+/* The content of a stretch: the node's operator and name, or "12 Conv, 11 Relu, Add". */
+static void say_content(const struct text_page *page, const facts_graph *graph, uint32_t first, uint32_t count,
+                        int width)
 {
     enum { KINDS = 8 };
     struct {
@@ -32,21 +34,22 @@ static void say_content(const struct page *page, const facts_graph *graph, uint3
                 kinds[kind_count++].count = 0;
             }
             kinds[k].count++;
-            /* The most frequent first; on a tie the one that came first. */
+            /* Sorted by frequency; on a tie by first occurrence. */
             for (; k > 0 && kinds[k].count > kinds[k - 1].count; k--) {
-                uint32_t more = kinds[k].count;
+                uint32_t swapped = kinds[k].count;
                 const char *name = kinds[k].op;
                 kinds[k] = kinds[k - 1];
                 kinds[k - 1].op = name;
-                kinds[k - 1].count = more;
+                kinds[k - 1].count = swapped;
             }
         }
     }
+    INLAY_CHECK(first + count <= graph->region_count);
     if (nodes == 1) {
-        const inlay_node_info *n = facts_node_info(graph, graph->regions[first].region->nodes[0]);
-        (void)snprintf(text, sizeof text, "%.60s %.180s", n->op_type.data, n->name.data);
-        if ((int)strlen(text) > width) { /* the operator stays, of the name the end */
-            int op = (int)(n->op_type.bytes < 60 ? n->op_type.bytes : 60) + 1;
+        const inlay_node_info *info = facts_node_info(graph, graph->regions[first].region->nodes[0]);
+        (void)snprintf(text, sizeof text, "%.60s %.180s", info->op_type.data, info->name.data);
+        if ((int)strlen(text) > width) { /* keep the operator and the end of the name */
+            int op = (int)(info->op_type.bytes < 60 ? info->op_type.bytes : 60) + 1;
             if (op + 8 <= width) {
                 say(page->sink, "%.*s", op, text);
                 say_column(page->sink, text + op, width - op);
@@ -72,36 +75,36 @@ static void say_content(const struct page *page, const facts_graph *graph, uint3
     say_column(page->sink, text, width);
 }
 
-static void say_rival(const struct page *page, const facts_stretch *stretch)
+static void say_runner_up(const struct text_page *page, const facts_stretch *stretch)
 {
-    const facts_rival *rival = &stretch->rival;
+    const facts_runner_up *runner_up = &stretch->runner_up;
     char a[NICE_BYTES];
 
     if (stretch->provider == INLAY_NONE)
         return;
-    if (rival->kind == RIVAL_NONE || rival->provider == INLAY_NONE) {
+    if (runner_up->kind == RUNNER_UP_NONE || runner_up->provider == INLAY_NONE) {
         say(page->sink, "  no other provider");
         return;
     }
-    if (rival->extra_ns < 0.5 && rival->extra_ns > -0.5)
-        say(page->sink, "  %s, a tie", facts_provider_name(page->facts, rival->provider));
+    if (runner_up->extra_ns < 0.5 && runner_up->extra_ns > -0.5)
+        say(page->sink, "  %s, a tie", facts_provider_name(page->facts, runner_up->provider));
     else
-        say(page->sink, "  %s %s%s", facts_provider_name(page->facts, rival->provider),
-            rival->kind == RIVAL_ABOUT ? "about " : "", nice_change(rival->extra_ns, a));
-    if (rival->node_count < stretch->node_count)
-        say(page->sink, " (%" PRIu32 " of %" PRIu32 ")", rival->node_count, stretch->node_count);
+        say(page->sink, "  %s %s%s", facts_provider_name(page->facts, runner_up->provider),
+            runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", nice_change(runner_up->extra_ns, a));
+    if (runner_up->node_count < stretch->node_count)
+        say(page->sink, " (%" PRIu32 " of %" PRIu32 ")", runner_up->node_count, stretch->node_count);
 }
 
-/* Columns that are left out where the page is narrow, the most important last. */
-static bool has_traffic(const struct page *page)
+/* Columns that are omitted if the page is narrow. */
+static bool has_traffic(const struct text_page *page)
 {
     return page->columns >= (page->measured ? 128 : 110);
 }
-static bool has_source(const struct page *page)
+static bool has_source(const struct text_page *page)
 {
     return page->source == INLAY_NONE && page->columns >= (page->measured ? 100 : 84);
 }
-static int content_width(const struct page *page)
+static int content_width(const struct text_page *page)
 {
     int rest = page->columns - 6 - page->names - 1 - 6 - 10 - 22;
 
@@ -111,7 +114,7 @@ static int content_width(const struct page *page)
     return rest < 14 ? 14 : rest > 40 ? 40 : rest;
 }
 
-static void say_row(const struct page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
+static void say_row(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
     int width = content_width(page) - indent;
@@ -128,11 +131,12 @@ static void say_row(const struct page *page, const facts_graph *graph, const fac
         say(page->sink, " %10s", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
     if (has_traffic(page))
         say(page->sink, " %9s %9s", nice_bytes(stretch->bytes_in, a), nice_bytes(stretch->bytes_out, b));
-    say_rival(page, stretch);
+    say_runner_up(page, stretch);
     say(page->sink, "\n");
 }
 
-static void say_regions(const struct page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
+static void say_regions(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
+                        int indent)
 {
     char a[NICE_BYTES], b[NICE_BYTES];
 
@@ -155,14 +159,15 @@ static void say_regions(const struct page *page, const facts_graph *graph, const
     }
 }
 
-/* Which stretches are worth a line: all from `least` on, and of those from `nearly` on the first `extra`. */
+/* Which stretches get a line: all with a time of at least `least`, and the first `extra` with a time of at least
+ * `nearly`. */
 struct selection {
     double least, nearly;
     uint32_t extra;
 };
 
-/* The SHOWN_STRETCHES dearest, by bisection of their prices: no memory is needed for it. */
-static struct selection select_stretches(const struct page *page, const facts_graph *graph)
+/* Selects the SHOWN_STRETCHES most expensive stretches by bisection of their times, which needs no memory. */
+static struct selection select_stretches(const struct text_page *page, const facts_graph *graph)
 {
     double low = 0, high = graph->ns > 0 ? graph->ns * 2 : 1;
     uint32_t above_high = 0;
@@ -199,8 +204,9 @@ static double weight_of(const facts_region *region)
     return region->measured_ns >= 0 ? region->measured_ns : region->ns;
 }
 
-/* The regions that take most of a long stretch, on one line. */
-static void say_dearest(const struct page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
+/* The most expensive regions of a long stretch, on one line. */
+static void say_most_expensive(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
+                               int indent)
 {
     enum { NAMED = 3 };
     uint32_t top[NAMED], count = 0;
@@ -226,7 +232,7 @@ static void say_dearest(const struct page *page, const facts_graph *graph, const
     say(page->sink, "\n");
 }
 
-static void say_graph(const struct page *page, const facts_graph *graph, int indent)
+static void say_graph(const struct text_page *page, const facts_graph *graph, int indent)
 {
     struct selection shown = select_stretches(page, graph);
     double hidden_ns = 0;
@@ -246,7 +252,7 @@ static void say_graph(const struct page *page, const facts_graph *graph, int ind
         if (page->all)
             say_regions(page, graph, stretch, indent);
         else if (stretch->count > 3)
-            say_dearest(page, graph, stretch, indent);
+            say_most_expensive(page, graph, stretch, indent);
         for (uint32_t k = 0; k < first->body_count; k++) {
             const facts_graph *body = first->bodies[k];
             say(page->sink, "%*s%s of ", indent + 8, "", first->step->node->bodies[k].attr);
@@ -266,11 +272,11 @@ static void say_graph(const struct page *page, const facts_graph *graph, int ind
             hidden, plural(hidden, "partition", "partitions"), nice_ns(shown.least, a), nice_ns(hidden_ns, b));
 }
 
-void text_stretches(const struct page *page)
+void text_stretches(const struct text_page *page)
 {
     int width = content_width(page);
 
-    say(page->sink, "\n%5s %-*s %5s %-*s %9s", "part", page->names, "provider", "nodes", width, "what", "predicted");
+    say(page->sink, "\n%5s %-*s %5s %-*s %9s", "part", page->names, "provider", "nodes", width, "content", "predicted");
     if (page->measured)
         say(page->sink, " %9s %6s", "measured", "ratio");
     if (has_source(page))

@@ -1,16 +1,17 @@
-/* Other rules, the same offers: what a session created with them would have chosen. */
+/* What-if: the assignment under other rules with the same offers, as for a session created with these rules. */
 #include "base/nearest.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "explain/facts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The rules after the change; what else a rule can change. */
+/* The changed rules and the resulting assignments. */
 struct scenario {
     struct facts *facts;
     partition_rules rules;
     partition_wish *pins, *forbids; /* rules.pins and rules.forbids */
-    uint32_t max_threads;           /* 0 = as it is */
+    uint32_t max_threads;           /* 0 = unchanged */
     struct partition *choices;      /* [graph_count] */
     struct arena scratch;           /* of the choices */
 };
@@ -24,14 +25,15 @@ static const char *nth_provider(const void *ctx, uint32_t i)
 
 static inlay_status check_provider(const struct facts *facts, const char *rule, const char *name, inlay_diag *diag)
 {
-    const char *near;
+    const char *nearest;
 
     for (uint32_t i = 0; i < facts->provider_count; i++)
         if (strcmp(facts_provider_name(facts, i), name) == 0)
             return INLAY_OK;
-    near = nearest_name(name, nth_provider, facts, facts->provider_count);
+    nearest = nearest_name(name, nth_provider, facts, facts->provider_count);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: the session has no provider '%s'%s%s%s", rule, name,
-                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+                      nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                      nearest != NULL ? "'?" : "");
 }
 
 static inlay_status set_policy(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
@@ -39,7 +41,7 @@ static inlay_status set_policy(struct scenario *scenario, const char *rule, cons
     scenario->rules.by_priority = strcmp(value, "priority") == 0;
     if (scenario->rules.by_priority || strcmp(value, "cost") == 0)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: a policy is cost or priority", rule);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: policy must be cost or priority", rule);
 }
 
 static inlay_status set_threads(struct scenario *scenario, const char *rule, const char *value, inlay_diag *diag)
@@ -48,12 +50,12 @@ static inlay_status set_threads(struct scenario *scenario, const char *rule, con
     long threads = strtol(value, &end, 10);
 
     if (value[0] == '\0' || *end != '\0' || threads < 1 || threads > 4096)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: threads is a number from 1 to 4096", rule);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "what-if %s: threads must be a number from 1 to 4096", rule);
     scenario->max_threads = (uint32_t)threads;
     return INLAY_OK;
 }
 
-/* "PATTERN=PROVIDER", "PATTERN!=PROVIDER": names of nodes may hold '=', names of providers don't. */
+/* Parses "PATTERN=PROVIDER" or "PATTERN!=PROVIDER". Names of nodes may contain '=', names of providers do not. */
 static inlay_status add_wish(struct scenario *scenario, const char *rule, inlay_diag *diag)
 {
     const char *equals = strrchr(rule, '=');
@@ -97,7 +99,7 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
     return status;
 }
 
-/* The session's rules, with the changes before them: the first pin that matches counts. */
+/* The session's rules after the new rules: the first pin that matches applies. */
 static inlay_status make_rules(struct scenario *scenario, const char *const *rules, uint32_t count, inlay_diag *diag)
 {
     const partition_rules *old = scenario->facts->session->env.rules;
@@ -124,9 +126,9 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
     return status;
 }
 
-/* ------------------------------------------------------------------ choosing */
+/* ------------------------------------------------------------------ assignment */
 
-/* The offers of graph at prices for another number of threads. */
+/* The offers of the graph, priced for another number of threads if the rules change it. */
 static const struct partition *at_threads(struct scenario *scenario, const facts_graph *graph,
                                           const partition_request *request)
 {
@@ -148,8 +150,8 @@ static const struct partition *at_threads(struct scenario *scenario, const facts
     return base->offers == NULL && base->offer_count > 0 ? NULL : base;
 }
 
-/* *out_possible: false when the rules can't be kept, and diag says why. */
-static inlay_status choose(struct scenario *scenario, uint32_t index, bool *out_possible, inlay_diag *diag)
+/* *out_possible: false if no assignment satisfies the rules; diag then has the reason. */
+static inlay_status assign_again(struct scenario *scenario, uint32_t index, bool *out_possible, inlay_diag *diag)
 {
     const facts_graph *graph = scenario->facts->graphs[index];
     partition_request request = facts_request(graph);
@@ -166,9 +168,9 @@ static inlay_status choose(struct scenario *scenario, uint32_t index, bool *out_
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ what comes of it */
+/* ------------------------------------------------------------------ result */
 
-/* Totals of the graphs, bodies before the graph that has them. */
+/* Adds up the graphs, bodies before the graph that contains them. */
 static void add_up(struct scenario *scenario, double *totals, facts_outcome *out)
 {
     const struct facts *facts = scenario->facts;
@@ -177,20 +179,21 @@ static void add_up(struct scenario *scenario, double *totals, facts_outcome *out
         const facts_graph *graph = facts->graphs[i];
         const struct partition *choice = &scenario->choices[i];
 
-        totals[i] = facts_told_sum(facts, choice);
+        totals[i] = facts_displayed_sum(facts, choice);
         for (uint32_t region = 0; region < graph->region_count; region++)
             for (uint32_t b = 0; b < graph->regions[region].body_count; b++)
                 totals[i] +=
-                    facts_rounds(graph->regions[region].bodies[b], totals[graph->regions[region].bodies[b]->index],
-                                 scenario->choices[graph->regions[region].bodies[b]->index].once_ns);
+                    facts_repeated_ns(graph->regions[region].bodies[b], totals[graph->regions[region].bodies[b]->index],
+                                      scenario->choices[graph->regions[region].bodies[b]->index].once_ns);
+        INLAY_CHECK(choice->region_count > 0 || graph->region_count == 0);
         out->copy_count += choice->copy_count;
         out->copies_ns += facts_copies_per_run(graph, facts_sum_of_copies(choice), choice->once_ns);
     }
     out->ns = totals[0];
 }
 
-/* Takes note of the node, which `to` runs now. */
-static void note_move(facts_outcome *out, uint32_t from, uint32_t to, const char *name)
+/* Records a node that moves to provider `to`. */
+static void add_move(facts_outcome *out, uint32_t from, uint32_t to, const char *name)
 {
     uint32_t i = 0;
 
@@ -204,7 +207,7 @@ static void note_move(facts_outcome *out, uint32_t from, uint32_t to, const char
     out->moved_count++;
 }
 
-static int most_first(const void *a, const void *b)
+static int by_descending_count(const void *a, const void *b)
 {
     const facts_move *move = a, *y = b;
 
@@ -222,11 +225,11 @@ static void find_moves(struct scenario *scenario, facts_outcome *out)
             for (uint32_t node = 0; node < region->node_count; node++) {
                 uint32_t from = graph->regions[graph->nodes[region->nodes[node]].region].region->provider;
                 if (from != region->provider)
-                    note_move(out, from, region->provider, facts_node_info(graph, region->nodes[node])->name.data);
+                    add_move(out, from, region->provider, facts_node_info(graph, region->nodes[node])->name.data);
             }
         }
     }
-    qsort(out->moves, out->move_count, sizeof *out->moves, most_first);
+    qsort(out->moves, out->move_count, sizeof *out->moves, by_descending_count);
 }
 
 inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count, facts_outcome **out,
@@ -250,7 +253,7 @@ inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32
         return no_memory(diag, "for a what-if");
     INLAY_TRY(make_rules(&scenario, rules, count, diag));
     for (uint32_t i = 0; i < facts->graph_count && possible; i++)
-        if ((status = choose(&scenario, i, &possible, &why)) != INLAY_OK)
+        if ((status = assign_again(&scenario, i, &possible, &why)) != INLAY_OK)
             break;
     if (status == INLAY_OK && !possible)
         outcome->impossible = arena_string(&facts->arena, why.text);

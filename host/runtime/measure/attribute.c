@@ -1,13 +1,15 @@
 #include "measure/attribute.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double SHARE_ERROR = 0.15; /* a region's time is measured; what a node has of it is told by a model */
+static const double SHARE_ERROR =
+    0.15; /* the time of a region is measured, but the share of a node comes from a model */
 
-/* What the values cost that enter or leave the region by this offer, priced as it is. */
+/* The cost of values that enter or leave the region through this offer, at the offer's price. */
 static double borders_ns(const struct program *program, const partition_region *region, const partition_offer *offer,
                          const inlay_value_state *values)
 {
@@ -38,58 +40,59 @@ static cost_question question_of(const struct program *program, const partition_
                             .runs = true };
 }
 
-/* The k-th offer of the region; *out_ns without borders. Its price with them is returned. */
+/* Prices the k-th offer of the region. *out_ns is without borders; the result includes them. */
 static double price_at(const struct program *program, const partition_region *region, uint32_t k,
                        const inlay_value_state *values, double *out_ns)
 {
+    INLAY_CHECK(k < region->offer_count && region->offers[k] < program->parts.offer_count);
     partition_offer offer = program->parts.offers[region->offers[k]];
     cost_question question = question_of(program, region, &offer, values);
     double error;
 
     const uint32_t source = cost_of_offer(program->env->costs, &question, &offer.cost, &error);
-    const double told = displayed_time_factor(question.provider, source);
+    const double factor = displayed_time_factor(question.provider, source);
 
     *out_ns = 0;
     if (source == COST_NONE)
         return 0;
-    *out_ns = told * offer.cost.ns;
-    return told * (offer.cost.ns + borders_ns(program, region, &offer, values));
+    *out_ns = factor * offer.cost.ns;
+    return factor * (offer.cost.ns + borders_ns(program, region, &offer, values));
 }
 
 double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values)
 {
-    double sum = 0, own;
+    double sum = 0, own_ns;
 
     for (uint32_t k = 0; k < region->offer_count; k++)
-        sum += price_at(program, region, k, values, &own);
+        sum += price_at(program, region, k, values, &own_ns);
     return sum;
 }
 
 bool attribute_add(cost_list *list, const struct program *program, const partition_region *region,
                    const inlay_value_state *values, double ns, const cost_record *like)
 {
-    double expected = 0, *own = malloc((region->offer_count + 1) * sizeof *own);
-    bool good = own != NULL;
+    double expected = 0, *own_ns = malloc((region->offer_count + 1) * sizeof *own_ns);
+    bool ok = own_ns != NULL;
 
-    for (uint32_t k = 0; good && k < region->offer_count; k++)
-        expected += price_at(program, region, k, values, &own[k]);
-    if (good && region->offer_count == 1 && expected <= own[0])
-        own[0] = expected = 1; /* all of it */
-    for (uint32_t k = 0; good && k < region->offer_count; k++) {
+    for (uint32_t k = 0; ok && k < region->offer_count; k++)
+        expected += price_at(program, region, k, values, &own_ns[k]);
+    if (ok && region->offer_count == 1 && expected <= own_ns[0])
+        own_ns[0] = expected = 1; /* the only offer gets all of the time */
+    for (uint32_t k = 0; ok && k < region->offer_count; k++) {
         const partition_offer *offer = &program->parts.offers[region->offers[k]];
         cost_question question = question_of(program, region, offer, values);
-        cost_record one = *like;
+        cost_record record = *like;
 
-        if (!(own[k] > 0) || !(expected > 0))
+        if (!(own_ns[k] > 0) || !(expected > 0))
             continue;
-        one.key = cost_key_of(&question);
-        one.ns = ns * own[k] / expected;
+        record.key = cost_key_of(&question);
+        record.ns = ns * own_ns[k] / expected;
         if (region->offer_count > 1)
-            one.spread = (float)fmax(one.spread, SHARE_ERROR);
-        (void)snprintf(one.what, sizeof one.what, "%s",
+            record.spread = (float)fmax(record.spread, SHARE_ERROR);
+        (void)snprintf(record.what, sizeof record.what, "%s",
                        inlay_graph_node(&program->snapshot, offer->nodes[0])->op_type.data);
-        good = cost_list_add(list, &one);
+        ok = cost_list_add(list, &record);
     }
-    free(own);
-    return good;
+    free(own_ns);
+    return ok;
 }

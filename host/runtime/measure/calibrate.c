@@ -1,5 +1,6 @@
 /* calibrate.c - times the rows of calibrate_cases.def on every provider, and copies on every link. */
 #include "measure/calibrate.h"
+#include "inlay/check.h"
 #include "base/among.h"
 #include "base/clock.h"
 #include "base/known.h"
@@ -14,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, PASSES = 3, TRIES = 2 };
-static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel, a pass */
-static const double SHARE_S = 60;                             /* for a provider at one number of threads */
-static const double CASES_SHARE = 0.95;                       /* of the bar; links take the rest */
+enum { MAX_THREAD_COUNTS = 16, LINK_SIZES = 4, PASSES = 3, MAX_ATTEMPTS = 2 };
+static const double BUDGET_NS = 8e6, QUICK_BUDGET_NS = 1.5e6; /* of one kernel in one pass */
+static const double PROVIDER_BUDGET_S = 60;                   /* for one provider at one number of threads */
+static const double KERNELS_FRACTION = 0.95;                  /* share of the progress bar; links take the rest */
 
 struct calibration {
     inlay_session *session; /* providers, log, progress */
@@ -32,12 +33,12 @@ struct calibration {
     double fraction;
     double begin, budget; /* seconds */
     bool cancelled;
-    bool calm; /* was the round at hand? */
-    bool late; /* is less left than all would take? Then nothing is repeated for its sake */
+    bool calm;            /* was the current round undisturbed? */
+    bool behind_schedule; /* is the calibration behind schedule? Then no disturbed round is repeated */
     inlay_diag *diag;
 };
 
-static bool tell(struct calibration *calibration, const char *what)
+static bool report_progress(struct calibration *calibration, const char *what)
 {
     if (!calibration->cancelled && calibration->session->progress != NULL)
         calibration->cancelled =
@@ -47,78 +48,80 @@ static bool tell(struct calibration *calibration, const char *what)
 
 static bool stop(void *ctx)
 {
-    return tell(ctx, "measuring");
+    return report_progress(ctx, "measuring");
 }
 
 /* ------------------------------------------------------------------ kernels */
 
-/* The point of the same kernel, which was timed a pass ago; NULL: none. */
-static calibrate_point *find_point(const struct calibration *calibration, uint32_t which, const calibrate_point *point)
+/* The point of the same kernel from an earlier pass; NULL: none. */
+static calibrate_point *find_earlier_point(const struct calibration *calibration, uint32_t provider_index,
+                                           const calibrate_point *point)
 {
-    for (uint32_t i = 0; i < calibration->point_count[which]; i++) {
-        calibrate_point *old = &calibration->points[which][i];
-        if (old->row == point->row && old->class.dtype == point->class.dtype && old->threads == point->threads &&
-            old->weight_bytes == point->weight_bytes)
-            return old;
+    for (uint32_t i = 0; i < calibration->point_count[provider_index]; i++) {
+        calibrate_point *earlier = &calibration->points[provider_index][i];
+        if (earlier->row == point->row && earlier->class.dtype == point->class.dtype &&
+            earlier->threads == point->threads && earlier->weight_bytes == point->weight_bytes)
+            return earlier;
     }
     return NULL;
 }
 
-/* Of all passes the shortest time counts: what else the machine does only makes kernels slower, and seldom in all of
- * them, for they are far apart. */
-static inlay_status add_point(struct calibration *calibration, uint32_t which, const calibrate_point *point)
+/* Adds a point, or lowers its time if an earlier pass has measured it: other processes only make kernels slower, and
+ * seldom in all passes, which are far apart. */
+static inlay_status add_point(struct calibration *calibration, uint32_t provider_index, const calibrate_point *point)
 {
-    calibrate_point *old = find_point(calibration, which, point);
+    calibrate_point *earlier = find_earlier_point(calibration, provider_index, point);
 
-    if (old != NULL) {
-        old->point.ns = fmin(old->point.ns, point->point.ns);
-        old->with_ns = fmin(old->with_ns, point->with_ns);
-        old->without_ns = fmin(old->without_ns, point->without_ns);
+    if (earlier != NULL) {
+        earlier->point.ns = fmin(earlier->point.ns, point->point.ns);
+        earlier->with_ns = fmin(earlier->with_ns, point->with_ns);
+        earlier->without_ns = fmin(earlier->without_ns, point->without_ns);
         return INLAY_OK;
     }
     calibration->result.kernel_count++;
-    if (!LIST_GROW(calibration->points[which], calibration->point_count[which]))
+    if (!LIST_GROW(calibration->points[provider_index], calibration->point_count[provider_index]))
         return no_memory(calibration->diag, "to calibrate");
-    calibration->points[which][calibration->point_count[which]++] = *point;
+    calibration->points[provider_index][calibration->point_count[provider_index]++] = *point;
     return INLAY_OK;
 }
 
-/* A case in its forms, in a model of large weights or with no others than its own. */
+/* A case in its forms, in a model with large weights or with its own weights only. */
 typedef struct case_models {
     const calibrate_case *row;
-    graph_model *model[CALIBRATE_FORMS]; /* NULL: it has not this form */
+    graph_model *model[CALIBRATE_FORMS]; /* NULL: the case does not have this form */
     inlay_graph view[CALIBRATE_FORMS];
     uint64_t weight_bytes; /* of the first form */
     struct arena arena;
 } case_models;
 
-enum { MOST_NODES = 8 }; /* of such a model */
+enum { MAX_NODES = 8 }; /* of the model of a case */
 
-/* What one provider offers for one of them: a node, or as a whole those that it merges. */
+/* One provider's offer for a form of a case: for a node, or merged for all nodes. */
 typedef struct case_offer {
-    bool there;
-    partition_offer offer; /* of all nodes, at the price of the last */
-    double leave_ns;       /* of all that leaves */
+    bool exists;
+    partition_offer offer; /* for all nodes, at the price of the last one */
+    double leave_ns;       /* for all values that leave */
     partition_request request;
     struct partition parts;
-    uint32_t nodes[MOST_NODES];
-    uint64_t cookies[MOST_NODES];
+    uint32_t nodes[MAX_NODES];
+    uint64_t cookies[MAX_NODES];
     measure_job job;
 } case_offer;
 
-/* Not there: the provider does not run it, or does not merge what is more than one node. */
-static inlay_status ask_offer(struct calibration *calibration, case_models *models, uint32_t form, uint32_t which,
-                              uint32_t threads, case_offer *out)
+/* Finds the provider's offer. It does not exist if the provider does not support the case, or does not merge its
+ * nodes. */
+static inlay_status find_offer(struct calibration *calibration, case_models *models, uint32_t form,
+                               uint32_t provider_index, uint32_t threads, case_offer *out)
 {
-    const partition_provider *provider = &calibration->session->providers[which];
+    const partition_provider *provider = &calibration->session->providers[provider_index];
     const inlay_graph *view = &models->view[form];
     const uint32_t count = view->node_count;
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t found = 0;
     inlay_status status;
 
-    out->there = false;
-    if (models->model[form] == NULL || count > MOST_NODES)
+    out->exists = false;
+    if (models->model[form] == NULL || count > MAX_NODES)
         return INLAY_OK;
     out->request = (partition_request){ .graph = models->model[form]->main,
                                         .snapshot = view,
@@ -141,6 +144,7 @@ static inlay_status ask_offer(struct calibration *calibration, case_models *mode
     }
     if (found < count || count == 0)
         return INLAY_OK;
+    INLAY_CHECK(found == count && count <= MAX_NODES);
     out->offer.nodes = out->nodes;
     out->offer.node_count = count;
     out->job = (measure_job){ .graph = models->model[form]->main,
@@ -152,25 +156,26 @@ static inlay_status ask_offer(struct calibration *calibration, case_models *mode
                               .values = out->parts.profile,
                               .max_threads = threads,
                               .max_bytes = UINT64_C(1) << 32 };
-    out->there = true;
+    out->exists = true;
     return INLAY_OK;
 }
 
-/* *out_ns stays 0 for a kernel that fails. */
+/* *out_ns is 0 for a kernel that fails. */
 static inlay_status time_offer(struct calibration *calibration, const case_models *models, case_offer *offer,
                                double *out_ns)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    struct measurement got = { .ns = 0 };
+    struct measurement measured = { .ns = 0 };
     inlay_status status;
 
-    /* Without weights everything is as it is behind large kernels. */
+    /* Kernels without weights run as if after large kernels. */
     offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
     offer->job.weights_in = offer->parts.weight_bytes > 0 ? cost_weights_in(offer->parts.weight_bytes) : COST_FAR;
-    status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &got, &why);
+    status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &measured, &why);
 
     calibration->session->abandoned |=
-        status == INLAY_DEVICE_LOST && provider_is_lost(offer->job.provider->state); /* it hangs: all stays */
+        status == INLAY_DEVICE_LOST &&
+        provider_is_lost(offer->job.provider->state); /* the device hangs: keep everything that it may use */
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(calibration->diag, status, "%s", why.text);
     if (status != INLAY_OK && calibration->session->log != NULL) {
@@ -179,12 +184,12 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
                        why.text);
         calibration->session->log(calibration->session->log_user, INLAY_LOG_WARNING, line);
     }
-    *out_ns = status == INLAY_OK ? got.ns : 0;
-    calibration->calm = calibration->calm && (status != INLAY_OK || got.calm);
+    *out_ns = status == INLAY_OK ? measured.ns : 0;
+    calibration->calm = calibration->calm && (status != INLAY_OK || measured.calm);
     return INLAY_OK;
 }
 
-/* Room for the sizes of outputs that the run decides: what it made of the contents is what was timed. */
+/* Allocates the sizes of outputs that the run determines: the kernel was timed at these sizes. */
 static inlay_status find_sizes(struct calibration *calibration, case_models *models, case_offer *offer)
 {
     const inlay_graph *view = offer->job.snapshot;
@@ -204,8 +209,8 @@ static inlay_status find_sizes(struct calibration *calibration, case_models *mod
     return found != NULL ? INLAY_OK : no_memory(calibration->diag, "to calibrate");
 }
 
-/* What the provider expects of it at the sizes that were found. */
-static void price_found(case_offer *offer)
+/* The provider's estimate at the sizes that the run determined. */
+static void price_at_found_sizes(case_offer *offer)
 {
     const partition_provider *provider = offer->job.provider;
     cost_question question = { .graph = offer->job.snapshot,
@@ -219,12 +224,16 @@ static void price_found(case_offer *offer)
     (void)cost_of_offer(NULL, &question, &offer->offer.cost, &error);
 }
 
-/* Times a kernel, alone and in regions where there are such, and adds a point for it; a kernel that fails has none.
- * offers: [CALIBRATE_FORMS]. */
-static inlay_status time_point(struct calibration *calibration, case_models *models, uint32_t which, case_offer *offers)
+/* Times a kernel, alone and in regions if it has such forms, and adds a point for it. A kernel that fails gets no
+ * point. offers: [CALIBRATE_FORMS]. */
+static inlay_status time_point(struct calibration *calibration, case_models *models, uint32_t provider_index,
+                               case_offer *offers)
 {
-    case_offer *alone = &offers[CALIBRATE_ALONE], *row = &offers[CALIBRATE_ROW], *behind = &offers[CALIBRATE_BEHIND];
-    case_offer *before = &offers[CALIBRATE_BEFORE], *typical = row->there ? row : behind->there ? behind : alone;
+    case_offer *alone = &offers[CALIBRATE_ALONE], *chained = &offers[CALIBRATE_CHAINED],
+               *is_over_share = &offers[CALIBRATE_BEHIND];
+    case_offer *before = &offers[CALIBRATE_BEFORE], *typical = chained->exists         ? chained
+                                                               : is_over_share->exists ? is_over_share
+                                                                                       : alone;
     const inlay_graph *view = typical->job.snapshot;
     const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
@@ -238,40 +247,42 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
         INLAY_TRY(find_sizes(calibration, models, alone));
     INLAY_TRY(time_offer(calibration, models, alone, &point.point.ns));
     if (typical == alone)
-        price_found(alone);
+        price_at_found_sizes(alone);
     point.kind = cost_kind_of(cost);
     point.model_ns = cost->ns;
     if (point.point.ns == 0)
         return INLAY_OK;
-    if (row->there) {
-        INLAY_TRY(time_offer(calibration, models, row, &point.with_ns));
+    if (chained->exists) {
+        INLAY_TRY(time_offer(calibration, models, chained, &point.with_ns));
         point.without_ns = point.point.ns;
         point.nodes_more = CALIBRATE_CHAIN - 1;
-    } else if (behind->there && before->there) {
-        INLAY_TRY(time_offer(calibration, models, behind, &point.with_ns));
+    } else if (is_over_share->exists && before->exists) {
+        INLAY_TRY(time_offer(calibration, models, is_over_share, &point.with_ns));
         INLAY_TRY(time_offer(calibration, models, before, &point.without_ns));
         point.nodes_more = 1;
-        point.leave_ns = behind->leave_ns - before->leave_ns;
+        point.leave_ns = is_over_share->leave_ns - before->leave_ns;
     }
     point.class = cost_class_of(view, node, typical == alone ? alone->job.found : typical->parts.profile);
     point.class.op = models->row->op;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
               cost_cold_bytes(view, node, cost) * cost_cold_share(typical->parts.weight_bytes), point.point.x);
-    INLAY_TRY(add_point(calibration, which, &point));
+    INLAY_TRY(add_point(calibration, provider_index, &point));
 done:
     return status;
 }
 
-/* The kernel of one provider at one number of threads. What a provider does not run, or fails at, is left out. */
-static inlay_status time_kernel(struct calibration *calibration, case_models *models, uint32_t which, uint32_t threads)
+/* Times a kernel of one provider at one number of threads. Kernels that the provider does not support, or that fail,
+ * are skipped. */
+static inlay_status time_kernel(struct calibration *calibration, case_models *models, uint32_t provider_index,
+                                uint32_t threads)
 {
     case_offer offers[CALIBRATE_FORMS];
     inlay_status status = INLAY_OK;
 
     for (uint32_t form = 0; form < CALIBRATE_FORMS; form++)
-        INLAY_TRY(ask_offer(calibration, models, form, which, threads, &offers[form]));
-    if (offers[CALIBRATE_ALONE].there)
-        status = time_point(calibration, models, which, offers);
+        INLAY_TRY(find_offer(calibration, models, form, provider_index, threads, &offers[form]));
+    if (offers[CALIBRATE_ALONE].exists)
+        status = time_point(calibration, models, provider_index, offers);
 done:
     return status;
 }
@@ -281,7 +292,7 @@ static inlay_status make_models(case_models *models, inlay_dtype dtype, bool lar
     inlay_status status = INLAY_OK;
 
     for (uint32_t form = 0; form < CALIBRATE_FORMS; form++) {
-        if (!calibrate_has(models->row, models->model[CALIBRATE_ALONE], form))
+        if (!calibrate_has_form(models->row, models->model[CALIBRATE_ALONE], form))
             continue;
         INLAY_TRY(calibrate_model(models->row, dtype, form, large, &models->model[form], diag));
         INLAY_TRY(graph_snapshot(models->model[form]->main, &models->arena, &models->view[form], diag));
@@ -298,7 +309,7 @@ static void drop_models(case_models *models)
         graph_model_destroy(models->model[form]);
 }
 
-/* One round: each provider at each number of threads. */
+/* One round: every provider at every number of threads. */
 static inlay_status time_round(struct calibration *calibration, case_models *models, inlay_dtype dtype)
 {
     inlay_status status = INLAY_OK;
@@ -309,7 +320,7 @@ static inlay_status time_round(struct calibration *calibration, case_models *mod
             (void)snprintf(what, sizeof what, "%s, %s of %s, %u thread%s",
                            calibration->session->providers[provider].name, models->row->op, inlay_dtype_name(dtype),
                            calibration->threads[thread], calibration->threads[thread] > 1 ? "s" : "");
-            if (tell(calibration, what))
+            if (report_progress(calibration, what))
                 return inlay_fail(calibration->diag, INLAY_CANCELLED, "cancelled while measuring");
             INLAY_TRY(time_kernel(calibration, models, provider, calibration->threads[thread]));
         }
@@ -323,24 +334,25 @@ static double seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* Is more of the budget gone than that share? */
-static bool behind(const struct calibration *calibration, double share)
+/* Is more than this share of the budget used? */
+static bool is_over_share(const struct calibration *calibration, double share)
 {
-    return seconds() - calibration->begin > share * CASES_SHARE * calibration->budget;
+    return seconds() - calibration->begin > share * KERNELS_FRACTION * calibration->budget;
 }
 
-/* A case with weights is timed as it goes in a small model, whose weights are in some cache, and in a large one. A
- * round that others disturbed is repeated: what was timed in it is no less than it should be. */
-static inlay_status time_case(struct calibration *calibration, const calibrate_case *row, inlay_dtype dtype)
+/* A case with weights is timed in a small model, whose weights are in some cache, and in a large one. A round that
+ * other processes disturbed is repeated; its times are upper bounds. */
+static inlay_status time_case(struct calibration *calibration, const calibrate_case *chained, inlay_dtype dtype)
 {
-    case_models small = { .row = row }, large = { .row = row };
+    case_models small = { .row = chained }, large = { .row = chained };
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(make_models(&small, dtype, false, calibration->diag));
     if (small.weight_bytes > 0 && cost_cold_share(small.weight_bytes) < 1)
         INLAY_TRY(make_models(&large, dtype, true, calibration->diag));
     calibration->calm = false;
-    for (uint32_t tries = 0; !calibration->calm && tries < (calibration->late ? 1u : TRIES); tries++) {
+    for (uint32_t attempt = 0; !calibration->calm && attempt < (calibration->behind_schedule ? 1u : MAX_ATTEMPTS);
+         attempt++) {
         calibration->calm = true;
         INLAY_TRY(time_round(calibration, &small, dtype));
         if (large.weight_bytes > 0)
@@ -352,32 +364,33 @@ done:
     return status;
 }
 
-/* All of them several times over, so that a machine that is slower for some seconds is not so for all times of any.
- * What the budget has no room for is left out: later passes altogether, and of the first one the cases whose turn has
- * passed, which are spread over all families. */
+/* Times all cases in several passes, far apart, so that a machine that is slower for some seconds does not affect
+ * all times of a case. If the budget is too small, later passes are skipped, and in the first pass the cases whose
+ * time slot has passed, which are spread over all families. */
 static inlay_status time_kernels(struct calibration *calibration)
 {
     const uint32_t count = calibrate_case_count();
     inlay_status status = INLAY_OK;
-    bool left_out = false;
+    bool skipped = false;
 
+    INLAY_CHECK(count > 0);
     for (uint32_t k = 0; k < PASSES * count; k++) {
-        const calibrate_case *row = calibrate_case_at(k % count);
+        const calibrate_case *chained = calibrate_case_at(k % count);
 
-        calibration->fraction = CASES_SHARE * k / (PASSES * count);
-        calibration->late = behind(calibration, (double)k / (PASSES * count));
-        if (k > 0 && behind(calibration, k < count ? (double)(k + 1) / count : 1)) {
-            left_out = true;
+        calibration->fraction = KERNELS_FRACTION * k / (PASSES * count);
+        calibration->behind_schedule = is_over_share(calibration, (double)k / (PASSES * count));
+        if (k > 0 && is_over_share(calibration, k < count ? (double)(k + 1) / count : 1)) {
+            skipped = true;
             continue;
         }
         for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
-            if (is_among(inlay_dtype_name(dtype), row->types))
-                INLAY_TRY(time_case(calibration, row, dtype));
+            if (is_among(inlay_dtype_name(dtype), chained->types))
+                INLAY_TRY(time_case(calibration, chained, dtype));
     }
-    if (left_out && calibration->result.kernel_count == 0)
-        status =
-            inlay_fail(calibration->diag, INLAY_DEADLINE_EXCEEDED,
-                       "calibrate: %.3g s were too short for one kernel; nothing was written", calibration->budget);
+    if (skipped && calibration->result.kernel_count == 0)
+        status = inlay_fail(calibration->diag, INLAY_DEADLINE_EXCEEDED,
+                            "calibrate: a budget of %.3g s is too small to time one kernel; nothing was written",
+                            calibration->budget);
 done:
     return status;
 }
@@ -393,14 +406,14 @@ static inlay_status time_link(struct calibration *calibration, const partition_p
     inlay_status status = INLAY_OK;
 
     for (int i = 0; i < LINK_SIZES; i++) {
-        struct measurement got;
+        struct measurement measured;
 
         status = measure_copy(provider, domain, to_device, sizes[i], calibration->session->env.device_timeout_ms,
-                              &calibration->plan, &got, calibration->diag);
+                              &calibration->plan, &measured, calibration->diag);
         calibration->session->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(provider->state);
         if (status != INLAY_OK)
             return status;
-        points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = got.ns };
+        points[i] = (fit_point){ .x = { 1, 0, (double)sizes[i], 0 }, .ns = measured.ns };
     }
     if (fit_points(points, LINK_SIZES, 0, &line))
         *out = (profile_copy){ line.ns_per[FIT_ONE], line.ns_per[FIT_BYTES] };
@@ -418,7 +431,7 @@ static inlay_status time_links(struct calibration *calibration, const partition_
         return no_memory(calibration->diag, "to calibrate");
     for (uint32_t d = 0; d < table->domain_count; d++) {
         profile_link *link = &out->links[out->link_count];
-        if (tell(calibration, "copies"))
+        if (report_progress(calibration, "copies"))
             return inlay_fail(calibration->diag, INLAY_CANCELLED, "cancelled while measuring");
         link->domain = arena_string(&calibration->profile.arena,
                                     INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, d)->name);
@@ -443,47 +456,50 @@ static bool is_timed_now(const struct calibration *calibration, uint32_t threads
     return false;
 }
 
-/* Lines of the old file at other numbers of threads stay; so do providers that were not measured now. */
-static inlay_status keep_old_lines(struct calibration *calibration, const cost_profile *old, profile_provider *fresh)
+/* Keeps lines and factors of the old file at other numbers of threads. Providers that were not measured now also
+ * keep theirs. */
+static inlay_status keep_earlier_lines(struct calibration *calibration, const cost_profile *earlier,
+                                       profile_provider *fresh)
 {
-    const profile_provider *was = profile_find(old, fresh->identity);
+    const profile_provider *previous = profile_find(earlier, fresh->identity);
     profile_line *lines;
     profile_factor *factors;
-    uint32_t n = fresh->line_count, m = fresh->factor_count;
+    uint32_t line_count = fresh->line_count, factor_count = fresh->factor_count;
 
-    if (was == NULL)
+    if (previous == NULL)
         return INLAY_OK;
-    lines = arena_grown(&calibration->profile.arena, fresh->lines, n, (size_t)n + was->line_count + 1, sizeof *lines);
-    factors =
-        arena_grown(&calibration->profile.arena, fresh->factors, m, (size_t)m + was->factor_count + 1, sizeof *factors);
+    lines = arena_grown(&calibration->profile.arena, fresh->lines, line_count,
+                        (size_t)line_count + previous->line_count + 1, sizeof *lines);
+    factors = arena_grown(&calibration->profile.arena, fresh->factors, factor_count,
+                          (size_t)factor_count + previous->factor_count + 1, sizeof *factors);
     if (lines == NULL || factors == NULL)
         return no_memory(calibration->diag, "to calibrate");
-    for (uint32_t i = 0; i < was->line_count; i++)
-        if (!is_timed_now(calibration, was->lines[i].threads))
-            lines[n++] = was->lines[i];
-    for (uint32_t i = 0; i < was->factor_count; i++)
-        if (!is_timed_now(calibration, was->factors[i].threads))
-            factors[m++] = was->factors[i];
+    for (uint32_t i = 0; i < previous->line_count; i++)
+        if (!is_timed_now(calibration, previous->lines[i].threads))
+            lines[line_count++] = previous->lines[i];
+    for (uint32_t i = 0; i < previous->factor_count; i++)
+        if (!is_timed_now(calibration, previous->factors[i].threads))
+            factors[factor_count++] = previous->factors[i];
     fresh->lines = lines;
-    fresh->line_count = n;
+    fresh->line_count = line_count;
     fresh->factors = factors;
-    fresh->factor_count = m;
+    fresh->factor_count = factor_count;
     return INLAY_OK;
 }
 
-static bool is_measured_now(const struct calibration *calibration, const profile_provider *old)
+static bool is_measured_now(const struct calibration *calibration, const profile_provider *earlier)
 {
     for (uint32_t provider = 0; provider < calibration->session->env.provider_count; provider++)
-        if (strcmp(calibration->session->providers[provider].name, old->name) == 0)
+        if (strcmp(calibration->session->providers[provider].name, earlier->name) == 0)
             return true;
     return false;
 }
 
-static inlay_status make_profile(struct calibration *calibration, const cost_profile *old)
+static inlay_status make_profile(struct calibration *calibration, const cost_profile *earlier)
 {
     uint32_t providers = calibration->session->env.provider_count;
     profile_provider *list =
-        arena_array(&calibration->profile.arena, (size_t)providers + old->provider_count + 1, sizeof *list);
+        arena_array(&calibration->profile.arena, (size_t)providers + earlier->provider_count + 1, sizeof *list);
     double *errors;
     uint32_t error_count = 0;
     inlay_status status = INLAY_OK;
@@ -493,13 +509,13 @@ static inlay_status make_profile(struct calibration *calibration, const cost_pro
     calibration->profile.providers = list;
     profile_cpu(calibration->profile.cpu, sizeof calibration->profile.cpu);
     for (uint32_t provider = 0; provider < providers; provider++) {
-        const partition_provider *x = &calibration->session->providers[provider];
-        list[provider] = (profile_provider){ .name = x->name,
-                                             .build_id = x->build_id != NULL ? x->build_id : "",
-                                             .identity = x->identity };
+        const partition_provider *provider_info = &calibration->session->providers[provider];
+        list[provider] = (profile_provider){ .name = provider_info->name,
+                                             .build_id = provider_info->build_id != NULL ? provider_info->build_id : "",
+                                             .identity = provider_info->identity };
         INLAY_TRY(calibrate_fit(calibration->points[provider], calibration->point_count[provider],
                                 &calibration->profile.arena, &list[provider], calibration->diag));
-        INLAY_TRY(time_links(calibration, x, &list[provider]));
+        INLAY_TRY(time_links(calibration, provider_info, &list[provider]));
         calibration->result.line_count += list[provider].line_count;
     }
     errors = arena_array(&calibration->profile.arena, (size_t)calibration->result.line_count + 1, sizeof *errors);
@@ -511,16 +527,16 @@ static inlay_status make_profile(struct calibration *calibration, const cost_pro
         calibration->result.median_error = errors[error_count / 2];
     }
     for (uint32_t p = 0; p < providers; p++)
-        INLAY_TRY(keep_old_lines(calibration, old, &list[p]));
+        INLAY_TRY(keep_earlier_lines(calibration, earlier, &list[p]));
     calibration->profile.provider_count = providers;
-    for (uint32_t i = 0; i < old->provider_count; i++)
-        if (!is_measured_now(calibration, &old->providers[i]))
-            list[calibration->profile.provider_count++] = old->providers[i];
+    for (uint32_t i = 0; i < earlier->provider_count; i++)
+        if (!is_measured_now(calibration, &earlier->providers[i]))
+            list[calibration->profile.provider_count++] = earlier->providers[i];
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ calibration */
 
 static inlay_status read_threads(struct calibration *calibration, const inlay_calibrate_options *what)
 {
@@ -534,12 +550,12 @@ static inlay_status read_threads(struct calibration *calibration, const inlay_ca
     }
     if (what->thread_count > MAX_THREAD_COUNTS)
         return inlay_fail(calibration->diag, INLAY_INVALID_ARGUMENT,
-                          "calibrate: %u numbers of threads; at most %d at a time", what->thread_count,
+                          "calibrate: %u thread counts given; at most %d are possible", what->thread_count,
                           MAX_THREAD_COUNTS);
     for (uint32_t i = 0; i < what->thread_count; i++) {
         if (what->threads[i] < 1 || what->threads[i] > all)
             return inlay_fail(calibration->diag, INLAY_INVALID_ARGUMENT,
-                              "calibrate: %u threads; this process has 1 to %u", what->threads[i], all);
+                              "calibrate: %u threads; the limit of this process is 1 to %u", what->threads[i], all);
         calibration->threads[calibration->thread_count++] = what->threads[i];
     }
     return INLAY_OK;
@@ -548,13 +564,13 @@ static inlay_status read_threads(struct calibration *calibration, const inlay_ca
 static inlay_status calibrate(struct calibration *calibration, const inlay_options *options)
 {
     cost_log log = { calibration->session->log, calibration->session->log_user };
-    cost_profile old = { .provider_count = 0 };
+    cost_profile earlier = { .provider_count = 0 };
     inlay_status status = INLAY_OK;
-    char folder[PATH_MAX], place[PATH_MAX];
+    char folder[PATH_MAX], location[PATH_MAX];
     const char *own_folder, *name;
-    uint32_t n = calibration->session->env.provider_count;
+    uint32_t line_count = calibration->session->env.provider_count;
 
-    status = session_profile_place(options, place, &own_folder, &name, calibration->diag);
+    status = session_profile_place(options, location, &own_folder, &name, calibration->diag);
     if (status != INLAY_OK)
         return status;
     if (own_folder == NULL && name != NULL)
@@ -564,24 +580,24 @@ static inlay_status calibrate(struct calibration *calibration, const inlay_optio
         (void)snprintf(folder, sizeof folder, "%s", own_folder);
     else if (!config_cache_folder(options, "costs", folder, sizeof folder))
         return inlay_fail(calibration->diag, INLAY_IO_ERROR,
-                          "calibrate: there is no cache folder to write to; see option cache_dir");
-    calibration->points = calloc((size_t)n + 1, sizeof(calibrate_point *));
-    calibration->point_count = calloc((size_t)n + 1, sizeof *calibration->point_count);
+                          "calibrate: no cache folder to write to; see option cache_dir");
+    calibration->points = calloc((size_t)line_count + 1, sizeof(calibrate_point *));
+    calibration->point_count = calloc((size_t)line_count + 1, sizeof *calibration->point_count);
     if (calibration->points == NULL || calibration->point_count == NULL)
         return no_memory(calibration->diag, "to calibrate");
     INLAY_TRY(measure_sweep_init(&calibration->sweep, calibration->diag));
     INLAY_TRY(time_kernels(calibration));
-    calibration->fraction = CASES_SHARE;
-    INLAY_TRY(profile_load(folder, name, &log, &old));
-    INLAY_TRY(make_profile(calibration, &old));
+    calibration->fraction = KERNELS_FRACTION;
+    INLAY_TRY(profile_load(folder, name, &log, &earlier));
+    INLAY_TRY(make_profile(calibration, &earlier));
     INLAY_TRY(profile_save(folder, name, &calibration->profile, calibration->diag));
     (void)snprintf(calibration->result.path, sizeof calibration->result.path, "%.900s/%.100s", folder,
                    name != NULL ? name : "machine.json");
-    calibration->result.provider_count = n;
+    calibration->result.provider_count = line_count;
     calibration->fraction = 1;
-    (void)tell(calibration, "done");
+    (void)report_progress(calibration, "done");
 done:
-    profile_deinit(&old);
+    profile_deinit(&earlier);
     return status;
 }
 
@@ -590,23 +606,23 @@ inlay_status calibrate_machine(const inlay_options *options, const inlay_calibra
 {
     struct calibration calibration = { .diag = diag,
                                        .plan = { .min_runs = 3, .max_runs = 30, .budget_ns = BUDGET_NS } };
-    inlay_calibrate_options how = { .quick = 0 };
+    inlay_calibrate_options request = { .quick = 0 };
     inlay_status status = INLAY_OK;
 
     calibration.begin = seconds();
     if (what != NULL)
-        known_take(&how, sizeof how, what, what->struct_size);
-    if (how.quick != 0) {
+        known_take(&request, sizeof request, what, what->struct_size);
+    if (request.quick != 0) {
         calibration.plan.min_runs = 2;
         calibration.plan.budget_ns = QUICK_BUDGET_NS;
     }
     calibration.plan.stop = stop;
     calibration.plan.stop_ctx = &calibration;
-    INLAY_TRY(read_threads(&calibration, &how));
+    INLAY_TRY(read_threads(&calibration, &request));
     INLAY_TRY(session_open_providers(options, &calibration.session, diag));
-    calibration.budget = how.budget_s > 0 ? how.budget_s
-                                          : (how.quick != 0 ? SHARE_S / 4 : SHARE_S) * calibration.thread_count *
-                                                calibration.session->env.provider_count;
+    calibration.budget = request.budget_s > 0 ? request.budget_s
+                                              : (request.quick != 0 ? PROVIDER_BUDGET_S / 4 : PROVIDER_BUDGET_S) *
+                                                    calibration.thread_count * calibration.session->env.provider_count;
     INLAY_TRY(calibrate(&calibration, options));
     calibration.result.seconds = seconds() - calibration.begin;
     if (out_result != NULL)

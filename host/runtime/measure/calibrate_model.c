@@ -1,5 +1,6 @@
-/* calibrate_model.c - the models that are timed: a node in its forms. */
+/* calibrate_model.c - builds the models that are timed: a node in its forms. */
 #include "measure/calibrate.h"
+#include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,13 @@ uint32_t calibrate_case_count(void)
 
 const calibrate_case *calibrate_case_at(uint32_t i)
 {
+    INLAY_CHECK(i < sizeof cases / sizeof cases[0]);
     return &cases[i];
 }
 
 /* ------------------------------------------------------------------ inputs */
 
-struct maker {
+struct model_builder {
     struct graph *graph;
     inlay_dtype dtype;
     uint64_t seed;
@@ -43,33 +45,34 @@ static uint32_t read_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
     return rank;
 }
 
-/* Weights: small numbers that neither overflow nor vanish, of whatever type. */
-static void fill_constant(struct maker *maker, inlay_dtype dtype, void *data, uint64_t bytes, double scalar)
+/* Fills weights of any type with small numbers that neither overflow nor underflow. */
+static void fill_constant(struct model_builder *model_builder, inlay_dtype dtype, void *data, uint64_t bytes,
+                          double scalar)
 {
     uint32_t size = inlay_dtype_bits(dtype) / 8;
 
     for (uint64_t i = 0; size > 0 && i < bytes / size; i++) {
-        double x = scalar;
+        double number = scalar;
 
-        maker->seed = maker->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        if (scalar < 0) /* none given */
-            x = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(maker->seed >> 40) / (1 << 27)
-                                                              : (double)(maker->seed >> 60);
+        model_builder->seed = model_builder->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        if (scalar < 0) /* random contents */
+            number = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(model_builder->seed >> 40) / (1 << 27)
+                                                                   : (double)(model_builder->seed >> 60);
         if (dtype == INLAY_FLOAT)
-            ((float *)data)[i] = (float)x;
+            ((float *)data)[i] = (float)number;
         else if (dtype == INLAY_DOUBLE)
-            ((double *)data)[i] = x;
+            ((double *)data)[i] = number;
         else if (size == 8)
-            ((int64_t *)data)[i] = (int64_t)x;
+            ((int64_t *)data)[i] = (int64_t)number;
         else if (size == 4)
-            ((int32_t *)data)[i] = (int32_t)x;
+            ((int32_t *)data)[i] = (int32_t)number;
         else
-            ((uint8_t *)data)[i * size] = (uint8_t)x;
+            ((uint8_t *)data)[i * size] = (uint8_t)number;
     }
 }
 
-/* A constant of the type; scalar < 0: contents do not matter. */
-static inlay_status make_constant(struct maker *maker, uint32_t v, inlay_dtype dtype, uint32_t rank,
+/* Makes a constant of the type; scalar < 0: random contents. */
+static inlay_status make_constant(struct model_builder *model_builder, uint32_t value, inlay_dtype dtype, uint32_t rank,
                                   const int64_t *dims, double scalar)
 {
     uint64_t bytes = inlay_dtype_bits(dtype) / 8;
@@ -77,36 +80,38 @@ static inlay_status make_constant(struct maker *maker, uint32_t v, inlay_dtype d
 
     for (uint32_t d = 0; d < rank; d++)
         bytes *= (uint64_t)dims[d];
-    data = graph_blob_alloc(maker->graph->model, (size_t)bytes);
+    data = graph_blob_alloc(model_builder->graph->model, (size_t)bytes);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
-    fill_constant(maker, dtype, data, bytes, scalar);
-    return graph_set_constant(maker->graph, v, dtype, rank, dims, data, bytes);
+    fill_constant(model_builder, dtype, data, bytes, scalar);
+    return graph_set_constant(model_builder->graph, value, dtype, rank, dims, data, bytes);
 }
 
-/* "=0,2": an int64 vector. */
-static inlay_status make_vector(struct maker *maker, uint32_t v, const char *text)
+/* Makes an int64 vector from "=0,2". */
+static inlay_status make_vector(struct model_builder *model_builder, uint32_t value, const char *text)
 {
     int64_t list[INLAY_MAX_RANK], count = read_dims(text, list);
-    int64_t *data = graph_blob_alloc(maker->graph->model, (size_t)count * 8);
+    int64_t *data = graph_blob_alloc(model_builder->graph->model, (size_t)count * 8);
 
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     memcpy(data, list, (size_t)count * 8);
-    return graph_set_constant(maker->graph, v, INLAY_INT64, 1, &count, data, (uint64_t)count * 8);
+    return graph_set_constant(model_builder->graph, value, INLAY_INT64, 1, &count, data, (uint64_t)count * 8);
 }
 
-static inlay_status make_tensor(struct maker *maker, uint32_t value, const char *text, inlay_dtype dtype)
+static inlay_status make_tensor(struct model_builder *model_builder, uint32_t value, const char *text,
+                                inlay_dtype dtype)
 {
-    inlay_value_info *info = &maker->graph->values[value].info;
+    inlay_value_info *info = &model_builder->graph->values[value].info;
     int64_t list[INLAY_MAX_RANK];
     uint32_t rank = read_dims(text, list), *inputs;
     inlay_dim *dims;
 
     if (text[strlen(text) - 1] == '!')
-        return make_constant(maker, value, dtype, rank, list, -1);
-    dims = arena_array(&maker->graph->model->arena, (size_t)rank + 1, sizeof *dims);
-    inputs = arena_array(&maker->graph->model->arena, (size_t)maker->graph->input_count + 1, sizeof *inputs);
+        return make_constant(model_builder, value, dtype, rank, list, -1);
+    dims = arena_array(&model_builder->graph->model->arena, (size_t)rank + 1, sizeof *dims);
+    inputs =
+        arena_array(&model_builder->graph->model->arena, (size_t)model_builder->graph->input_count + 1, sizeof *inputs);
     if (dims == NULL || inputs == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t d = 0; d < rank; d++)
@@ -115,11 +120,11 @@ static inlay_status make_tensor(struct maker *maker, uint32_t value, const char 
     info->dtype = dtype;
     info->rank = rank;
     info->dims = dims;
-    if (maker->graph->input_count > 0)
-        memcpy(inputs, maker->graph->inputs, maker->graph->input_count * sizeof *inputs);
-    inputs[maker->graph->input_count] = value;
-    maker->graph->inputs = inputs;
-    maker->graph->input_count++;
+    if (model_builder->graph->input_count > 0)
+        memcpy(inputs, model_builder->graph->inputs, model_builder->graph->input_count * sizeof *inputs);
+    inputs[model_builder->graph->input_count] = value;
+    model_builder->graph->inputs = inputs;
+    model_builder->graph->input_count++;
     return INLAY_OK;
 }
 
@@ -141,28 +146,29 @@ static inlay_dtype prefix_type(char letter)
     }
 }
 
-/* One word of a row; *out_v is INLAY_NONE for "-". */
-static inlay_status make_input(struct maker *maker, const char *word, uint32_t *out_v)
+/* Makes one input from a word of the row; *out_value is INLAY_NONE for "-". */
+static inlay_status make_input(struct model_builder *model_builder, const char *word, uint32_t *out_value)
 {
-    uint32_t v = INLAY_NONE;
+    uint32_t value = INLAY_NONE;
 
-    *out_v = INLAY_NONE;
+    *out_value = INLAY_NONE;
     if (strcmp(word, "-") == 0)
         return INLAY_OK;
-    v = *out_v = graph_add_value(maker->graph, NULL, 0);
-    if (v == INLAY_NONE)
+    value = *out_value = graph_add_value(model_builder->graph, NULL, 0);
+    if (value == INLAY_NONE)
         return INLAY_OUT_OF_MEMORY;
     if (word[0] == '=')
-        return make_vector(maker, v, word + 1);
+        return make_vector(model_builder, value, word + 1);
     if (word[0] == '~')
-        return make_constant(maker, v, maker->dtype, 0, NULL, strtod(word + 1, NULL));
+        return make_constant(model_builder, value, model_builder->dtype, 0, NULL, strtod(word + 1, NULL));
     if (word[0] == '_')
-        return make_constant(maker, v, word[1] != '\0' ? prefix_type(word[1]) : maker->dtype, 0, NULL, 0);
+        return make_constant(model_builder, value, word[1] != '\0' ? prefix_type(word[1]) : model_builder->dtype, 0,
+                             NULL, 0);
     if (word[0] == 's')
-        return make_constant(maker, v, INLAY_FLOAT, 0, NULL, 0.05);
+        return make_constant(model_builder, value, INLAY_FLOAT, 0, NULL, 0.05);
     if (word[1] == ':')
-        return make_tensor(maker, v, word + 2, prefix_type(word[0]));
-    return make_tensor(maker, v, word, maker->dtype);
+        return make_tensor(model_builder, value, word + 2, prefix_type(word[0]));
+    return make_tensor(model_builder, value, word, model_builder->dtype);
 }
 
 /* ------------------------------------------------------------------ attributes */
@@ -186,7 +192,7 @@ static inlay_status set_attr(struct graph *graph, graph_node *node, char *word)
 
 /* ------------------------------------------------------------------ the model */
 
-/* The opset for a row: 17, or the one that brought its operator. */
+/* The opset for a row: 17, or the first one with its operator. */
 static int64_t opset_of(const char *op)
 {
     static const struct {
@@ -201,17 +207,17 @@ static int64_t opset_of(const char *op)
     return OPSET;
 }
 
-/* How many outputs a node needs so that it does its work. */
+/* The number of outputs that the operator needs to do its full work. */
 static uint32_t output_count(const char *op)
 {
     static const struct {
         const char *op;
         uint32_t count;
-    } several[] = { { "Split", 2 }, { "TopK", 2 }, { "DynamicQuantizeLinear", 3 } };
+    } operators[] = { { "Split", 2 }, { "TopK", 2 }, { "DynamicQuantizeLinear", 3 } };
 
-    for (size_t i = 0; i < sizeof several / sizeof several[0]; i++)
-        if (strcmp(several[i].op, op) == 0)
-            return several[i].count;
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+        if (strcmp(operators[i].op, op) == 0)
+            return operators[i].count;
     return 1;
 }
 
@@ -228,50 +234,51 @@ static inlay_status add_outputs(struct graph *graph, graph_node *node)
     return INLAY_OK;
 }
 
-/* A convolution of each channel by itself: the cheapest that there is. *v becomes what it makes. */
-static inlay_status add_convolution(struct maker *maker, uint32_t *v)
+/* Adds a depthwise convolution, the cheapest convolution. *value becomes its output. */
+static inlay_status add_convolution(struct model_builder *model_builder, uint32_t *value)
 {
     static const int64_t window[] = { 3, 3 }, pads[] = { 1, 1, 1, 1 };
-    const inlay_value_info *input = &maker->graph->values[*v].info;
+    const inlay_value_info *input = &model_builder->graph->values[*value].info;
     const int64_t channels = input->rank == 4 ? input->dims[1].value : 1, dims[] = { channels, 1, 3, 3 };
-    uint32_t weights = graph_add_value(maker->graph, NULL, 0);
-    graph_node *node = graph_add_node(maker->graph, "Conv", "ai.onnx", "before", 2, 1);
+    uint32_t weights = graph_add_value(model_builder->graph, NULL, 0);
+    graph_node *node = graph_add_node(model_builder->graph, "Conv", "ai.onnx", "before", 2, 1);
     inlay_status status = INLAY_OUT_OF_MEMORY;
 
     if (node == NULL || weights == INLAY_NONE)
         return INLAY_OUT_OF_MEMORY;
-    INLAY_TRY(make_constant(maker, weights, maker->dtype, 4, dims, -1));
-    ((uint32_t *)(uintptr_t)node->info.inputs)[0] = *v;
+    INLAY_TRY(make_constant(model_builder, weights, model_builder->dtype, 4, dims, -1));
+    ((uint32_t *)(uintptr_t)node->info.inputs)[0] = *value;
     ((uint32_t *)(uintptr_t)node->info.inputs)[1] = weights;
-    INLAY_TRY(graph_set_attr_ints(maker->graph, node, "kernel_shape", window, 2));
-    INLAY_TRY(graph_set_attr_ints(maker->graph, node, "pads", pads, 4));
-    INLAY_TRY(graph_set_attr_int(maker->graph, node, "group", channels));
-    INLAY_TRY(add_outputs(maker->graph, node));
-    *v = node->info.outputs[0];
+    INLAY_TRY(graph_set_attr_ints(model_builder->graph, node, "kernel_shape", window, 2));
+    INLAY_TRY(graph_set_attr_ints(model_builder->graph, node, "pads", pads, 4));
+    INLAY_TRY(graph_set_attr_int(model_builder->graph, node, "group", channels));
+    INLAY_TRY(add_outputs(model_builder->graph, node));
+    *value = node->info.outputs[0];
 done:
     return status;
 }
 
-/* The inputs of a node, *out_count values; first: what it reads instead of its first one, INLAY_NONE = nothing. */
-static inlay_status make_inputs(struct maker *maker, const calibrate_case *entry, uint32_t form, uint32_t first,
-                                uint32_t *out_list, uint32_t *out_count)
+/* Makes the inputs of a node, *out_count values. first: the value that replaces its first input, INLAY_NONE = none. */
+static inlay_status make_inputs(struct model_builder *model_builder, const calibrate_case *entry, uint32_t form,
+                                uint32_t first, uint32_t *out_list, uint32_t *out_count)
 {
-    char *words = arena_string(&maker->graph->model->arena, entry->inputs), *next = NULL;
+    char *words = arena_string(&model_builder->graph->model->arena, entry->inputs), *next = NULL;
     inlay_status status = INLAY_OK;
     uint32_t count = 0;
 
     if (words == NULL)
         return INLAY_OUT_OF_MEMORY;
-    for (char *w = strtok_r(words, " ", &next); w != NULL && count < INLAY_MAX_RANK; w = strtok_r(NULL, " ", &next)) {
-        bool marked = w[strlen(w) - 1] == '^';
+    for (char *word = strtok_r(words, " ", &next); word != NULL && count < INLAY_MAX_RANK;
+         word = strtok_r(NULL, " ", &next)) {
+        bool marked = word[strlen(word) - 1] == '^';
 
         if (marked)
-            w[strlen(w) - 1] = '\0';
+            word[strlen(word) - 1] = '\0';
         out_list[count] = first;
         if (count > 0 || first == INLAY_NONE)
-            INLAY_TRY(make_input(maker, w, &out_list[count]));
+            INLAY_TRY(make_input(model_builder, word, &out_list[count]));
         if (marked && (form == CALIBRATE_BEHIND || form == CALIBRATE_BEFORE))
-            INLAY_TRY(add_convolution(maker, &out_list[count]));
+            INLAY_TRY(add_convolution(model_builder, &out_list[count]));
         count++;
     }
     *out_count = count;
@@ -279,31 +286,32 @@ done:
     return status;
 }
 
-/* The node of a case. first: see make_inputs. */
-static inlay_status add_node(struct maker *maker, const calibrate_case *entry, uint32_t form, uint32_t first,
-                             graph_node **out_node)
+/* Adds the node of a case. first: see make_inputs. */
+static inlay_status add_node(struct model_builder *model_builder, const calibrate_case *entry, uint32_t form,
+                             uint32_t first, graph_node **out_node)
 {
     uint32_t ins[INLAY_MAX_RANK], count = 0;
-    char *attrs = arena_string(&maker->graph->model->arena, entry->attrs), *next = NULL;
+    char *attrs = arena_string(&model_builder->graph->model->arena, entry->attrs), *next = NULL;
     inlay_status status = INLAY_OUT_OF_MEMORY;
     graph_node *node;
 
     if (attrs == NULL)
         return INLAY_OUT_OF_MEMORY;
-    INLAY_TRY(make_inputs(maker, entry, form, first, ins, &count));
-    node = *out_node = graph_add_node(maker->graph, entry->op, "ai.onnx", "kernel", count, output_count(entry->op));
+    INLAY_TRY(make_inputs(model_builder, entry, form, first, ins, &count));
+    node = *out_node =
+        graph_add_node(model_builder->graph, entry->op, "ai.onnx", "kernel", count, output_count(entry->op));
     if (node == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         ((uint32_t *)(uintptr_t)node->info.inputs)[i] = ins[i];
-    INLAY_TRY(add_outputs(maker->graph, node));
-    for (char *w = strtok_r(attrs, " ", &next); w != NULL; w = strtok_r(NULL, " ", &next))
-        INLAY_TRY(set_attr(maker->graph, node, w));
+    INLAY_TRY(add_outputs(model_builder->graph, node));
+    for (char *word = strtok_r(attrs, " ", &next); word != NULL; word = strtok_r(NULL, " ", &next))
+        INLAY_TRY(set_attr(model_builder->graph, node, word));
 done:
     return status;
 }
 
-/* What the nodes from `from` on make are the outputs of the graph. */
+/* Makes the outputs of the nodes from `from` on the outputs of the graph. */
 static inlay_status set_outputs(struct graph *graph, uint32_t from)
 {
     uint32_t count = 0;
@@ -319,41 +327,43 @@ static inlay_status set_outputs(struct graph *graph, uint32_t from)
     return INLAY_OK;
 }
 
-/* Weights of other nodes, so many that none stay in a cache. Nobody reads them, so that they take no memory. */
-static inlay_status add_others(struct maker *maker)
+/* Adds weights of other nodes, large enough that no weights stay in a cache. They are never read, so they use no
+ * physical memory. */
+static inlay_status add_other_weights(struct model_builder *model_builder)
 {
     const int64_t bytes = (int64_t)cost_shared_bytes();
-    uint32_t value = graph_add_value(maker->graph, NULL, 0);
-    void *data = graph_blob_alloc(maker->graph->model, (size_t)bytes);
+    uint32_t value = graph_add_value(model_builder->graph, NULL, 0);
+    void *data = graph_blob_alloc(model_builder->graph->model, (size_t)bytes);
     inlay_status status;
 
     if (value == INLAY_NONE || data == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = graph_set_constant(maker->graph, value, INLAY_UINT8, 1, &bytes, data, (uint64_t)bytes);
-    maker->graph->values[value].info.content_hash = 1; /* not to be asked for */
+    status = graph_set_constant(model_builder->graph, value, INLAY_UINT8, 1, &bytes, data, (uint64_t)bytes);
+    model_builder->graph->values[value].info.content_hash = 1; /* set, so that the contents are never hashed */
     return status;
 }
 
-static inlay_status fill_graph(struct maker *maker, const calibrate_case *entry, uint32_t form)
+static inlay_status fill_graph(struct model_builder *model_builder, const calibrate_case *entry, uint32_t form)
 {
-    uint32_t ins[INLAY_MAX_RANK], count, length = form == CALIBRATE_ROW ? CALIBRATE_CHAIN : 1;
+    uint32_t ins[INLAY_MAX_RANK], count, length = form == CALIBRATE_CHAINED ? CALIBRATE_CHAIN : 1;
     graph_node *node = NULL;
     inlay_status status = INLAY_OK;
 
     if (form == CALIBRATE_BEFORE) {
-        INLAY_TRY(make_inputs(maker, entry, form, INLAY_NONE, ins, &count));
-        return set_outputs(maker->graph, 0);
+        INLAY_TRY(make_inputs(model_builder, entry, form, INLAY_NONE, ins, &count));
+        return set_outputs(model_builder->graph, 0);
     }
     for (uint32_t i = 0; i < length; i++)
-        INLAY_TRY(add_node(maker, entry, form, node != NULL ? node->info.outputs[0] : INLAY_NONE, &node));
-    status = set_outputs(maker->graph, maker->graph->node_count - 1);
+        INLAY_TRY(add_node(model_builder, entry, form, node != NULL ? node->info.outputs[0] : INLAY_NONE, &node));
+    status = set_outputs(model_builder->graph, model_builder->graph->node_count - 1);
 done:
     return status;
 }
 
-/* Does the node make what its first input is, so that several can follow each other? */
-static bool repeats(const graph_model *alone)
+/* Does the output have the type and shape of the first input, so that the node can be chained? */
+static bool can_chain(const graph_model *alone)
 {
+    INLAY_CHECK(alone->main->node_count > 0);
     const inlay_node_info *node = &alone->main->nodes[0]->info;
     const inlay_value_info *in, *out = &alone->main->values[node->outputs[0]].info;
 
@@ -369,34 +379,34 @@ static bool repeats(const graph_model *alone)
     return in->rank != INLAY_RANK_UNKNOWN;
 }
 
-bool calibrate_has(const calibrate_case *entry, const graph_model *alone, uint32_t form)
+bool calibrate_has_form(const calibrate_case *entry, const graph_model *alone, uint32_t form)
 {
     if (form == CALIBRATE_ALONE)
         return true;
-    return form == CALIBRATE_ROW ? strchr(entry->inputs, '^') == NULL && repeats(alone)
-                                 : strchr(entry->inputs, '^') != NULL;
+    return form == CALIBRATE_CHAINED ? strchr(entry->inputs, '^') == NULL && can_chain(alone)
+                                     : strchr(entry->inputs, '^') != NULL;
 }
 
 inlay_status calibrate_model(const calibrate_case *entry, inlay_dtype dtype, uint32_t form, bool large,
                              graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
-    struct maker maker = { .dtype = dtype, .seed = 1 };
+    struct model_builder model_builder = { .dtype = dtype, .seed = 1 };
     inlay_status status = INLAY_OUT_OF_MEMORY;
 
     *out_model = NULL;
     if (model == NULL)
         goto done;
-    maker.graph = model->main;
+    model_builder.graph = model->main;
     model->ir_version = IR;
     model->opsets = arena_array(&model->arena, 1, sizeof *model->opsets);
     if (model->opsets == NULL)
         goto done;
     model->opsets[0] = (graph_opset){ "ai.onnx", opset_of(entry->op) };
     model->opset_count = 1;
-    INLAY_TRY(fill_graph(&maker, entry, form));
+    INLAY_TRY(fill_graph(&model_builder, entry, form));
     if (large)
-        INLAY_TRY(add_others(&maker));
+        INLAY_TRY(add_other_weights(&model_builder));
     INLAY_TRY(graph_finish(model->main, diag));
     INLAY_TRY(graph_bind(model, NULL, diag));
     INLAY_TRY(graph_infer(model, diag));

@@ -1,4 +1,5 @@
 #include "measure/measure.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -17,7 +18,7 @@
 
 enum { ALIGN = 64, MAX_ALIGN = 1 << 21, LARGE_WEIGHTS = 1 << 20 };
 
-static const double LONG_NS = 20e3; /* above this, the clock of a thread is exact enough */
+static const double MIN_THREAD_CLOCK_NS = 20e3; /* above this, a thread's CPU clock is precise enough */
 
 struct bench {
     const measure_job *job;
@@ -26,16 +27,16 @@ struct bench {
     struct arena arena;
     uint32_t *inputs, *outputs; /* boundary values */
     uint32_t input_count, output_count;
-    uint64_t constant_bytes; /* weights that it reads */
+    uint64_t constant_bytes; /* bytes of its constants */
     inlay_placement *placements;
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan *plans;
-    inlay_tensor_arg *args; /* inputs, then outputs */
-    inlay_buffer *made;     /* [outputs] allocated by the run in hand */
+    inlay_tensor_arg *args;  /* inputs, then outputs */
+    inlay_buffer *allocated; /* [outputs] allocated by the current run */
     inlay_buffer workspace;
     uint32_t workspace_domain;
-    measure_line line;
+    measure_queue queue;
     inlay_diag *diag;
 };
 
@@ -47,20 +48,20 @@ static void touch(const inlay_buffer *buffer)
         measure_read_through(inlay_buffer_host(buffer), (size_t)buffer->bytes);
 }
 
-/* The caches as the kernel would find them in a model: weights were last read a run ago, and all other weights since
- * then; activations lie where the kernels before have just been at work, and these have called all threads. Returns
- * measure_switches() as of then. */
+/* Puts the caches into the state that the kernel would find in a model: its weights were last read one run ago, and
+ * all other weights since then; its inputs have just been written, and the kernels before it have woken all threads.
+ * Returns measure_switches() as of then. */
 static uint64_t prepare_caches(struct bench *bench)
 {
     const uint64_t small = bench->sweep->near_bytes / 16;
     uint64_t switches;
 
     if (bench->job->weights_in == COST_FAR && bench->constant_bytes > small)
-        measure_sweep_run(bench->sweep, &bench->line.run,
-                          bench->constant_bytes > LARGE_WEIGHTS ? bench->sweep->bytes : (size_t)MEASURE_SWEEP_LEAST);
+        measure_sweep_run(bench->sweep, &bench->queue.run,
+                          bench->constant_bytes > LARGE_WEIGHTS ? bench->sweep->bytes : (size_t)MEASURE_SWEEP_MIN);
     else if (bench->job->weights_in != COST_NEAR)
-        measure_sweep_run(bench->sweep, &bench->line.run, 4 * bench->sweep->near_bytes);
-    threads_gather(&bench->line.run);
+        measure_sweep_run(bench->sweep, &bench->queue.run, 4 * bench->sweep->near_bytes);
+    threads_gather(&bench->queue.run);
     switches = measure_switches();
     for (uint32_t i = bench->input_count + bench->output_count; i-- > 0;)
         touch(&bench->args[i].buffer);
@@ -70,32 +71,32 @@ static uint64_t prepare_caches(struct bench *bench)
 
 /* ------------------------------------------------------------------ memory */
 
-static void fill(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
+static void fill_random(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
 {
-    uint64_t x = seed * 2 + 1;
-    float *f = data;
-    double *d = data;
+    uint64_t random = seed * 2 + 1;
+    float *floats = data;
+    double *doubles = data;
 
     for (uint64_t i = 0; i < bytes / (inlay_dtype_bits(dtype) < 8 ? 1 : inlay_dtype_bits(dtype) / 8); i++) {
-        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         if (dtype == INLAY_FLOAT)
-            f[i] = (float)((double)(x >> 40) / (1 << 23) - 1);
+            floats[i] = (float)((double)(random >> 40) / (1 << 23) - 1);
         else if (dtype == INLAY_DOUBLE)
-            d[i] = (double)(x >> 40) / (1 << 23) - 1;
+            doubles[i] = (double)(random >> 40) / (1 << 23) - 1;
         else if (dtype == INLAY_STRING)
             ((inlay_str *)data)[i] = (inlay_str){ "a", 1 };
         else if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
-            ((uint16_t *)data)[i] = (uint16_t)(x >> 40 & 1 ? 0x3800 : 0x3400); /* small, positive */
+            ((uint16_t *)data)[i] = (uint16_t)(random >> 40 & 1 ? 0x3800 : 0x3400); /* small, positive */
         else if (inlay_dtype_bits(dtype) <= 8)
-            ((uint8_t *)data)[i] = (uint8_t)(x >> 40 & 1);
+            ((uint8_t *)data)[i] = (uint8_t)(random >> 40 & 1);
         else if (inlay_dtype_bits(dtype) == 16)
-            ((uint16_t *)data)[i] = (uint16_t)(x >> 40 & 1);
+            ((uint16_t *)data)[i] = (uint16_t)(random >> 40 & 1);
         else if (inlay_dtype_bits(dtype) == 32)
-            ((uint32_t *)data)[i] = (uint32_t)(x >> 40 & 1);
+            ((uint32_t *)data)[i] = (uint32_t)(random >> 40 & 1);
         else if (dtype == INLAY_INT64 || dtype == INLAY_UINT64)
-            ((uint64_t *)data)[i] = x >> 40 & 1;
+            ((uint64_t *)data)[i] = random >> 40 & 1;
         else
-            d[i] = 0;
+            doubles[i] = 0;
     }
 }
 
@@ -126,20 +127,20 @@ static bool in_offer(const partition_offer *offer, uint32_t node)
     return false;
 }
 
-/* Does somebody outside the offer, or the caller, read the value? */
-static bool leaves(const struct bench *bench, uint32_t v)
+/* Is the value read outside the offer, or an output of the graph? */
+static bool is_boundary_output(const struct bench *bench, uint32_t value)
 {
     const inlay_graph *graph = bench->job->snapshot;
     const partition_offer *offer = bench->job->offer;
 
-    if (offer->node_count == 1 || (inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if (offer->node_count == 1 || (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return true;
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
         const graph_node *node = bench->job->graph->nodes[node_index];
         if (in_offer(offer, node_index))
             continue;
-        if (is_listed(node->info.inputs, node->info.input_count, v) ||
-            is_listed(node->captures, node->capture_count, v))
+        if (is_listed(node->info.inputs, node->info.input_count, value) ||
+            is_listed(node->captures, node->capture_count, value))
             return true;
     }
     return false;
@@ -171,25 +172,26 @@ static bool find_boundary(struct bench *bench)
                 bench->inputs[bench->input_count++] = node->inputs[i];
         }
         for (uint32_t i = 0; i < node->output_count; i++)
-            if (node->outputs[i] != INLAY_NONE && leaves(bench, node->outputs[i]))
+            if (node->outputs[i] != INLAY_NONE && is_boundary_output(bench, node->outputs[i]))
                 bench->outputs[bench->output_count++] = node->outputs[i];
     }
     return true;
 }
 
-/* As the session negotiates it: row-major, where the offer wants it or else in the provider's default domain. */
-static bool negotiate(struct bench *bench)
+/* Chooses placements like the session: row-major, in the domain that the offer requests or else in the provider's
+ * default domain. */
+static bool choose_placements(struct bench *bench)
 {
     const partition_offer *offer = bench->job->offer;
 
     bench->placements =
         arena_array(&bench->arena, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->placements);
     for (uint32_t i = 0; bench->placements != NULL && i < bench->input_count + bench->output_count; i++) {
-        uint32_t v = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
+        uint32_t value = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
 
-        bench->placements[i] = (inlay_placement){ .value = v, .domain = partition_default_domain(bench->provider) };
+        bench->placements[i] = (inlay_placement){ .value = value, .domain = partition_default_domain(bench->provider) };
         for (uint32_t k = offer->placement_count; k-- > 0;)
-            if (offer->placements[k].value == v && partition_is_plain(&offer->placements[k]))
+            if (offer->placements[k].value == value && partition_is_plain(&offer->placements[k]))
                 bench->placements[i] = offer->placements[k];
     }
     return bench->placements != NULL;
@@ -198,20 +200,20 @@ static bool negotiate(struct bench *bench)
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     struct bench *bench = ctx;
-    const inlay_value_info *v;
+    const inlay_value_info *info;
     char *copy;
 
     if (value >= bench->job->snapshot->value_count || alignment == 0 || alignment > 4096 ||
         (alignment & (alignment - 1)) != 0)
         return NULL;
-    v = inlay_graph_value(bench->job->snapshot, value);
-    if (v->data == NULL || (uintptr_t)v->data % alignment == 0)
-        return v->data;
-    copy = arena_alloc(&bench->arena, (size_t)v->data_bytes + alignment);
+    info = inlay_graph_value(bench->job->snapshot, value);
+    if (info->data == NULL || (uintptr_t)info->data % alignment == 0)
+        return info->data;
+    copy = arena_alloc(&bench->arena, (size_t)info->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
-    memcpy(copy, v->data, (size_t)v->data_bytes);
+    memcpy(copy, info->data, (size_t)info->data_bytes);
     return copy;
 }
 
@@ -295,15 +297,15 @@ static inlay_status make_input(struct bench *bench, uint32_t i)
     if (state->data != NULL && state->data_bytes == bytes && bytes > 0)
         memcpy(inlay_buffer_host(&host), state->data, (size_t)bytes);
     else
-        fill(state->dtype, inlay_buffer_host(&host), bytes, i);
+        fill_random(state->dtype, inlay_buffer_host(&host), bytes, i);
     if (domain == INLAY_DOMAIN_HOST) {
         bench->args[i].buffer = host;
         return INLAY_OK;
     }
     INLAY_TRY(measure_buffer(bench->provider, domain, bytes, &bench->args[i].buffer, bench->diag));
-    INLAY_TRY(measure_copy_now(bench->provider, &bench->line, &host, &bench->args[i].buffer, bench->diag));
+    INLAY_TRY(measure_copy_now(bench->provider, &bench->queue, &host, &bench->args[i].buffer, bench->diag));
 done:
-    if (!bench->line.hangs)
+    if (!bench->queue.hung)
         measure_buffer_free(bench->provider, &host);
     return status;
 }
@@ -315,7 +317,7 @@ static inlay_status make_output(struct bench *bench, uint32_t i)
     inlay_status status = INLAY_OK;
 
     if (bench->plans[i].kind == INLAY_OUTPUT_ALLOCATED)
-        return INLAY_OK; /* buffer 0: the run asks */
+        return INLAY_OK; /* buffer 0: allocated during the run */
     if (bench->plans[i].kind == INLAY_OUTPUT_KNOWN)
         status = bytes_of(bench, bench->outputs[i], &bytes);
     else if (bytes > bench->job->max_bytes)
@@ -332,8 +334,8 @@ static inlay_status make_args(struct bench *bench, const inlay_specialize_reques
     uint64_t bytes = request->workspace_bytes;
 
     bench->args = arena_array(&bench->arena, (size_t)bench->input_count + bench->output_count + 1, sizeof *bench->args);
-    bench->made = arena_array(&bench->arena, (size_t)bench->output_count + 1, sizeof *bench->made);
-    if (bench->args == NULL || bench->made == NULL)
+    bench->allocated = arena_array(&bench->arena, (size_t)bench->output_count + 1, sizeof *bench->allocated);
+    if (bench->args == NULL || bench->allocated == NULL)
         return no_memory(bench->diag, "to measure");
     for (uint32_t i = 0; i < bench->input_count + bench->output_count; i++) {
         uint32_t value = i < bench->input_count ? bench->inputs[i] : bench->outputs[i - bench->input_count];
@@ -384,33 +386,33 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
         found->rank = rank;
         memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
     }
-    measure_buffer_free(bench->provider, &bench->made[output]);
-    status =
-        measure_buffer(bench->provider, partition_default_domain(bench->provider), bytes, &bench->made[output], NULL);
-    *out = bench->made[output];
+    measure_buffer_free(bench->provider, &bench->allocated[output]);
+    status = measure_buffer(bench->provider, partition_default_domain(bench->provider), bytes,
+                            &bench->allocated[output], NULL);
+    *out = bench->allocated[output];
     return status;
 }
 
 static char *hook_string(void *ctx, uint64_t bytes)
 {
-    static char room[1 << 16]; /* contents of strings that nobody looks at */
+    static char contents[1 << 16]; /* contents of strings, which are never read */
 
     (void)ctx;
-    return bytes <= sizeof room ? room : NULL;
+    return bytes <= sizeof contents ? contents : NULL;
 }
 
 static inlay_exec_args exec_args(struct bench *bench, inlay_diag *diag)
 {
-    static const uint32_t never;
+    static const uint32_t not_cancelled;
 
     return (inlay_exec_args){ .struct_size = sizeof(inlay_exec_args),
-                              .run = &bench->line.run,
+                              .run = &bench->queue.run,
                               .inputs = bench->args,
                               .outputs = bench->args + bench->input_count,
                               .input_count = bench->input_count,
                               .output_count = bench->output_count,
                               .arg_stride = sizeof *bench->args,
-                              .cancel = &never,
+                              .cancel = &not_cancelled,
                               .diag = diag };
 }
 
@@ -419,58 +421,59 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     struct bench *bench = ctx;
     inlay_exec_args exec = exec_args(bench, bench->diag);
     inlay_status status;
-    uint64_t start, own_start, switches;
-    double own;
+    uint64_t start, cpu_start, switches;
+    double cpu_ns;
 
     for (uint32_t i = 0; i < bench->output_count; i++)
-        measure_buffer_free(bench->provider, &bench->made[i]);
+        measure_buffer_free(bench->provider, &bench->allocated[i]);
     switches = prepare_caches(bench);
+    INLAY_CHECK(bench->args != NULL && bench->allocated != NULL);
     exec.workspace = bench->workspace;
-    exec.signal = measure_next(bench->provider, &bench->line);
-    own_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+    exec.signal = measure_next_fence(bench->provider, &bench->queue);
+    cpu_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     start = clock_ns();
     status = bench->provider->table->execute(bench->provider->state, bench->compiled, bench->instance, &exec);
     if (status == INLAY_OK)
-        status = measure_settle(bench->provider, &bench->line, exec.signal, bench->diag);
+        status = measure_wait(bench->provider, &bench->queue, exec.signal, bench->diag);
     *out_ns = (double)(clock_ns() - start);
-    own = (double)(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - own_start);
-    /* The calling thread takes part in all that is done on CPUs, and waits for its helpers by spinning. So its own time
-     * is what the kernel takes, whoever else was given the CPU meanwhile. */
+    cpu_ns = (double)(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_start);
+    /* On CPUs the calling thread takes part in all work and waits for its helpers by spinning. So its CPU time is
+     * the time of the kernel, even if other processes got the CPU meanwhile. */
     if (!measure_is_async(bench->provider) && bench->provider->table->device_kind == INLAY_DEVICE_CPU &&
-        *out_ns > LONG_NS && own < *out_ns)
-        *out_ns = own;
+        *out_ns > MIN_THREAD_CLOCK_NS && cpu_ns < *out_ns)
+        *out_ns = cpu_ns;
     *out_calm = measure_switches() == switches;
     return status;
 }
 
-/* Nothing is freed that a device which hangs may still use. */
+/* Memory that a hanging device may still use is leaked. */
 static void release(struct bench *bench)
 {
     const inlay_provider *table;
 
-    if (bench == NULL || bench->line.hangs)
+    if (bench == NULL || bench->queue.hung)
         return;
     table = bench->provider->table;
     for (uint32_t i = 0; bench->args != NULL && i < bench->input_count + bench->output_count; i++)
         measure_buffer_free(bench->provider, &bench->args[i].buffer);
-    for (uint32_t i = 0; bench->made != NULL && i < bench->output_count; i++)
-        measure_buffer_free(bench->provider, &bench->made[i]);
+    for (uint32_t i = 0; bench->allocated != NULL && i < bench->output_count; i++)
+        measure_buffer_free(bench->provider, &bench->allocated[i]);
     bench->workspace.offset = 0;
     measure_buffer_free(bench->provider, &bench->workspace);
     if (bench->instance != NULL)
         table->release_instance(bench->provider->state, bench->compiled, bench->instance);
     if (bench->compiled != NULL)
         table->release_compiled(bench->provider->state, bench->compiled);
-    timeline_destroy(bench->line.timeline);
+    timeline_destroy(bench->queue.timeline);
     arena_deinit(&bench->arena);
     free(bench);
 }
 
-/* Everything up to the run. Release *out in any case. */
+/* Does everything up to the run. Release *out in any case. */
 static inlay_status prepare(struct bench **out, const measure_job *job, measure_sweep *sweep,
                             inlay_specialize_request *request, inlay_diag *diag)
 {
-    static const uint32_t never;
+    static const uint32_t not_cancelled;
     struct bench *bench = calloc(1, sizeof *bench);
     inlay_status status = INLAY_OK;
 
@@ -482,17 +485,17 @@ static inlay_status prepare(struct bench **out, const measure_job *job, measure_
                              .sweep = sweep,
                              .diag = diag,
                              .workspace_domain = partition_default_domain(job->provider) };
-    bench->line = (measure_line){ .run = { .cancel = &never,
-                                           .deadline_ns = job->deadline_ns,
-                                           .max_threads = job->max_threads,
-                                           .ctx = bench,
-                                           .output_alloc = hook_output,
-                                           .string_alloc = hook_string },
-                                  .limit_ms = job->device_timeout_ms };
-    if (!find_boundary(bench) || !negotiate(bench))
+    bench->queue = (measure_queue){ .run = { .cancel = &not_cancelled,
+                                             .deadline_ns = job->deadline_ns,
+                                             .max_threads = job->max_threads,
+                                             .ctx = bench,
+                                             .output_alloc = hook_output,
+                                             .string_alloc = hook_string },
+                                    .limit_ms = job->device_timeout_ms };
+    if (!find_boundary(bench) || !choose_placements(bench))
         return no_memory(diag, "to measure");
     if (measure_is_async(job->provider))
-        INLAY_TRY(timeline_create(&bench->line.timeline, diag));
+        INLAY_TRY(timeline_create(&bench->queue.timeline, diag));
     INLAY_TRY(compile(bench));
     INLAY_TRY(specialize(bench, request));
     INLAY_TRY(make_args(bench, request));
@@ -518,7 +521,7 @@ done:
 
 typedef struct kernel_call {
     bool (*stop)(void *ctx);
-    measure_keep_fn keep;
+    measure_record_fn record;
     void *ctx;
 } kernel_call;
 
@@ -529,27 +532,27 @@ static inlay_status poll_kernels(void *ctx)
     return call->stop != NULL && call->stop(call->ctx) ? INLAY_CANCELLED : INLAY_OK;
 }
 
-static inlay_status keep_kernel(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
+static inlay_status record_kernel(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
 {
     const kernel_call *call = ctx;
 
-    return key != NULL && ns > 0 ? call->keep(call->ctx, key, key_bytes, ns, what != NULL ? what : "") : INLAY_OK;
+    return key != NULL && ns > 0 ? call->record(call->ctx, key, key_bytes, ns, what != NULL ? what : "") : INLAY_OK;
 }
 
-inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx), measure_keep_fn keep,
-                            void *ctx, inlay_diag *diag)
+inlay_status measure_kernels(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
+                             measure_record_fn record, void *ctx, inlay_diag *diag)
 {
     const inlay_provider *table = job->provider->table;
     const inlay_ext_kernels *kernels = INLAY_HAS(table, extension) && table->extension != NULL
                                            ? table->extension(job->provider->state, INLAY_EXT_KERNELS)
                                            : NULL;
-    kernel_call call = { stop, keep, ctx };
+    kernel_call call = { stop, record, ctx };
     inlay_specialize_request request;
     inlay_status status;
     struct bench *bench = NULL;
 
     if (kernels == NULL || !INLAY_HAS(kernels, time) || kernels->time == NULL || measure_is_async(job->provider))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s does not time kernels", job->provider->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s cannot time kernels", job->provider->name);
     INLAY_TRY(prepare(&bench, job, NULL, &request, diag));
     {
         const inlay_exec_args exec = exec_args(bench, diag);
@@ -559,7 +562,7 @@ inlay_status measure_within(const measure_job *job, double budget_ns, bool (*sto
                                            .budget_ns = budget_ns,
                                            .ctx = &call,
                                            .poll = poll_kernels,
-                                           .keep = keep_kernel };
+                                           .keep = record_kernel };
 
         status = kernels->time(job->provider->state, bench->compiled, &trial, diag);
     }

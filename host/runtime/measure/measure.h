@@ -1,74 +1,76 @@
-/* measure/measure.h - how long an offer takes on its own, by running it.
+/* measure/measure.h - measures the time of one offer by running it.
  *
- * The offer is compiled, specialised and executed as the run loop would do it, on made-up contents: floats between -1
- * and 1, integers 0 and 1, what the sizes settle as it is. In a model a kernel finds little of its weights in
- * the caches, for all other weights were read since it last ran, but the kernels before it have just been at work on
- * its inputs; so before each timed run the caches are swept (not where the weights of the whole model stay near), and
- * then the inputs are read. Copies to and from a device are not part of the time. */
+ * The offer is compiled, specialised and executed as the run loop does it, with random inputs: floats between -1 and
+ * 1, integers 0 and 1; values that the sizes determine are exact. In a model, a kernel finds few of its weights in
+ * the caches, because all other weights were read since its last run, but its inputs have just been written. So
+ * before each timed run the caches are swept (unless the weights of the whole model fit into them), and then the
+ * inputs are read. Copies to and from a device are not part of the time. */
 #ifndef MEASURE_MEASURE_H
 #define MEASURE_MEASURE_H
 #include "partition/partition.h"
 
 struct run_timings;
 
-/* What is measured. Everything is borrowed. */
+/* The offer to measure. All pointers are borrowed. */
 typedef struct measure_job {
     const struct graph *graph;
-    const inlay_graph *snapshot; /* of g */
+    const inlay_graph *snapshot; /* of graph */
     const partition_provider *provider;
     const partition_offer *offer;
-    const uint64_t *cookies; /* [cookie_count] of the offers that were merged into this one; NULL: it is one */
+    const uint64_t
+        *cookies; /* [cookie_count] of the offers that were merged into this one; NULL: it is a single offer */
     uint32_t cookie_count;
     const inlay_value_state *values; /* [value_count] */
     uint32_t max_threads;
-    uint64_t max_bytes;       /* limit of one tensor; more is INLAY_LIMIT_EXCEEDED */
-    inlay_value_state *found; /* [value_count] or NULL: gets rank and dims, which have room for INLAY_MAX_RANK, of
-                               * outputs whose size the last run decided; the others stay */
-    uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: where the model's weights are when the kernel starts */
-    const struct run_timings *timings; /* of kernels, as the session will have them; NULL: none */
-    bool (*stop)(void *ctx);           /* NULL, or asked while the offer is compiled ... */
+    uint64_t max_bytes;       /* limit of one tensor; a larger one is INLAY_LIMIT_EXCEEDED */
+    inlay_value_state *found; /* [value_count] or NULL: gets rank and dims (with space for INLAY_MAX_RANK) of outputs
+                                 whose size the last run decided; the others stay unchanged */
+    uint32_t weights_in; /* COST_NEAR, COST_SHARED, COST_FAR: the memory level of the model's weights when the kernel
+                            starts */
+    const struct run_timings *timings; /* kernel timings, as the session will have them; NULL: none */
+    bool (*stop)(void *ctx);           /* NULL, or called during compilation; true aborts it */
     void *stop_ctx;
-    uint64_t deadline_ns;       /* ... and runs end then, on CLOCK_MONOTONIC; 0 = never */
-    uint64_t device_timeout_ms; /* INLAY_DEVICE_LOST after so long, as in runs; 0 = never */
+    uint64_t deadline_ns;       /* runs end at this time of CLOCK_MONOTONIC; 0 = never */
+    uint64_t device_timeout_ms; /* INLAY_DEVICE_LOST after this time, as in runs; 0 = never */
 } measure_job;
 
-/* How long, and when to give up: stop (may be NULL) is asked between runs. */
+/* How long to measure. stop (may be NULL) is called between runs; true aborts. */
 typedef struct measure_plan {
-    uint32_t min_runs, max_runs; /* timed ones, after one that is not */
-    double budget_ns;            /* no further run after so much time, once min_runs are done */
+    uint32_t min_runs, max_runs; /* timed runs, after one warm-up run */
+    double budget_ns;            /* no further run after this time, once min_runs are done */
     bool (*stop)(void *ctx);
     void *stop_ctx;
 } measure_plan;
 
 struct measurement {
-    double ns;     /* the median of the runs; of several threads the lower quartile */
+    double ns;     /* the median of the runs; with several threads the lower quartile */
     double spread; /* from the lower quartile to the median, relative */
     uint32_t samples;
-    bool calm; /* nobody else was given the CPU of a thread meanwhile; such runs alone count where there are any */
+    bool calm; /* no thread lost its CPU to another process; only such runs count if there are any */
 };
 
-/* Memory that sweeps the caches; one for many measurements, used by one thread at a time. */
+/* Memory for sweeping the caches; shared by many measurements, used by one thread at a time. */
 typedef struct measure_sweep {
     char *memory;
     size_t bytes;
-    size_t near_bytes; /* of the cache next to one core */
+    size_t near_bytes; /* of the cache closest to one core */
 } measure_sweep;
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);
 
-/* INLAY_UNSUPPORTED: an offer that cannot be run on made-up contents. INLAY_CANCELLED or
- * INLAY_DEADLINE_EXCEEDED: stop said so, or the time is over. Other failures are those of the provider. */
+/* INLAY_UNSUPPORTED: the offer cannot run with random inputs. INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED: stop
+ * returned true, or the deadline passed. Other failures are those of the provider. */
 INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
                                            struct measurement *out, inlay_diag *diag);
 
-/* Has the provider times its kernels in the offer (inlay.kernels/1); keep gets the figures. INLAY_UNSUPPORTED: it has
- * but one of each. */
-typedef inlay_status (*measure_keep_fn)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
-INLAY_NODISCARD inlay_status measure_within(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
-                                            measure_keep_fn keep, void *ctx, inlay_diag *diag);
+/* Makes the provider time its kernels in the offer (inlay.kernels/1) and passes each time to `record`.
+ * INLAY_UNSUPPORTED: it has no alternative kernels. */
+typedef inlay_status (*measure_record_fn)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
+INLAY_NODISCARD inlay_status measure_kernels(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
+                                             measure_record_fn record, void *ctx, inlay_diag *diag);
 
-/* Copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, to it or from it;
- * limit_ms as measure_job.device_timeout_ms. */
+/* Measures copies of `bytes` between the host and domain number `domain` (0 = the first) of the provider, in one
+ * direction; limit_ms as measure_job.device_timeout_ms. */
 INLAY_NODISCARD inlay_status measure_copy(const partition_provider *provider, uint32_t domain, bool to_device,
                                           uint64_t bytes, uint64_t limit_ms, const measure_plan *plan,
                                           struct measurement *out, inlay_diag *diag);

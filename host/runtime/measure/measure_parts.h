@@ -1,4 +1,4 @@
-/* measure/measure_parts.h - what measurements of kernels and of copies have in common; for measure*.c only. */
+/* measure/measure_parts.h - shared by the measurements of kernels and of copies; only for measure*.c. */
 #ifndef MEASURE_MEASURE_PARTS_H
 #define MEASURE_MEASURE_PARTS_H
 #include "measure/measure.h"
@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------ caches, measure_caches.c */
 
-enum { MEASURE_SWEEP_LEAST = 32 << 20 }; /* bytes: more than any cache of one core */
+enum { MEASURE_SWEEP_MIN = 32 << 20 }; /* bytes: more than any cache of one core */
 
 /* Reads a byte of every line. */
 void measure_read_through(const char *memory, size_t bytes);
@@ -15,7 +15,7 @@ void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t 
 
 /* ------------------------------------------------------------------ buffers, copies, measure_copies.c */
 
-/* Memory of a domain, host or a device's; free it with the next. */
+/* Allocates memory of a domain, of the host or of a device; free it with measure_buffer_free. */
 INLAY_NODISCARD inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes,
                                             inlay_buffer *out, inlay_diag *diag);
 void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffer); /* handle 0 is a no-op */
@@ -23,19 +23,18 @@ void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffe
 /* Does the provider signal fences? */
 bool measure_is_async(const partition_provider *provider);
 
-/* Work of a provider, one piece after the other, each waited for. On the heap: a device that hangs may still read it.
- */
-typedef struct measure_line {
+/* Sequential work of a provider, each piece waited for. Heap-allocated, because a hanging device may still read it. */
+typedef struct measure_queue {
     inlay_run run;
-    uint64_t timeline, signalled; /* what the timeline was told */
-    uint64_t limit_ms;            /* as long as runs wait for a device; 0 = for ever */
-    bool hangs;                   /* it did not end its work: nothing that it was handed may be freed */
-} measure_line;
-/* The fence of what is asked for next; of timeline 0 where the provider waits itself. */
-inlay_fence measure_next(const partition_provider *provider, measure_line *line);
-/* INLAY_DEVICE_LOST: line->hangs; the device counts as lost from now on. */
-INLAY_NODISCARD inlay_status measure_settle(const partition_provider *provider, measure_line *line, inlay_fence fence,
-                                            inlay_diag *diag);
-INLAY_NODISCARD inlay_status measure_copy_now(const partition_provider *provider, measure_line *line,
+    uint64_t timeline, signalled; /* the last value given to the provider */
+    uint64_t limit_ms;            /* timeout of the device, as in runs; 0 = none */
+    bool hung;                    /* the device did not finish: none of its arguments may be freed */
+} measure_queue;
+/* The fence of the next piece of work; timeline 0 if the provider waits itself. */
+inlay_fence measure_next_fence(const partition_provider *provider, measure_queue *queue);
+/* INLAY_DEVICE_LOST: queue->hung is set, and the device counts as lost from now on. */
+INLAY_NODISCARD inlay_status measure_wait(const partition_provider *provider, measure_queue *queue, inlay_fence fence,
+                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status measure_copy_now(const partition_provider *provider, measure_queue *queue,
                                               const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag);
 #endif

@@ -1,25 +1,25 @@
-/* measure/measure_time.h - runs of one thing, timed on a machine that others use too.
+/* measure/measure_time.h - timed runs on a machine that is shared with other processes.
  *
- * A run counts as calm when none of the process's threads lost its CPU to anybody while it lasted: the kernel counts
- * such switches. One that was not calm took as long as somebody else wanted, above all with several threads, that wait
- * for each other; it is repeated, within patience. */
+ * A run counts as calm if no thread of the process lost its CPU involuntarily during it; the kernel counts such
+ * context switches. Other runs are delayed by an unknown time, above all with several threads, which wait for each
+ * other. They are repeated, up to a limit. */
 #ifndef MEASURE_TIME_H
 #define MEASURE_TIME_H
 #include "measure/measure.h"
 
-/* How often threads of this process were made to give up their CPU so far. */
+/* Involuntary context switches of this process so far. */
 uint64_t measure_switches(void);
 
-/* One run: *out_ns is what it took, *out_calm whether it was. */
+/* One run: *out_ns is its time, *out_calm whether it was calm. */
 typedef inlay_status (*measure_fn)(void *ctx, double *out_ns, bool *out_calm);
 
-/* Of runs that were not calm and of time they take, so many times what the plan says is endured. */
-enum { MEASURE_PATIENCE = 4 };
+/* Limit for runs that are not calm, and for their time, as a multiple of the plan. */
+enum { MEASURE_RETRY_FACTOR = 4 };
 
-/* The quantile 1/at_quantile of the calm runs after one that is not counted: 2 is the median; 4 the lower quartile, for
- * several threads, that seldom start at the same moment. The shortest of all when none was calm; out->calm says
- * whether enough were.
- * Statuses of the run, and INLAY_CANCELLED when the plan's stop says so. */
+/* Reports the quantile 1/at_quantile of the calm runs, after one warm-up run: 2 is the median; 4 is the lower
+ * quartile, for several threads, which seldom start at the same moment. If no run was calm, the shortest of all;
+ * out->calm is true if enough runs were calm. Returns the status of the run, or INLAY_CANCELLED if the plan's stop
+ * returns true. */
 INLAY_NODISCARD inlay_status measure_runs(measure_fn once, void *ctx, const measure_plan *plan, uint32_t at_quantile,
                                           struct measurement *out, inlay_diag *diag);
 #endif

@@ -1,12 +1,13 @@
-/* What a run should have taken, at the sizes that it had, by the costs that the session knows. */
+/* The predicted time of a run at its sizes, from the costs that the session knows. */
 #include "measure/runs.h"
+#include "inlay/check.h"
 #include "measure/attribute.h"
 
-/* What the host itself needs, beyond the call: to look at the sizes of a step that depend on data, to run a node of its
- * own, and to start a body and hand values in and out. */
+/* Overhead of the host in addition to the calls: reading the sizes of a data-dependent step, running a node on the
+ * host, and starting a body with its inputs and outputs. */
 static const double DYNAMIC_NS = 200, HOST_NODE_NS = 200, BODY_NS = 500;
 
-/* The region of one step. */
+/* The predicted time of the region of one step. */
 static double step_ns(const struct runner *runner, const plan_step *step, const inlay_value_state *values)
 {
     return cost_launch_ns(runner->prog->env->costs, step->step->provider) +
@@ -21,7 +22,7 @@ static double copy_ns(const struct runner *runner, const struct bound *bound, co
                         bound->plan->places[step->out[0]].domain, step->copy_bytes);
 }
 
-/* A body as it last ran, as often as it runs for each run of what it is in. */
+/* The time of a body's last run, multiplied by its executions per run of the outer graph. */
 static double body_ns(const struct runner *outer, const struct runner *body)
 {
     if (body == NULL || outer->plans.clock == 0)
@@ -40,6 +41,7 @@ double predict_run(const struct runner *runner)
         const plan_step *step = &bound->plan->steps[i];
         uint32_t index = step->step != NULL ? (uint32_t)(step->step - runner->prog->steps) : 0;
 
+        INLAY_CHECK(step->step == NULL || index < runner->prog->step_count);
         if (step->kind == PLAN_COPY)
             ns += copy_ns(runner, bound, step);
         else if (step->kind != PLAN_HOST)

@@ -1,5 +1,6 @@
-/* record.c - what runs took, filed as measurements of their kernels. */
+/* record.c - stores the times of runs as measurements of their kernels. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "measure/runs.h"
 #include "exec/loop/watch.h"
 #include "measure/attribute.h"
@@ -15,7 +16,7 @@ struct recording {
     cost_list list;
 };
 
-/* A step at the sizes of the last run. */
+/* Adds a step at the sizes of the last run. */
 static bool add_step(struct recording *recording, const struct program *program, const inlay_value_state *sizes,
                      const plan_step *step)
 {
@@ -24,6 +25,7 @@ static bool add_step(struct recording *recording, const struct program *program,
     double ns = timings_step_ns(recording->timings, program, (uint32_t)(step->step - program->steps), &calls);
     cost_record like = { .samples = timings_runs(recording->timings), .when = (int64_t)time(NULL) };
 
+    INLAY_CHECK(step->step >= program->steps && step->step < program->steps + program->step_count);
     if (calls == 0 || !(ns > 0))
         return true;
     return attribute_add(&recording->list, program, region, sizes, ns / calls, &like);
@@ -34,23 +36,23 @@ static bool add_program(struct recording *recording, const struct runner *run)
     const struct bound *bound = run->plans.now;
     struct arena arena = { 0 };
     const inlay_value_state *sizes = bound != NULL ? seen_states(run, &arena) : NULL;
-    bool good = bound == NULL || sizes != NULL;
+    bool ok = bound == NULL || sizes != NULL;
 
-    for (uint32_t i = 0; good && bound != NULL && i < bound->plan->step_count; i++) {
+    for (uint32_t i = 0; ok && bound != NULL && i < bound->plan->step_count; i++) {
         const plan_step *step = &bound->plan->steps[i];
         uint32_t index = step->step != NULL ? (uint32_t)(step->step - run->prog->steps) : 0;
 
         if (step->step == NULL)
             continue; /* a copy */
         if (step->kind != PLAN_HOST)
-            good = add_step(recording, run->prog, sizes, step);
+            ok = add_step(recording, run->prog, sizes, step);
         if (step->kind != PLAN_HOST || run->children == NULL || run->children[index] == NULL)
             continue;
-        for (uint32_t k = 0; good && k < step->step->node->body_count; k++)
-            good = run->children[index][k] == NULL || add_program(recording, run->children[index][k]);
+        for (uint32_t k = 0; ok && k < step->step->node->body_count; k++)
+            ok = run->children[index][k] == NULL || add_program(recording, run->children[index][k]);
     }
     arena_deinit(&arena);
-    return good;
+    return ok;
 }
 
 inlay_status record_runs(const inlay_session *session, const struct runner *run, const struct timings *timings,
@@ -63,7 +65,7 @@ inlay_status record_runs(const inlay_session *session, const struct runner *run,
 
     INLAY_TRY(session_costs_folder(session, folder, sizeof folder, diag));
     if (!add_program(&recording, run)) {
-        status = no_memory(diag, "to record what runs took");
+        status = no_memory(diag, "to record the times of runs");
         goto done;
     }
     cost_list_merge(&recording.list);

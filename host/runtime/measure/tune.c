@@ -1,10 +1,11 @@
-/* tune.c - times what the providers offer for a model, and says what that changes.
+/* tune.c - times the offers of the providers for a model, and reports the effect.
  *
- * What a provider merges is timed as it would run: in the regions that it would have if all that it offers were its
- * own, and their times are shared out (measure/attribute.h). Equal layers are one kernel (partition/cost/cost_key.h).
- * Kernels are taken in the order of what they are expected to cost the model, so that time that runs out is missing
- * where it matters least. */
+ * Offers that a provider merges are timed as they would run: in the regions that it would have if it ran everything
+ * that it offers, and the times of the regions are split (measure/attribute.h). Equal layers are one kernel
+ * (partition/cost/cost_key.h). Kernels are measured in the order of their expected total time, so that a budget that
+ * is too small affects the cheapest kernels only. */
 #include "measure/tune.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include "base/known.h"
 #include "base/memory.h"
@@ -12,30 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double KERNEL_NS = 40e6; /* for the runs of one kernel, at most */
-static const double REGION_NS = 3e9;  /* for the kernels within a region, as far as a few runs of each allow */
+static const double KERNEL_NS = 40e6; /* limit for the runs of one kernel */
+static const double REGION_NS = 3e9;  /* limit for the kernels within a region; a few runs of each must fit */
 static const double DEFAULT_BUDGET_S = 60;
-enum { LEAST_RUNS = 3, MOST_RUNS = 60 };
+enum { MIN_RUNS = 3, MAX_RUNS = 60 };
 
 static double seconds(void)
 {
     return (double)clock_ns() * 1e-9;
 }
 
-/* Is it time to stop? */
+/* Cancelled, or over the budget? */
 static bool stop(void *ctx)
 {
     struct tuning *tuning = ctx;
-    double fraction = tuning->kernel_count > 0 ? (double)tuning->at / tuning->kernel_count : 0;
+    double fraction = tuning->kernel_count > 0 ? (double)tuning->kernel_index / tuning->kernel_count : 0;
 
-    if (!tuning->stopped && tuning->how.progress != NULL)
-        tuning->stopped = tuning->how.progress(tuning->how.progress_user, fraction, tuning->what) != 0;
+    if (!tuning->stopped && tuning->options.progress != NULL)
+        tuning->stopped = tuning->options.progress(tuning->options.progress_user, fraction, tuning->activity) != 0;
     return tuning->stopped || seconds() > tuning->end;
 }
 
 /* ------------------------------------------------------------------ sizes */
 
-static inlay_status price_graph(struct tuning *tuning, struct tuned *tuned)
+static inlay_status price_graph(struct tuning *tuning, tuned_graph *tuned)
 {
     const struct program *program = tuned->program;
     const struct runner *runner = runner_of(tuning->runner, program);
@@ -64,6 +65,7 @@ static inlay_status add_graphs(struct tuning *tuning, const struct program *prog
 {
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(tuning->graph_count < program_count(tuning->session->main));
     tuning->graphs[tuning->graph_count].program = program;
     INLAY_TRY(price_graph(tuning, &tuning->graphs[tuning->graph_count++]));
     for (uint32_t i = 0; i < program->step_count; i++)
@@ -73,7 +75,7 @@ done:
     return status;
 }
 
-/* The dims of the inputs that the caller has. */
+/* Reads the dims of the inputs that the caller has given. */
 static inlay_status read_inputs(struct tuning *tuning)
 {
     uint32_t count = tuning->session->main->graph->input_count;
@@ -83,7 +85,7 @@ static inlay_status read_inputs(struct tuning *tuning)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *value =
-            tuning->how.inputs != NULL && i < tuning->how.input_count ? tuning->how.inputs[i] : NULL;
+            tuning->options.inputs != NULL && i < tuning->options.input_count ? tuning->options.inputs[i] : NULL;
         inputs[i].rank = INLAY_RANK_UNKNOWN;
         if (value != NULL && value->kind == INLAY_KIND_TENSOR)
             inputs[i] = (cost_input){ value->rank, value->dims };
@@ -95,8 +97,8 @@ static inlay_status read_inputs(struct tuning *tuning)
     return INLAY_OK;
 }
 
-/* Where sizes depend on data, one run on the caller's inputs says what they are; a run that fails says nothing. */
-static inlay_status try_model(struct tuning *tuning)
+/* If sizes depend on data, one run on the caller's inputs determines them. A run that fails is ignored. */
+static inlay_status run_model(struct tuning *tuning)
 {
     const struct program *program = tuning->session->main;
     uint32_t count = program->graph->input_count;
@@ -107,9 +109,9 @@ static inlay_status try_model(struct tuning *tuning)
     if (values == NULL)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t i = 0; i < count; i++) {
-        if (tuning->how.inputs == NULL || i >= tuning->how.input_count || tuning->how.inputs[i] == NULL)
+        if (tuning->options.inputs == NULL || i >= tuning->options.input_count || tuning->options.inputs[i] == NULL)
             return INLAY_OK;
-        values[i] = rt_from_value(tuning->how.inputs[i]);
+        values[i] = rt_from_value(tuning->options.inputs[i]);
     }
     status =
         run_shared_init(&tuning->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
@@ -129,7 +131,7 @@ static inlay_status try_model(struct tuning *tuning)
     return status == INLAY_OUT_OF_MEMORY ? no_memory(tuning->diag, "to tune") : INLAY_OK;
 }
 
-/* Does a node of the graph or of its bodies make what only data sizes? */
+/* Does the graph or one of its bodies have values whose size depends on data? */
 static bool depends_on_data(const struct program *program)
 {
     for (uint32_t value = 0; value < program->graph->value_count; value++) {
@@ -149,65 +151,66 @@ static bool depends_on_data(const struct program *program)
 
 /* ------------------------------------------------------------------ measuring */
 
-/* The kernels within a region (inlay.kernels/1): figures for the provider itself, which later sessions give it. */
-struct within {
+/* Timings of kernels within a region (inlay.kernels/1). The provider itself uses them, also in later sessions. */
+struct timing_context {
     struct tuning *tuning;
     const partition_provider *provider;
 };
 
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
-    const struct within *within = ctx;
-    const cost_key k = cost_key_of_timing(within->provider, key, key_bytes);
-    const cost_record *record = cost_list_find(&within->tuning->list, k);
+    const struct timing_context *timing_context = ctx;
+    const cost_key cost_key_ = cost_key_of_timing(timing_context->provider, key, key_bytes);
+    const cost_record *record = cost_list_find(&timing_context->tuning->list, cost_key_);
 
     if (record == NULL)
-        record = cost_store_find(&within->tuning->store, k);
+        record = cost_store_find(&timing_context->tuning->store, cost_key_);
     return record != NULL ? record->ns : -1;
 }
 
 static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what)
 {
-    struct within *within = ctx;
-    cost_record record = {
-        .key = cost_key_of_timing(within->provider, key, key_bytes), .ns = ns, .samples = 1, .when = (int64_t)time(NULL)
-    };
+    struct timing_context *timing_context = ctx;
+    cost_record record = { .key = cost_key_of_timing(timing_context->provider, key, key_bytes),
+                           .ns = ns,
+                           .samples = 1,
+                           .when = (int64_t)time(NULL) };
 
     (void)snprintf(record.what, sizeof record.what, "%s", what);
-    within->tuning->kernels_timed = true;
-    return cost_list_add(&within->tuning->list, &record) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    timing_context->tuning->kernels_timed = true;
+    return cost_list_add(&timing_context->tuning->list, &record) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
-static bool stop_within(void *ctx)
+static bool stop_region_kernels(void *ctx)
 {
-    return stop(((struct within *)ctx)->tuning);
+    return stop(((struct timing_context *)ctx)->tuning);
 }
 
-static inlay_status time_within(const measure_job *job, struct within *within)
+static inlay_status time_region_kernels(const measure_job *job, struct timing_context *timing_context)
 {
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = measure_within(job, REGION_NS, stop_within, keep_timing, within, &why);
+    inlay_status status = measure_kernels(job, REGION_NS, stop_region_kernels, keep_timing, timing_context, &why);
 
     if (status == INLAY_OUT_OF_MEMORY)
-        return inlay_fail(within->tuning->diag, status, "no memory to tune");
-    return INLAY_OK; /* one that has none, or can't, runs by its model */
+        return inlay_fail(timing_context->tuning->diag, status, "no memory to tune");
+    return INLAY_OK; /* a provider that cannot time kernels uses its own model */
 }
 
-static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *kernel)
+static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *kernel)
 {
-    const struct program *program = kernel->in->program;
+    const struct program *program = kernel->graph->program;
     const partition_offer *offer = &program->parts.offers[kernel->offer];
-    partition_region alone = { .provider = offer->provider, .offers = &kernel->offer, .offer_count = 1 };
-    const partition_region *region = kernel->region != NULL ? kernel->region : &alone;
+    partition_region single = { .provider = offer->provider, .offers = &kernel->offer, .offer_count = 1 };
+    const partition_region *region = kernel->region != NULL ? kernel->region : &single;
     partition_offer merged = *offer;
     uint64_t *cookies = NULL;
-    cost_record like = { .when = (int64_t)time(NULL) };
+    cost_record template = { .when = (int64_t)time(NULL) };
     const char *op = program->graph->nodes[offer->nodes[0]]->info.op_type.data;
     measure_job job = { .graph = program->graph,
                         .snapshot = &program->snapshot,
                         .provider = &program->env->providers[offer->provider],
                         .offer = offer,
-                        .values = kernel->in->values,
+                        .values = kernel->graph->values,
                         .max_threads = program->env->max_threads,
                         .max_bytes = program->env->max_run_bytes,
                         .stop = stop,
@@ -215,22 +218,23 @@ static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *k
                         .deadline_ns = (uint64_t)(tuning->end * 1e9),
                         .device_timeout_ms = program->env->device_timeout_ms,
                         .weights_in = cost_weights_in(program->parts.weight_bytes) };
-    struct within inside = { tuning, job.provider };
-    const run_timings figures = { &inside, find_timing };
-    measure_plan runs = { .min_runs = LEAST_RUNS,
-                          .max_runs = tuning->how.runs > 0 ? tuning->how.runs : MOST_RUNS,
+    struct timing_context timing_context_ = { tuning, job.provider };
+    const run_timings figures = { &timing_context_, find_timing };
+    measure_plan runs = { .min_runs = MIN_RUNS,
+                          .max_runs = tuning->options.runs > 0 ? tuning->options.runs : MAX_RUNS,
                           .budget_ns = KERNEL_NS,
                           .stop = stop,
                           .stop_ctx = tuning };
     inlay_diag why = INLAY_DIAG_INIT;
-    struct measurement got;
+    struct measurement measured;
     inlay_status status;
 
     job.timings = &figures;
     if (runs.min_runs > runs.max_runs)
         runs.min_runs = runs.max_runs;
-    (void)snprintf(tuning->what, sizeof tuning->what, "%.40s on %.40s", op, job.provider->name);
+    (void)snprintf(tuning->activity, sizeof tuning->activity, "%.40s on %.40s", op, job.provider->name);
     if (kernel->region != NULL) {
+        INLAY_CHECK(region->offer_count > 0);
         cookies = arena_array(&tuning->arena, region->offer_count, sizeof *cookies);
         if (cookies == NULL)
             return no_memory(tuning->diag, "to tune");
@@ -243,46 +247,47 @@ static inlay_status measure_kernel(struct tuning *tuning, const struct kernel *k
         job.cookie_count = region->offer_count;
     }
     if (kernel->region != NULL && !tuning->stopped) {
-        status = time_within(&job, &inside);
+        status = time_region_kernels(&job, &timing_context_);
         if (status != INLAY_OK)
             return status;
     }
-    status = measure_offer(&job, &runs, &tuning->sweep, &got, &why);
+    status = measure_offer(&job, &runs, &tuning->sweep, &measured, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
-        return INLAY_OK; /* the loop sees it */
+        return INLAY_OK; /* the loop checks it */
     tuning->session->abandoned |=
-        status == INLAY_DEVICE_LOST && provider_is_lost(job.provider->state); /* it hangs: all stays */
+        status == INLAY_DEVICE_LOST &&
+        provider_is_lost(job.provider->state); /* the device hangs: keep everything that it may use */
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(tuning->diag, status, "%s", why.text);
     if (status != INLAY_OK) {
         char line[700];
-        (void)snprintf(line, sizeof line, "tune: %s could not be timed: %s", tuning->what, why.text);
+        (void)snprintf(line, sizeof line, "tune: %s could not be timed: %s", tuning->activity, why.text);
         if (program->env->log != NULL)
             program->env->log(program->env->log_ctx, INLAY_LOG_INFO, line);
         tuning->result.failed_count++;
         return INLAY_OK;
     }
-    like.spread = (float)got.spread;
-    like.samples = got.samples;
-    if (!attribute_add(&tuning->list, program, region, kernel->in->values, got.ns, &like))
+    template.spread = (float)measured.spread;
+    template.samples = measured.samples;
+    if (!attribute_add(&tuning->list, program, region, kernel->graph->values, measured.ns, &template))
         return no_memory(tuning->diag, "to tune");
     tuning->result.measured_count++;
     return INLAY_OK;
 }
 
-static inlay_status measure_kernels(struct tuning *tuning)
+static inlay_status measure_all_kernels(struct tuning *tuning)
 {
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(measure_sweep_init(&tuning->sweep, tuning->diag));
-    for (tuning->at = 0; tuning->at < tuning->kernel_count && !stop(tuning); tuning->at++)
-        INLAY_TRY(measure_kernel(tuning, &tuning->kernels[tuning->at]));
-    tuning->result.stopped = tuning->at < tuning->kernel_count;
+    for (tuning->kernel_index = 0; tuning->kernel_index < tuning->kernel_count && !stop(tuning); tuning->kernel_index++)
+        INLAY_TRY(measure_kernel(tuning, &tuning->kernels[tuning->kernel_index]));
+    tuning->result.stopped = tuning->kernel_index < tuning->kernel_count;
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ tuning */
 
 static inlay_status tune(struct tuning *tuning)
 {
@@ -298,10 +303,10 @@ static inlay_status tune(struct tuning *tuning)
         return no_memory(tuning->diag, "to tune");
     INLAY_TRY(read_inputs(tuning));
     if (depends_on_data(tuning->session->main))
-        INLAY_TRY(try_model(tuning));
+        INLAY_TRY(run_model(tuning));
     INLAY_TRY(add_graphs(tuning, tuning->session->main));
     INLAY_TRY(tune_find_kernels(tuning));
-    INLAY_TRY(measure_kernels(tuning));
+    INLAY_TRY(measure_all_kernels(tuning));
     cost_list_merge(&tuning->list);
     INLAY_TRY(tune_whole(tuning, folder));
     INLAY_TRY(cost_store_merge(folder, tuning->list.records, tuning->list.count, &log, tuning->diag));
@@ -310,7 +315,7 @@ done:
     return status;
 }
 
-inlay_status tune_session(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
+inlay_status tune_session(inlay_session *session, const inlay_tune_options *options, inlay_tune_result *out_result,
                           inlay_diag *diag)
 {
     struct tuning *tuning = calloc(1, sizeof *tuning);
@@ -318,16 +323,16 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
 
     if (tuning == NULL)
         return no_memory(diag, "to tune");
-    *tuning = (struct tuning){ .session = session, .diag = diag, .what = "tuning", .begin = seconds() };
-    if (how != NULL)
-        known_take(&tuning->how, sizeof tuning->how, how, how->struct_size);
-    tuning->end = tuning->begin + (tuning->how.budget_s > 0 ? tuning->how.budget_s : DEFAULT_BUDGET_S);
+    *tuning = (struct tuning){ .session = session, .diag = diag, .activity = "tuning", .begin = seconds() };
+    if (options != NULL)
+        known_take(&tuning->options, sizeof tuning->options, options, options->struct_size);
+    tuning->end = tuning->begin + (tuning->options.budget_s > 0 ? tuning->options.budget_s : DEFAULT_BUDGET_S);
     status = tune(tuning);
     tuning->result.seconds = seconds() - tuning->begin;
     if (status == INLAY_OK && out_result != NULL)
         (void)known_give(out_result, &tuning->result, sizeof tuning->result);
     if (session->abandoned)
-        return status; /* a device hangs: what it may still use stays */
+        return status; /* a device hangs: leak everything that it may still use */
     runner_destroy(tuning->runner);
     if (tuning->has_shared)
         run_shared_deinit(&tuning->shared);

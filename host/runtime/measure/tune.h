@@ -1,4 +1,4 @@
-/* measure/tune.h - the state of inlay_tune(); for tune*.c only. */
+/* measure/tune.h - the state of inlay_tune(); only for tune*.c. */
 #ifndef MEASURE_TUNE_H
 #define MEASURE_TUNE_H
 #include "base/memory.h"
@@ -9,55 +9,55 @@
 #include "session/session.h"
 
 /* A graph of the model and the sizes at which it is tuned. */
-struct tuned {
+typedef struct tuned_graph {
     const struct program *program;
     inlay_value_state *values;
-    inlay_cost *prices; /* [offer_count] by what was known before */
+    inlay_cost *prices; /* [offer_count] before this tuning */
     uint32_t *sources;  /* [offer_count] COST_* of these */
-};
+} tuned_graph;
 
-/* Something to measure: the first offer, or region, with its key. */
-struct kernel {
+/* A kernel to measure: an offer, or a region with its first offer. */
+typedef struct tuned_kernel {
     cost_key key;
-    const struct tuned *in;
-    uint32_t offer;                 /* of a region its first */
+    const tuned_graph *graph;
+    uint32_t offer;                 /* for a region its first offer */
     const partition_region *region; /* NULL: the offer alone */
-    double weight;                  /* what all of its kind are expected to take */
-    bool known;                     /* has a figure already */
-};
+    double weight;                  /* expected total time of all equal kernels */
+    bool known;                     /* has been measured before */
+} tuned_kernel;
 
 struct tuning {
     inlay_session *session;
-    inlay_tune_options how;
+    inlay_tune_options options;
     inlay_tune_result result;
     struct arena arena;
     cost_sizes sizes;
-    struct tuned *graphs; /* [graph_count] the main one first */
+    tuned_graph *graphs; /* [graph_count] the main graph first */
     uint32_t graph_count;
-    struct kernel *kernels; /* [kernel_count] owned */
+    tuned_kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count;
-    cost_list list;   /* what came out; owned */
-    cost_store store; /* what was measured before */
+    cost_list list;   /* the new measurements; owned */
+    cost_store store; /* earlier measurements */
     measure_sweep sweep;
-    double begin, end; /* seconds */
-    uint32_t at;       /* kernel in hand */
+    double begin, end;     /* seconds */
+    uint32_t kernel_index; /* the current kernel */
     run_shared shared;
-    struct runner *runner; /* after a run of the model; NULL: none */
+    struct runner *runner; /* after a run of the model; NULL: not run */
     bool has_shared;
     bool stopped;
-    bool kernels_timed; /* those within regions, too: they may be chosen anew */
-    char what[96];
+    bool kernels_timed; /* kernels within regions were timed, too, so regions may choose other kernels */
+    char activity[96];
     inlay_diag *diag;
 };
 
-/* What inlay_tune() does. */
-INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *how,
+/* Implements inlay_tune(). */
+INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *options,
                                           inlay_tune_result *out_result, inlay_diag *diag);
-/* What is worth measuring, the most expensive first; graphs are priced. */
+/* Finds the kernels to measure, most expensive first. The graphs must be priced. */
 INLAY_NODISCARD inlay_status tune_find_kernels(struct tuning *tuning);
-/* Times the assignment that the figures lead to beside the session's, and corrects or drops them where that is no
- * better. The list is sorted, before and after. */
+/* Times the assignment that follows from the new measurements against the session's, and corrects or drops the
+ * measurements if it is not faster. The list is sorted, before and after. */
 INLAY_NODISCARD inlay_status tune_whole(struct tuning *tuning, const char *folder);
-/* Prices the model again with what was measured, and tells which nodes would change their provider. */
+/* Prices the model with the new measurements, and reports the nodes that would change their provider. */
 INLAY_NODISCARD inlay_status tune_compare(struct tuning *tuning, const char *folder);
 #endif

@@ -1,11 +1,12 @@
-/* What the figures of inlay_tune() change: the cost of the assignment before and after, and the nodes that move. */
+/* The effect of inlay_tune(): the cost of the assignment before and after, and the nodes that change their provider. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "measure/tune.h"
 
-/* The main graph's offers at the prices of a book; memory is the tuning's. */
+/* Prices the main graph's offers with a cost book; the result lives in the tuning's arena. */
 static bool price_again(struct tuning *tuning, const cost_book *book, struct partition *out)
 {
-    const struct tuned *tuned = &tuning->graphs[0];
+    const tuned_graph *tuned = &tuning->graphs[0];
     const struct program *program = tuned->program;
 
     *out = program->parts;
@@ -26,7 +27,7 @@ static bool price_again(struct tuning *tuning, const cost_book *book, struct par
     return out->offers != NULL;
 }
 
-/* What the session's own assignment costs at these prices. */
+/* The cost of the session's own assignment at these prices. */
 static double assignment_ns(const struct tuning *tuning, const cost_book *book, const struct partition *priced)
 {
     const struct program *program = tuning->graphs[0].program;
@@ -47,14 +48,14 @@ static double assignment_ns(const struct tuning *tuning, const cost_book *book, 
     return ns;
 }
 
-/* [node_count] the offer that runs each node, INLAY_NONE for the host's. NULL: no memory. */
+/* [node_count] the offer that runs each node, INLAY_NONE for the host. NULL: out of memory. */
 static uint32_t *offer_of_nodes(struct tuning *tuning, const struct partition *parts)
 {
     uint32_t nodes = tuning->graphs[0].program->graph->node_count;
     uint32_t *offer = arena_array(&tuning->arena, (size_t)nodes + 1, sizeof *offer);
 
-    for (uint32_t n = 0; offer != NULL && n < nodes; n++)
-        offer[n] = INLAY_NONE;
+    for (uint32_t node = 0; offer != NULL && node < nodes; node++)
+        offer[node] = INLAY_NONE;
     for (uint32_t i = 0; offer != NULL && i < parts->region_count; i++) {
         const partition_region *region = &parts->regions[i];
         for (uint32_t k = 0; k < region->offer_count; k++)
@@ -64,20 +65,21 @@ static uint32_t *offer_of_nodes(struct tuning *tuning, const struct partition *p
     return offer;
 }
 
-static inlay_status tell_changes(struct tuning *tuning, const struct partition *priced, const struct partition *after)
+static inlay_status report_changes(struct tuning *tuning, const struct partition *priced, const struct partition *after)
 {
     const struct program *program = tuning->graphs[0].program;
-    uint32_t *was = offer_of_nodes(tuning, &program->parts), *is = offer_of_nodes(tuning, after);
+    uint32_t *old_offer = offer_of_nodes(tuning, &program->parts), *new_offer = offer_of_nodes(tuning, after);
 
-    if (was == NULL || is == NULL)
+    if (old_offer == NULL || new_offer == NULL)
         return no_memory(tuning->diag, "to tune");
     for (uint32_t node = 0; node < program->graph->node_count; node++) {
-        const partition_offer *from = was[node] == INLAY_NONE ? NULL : &priced->offers[was[node]];
-        const partition_offer *to = is[node] == INLAY_NONE ? NULL : &priced->offers[is[node]];
+        const partition_offer *from = old_offer[node] == INLAY_NONE ? NULL : &priced->offers[old_offer[node]];
+        const partition_offer *to = new_offer[node] == INLAY_NONE ? NULL : &priced->offers[new_offer[node]];
         inlay_tune_change change = { .struct_size = sizeof change };
 
         if (from == NULL || to == NULL || from->provider == to->provider)
             continue;
+        INLAY_CHECK(from->provider < program->env->provider_count && to->provider < program->env->provider_count);
         tuning->result.changed_count++;
         change.node = program->graph->nodes[node]->info.name.data;
         change.op_type = program->graph->nodes[node]->info.op_type.data;
@@ -85,8 +87,8 @@ static inlay_status tell_changes(struct tuning *tuning, const struct partition *
         change.to = program->env->providers[to->provider].name;
         change.from_ns = from->cost.ns;
         change.to_ns = to->cost.ns;
-        if (tuning->how.change != NULL)
-            tuning->how.change(tuning->how.change_user, &change);
+        if (tuning->options.change != NULL)
+            tuning->options.change(tuning->options.change_user, &change);
     }
     return INLAY_OK;
 }
@@ -99,12 +101,12 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
                                .providers = env->providers,
                                .provider_count = env->provider_count,
                                .max_threads = env->max_threads };
-    partition_request again = { .graph = program->graph,
-                                .snapshot = &program->snapshot,
-                                .providers = env->providers,
-                                .provider_count = env->provider_count,
-                                .max_threads = env->max_threads,
-                                .rules = env->rules };
+    partition_request request = { .graph = program->graph,
+                                  .snapshot = &program->snapshot,
+                                  .providers = env->providers,
+                                  .provider_count = env->provider_count,
+                                  .max_threads = env->max_threads,
+                                  .rules = env->rules };
     struct partition before, now, after;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
@@ -114,12 +116,12 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
         status = no_memory(tuning->diag, "to tune");
         goto done;
     }
-    again.costs = book;
+    request.costs = book;
     tuning->result.before_ns = assignment_ns(tuning, env->costs, &before);
     tuning->result.measured_ns = assignment_ns(tuning, book, &now);
-    INLAY_TRY(partition_again(&again, &now, &tuning->arena, &after, tuning->diag));
+    INLAY_TRY(partition_again(&request, &now, &tuning->arena, &after, tuning->diag));
     tuning->result.after_ns = after.cost_ns;
-    INLAY_TRY(tell_changes(tuning, &now, &after));
+    INLAY_TRY(report_changes(tuning, &now, &after));
 done:
     cost_book_close(book);
     return status;

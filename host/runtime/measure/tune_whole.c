@@ -1,9 +1,9 @@
-/* The assignment that new figures lead to, timed as a whole beside the one before: the better stays.
+/* Times the assignment that follows from the new measurements against the one before, and keeps the better one.
  *
- * What kernels take one by one is not all of a run. A region that is cut in two sends its values through memory once
- * more; a kernel finds its inputs in another cache than it did alone. So before the figures are kept, the model is run
- * both ways. Where it is slower by them, what the changed nodes were found to take is raised by what is missing, and
- * the assignment is found anew; where that does not help, the figures are not kept. */
+ * The times of single kernels do not add up to the time of a run. A region that is split sends its values through
+ * memory once more; a kernel finds its inputs in another cache than in its own measurement. So the model is run both
+ * ways before the measurements are kept. If the new assignment is slower, the prices of the moved nodes are raised
+ * by the difference, and the model is assigned again. If that does not help either, the measurements are dropped. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "measure/measure_time.h"
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double BLOCK_NS = 40e6; /* for the runs of one of the two, before it is the other's turn */
-static const double LONG_NS = 1e9;   /* a model that takes longer is run once in a block */
-static const double DOUBT = 0.15;    /* of a price that was raised */
-static const double NOISE = 1.02;    /* what the same regions, by the same kernels perhaps, may differ by */
-enum { ATTEMPTS = 3, BLOCKS = 15, LEAST_RUNS = 3, MOST_RUNS = 40 };
+static const double BLOCK_NS = 40e6;      /* for the runs of one variant before the other one runs */
+static const double LONG_NS = 1e9;        /* a model that takes longer runs once per block */
+static const double RAISED_SPREAD = 0.15; /* spread of a raised price */
+static const double NOISE_FACTOR = 1.02;  /* tolerance for equal regions, which may use other kernels */
+enum { ATTEMPTS = 3, BLOCKS = 15, MIN_RUNS = 3, MAX_RUNS = 40 };
 
-/* A way to run the model. */
-struct way {
+/* One of the two assignments of the model. */
+struct variant {
     struct tuning *tuning;
     struct program *program;
     struct runner *runner;
@@ -28,74 +28,77 @@ struct way {
     bool has_shared;
     inlay_value **inputs; /* [input_count] */
     rt_value *values;     /* [input_count] */
-    double ns;            /* of a run: the best of the blocks; negative: not yet */
-    inlay_diag why;       /* of a run that failed */
+    double ns;            /* time of a run: the best of the blocks; negative: not timed yet */
+    inlay_diag why;       /* error of a failed run */
 };
 
 /* ------------------------------------------------------------------ running */
 
-static inlay_status run_once(void *ctx, double *out_ns, bool *out_calm)
+static inlay_status run_variant(void *ctx, double *out_ns, bool *out_calm)
 {
-    struct way *way = ctx;
+    struct variant *variant = ctx;
     uint64_t switches = measure_switches(), begin;
     inlay_status status;
 
-    for (uint32_t i = 0; i < way->program->graph->input_count; i++)
-        way->values[i] = rt_from_value(way->inputs[i]);
+    for (uint32_t i = 0; i < variant->program->graph->input_count; i++)
+        variant->values[i] = rt_from_value(variant->inputs[i]);
     begin = clock_ns();
-    status = runner_run(way->runner, way->values, &way->why);
+    status = runner_run(variant->runner, variant->values, &variant->why);
     *out_ns = (double)(clock_ns() - begin);
     *out_calm = measure_switches() == switches;
     return status;
 }
 
-static inlay_status time_block(struct way *way)
+static inlay_status time_block(struct variant *variant)
 {
-    measure_plan runs = { .min_runs = LEAST_RUNS, .max_runs = MOST_RUNS, .budget_ns = BLOCK_NS };
-    struct measurement got;
+    measure_plan runs = { .min_runs = MIN_RUNS, .max_runs = MAX_RUNS, .budget_ns = BLOCK_NS };
+    struct measurement measured;
     inlay_status status;
 
-    if (way->ns > LONG_NS)
+    if (variant->ns > LONG_NS)
         runs.min_runs = runs.max_runs = 1;
-    status = measure_runs(run_once, way, &runs, 4, &got, NULL);
+    status = measure_runs(run_variant, variant, &runs, 4, &measured, NULL);
     if (status == INLAY_OK)
-        way->ns = way->ns < 0 ? got.ns : fmin(way->ns, got.ns);
+        variant->ns = variant->ns < 0 ? measured.ns : fmin(variant->ns, measured.ns);
     return status;
 }
 
-static inlay_status open_way(struct way *way, struct tuning *tuning, struct program *program, inlay_value **inputs)
+static inlay_status open_variant(struct variant *variant, struct tuning *tuning, struct program *program,
+                                 inlay_value **inputs)
 {
     inlay_status status;
 
-    *way = (struct way){ .tuning = tuning, .program = program, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
-    way->values = arena_array(&tuning->arena, (size_t)program->graph->input_count + 1, sizeof *way->values);
-    if (way->values == NULL)
+    *variant =
+        (struct variant){ .tuning = tuning, .program = program, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
+    variant->values = arena_array(&tuning->arena, (size_t)program->graph->input_count + 1, sizeof *variant->values);
+    if (variant->values == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = run_shared_init(&way->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
-    way->has_shared = status == INLAY_OK;
-    return status == INLAY_OK ? runner_create(program, &way->shared, &way->runner, NULL) : status;
+    status =
+        run_shared_init(&variant->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
+    variant->has_shared = status == INLAY_OK;
+    return status == INLAY_OK ? runner_create(program, &variant->shared, &variant->runner, NULL) : status;
 }
 
-/* What a device that hangs may still use stays. */
-static void close_way(struct tuning *tuning, struct way *way)
+/* Leaks everything that a hanging device may still use. */
+static void close_variant(struct tuning *tuning, struct variant *variant)
 {
-    if (way->why.code == INLAY_DEVICE_LOST)
-        (void)inlay_fail(tuning->diag, INLAY_DEVICE_LOST, "%s", way->why.text);
-    if (way->has_shared && way->shared.hang.abandoned) {
+    if (variant->why.code == INLAY_DEVICE_LOST)
+        (void)inlay_fail(tuning->diag, INLAY_DEVICE_LOST, "%s", variant->why.text);
+    if (variant->has_shared && variant->shared.hang.abandoned) {
         tuning->session->abandoned = true;
         return;
     }
-    runner_destroy(way->runner);
-    if (way->has_shared)
-        run_shared_deinit(&way->shared);
-    free(way);
+    runner_destroy(variant->runner);
+    if (variant->has_shared)
+        run_shared_deinit(&variant->shared);
+    free(variant);
 }
 
-/* Times both in turns. INLAY_UNSUPPORTED: one of them does not run. */
-static inlay_status time_both(struct tuning *tuning, struct program *before, struct program *after,
-                              inlay_value **inputs, double *out_before, double *out_after)
+/* Times blocks of both variants alternately. INLAY_UNSUPPORTED: one of them does not run. */
+static inlay_status time_variants(struct tuning *tuning, struct program *before, struct program *after,
+                                  inlay_value **inputs, double *out_before, double *out_after)
 {
-    struct way *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
+    struct variant *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
     inlay_status status;
 
     if (a == NULL || b == NULL) {
@@ -103,9 +106,9 @@ static inlay_status time_both(struct tuning *tuning, struct program *before, str
         free(b);
         return INLAY_OUT_OF_MEMORY;
     }
-    status = open_way(a, tuning, before, inputs);
+    status = open_variant(a, tuning, before, inputs);
     if (status == INLAY_OK)
-        status = open_way(b, tuning, after, inputs);
+        status = open_variant(b, tuning, after, inputs);
     for (int i = 0; status == INLAY_OK && i < BLOCKS; i++) {
         status = time_block(a);
         if (status == INLAY_OK)
@@ -113,22 +116,22 @@ static inlay_status time_both(struct tuning *tuning, struct program *before, str
     }
     *out_before = a->ns;
     *out_after = b->ns;
-    close_way(tuning, a);
-    close_way(tuning, b);
+    close_variant(tuning, a);
+    close_variant(tuning, b);
     return status == INLAY_OK || status == INLAY_DEVICE_LOST ? status : INLAY_UNSUPPORTED;
 }
 
 /* ------------------------------------------------------------------ inputs */
 
-/* The caller's, and zeros for those that are missing, at the sizes that prices are asked for. False: they can't be
- * made. */
+/* Uses the caller's inputs, and zeros for missing ones, at the sizes that are priced. False: they cannot be created. */
 static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
 {
     const struct graph *graph = tuning->session->main->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++) {
         const inlay_value_state *state = &tuning->graphs[0].values[graph->inputs[i]];
-        inlay_value *given = tuning->how.inputs != NULL && i < tuning->how.input_count ? tuning->how.inputs[i] : NULL;
+        inlay_value *given =
+            tuning->options.inputs != NULL && i < tuning->options.input_count ? tuning->options.inputs[i] : NULL;
 
         if (given == NULL && (graph->values[graph->inputs[i]].info.kind != INLAY_VALUE_TENSOR ||
                               state->dtype == INLAY_STRING || state->rank == INLAY_RANK_UNKNOWN ||
@@ -142,23 +145,23 @@ static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
     return true;
 }
 
-/* ------------------------------------------------------------------ what has changed */
+/* ------------------------------------------------------------------ changes */
 
-static bool same_regions(const struct program *a, const struct program *b)
+static bool equal_regions(const struct program *a, const struct program *b)
 {
-    const struct partition *partition = &a->parts, *y = &b->parts;
+    const struct partition *partition = &a->parts, *other = &b->parts;
 
-    if (partition->region_count != y->region_count || a->body_count != b->body_count)
+    if (partition->region_count != other->region_count || a->body_count != b->body_count)
         return false;
     for (uint32_t i = 0; i < partition->region_count; i++) {
-        const partition_region *region = &partition->regions[i], *s = &y->regions[i];
+        const partition_region *region = &partition->regions[i], *other_region = &other->regions[i];
 
-        if (region->provider != s->provider || region->node_count != s->node_count ||
-            memcmp(region->nodes, s->nodes, region->node_count * sizeof *region->nodes) != 0)
+        if (region->provider != other_region->provider || region->node_count != other_region->node_count ||
+            memcmp(region->nodes, other_region->nodes, region->node_count * sizeof *region->nodes) != 0)
             return false;
     }
     for (uint32_t i = 0; i < a->body_count; i++)
-        if (!same_regions(a->bodies[i], b->bodies[i]))
+        if (!equal_regions(a->bodies[i], b->bodies[i]))
             return false;
     return true;
 }
@@ -172,7 +175,7 @@ static uint32_t provider_of(const struct program *program, uint32_t node)
     return INLAY_NONE;
 }
 
-/* What the regions of program take at the prices of its own graph, bodies left out. */
+/* The time of the program's regions at the given prices of its graph, without bodies. */
 static double priced_ns(const struct program *program, const struct partition *prices)
 {
     double ns = 0;
@@ -183,30 +186,31 @@ static double priced_ns(const struct program *program, const struct partition *p
     return ns;
 }
 
-/* Raises the figure of one kernel; a figure of before becomes a fresh one. False: no memory. */
-static bool raise_price(struct tuning *tuning, cost_key key, double known_ns, double by_ns)
+/* Raises the price of one kernel; an earlier measurement becomes a new one. False: out of memory. */
+static bool raise_price(struct tuning *tuning, cost_key key, double known_ns, double increase_ns)
 {
     cost_record *fresh = cost_list_find(&tuning->list, key), raised = { .key = key, .ns = known_ns, .samples = 1 };
     const cost_record *old = cost_store_find(&tuning->store, key);
 
     if (fresh != NULL) {
-        fresh->ns = fmax(fresh->ns, known_ns) + by_ns;
-        fresh->spread = fmaxf(fresh->spread, (float)DOUBT);
+        fresh->ns = fmax(fresh->ns, known_ns) + increase_ns;
+        fresh->spread = fmaxf(fresh->spread, (float)RAISED_SPREAD);
         return true;
     }
     if (old != NULL)
         raised = *old;
-    raised.ns += by_ns;
-    raised.spread = (float)DOUBT;
+    raised.ns += increase_ns;
+    raised.spread = (float)RAISED_SPREAD;
     raised.when = (int64_t)time(NULL);
     return cost_list_add(&tuning->list, &raised);
 }
 
-/* The offers that run nodes elsewhere than before take missing_ns more, as much of it as each has of their time. */
+/* Distributes missing_ns over the offers that run nodes on another provider than before, in proportion to their
+ * times. */
 static bool raise_changed(struct tuning *tuning, const struct program *before, const struct program *after,
                           double missing_ns)
 {
-    double all = 0;
+    double total_ns = 0;
 
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t offer_index = 0; offer_index < after->parts.offer_count; offer_index++) {
@@ -221,9 +225,9 @@ static bool raise_changed(struct tuning *tuning, const struct program *before, c
             if (!offer->chosen || provider_of(before, offer->nodes[0]) == offer->provider)
                 continue;
             if (pass == 0)
-                all += offer->cost.ns;
-            else if (all > 0 &&
-                     !raise_price(tuning, cost_key_of(&question), offer->cost.ns, missing_ns * offer->cost.ns / all))
+                total_ns += offer->cost.ns;
+            else if (total_ns > 0 && !raise_price(tuning, cost_key_of(&question), offer->cost.ns,
+                                                  missing_ns * offer->cost.ns / total_ns))
                 return false;
         }
     }
@@ -231,16 +235,16 @@ static bool raise_changed(struct tuning *tuning, const struct program *before, c
     return true;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ attempts */
 
-/* Assigns the model by the fresh figures; *out_program is NULL where that changes nothing, or can't be done. Regions
- * that stay may still run by other kernels. */
-static inlay_status assign_anew(struct tuning *tuning, const program_env *env, struct program **out_program)
+/* Assigns the model with the new measurements. *out_program is NULL if nothing changes or the assignment fails.
+ * Equal regions may still run by other kernels. */
+static inlay_status reassign(struct tuning *tuning, const program_env *env, struct program **out_program)
 {
     struct assignment assignment = { .graph = tuning->session->main->graph, .env = env, .shares_graph = true };
     inlay_status status = program_assign(assignment.graph, env, true, &assignment.program, NULL);
 
-    if (status == INLAY_OK && (tuning->kernels_timed || !same_regions(tuning->session->main, assignment.program)))
+    if (status == INLAY_OK && (tuning->kernels_timed || !equal_regions(tuning->session->main, assignment.program)))
         status = assign_until_stable(&assignment, NULL);
     else
         status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
@@ -251,7 +255,7 @@ static inlay_status assign_anew(struct tuning *tuning, const program_env *env, s
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-/* One attempt. *out_done: what the list holds is to be kept. */
+/* One attempt. *out_done: the measurements in the list are to be kept. */
 static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_value **inputs, bool *out_done)
 {
     program_env env = tuning->session->env;
@@ -276,18 +280,18 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     env.sizes = &sizes;
     env.progress = NULL;
     env.cache_dir = NULL;
-    INLAY_TRY(assign_anew(tuning, &env, &after));
+    INLAY_TRY(reassign(tuning, &env, &after));
     if (after == NULL)
         goto done;
-    status = time_both(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
+    status = time_variants(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
     if (status != INLAY_OK) {
-        *out_done = false; /* what does not run is not better */
+        *out_done = false; /* a variant that does not run is no improvement */
         status = status == INLAY_UNSUPPORTED ? INLAY_OK : status;
         goto done;
     }
     tuning->result.run_before_ns = before_ns;
     tuning->result.run_after_ns = after_ns;
-    *out_done = after_ns <= before_ns * (same_regions(tuning->session->main, after) ? NOISE : 1);
+    *out_done = after_ns <= before_ns * (equal_regions(tuning->session->main, after) ? NOISE_FACTOR : 1);
     if (!*out_done) {
         double promised = priced_ns(tuning->session->main, &after->parts) - after->parts.cost_ns;
 

@@ -1,4 +1,5 @@
 #include "plugin/admit.h"
+#include "inlay/check.h"
 #include "plugin/probe.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -26,37 +27,40 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     admission->fix[0] = '\0';
     admission->facts.name = admission->facts.providers = "";
     admission->key.text[0] = admission->key.file[0] = '\0';
-    admission->known = (struct verdict){ .kind = VERDICT_NONE };
-    admission->trial = (struct probe){ .pid = 0 };
+    admission->verdict = (struct verdict){ .kind = VERDICT_NONE };
+    admission->probe = (struct probe){ .pid = 0 };
     status = trust_open(path, dir, admission->path, &admission->fd, &admission->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
         status = trust_allowed(search->allow, admission->fd, admission->path, diag);
     return status;
 }
 
-/* What a verdict means for the file; fresh: it was given just now. */
-static inlay_status obey(const struct verdict *verdict, bool fresh, struct admission *admission, inlay_diag *diag)
+/* Sets the file's outcome from its verdict. is_new: the probe has just finished; otherwise the verdict is from
+ * earlier. */
+static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, struct admission *admission,
+                                  inlay_diag *diag)
 {
     if (verdict->kind == VERDICT_OK)
         return INLAY_OK;
     if (verdict->kind == VERDICT_NONE)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "nobody has tried it");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "it has not been probed");
     if (verdict->kind != VERDICT_REFUSED) {
-        admission->outcome = !fresh ? PLUGIN_QUARANTINED : verdict->kind == VERDICT_HUNG ? PLUGIN_HUNG : PLUGIN_CRASHED;
+        admission->outcome = !is_new                         ? PLUGIN_QUARANTINED
+                             : verdict->kind == VERDICT_HUNG ? PLUGIN_HUNG
+                                                             : PLUGIN_CRASHED;
         (void)snprintf(admission->fix, sizeof admission->fix,
-                       "it is left alone until it changes; 'inlay providers --retry %s' tries "
-                       "it again",
+                       "it is not loaded until it changes; 'inlay providers --retry %s' probes it again",
                        admission->path);
     }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", verdict->text);
 }
 
-/* Has the file tried in a process of its own, unless somebody has done so before. */
-static inlay_status try_out(const plugin_search *search, struct admission *admission, inlay_diag *diag)
+/* Starts a probe of the file in a separate process, unless a verdict is known. */
+static inlay_status start_probe(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
-    bool can = probe_find(helper, host);
-    struct verdict *verdict = &admission->known;
+    bool has_helper = probe_find(helper, host);
+    struct verdict *verdict = &admission->verdict;
 
     verdict_key_init(&admission->key, search->verdict_dir, admission->path, &admission->st, admission->facts.build_id,
                      host);
@@ -65,20 +69,19 @@ static inlay_status try_out(const plugin_search *search, struct admission *admis
         verdict->kind = VERDICT_OK;
     if (verdict->kind != VERDICT_NONE)
         return INLAY_OK;
-    if (!can) {
+    if (!has_helper) {
         if (search->probe == PLUGIN_PROBE_ALWAYS)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
                               "inlay-probe is not installed, and option probe is 'always': a "
-                              "file that nobody can try is not loaded");
+                              "file that cannot be probed is not loaded");
         if (search->log != NULL)
             search->log(search->log_user, INLAY_LOG_WARNING,
-                        "inlay-probe is not installed: a plugin that nobody has "
-                        "tried before is loaded into this process");
+                        "inlay-probe is not installed: a plugin is loaded into this process without a probe");
         verdict->kind = VERDICT_OK;
         return INLAY_OK;
     }
     return probe_start(helper, admission->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS,
-                       &admission->trial, diag);
+                       &admission->probe, diag);
 }
 
 inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag)
@@ -90,24 +93,26 @@ inlay_status admit_begin(const plugin_search *search, struct admission *admissio
     if (status == INLAY_OK)
         status = note_fits_host(&admission->facts, diag);
     if (status == INLAY_OK)
-        status = try_out(search, admission, diag);
+        status = start_probe(search, admission, diag);
     return status;
 }
 
 inlay_status admit_finish(struct admission *admission, inlay_diag *diag)
 {
-    bool fresh = admission->trial.pid != 0;
+    bool is_new = admission->probe.pid != 0;
 
-    if (fresh) {
-        probe_finish(&admission->trial, &admission->known);
-        verdict_keep(&admission->key, &admission->known);
+    INLAY_CHECK(admission->fd >= 0);
+
+    if (is_new) {
+        probe_finish(&admission->probe, &admission->verdict);
+        verdict_keep(&admission->key, &admission->verdict);
     }
-    return obey(&admission->known, fresh, admission, diag);
+    return apply_verdict(&admission->verdict, is_new, admission, diag);
 }
 
 void admission_close(struct admission *admission)
 {
-    probe_abandon(&admission->trial);
+    probe_abandon(&admission->probe);
     if (admission->fd >= 0)
         (void)close(admission->fd);
     admission->fd = -1;

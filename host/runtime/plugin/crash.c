@@ -1,4 +1,5 @@
 #include "plugin/crash.h"
+#include "inlay/check.h"
 #include "plugin/module.h"
 #include "plugin/verdict.h"
 #include <dlfcn.h>
@@ -33,14 +34,14 @@ static int find_extent(struct dl_phdr_info *info, size_t size, void *arg)
 
     (void)size;
     for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *Elf64_Phdr = &info->dlpi_phdr[i];
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
-        if (Elf64_Phdr->p_type != PT_LOAD)
+        if (segment->p_type != PT_LOAD)
             continue;
-        if (info->dlpi_addr + Elf64_Phdr->p_vaddr < begin)
-            begin = info->dlpi_addr + Elf64_Phdr->p_vaddr;
-        if (info->dlpi_addr + Elf64_Phdr->p_vaddr + Elf64_Phdr->p_memsz > end)
-            end = info->dlpi_addr + Elf64_Phdr->p_vaddr + Elf64_Phdr->p_memsz;
+        if (info->dlpi_addr + segment->p_vaddr < begin)
+            begin = info->dlpi_addr + segment->p_vaddr;
+        if (info->dlpi_addr + segment->p_vaddr + segment->p_memsz > end)
+            end = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
     }
     if (extent->within < begin || extent->within >= end)
         return 0;
@@ -58,6 +59,7 @@ void crash_add_module(const plugin_module *module, const void *within)
     for (uint32_t i = 0; i < RANGES; i++) {
         if (ranges[i].module != NULL)
             continue;
+        INLAY_CHECK(extent.begin <= extent.within && extent.within < extent.end);
         ranges[i].begin = extent.begin;
         ranges[i].end = extent.end;
         __atomic_store_n(&ranges[i].module, module, __ATOMIC_RELEASE);
@@ -103,42 +105,42 @@ static const struct {
 } caught[] = {
     { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" }, { SIGABRT, "SIGABRT" }
 };
-enum { CAUGHT = sizeof caught / sizeof caught[0], MOST_WAITS = 2000 };
+enum { CAUGHT = sizeof caught / sizeof caught[0], MAX_WAITS = 2000 };
 
 static struct sigaction before[CAUGHT];
-static uint32_t reported; /* atomic: 0 nothing yet, 1 one thread is at it, 2 done */
+static uint32_t reported; /* atomic: 0 no report yet, 1 a thread is writing it, 2 done */
 
-/* Appends what fits; unprintable bytes become '?', for names come from files. */
-static void say(char *line, size_t room, const char *text)
+/* Appends as much as fits. Unprintable bytes become '?', because names come from files. */
+static void append(char *line, size_t bytes, const char *text)
 {
     size_t at = strlen(line);
 
-    for (; text != NULL && *text != '\0' && at + 1 < room; text++)
+    for (; text != NULL && *text != '\0' && at + 1 < bytes; text++)
         line[at++] = *text >= ' ' && *text != 0x7f ? *text : '?';
     line[at] = '\0';
 }
 
 /* "it crashed (SIGSEGV) in assess, provider p, node 'n'" */
-static void say_what(char *line, size_t room, const crash_scene *scene, const char *signal_name)
+static void append_description(char *line, size_t bytes, const crash_scene *scene, const char *signal_name)
 {
-    say(line, room, "crashed (");
-    say(line, room, signal_name);
-    say(line, room, scene->call != NULL ? ") in " : ") in a thread of its own");
-    say(line, room, scene->call);
+    append(line, bytes, "crashed (");
+    append(line, bytes, signal_name);
+    append(line, bytes, scene->call != NULL ? ") in " : ") in a thread that it started");
+    append(line, bytes, scene->call);
     if (scene->node != NULL) {
-        say(line, room, " of node '");
-        say(line, room, scene->node);
-        say(line, room, "'");
+        append(line, bytes, " of node '");
+        append(line, bytes, scene->node);
+        append(line, bytes, "'");
     }
     if (scene->provider != NULL) {
-        say(line, room, ", provider ");
-        say(line, room, scene->provider);
+        append(line, bytes, ", provider ");
+        append(line, bytes, scene->provider);
     }
 }
 
-static bool mark(const plugin_module *module, const char *what)
+static bool write_mark(const plugin_module *module, const char *what)
 {
-    static char text[VERDICT_FILE]; /* one crash writes; a handler's stack is small */
+    static char text[VERDICT_FILE]; /* only one crash is reported; a handler's stack is small */
 
     return module->mark_key != NULL && module->mark_file != NULL &&
            verdict_write(module->mark_file, text, verdict_compose(module->mark_key, VERDICT_CRASHED, what, text));
@@ -150,20 +152,20 @@ static void report(const crash_scene *scene, const char *signal_name)
     const char *name = scene->module->file.name != NULL ? scene->module->file.name : "?";
     bool marked;
 
-    say(what, sizeof what, "it ");
-    say_what(what, sizeof what, scene, signal_name);
-    say(what, sizeof what, " while a model was worked on");
-    marked = mark(scene->module, what);
-    say(line, sizeof line, "inlay: plugin ");
-    say(line, sizeof line, name);
-    say(line, sizeof line, " (");
-    say(line, sizeof line, scene->module->file.path);
-    say(line, sizeof line, ") ");
-    say_what(line, sizeof line, scene, signal_name);
+    append(what, sizeof what, "it ");
+    append_description(what, sizeof what, scene, signal_name);
+    append(what, sizeof what, " while a model was processed");
+    marked = write_mark(scene->module, what);
+    append(line, sizeof line, "inlay: plugin ");
+    append(line, sizeof line, name);
+    append(line, sizeof line, " (");
+    append(line, sizeof line, scene->module->file.path);
+    append(line, sizeof line, ") ");
+    append_description(line, sizeof line, scene, signal_name);
     if (marked) {
-        say(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
-        say(line, sizeof line, name);
-        say(line, sizeof line, "'");
+        append(line, sizeof line, "; it is quarantined until it changes, or 'inlay providers --retry ");
+        append(line, sizeof line, name);
+        append(line, sizeof line, "'");
     }
     line[strlen(line) < sizeof line - 1 ? strlen(line) : sizeof line - 2] = '\n';
     (void)!write(STDERR_FILENO, line, strnlen(line, sizeof line));
@@ -173,8 +175,8 @@ static void report(const crash_scene *scene, const char *signal_name)
 
 /* ------------------------------------------------------------------ signals */
 
-/* On to whoever was there before. Returning repeats a faulting instruction, so the default action is taken at the very
- * place; a signal that somebody sent has to be sent again. */
+/* Forwards the signal to the previous handler. Returning from a handler repeats a faulting instruction, so the
+ * default action is taken at the fault itself. A signal from kill() or raise() must be raised again. */
 static void forward(int number, siginfo_t *info, void *context, const struct sigaction *old)
 {
     if ((old->sa_flags & SA_SIGINFO) != 0 && old->sa_sigaction != NULL) {
@@ -192,12 +194,12 @@ static void forward(int number, siginfo_t *info, void *context, const struct sig
 
 static void handle(int number, siginfo_t *info, void *context)
 {
-    const crash_scene *here = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
-    crash_scene scene = *here;
-    uint32_t which = 0, none = 0;
+    const crash_scene *current = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
+    crash_scene scene = *current;
+    uint32_t index = 0, idle = 0;
 
-    while (which + 1 < CAUGHT && caught[which].signal != number)
-        which++;
+    while (index + 1 < CAUGHT && caught[index].signal != number)
+        index++;
     if (scene.describe != NULL) {
         scene.module = NULL;
         if (scene.step != NULL)
@@ -206,17 +208,18 @@ static void handle(int number, siginfo_t *info, void *context)
     if (scene.module == NULL)
         scene = (crash_scene){ .module = module_at(program_counter(context)) };
     if (scene.module != NULL &&
-        __atomic_compare_exchange_n(&reported, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        report(&scene, caught[which].name);
+        __atomic_compare_exchange_n(&reported, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        report(&scene, caught[index].name);
         __atomic_store_n(&reported, 2, __ATOMIC_RELEASE);
     }
-    /* Workers of one loop crash together: none may end the process while another is speaking. */
-    for (uint32_t i = 0; i < MOST_WAITS && __atomic_load_n(&reported, __ATOMIC_ACQUIRE) == 1; i++)
+    /* Workers of one loop crash together: wait until the report of another thread is complete before the process may
+     * end. */
+    for (uint32_t i = 0; i < MAX_WAITS && __atomic_load_n(&reported, __ATOMIC_ACQUIRE) == 1; i++)
         (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    forward(number, info, context, &before[which]);
+    forward(number, info, context, &before[index]);
 }
 
-/* ------------------------------------------------------------------ stacks of their own */
+/* ------------------------------------------------------------------ alternate signal stacks */
 
 enum { STACK_BYTES = 64 * 1024 };
 static pthread_key_t stack_key;
@@ -225,9 +228,9 @@ static _Thread_local bool has_stack;
 
 static void drop_stack(void *stack)
 {
-    const stack_t none = { .ss_flags = SS_DISABLE };
+    const stack_t idle = { .ss_flags = SS_DISABLE };
 
-    (void)sigaltstack(&none, NULL);
+    (void)sigaltstack(&idle, NULL);
     (void)munmap(stack, STACK_BYTES);
 }
 
@@ -239,7 +242,7 @@ void crash_thread(void)
         return;
     has_stack = true;
     if (sigaltstack(NULL, &old) != 0 || (old.ss_flags & SS_DISABLE) == 0)
-        return; /* somebody has thought of it already */
+        return; /* the application has already set one */
     stack.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack.ss_sp == MAP_FAILED)
         return;
@@ -254,7 +257,7 @@ static void install(void)
 
     if (pthread_key_create(&stack_key, drop_stack) != 0)
         return;
-    /* Handlers and the key's destructor must not be unmapped with the library. */
+    /* Pin the library: the handlers and the key's destructor must not be unmapped. */
     if (dladdr((void *)(uintptr_t)&installed, &info) != 0 && info.dli_fname != NULL)
         (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     (void)sigemptyset(&action.sa_mask);

@@ -1,4 +1,4 @@
-/* plugin/dirs.c - the directories that plugins come from. */
+/* plugin/dirs.c - plugin directories. */
 #include "plugin/module.h"
 #include "plugin/trust.h"
 #include <dlfcn.h>
@@ -18,13 +18,13 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
         return inlay_fail(diag, INLAY_NOT_FOUND, "plugin directory '%s': %s", dir, strerror(errno));
     if (getcwd(cwd, sizeof cwd) != NULL && strcmp(cwd, real) == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "plugin directory '%s' is the working directory, from which "
-                          "nothing is loaded; start from elsewhere or move the plugins",
+                          "plugin directory '%s' is the working directory, and plugins are never loaded from there; "
+                          "change the working directory or move the plugins",
                           dir);
     return trust_dir(real, diag);
 }
 
-static const char *beside(const char *dir, const char *relative, char *text, size_t bytes)
+static const char *find_dir(const char *dir, const char *relative, char *text, size_t bytes)
 {
     char path[PATH_MAX + 256];
     char real[PATH_MAX];
@@ -38,7 +38,7 @@ static const char *beside(const char *dir, const char *relative, char *text, siz
 
 bool dir_of_host(char path[PATH_MAX])
 {
-    static const char here; /* an address in the library or executable that this is part of */
+    static const char here; /* an address within the library or executable that contains this code */
     struct link_map *map = NULL;
     Dl_info info;
     char *slash;
@@ -46,7 +46,7 @@ bool dir_of_host(char path[PATH_MAX])
     if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
         return false;
     if (map == NULL || map->l_name == NULL || map->l_name[0] == '\0') {
-        /* The executable, whose name as the linker knows it may be relative to a directory that was left since. */
+        /* The executable. The linker's name of it may be relative to a former working directory. */
         ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
         if (n <= 0)
@@ -69,8 +69,8 @@ const char *plugin_default_dir(char *text, size_t bytes)
 
     if (!dir_of_host(path))
         return NULL;
-    found = beside(path, "../lib/inlay/plugins", text, bytes);
+    found = find_dir(path, "../lib/inlay/plugins", text, bytes);
     if (found == NULL)
-        found = beside(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);
-    return found != NULL ? found : beside(path, "inlay/plugins", text, bytes);
+        found = find_dir(path, "../" INLAY_PLUGIN_SUBDIR, text, bytes);
+    return found != NULL ? found : find_dir(path, "inlay/plugins", text, bytes);
 }

@@ -1,29 +1,30 @@
 #include "plugin/guard.h"
+#include "inlay/check.h"
 #include <string.h>
 #include "base/float_state.h"
 #include "base/boundary.h"
 #include "plugin/crash.h"
 #include "plugin/module.h"
 
-/* Sets the state of floats back, and counts it where that was due. */
-static void note_floats(struct guard *guard, float_state before)
+/* Restores the floating-point state, and counts the calls that had changed it. */
+static void restore_floats(struct guard *guard, float_state before)
 {
     if (float_state_restore(before))
         (void)__atomic_add_fetch(&guard->float_changes, 1, __ATOMIC_RELAXED);
 }
 
-/* Runs `expression` as call `what` of guard g, at node `where`. */
-#define GUARDED(g, what, where, expression)                                                                            \
+/* Evaluates `expression` as call `what` of the guard, at node `where`. */
+#define GUARDED(guard_, what, where, expression)                                                                       \
     do {                                                                                                               \
-        crash_scene before = crash_enter((g)->module, what, (g)->name, where);                                         \
+        crash_scene before = crash_enter((guard_)->module, what, (guard_)->name, where);                               \
         float_state floats = float_state_get();                                                                        \
         expression;                                                                                                    \
-        note_floats(g, floats);                                                                                        \
+        restore_floats(guard_, floats);                                                                                \
         crash_leave(&before);                                                                                          \
     } while (0)
 
-/* A plugin always gets a diag, and never the host's own: what it wrote becomes the host's when it failed. */
-static inlay_status told(const struct guard *guard, inlay_status status, inlay_diag *own, inlay_diag *diag)
+/* A plugin always gets its own diag, never the host's. If the call failed, its text is forwarded to the host's diag. */
+static inlay_status forward_error(const struct guard *guard, inlay_status status, inlay_diag *own, inlay_diag *diag)
 {
     const boundary_call call = { guard->name, guard->module != NULL ? guard->module->file.name : NULL };
 
@@ -58,7 +59,7 @@ static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const
     const char *node = snapshot->node_count == 1 ? first_node(snapshot, NULL, 0) : NULL;
 
     GUARDED(guard, "assess", node, status = guard->real->assess(guard->state, snapshot, candidates, sink, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
@@ -80,7 +81,7 @@ static inlay_status guard_compile(void *state, const inlay_compile_request *requ
 
     GUARDED(guard, "compile", first_node(request->graph, request->nodes, request->node_count),
             status = guard->real->compile(guard->state, request, out_compiled, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static void guard_release_compiled(void *state, inlay_compiled *compiled)
@@ -98,7 +99,7 @@ static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inla
 
     GUARDED(guard, "specialize", NULL,
             status = guard->real->specialize(guard->state, compiled, request, out_instance, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static void guard_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
@@ -112,23 +113,24 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
-    inlay_exec_args mine = *args;
+    inlay_exec_args guarded_args = *args;
     inlay_status status;
 
-    mine.diag = &own;
-    if (crash_here.describe != NULL) { /* a step of a run, which knows its node */
+    guarded_args.diag = &own;
+    if (crash_here.describe != NULL) { /* a step of a run, whose node is already recorded */
         float_state floats = float_state_get();
 
-        status = guard->real->execute(guard->state, compiled, instance, &mine);
-        note_floats(guard, floats);
+        status = guard->real->execute(guard->state, compiled, instance, &guarded_args);
+        restore_floats(guard, floats);
     } else {
-        GUARDED(guard, "execute", NULL, status = guard->real->execute(guard->state, compiled, instance, &mine));
+        GUARDED(guard, "execute", NULL, status = guard->real->execute(guard->state, compiled, instance, &guarded_args));
     }
-    /* The run names node and provider. */
+    /* The run adds the names of node and provider. */
     if (status == INLAY_OK)
         return status;
     status = boundary_settle(status, &own);
     if (args->diag != NULL && INLAY_HAS(args->diag, tensor)) {
+        INLAY_CHECK(args->diag != &own);
         own.struct_size = args->diag->struct_size;
         *args->diag = own;
     }
@@ -152,7 +154,7 @@ static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t byte
 
     GUARDED(guard, "cache_verdict", NULL, answer = guard->real->cache_verdict(guard->state, blob, bytes, &own));
     if (answer != INLAY_CACHE_OPTIMAL && own.text[0] != '\0')
-        (void)told(guard, INLAY_UNSUPPORTED, &own, why);
+        (void)forward_error(guard, INLAY_UNSUPPORTED, &own, why);
     return answer;
 }
 
@@ -164,7 +166,7 @@ static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t by
     inlay_status status;
 
     GUARDED(guard, "buffer_alloc", NULL, status = guard->real->buffer_alloc(guard->state, domain, bytes, out, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static void guard_buffer_free(void *state, const inlay_buffer *buffer)
@@ -183,7 +185,7 @@ static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_b
 
     GUARDED(guard, "buffer_copy", NULL,
             status = guard->real->buffer_copy(guard->state, run, source, target, waits, wait_count, signal, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
@@ -193,7 +195,7 @@ static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *r
     inlay_status status;
 
     GUARDED(guard, "buffer_copies", NULL, status = guard->real->buffer_copies(guard->state, request, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_bind(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -204,7 +206,7 @@ static inlay_status guard_bind(void *state, inlay_compiled *compiled, inlay_inst
     inlay_status status;
 
     GUARDED(guard, "bind", NULL, status = guard->real->bind(guard->state, compiled, instance, args, out_binding, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static void guard_release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -222,7 +224,7 @@ static inlay_status guard_import_native(void *state, uint32_t domain, const inla
     inlay_status status;
 
     GUARDED(guard, "import_native", NULL, status = guard->real->import_native(guard->state, domain, memory, out, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out,
@@ -233,7 +235,7 @@ static inlay_status guard_export_native(void *state, const inlay_buffer *buffer,
     inlay_status status;
 
     GUARDED(guard, "export_native", NULL, status = guard->real->export_native(guard->state, buffer, out, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
@@ -243,7 +245,7 @@ static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, vo
     inlay_status status;
 
     GUARDED(guard, "buffer_map", NULL, status = guard->real->buffer_map(guard->state, buffer, out_address, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static void guard_buffer_unmap(void *state, const inlay_buffer *buffer)
@@ -261,7 +263,7 @@ static inlay_status guard_import_host(void *state, uint32_t domain, void *addres
 
     GUARDED(guard, "import_host", NULL,
             status = guard->real->import_host(guard->state, domain, address, bytes, out, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -283,7 +285,7 @@ static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, co
     inlay_status status;
 
     GUARDED(guard, "time kernels", NULL, status = guard->real_kernels->time(guard->state, compiled, trial, &own));
-    return told(guard, status, &own, diag);
+    return forward_error(guard, status, &own, diag);
 }
 
 static uint32_t guard_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output,
@@ -366,6 +368,7 @@ void guard_init(struct guard *guard, const inlay_provider *real, const char *nam
     inlay_provider *table = &guard->table;
 
     *guard = (struct guard){ .table = *real, .real = real, .name = name, .state = state, .module = module };
+    INLAY_CHECK(real->destroy != NULL && real->execute != NULL); /* adopt_provider() refuses others */
     table->destroy = guard_destroy;
     table->assess = guard_assess;
     table->cost = guard_cost;
@@ -374,7 +377,7 @@ void guard_init(struct guard *guard, const inlay_provider *real, const char *nam
     table->specialize = guard_specialize;
     table->release_instance = guard_release_instance;
     table->execute = guard_execute;
-    /* What is optional stays NULL. */
+    /* Optional functions stay NULL. */
     table->quiesce = real->quiesce != NULL ? guard_quiesce : NULL;
     table->fingerprint = real->fingerprint != NULL ? guard_fingerprint : NULL;
     table->cache_verdict = real->cache_verdict != NULL ? guard_cache_verdict : NULL;
@@ -400,6 +403,7 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state)
 
     if (table->execute != guard_execute)
         return table->execute;
+    INLAY_CHECK(guard->real != NULL);
     *state = guard->state;
     return guard->real->execute;
 }
@@ -413,23 +417,23 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
 
 static inlay_status guard_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 {
-    const guard_operator *operator= ctx;
-    const boundary_call call = { NULL, operator->module != NULL ? operator->module->file.name : NULL };
+    const guard_operator *guard = ctx;
+    const boundary_call call = { NULL, guard->module != NULL ? guard->module->file.name : NULL };
     inlay_diag own = INLAY_DIAG_INIT;
-    crash_scene before = crash_enter(operator->module, "infer", NULL, infer->node->name.data);
+    crash_scene before = crash_enter(guard->module, "infer", NULL, infer->node->name.data);
     float_state floats = float_state_get();
-    inlay_status status = operator->infer(operator->ctx, infer, &own);
+    inlay_status status = guard->infer(guard->ctx, infer, &own);
 
     (void)float_state_restore(floats);
     crash_leave(&before);
     return forward_plugin_error(&call, status, &own, diag);
 }
 
-void guard_wrap_operator(inlay_operator *op, guard_operator *operator, const struct plugin_module * module)
+void guard_wrap_operator(inlay_operator *op, guard_operator *guard, const struct plugin_module *module)
 {
     if (op->infer == NULL)
         return;
-    *operator=(guard_operator){ op->infer, op->ctx, module };
+    *guard = (guard_operator){ op->infer, op->ctx, module };
     op->infer = guard_infer;
-    op->ctx = operator;
+    op->ctx = guard;
 }

@@ -1,8 +1,9 @@
 /* plugin/guard.h - the table through which the host calls a provider.
  *
- * An open provider's functions are wrapped: each wrapper notes whose code runs (plugin/crash.h) and calls the plugin's
- * own. Table and state are wrapped together, so nobody else has to know. The run loop, for which one more call a node
- * would be too many, takes the plugin's execute out again (provider_direct) and keeps the note itself. */
+ * The functions of an open provider are wrapped: each wrapper records the current call (plugin/crash.h) and calls
+ * the plugin's function. Table and state are wrapped together, so the rest of the host does not notice. The run loop
+ * avoids the extra call per node: it takes the plugin's execute function (provider_direct) and keeps the record
+ * itself. */
 #ifndef PLUGIN_GUARD_H
 #define PLUGIN_GUARD_H
 #include "inlay/extensions.h"
@@ -11,32 +12,32 @@
 struct guard {
     inlay_provider table; /* what the host calls; its state argument is the guard */
     const inlay_provider *real;
-    const char *name; /* what messages call it; outlives the guard */
+    const char *name; /* the name in messages; outlives the guard */
     void *state;      /* the plugin's */
     const struct plugin_module *module;
-    /* The extensions whose functions take the provider's state, wrapped likewise; real_NAME is NULL where the plugin
-     * has none. The streams' functions are called with provider_direct()'s state instead. */
+    /* Wrapped extensions, whose functions take the provider's state; real_NAME is NULL where the plugin does not
+     * have it. The functions of the streams extension get provider_direct()'s state instead and are not wrapped. */
     inlay_ext_kernels kernels;
     const inlay_ext_kernels *real_kernels;
     inlay_ext_states states;
     const inlay_ext_states *real_states;
     inlay_ext_branches branches;
     const inlay_ext_branches *real_branches;
-    uint32_t float_changes; /* atomic: calls after which rounding and the like had to be set back */
+    uint32_t float_changes; /* atomic: calls after which the floating-point state had to be restored */
     uint32_t reserved;
 };
 
-/* Wraps a provider whose create has given state. real is as this host knows it and outlives the guard, and so does
- * name, by which the user knows it. */
+/* Wraps a provider whose create() returned state. real is in this host's layout. real and name, the name that the
+ * user gave it, outlive the guard. */
 void guard_init(struct guard *guard, const inlay_provider *real, const char *name, void *state,
                 const struct plugin_module *module);
 
-/* An operator's inference, wrapped likewise: ctx of the wrapped operator. */
+/* An operator's wrapped shape inference: ctx of the wrapped operator. */
 typedef struct guard_operator {
     inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag);
     void *ctx;
     const struct plugin_module *module;
 } guard_operator;
-/* Replaces op->infer and op->ctx, when there is an infer. operator lives as long as op. */
-void guard_wrap_operator(inlay_operator *op, guard_operator *operator, const struct plugin_module * module);
+/* Replaces op->infer and op->ctx if infer is set. guard lives as long as op. */
+void guard_wrap_operator(inlay_operator *op, guard_operator *guard, const struct plugin_module *module);
 #endif

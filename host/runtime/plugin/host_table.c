@@ -1,5 +1,6 @@
-/* The table that every plugin gets: thin fronts of what other folders do. */
+/* The function table that every plugin gets: thin wrappers of functions in other folders. */
 #include "base/clock.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
@@ -58,6 +59,7 @@ void host_log_remove(plugin_log_fn log, void *user)
     (void)pthread_mutex_lock(&log_mutex);
     for (uint32_t i = 0; i < listener_count; i++) {
         if (listeners[i].log == log && listeners[i].user == user) {
+            INLAY_CHECK(listeners[i].count > 0);
             if (--listeners[i].count == 0)
                 listeners[i] = listeners[--listener_count];
             break;
@@ -70,7 +72,8 @@ void host_log_remove(plugin_log_fn log, void *user)
     (void)pthread_mutex_unlock(&log_mutex);
 }
 
-/* The lock is held while listeners run, so that a removed one is never called again; they must not log through here. */
+/* The lock is held while listeners run, so that a removed one is never called afterwards. Listeners must not log
+ * through this table. */
 static void table_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
@@ -196,10 +199,10 @@ static const void *table_open_timings(void *ctx, void *compile)
 
 static double table_find_timing(void *ctx, const void *timings, const void *key, uint64_t key_bytes)
 {
-    const run_timings *t = timings;
+    const run_timings *source = timings;
 
     (void)ctx;
-    return t != NULL && key != NULL ? t->find(t->ctx, key, key_bytes) : -1;
+    return source != NULL && key != NULL ? source->find(source->ctx, key, key_bytes) : -1;
 }
 
 static uint32_t table_steps_wanted(void *ctx, inlay_run *run)

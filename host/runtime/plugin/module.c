@@ -1,5 +1,6 @@
-/* dlopen and the handshake. Nothing that a plugin says is used before it was checked here. */
+/* dlopen and the handshake. All tables of a plugin are checked here before they are used. */
 #include "plugin/module.h"
+#include "inlay/check.h"
 #include "base/boundary.h"
 #include "base/float_state.h"
 #include "base/known.h"
@@ -13,33 +14,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 4096 };      /* providers, operators, options, domains of one plugin */
-#define KNOWN_HALF 0xffffu /* unknown bits below are refused, above ignored (plugin.h, Growth) */
+enum { MAX_ENTRIES = 4096 }; /* limit for providers, operators, options and domains of one plugin */
+#define KNOWN_HALF                                                                                                     \
+    0xffffu /* unknown flags in the low half are refused, in the high half ignored (plugin.h, Growth)                  \
+             */
 #define LOW_BITS(flags, known) ((flags)&KNOWN_HALF & ~(uint32_t)(known))
 
-/* Does a struct that says `bytes` of itself reach field? */
+/* Does a struct of size `bytes` include field? */
 #define REACHES(type, field, bytes) ((bytes) >= offsetof(type, field) + sizeof(((type *)0)->field))
 
-static bool is_word(const char *name, const char *more)
+static bool is_word(const char *name, const char *extra_letters)
 {
     if (name == NULL || *name == '\0')
         return false;
-    for (const char *c = name; *c != '\0'; c++)
-        if (!(*c >= 'a' && *c <= 'z') && !(*c >= '0' && *c <= '9') && strchr(more, *c) == NULL)
+    for (const char *letter = name; *letter != '\0'; letter++)
+        if (!(*letter >= 'a' && *letter <= 'z') && !(*letter >= '0' && *letter <= '9') &&
+            strchr(extra_letters, *letter) == NULL)
             return false;
     return true;
 }
 
 /* ------------------------------------------------------------------ providers */
 
-/* Copies options of whatever stride into ours, and checks them: names, kinds, defaults. */
+/* Copies the options from the plugin's stride into this host's structs, and checks them: names, kinds, defaults. */
 static inlay_status adopt_options(plugin_module *module, plugin_provider *provider, inlay_diag *diag)
 {
     inlay_provider *table = &provider->table;
     inlay_option *options;
     inlay_option_value *values;
 
-    if (table->option_count > MOST ||
+    if (table->option_count > MAX_ENTRIES ||
         (table->option_count > 0 && (table->options == NULL || table->option_stride == 0)))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: %u options at %p, %u bytes apart", table->name,
                           table->option_count, (const void *)table->options, table->option_stride);
@@ -56,8 +60,8 @@ static inlay_status adopt_options(plugin_module *module, plugin_provider *provid
         if (options[i].kind < INLAY_OPTION_BOOL || options[i].kind > INLAY_OPTION_ENUM ||
             (options[i].kind == INLAY_OPTION_ENUM && options[i].choices == NULL))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: option '%s' is of unknown kind %u, or an enum without choices", table->name,
-                              options[i].name, options[i].kind);
+                              "provider %s: option '%s' has the unknown kind %u, or is an enum without choices",
+                              table->name, options[i].name, options[i].kind);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(options[i].name, options[j].name) == 0)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has two options '%s'", table->name,
@@ -74,7 +78,7 @@ static inlay_status adopt_domains(plugin_module *module, plugin_provider *provid
     inlay_provider *table = &provider->table;
     inlay_domain_info *domains;
 
-    if (table->domain_count > MOST ||
+    if (table->domain_count > MAX_ENTRIES ||
         (table->domain_count > 0 && (table->domains == NULL || table->domain_stride == 0)) ||
         table->default_domain > table->domain_count)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: %u domains at %p, %u bytes apart, default %u",
@@ -100,15 +104,14 @@ static inlay_status adopt_domains(plugin_module *module, plugin_provider *provid
             info->alignment = 1;
         if ((info->alignment & (info->alignment - 1)) != 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: domain '%s' has alignment %llu, which is no "
-                              "power of two",
-                              table->name, info->name, (unsigned long long)info->alignment);
+                              "provider %s: domain '%s' has alignment %llu, which is not a power of two", table->name,
+                              info->name, (unsigned long long)info->alignment);
         if (((info->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (table->buffer_map == NULL || table->buffer_unmap == NULL)) ||
             ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && table->import_host == NULL))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: domain '%s' promises what buffer_map, "
-                              "buffer_unmap or import_host would do, but they are not set",
+                              "provider %s: domain '%s' has flags that require buffer_map, buffer_unmap or "
+                              "import_host, but these functions are not set",
                               table->name, info->name);
         if (LOW_BITS(info->flags, INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST) != 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
@@ -128,7 +131,7 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
     inlay_status status;
 
     if (!INLAY_HAS(raw, execute))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "a provider's struct of %llu bytes does not reach execute",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "a provider's struct of %llu bytes is too small to include execute",
                           (unsigned long long)raw->struct_size);
     known_take(table, sizeof *table, raw, raw->struct_size);
     table->struct_size = sizeof *table;
@@ -142,7 +145,7 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
         table->compile == NULL || table->release_compiled == NULL || table->specialize == NULL ||
         table->release_instance == NULL || table->execute == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "provider %s lacks one of create, destroy, assess, cost, compile, "
+                          "provider %s does not set one of create, destroy, assess, cost, compile, "
                           "release_compiled, specialize, release_instance, execute",
                           table->name);
     if ((table->fingerprint == NULL) != (table->cache_verdict == NULL))
@@ -169,19 +172,19 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
     inlay_status status;
 
     if (!INLAY_HAS(raw, infer))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "an operator's struct of %llu bytes does not reach infer",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "an operator's struct of %llu bytes is too small to include infer",
                           (unsigned long long)raw->struct_size);
     known_take(op, sizeof *op, raw, raw->struct_size);
     op->struct_size = sizeof *op;
     if (op->op_type == NULL || *op->op_type == '\0' || op->domain == NULL || *op->domain == '\0' ||
         op->signature == NULL || op->since_version == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "an operator lacks domain, op_type, signature or since_version");
+                          "an operator does not set one of domain, op_type, signature, since_version");
     if (op_domain_known(op->domain))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "operator %s is in domain '%s', which is ONNX's own; use one of "
-                          "yours, such as 'com.example'",
-                          op->op_type, op->domain);
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "operator %s is in domain '%s', which belongs to ONNX; use your own domain, such as 'com.example'",
+            op->op_type, op->domain);
     if (LOW_BITS(op->flags, INLAY_OPERATOR_RANDOM) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "operator %s.%s has flags 0x%x that this host does not know",
                           op->domain, op->op_type, op->flags);
@@ -207,14 +210,14 @@ static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
     inlay_status status = INLAY_OK;
     guard_operator *guards;
 
-    if (plugin->provider_count > MOST ||
+    if (plugin->provider_count > MAX_ENTRIES ||
         (plugin->provider_count > 0 && (plugin->providers == NULL || plugin->provider_stride == 0)) ||
-        plugin->operator_count > MOST ||
+        plugin->operator_count > MAX_ENTRIES ||
         (plugin->operator_count > 0 && (plugin->operators == NULL || plugin->operator_stride == 0)))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin's lists make no sense: %u providers, %u operators",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin's lists are invalid: %u providers, %u operators",
                           plugin->provider_count, plugin->operator_count);
     if (plugin->provider_count + plugin->operator_count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin brings neither providers nor operators");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has neither providers nor operators");
     module->providers = arena_array(&module->arena, plugin->provider_count, sizeof *module->providers);
     module->operators = arena_array(&module->arena, plugin->operator_count, sizeof *module->operators);
     guards = arena_array(&module->arena, plugin->operator_count, sizeof *guards);
@@ -239,13 +242,14 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
     inlay_plugin *plugin = &module->table;
 
     if (raw == NULL || !INLAY_HAS(raw, abi_minor))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s succeeded without a description", INLAY_PLUGIN_OPEN_SYMBOL);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s returned no description", INLAY_PLUGIN_OPEN_SYMBOL);
     if (raw->abi_major != INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "built for plugin ABI %u.%u; this host loads %u.x: rebuild the plugin", raw->abi_major,
                           raw->abi_minor, INLAY_ABI_MAJOR);
     if (!INLAY_HAS(raw, operator_stride))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the plugin's struct of %llu bytes does not reach operator_stride",
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the plugin's struct of %llu bytes is too small to include operator_stride",
                           (unsigned long long)raw->struct_size);
     known_take(plugin, sizeof *plugin, raw, raw->struct_size);
     if (plugin->name == NULL || *plugin->name == '\0')
@@ -270,7 +274,7 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return module->providers[i].table.name;
 }
 
-/* Calls the plugin's entry and takes over what it says. */
+/* Calls the plugin's entry and adopts its description. */
 static inlay_status open_module(plugin_module *module, inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 {
     const inlay_plugin *raw = NULL;
@@ -320,6 +324,7 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     *out_module = NULL;
     if (module == NULL)
         return no_memory(diag, "to describe the plugin");
+    INLAY_CHECK(admission->fd >= 0 && admission->path[0] == '/');
     module->device = admission->st.st_dev;
     module->inode = admission->st.st_ino;
     module->changed = admission->st.st_mtim;
@@ -345,7 +350,7 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
         goto done;
     }
     if (dlinfo(module->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_ld == NULL) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not say where it was mapped");
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the dynamic linker does not report its address");
         goto done;
     }
     INLAY_TRY(trust_mapped(admission->fd, map->l_ld, (const void *)map->l_addr, diag));
@@ -354,7 +359,7 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "exports no %s: not a plugin", INLAY_PLUGIN_OPEN_SYMBOL);
         goto done;
     }
-    memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C has no cast from object to function pointers */
+    memcpy(&open_plugin, &symbol, sizeof open_plugin); /* ISO C cannot cast an object pointer to a function pointer */
     crash_add_module(module, symbol);
     INLAY_TRY(open_module(module, open_plugin, diag));
     INLAY_TRY(note_agrees(&admission->facts, &module->table, provider_name, module, module->operators, diag));
@@ -371,6 +376,7 @@ void module_unload(plugin_module *module)
 {
     crash_scene before = crash_enter(module, "shutdown", NULL, NULL);
 
+    INLAY_CHECK(module->references == 0);
     if (module->table.shutdown != NULL)
         module->table.shutdown(module->table.ctx);
     if (module->handle != NULL && (module->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)

@@ -1,4 +1,4 @@
-/* plugin/module.h - one loaded file. Private to this folder; the registry's lock is held around everything here. */
+/* plugin/module.h - one loaded file. Private to this folder; the caller holds the registry's lock. */
 #ifndef PLUGIN_MODULE_H
 #define PLUGIN_MODULE_H
 #include "plugin/admit.h"
@@ -7,30 +7,29 @@ typedef struct plugin_module {
     plugin_file file;
     plugin_provider *providers;       /* [file.provider_count] */
     inlay_operator *operators;        /* [file.operator_count] */
-    inlay_plugin table;               /* as this host knows it */
+    inlay_plugin table;               /* in this host's layout */
     void *handle;                     /* NULL: registered by the program */
-    inlay_plugin_open_fn open_plugin; /* of such */
+    inlay_plugin_open_fn open_plugin; /* of a plugin registered by the program */
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
     uint32_t references; /* sets and open providers */
     struct arena arena;
-    const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = cannot be kept */
+    const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = marks cannot be stored */
     struct plugin_module *next;       /* in the registry */
 } plugin_module;
 
-/* Maps the file that was admitted, shakes hands and checks what the plugin says, also against its note. path is the
- * name it goes by. The module has no reference yet. A failure's sentence is in diag; nothing is left behind but,
- * perhaps, the mapping. */
+/* Maps the admitted file, calls its entry and checks its description, also against its note. path is the name for
+ * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
 /* The same for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);
-/* shutdown, and dlclose where the plugin allows it. */
+/* Calls shutdown, and dlclose where the plugin allows it. */
 void module_unload(plugin_module *module);
 
-/* The directory as an absolute path without links, or why it may not be searched. */
+/* The directory as an absolute path without links, or an error that says why it may not be searched. */
 inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
 
 /* The directory of the library or executable that this code is in. */
@@ -40,6 +39,6 @@ bool dir_of_host(char path[PATH_MAX]);
  * plugins, which are owed one thread at a time. */
 void registry_lock(void);
 void registry_unlock(void);
-/* One reference less; unloads with the last. The lock is held. */
+/* Releases a reference; the last one unloads the module. The lock is held. */
 void registry_put(plugin_module *module);
 #endif

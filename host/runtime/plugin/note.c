@@ -1,4 +1,4 @@
-/* The ELF file of a plugin: headers, note, build id, and the sanitizers that it wants to find in the process. */
+/* Reads a plugin's ELF file: headers, note, build id, and the sanitizer runtimes that it needs. */
 #include "plugin/note.h"
 #include "base/isa.h"
 #include "base/memory.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bounds of what is read into memory; real plugins stay far below. */
-enum { MOST_HEADERS = 4096, MOST_NOTE_BYTES = 1 << 20, MOST_DYNAMIC_BYTES = 1 << 20 };
+/* Limits on the data read into memory. Real plugins are far below them. */
+enum { MAX_HEADERS = 4096, MAX_NOTE_BYTES = 1 << 20, MAX_DYNAMIC_BYTES = 1 << 20 };
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HOST_ORDER ELFDATA2LSB
@@ -36,7 +36,7 @@ enum { MOST_HEADERS = 4096, MOST_NOTE_BYTES = 1 << 20, MOST_DYNAMIC_BYTES = 1 <<
 #elif defined(__arm__)
 #define HOST_MACHINE EM_ARM
 #else
-#define HOST_MACHINE EM_NONE /* any: dlopen will say */
+#define HOST_MACHINE EM_NONE /* any machine: dlopen() decides */
 #endif
 
 static const char *machine_text(unsigned machine, char text[32])
@@ -58,7 +58,7 @@ static const char *machine_text(unsigned machine, char text[32])
 
 static inlay_status malformed(inlay_diag *diag, const char *what)
 {
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a malformed ELF file: %s; build or copy it again", what);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "malformed ELF file: %s; rebuild it or copy it again", what);
 }
 
 /* Is [offset, offset + bytes) within the file? */
@@ -67,21 +67,21 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t file_bytes)
     return offset <= file_bytes && bytes <= file_bytes - offset;
 }
 
-static inlay_status check_header(const GElf_Ehdr *Ehdr, uint64_t file_bytes, inlay_diag *diag)
+static inlay_status check_header(const GElf_Ehdr *header, uint64_t file_bytes, inlay_diag *diag)
 {
     char text[2][32];
 
-    if (Ehdr->e_ident[EI_CLASS] != HOST_CLASS)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for %s-bit programs, and this is not one",
-                          Ehdr->e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64");
-    if (Ehdr->e_ident[EI_DATA] != HOST_ORDER)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for machines of the other byte order");
-    if (HOST_MACHINE != EM_NONE && Ehdr->e_machine != HOST_MACHINE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for another machine: %s, while this is %s",
-                          machine_text(Ehdr->e_machine, text[0]), machine_text(HOST_MACHINE, text[1]));
-    if (Ehdr->e_type != ET_DYN)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an ELF file, but no shared object: link it with -shared");
-    if (!within(Ehdr->e_shoff, (uint64_t)Ehdr->e_shnum * Ehdr->e_shentsize, file_bytes))
+    if (header->e_ident[EI_CLASS] != HOST_CLASS)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for %s-bit programs, but this program is not",
+                          header->e_ident[EI_CLASS] == ELFCLASS32 ? "32" : "64");
+    if (header->e_ident[EI_DATA] != HOST_ORDER)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for machines of the opposite byte order");
+    if (HOST_MACHINE != EM_NONE && header->e_machine != HOST_MACHINE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "built for %s, but this machine is %s",
+                          machine_text(header->e_machine, text[0]), machine_text(HOST_MACHINE, text[1]));
+    if (header->e_type != ET_DYN)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an ELF file, but not a shared object: link it with -shared");
+    if (!within(header->e_shoff, (uint64_t)header->e_shnum * header->e_shentsize, file_bytes))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "truncated: its section headers would end beyond its %llu "
                           "bytes; copy it again",
@@ -93,26 +93,26 @@ static inlay_status check_header(const GElf_Ehdr *Ehdr, uint64_t file_bytes, inl
 
 static inlay_status take_note(const char *data, size_t bytes, note_facts *out, inlay_diag *diag)
 {
-    uint32_t reach, at;
+    uint32_t struct_bytes, at;
     const char *texts[3];
 
     if (out->present)
-        return malformed(diag, "two notes of a plugin");
-    if (bytes < sizeof reach)
+        return malformed(diag, "two plugin notes");
+    if (bytes < sizeof struct_bytes)
         return malformed(diag, "a note without a size");
-    memcpy(&reach, data, sizeof reach);
-    if (reach < offsetof(inlay_note, text_bytes) + sizeof out->note.text_bytes || reach > bytes)
+    memcpy(&struct_bytes, data, sizeof struct_bytes);
+    if (struct_bytes < offsetof(inlay_note, text_bytes) + sizeof out->note.text_bytes || struct_bytes > bytes)
         return malformed(diag, "its note's struct_size is out of range");
-    memcpy(&out->note, data, reach < sizeof out->note ? reach : sizeof out->note);
-    if (out->note.text_bytes > bytes - reach || out->note.text_bytes > sizeof out->text)
+    memcpy(&out->note, data, struct_bytes < sizeof out->note ? struct_bytes : sizeof out->note);
+    if (out->note.text_bytes > bytes - struct_bytes || out->note.text_bytes > sizeof out->text)
         return malformed(diag, "its note's texts are out of range");
-    memcpy(out->text, data + reach, out->note.text_bytes);
+    memcpy(out->text, data + struct_bytes, out->note.text_bytes);
     at = 0;
     for (int i = 0; i < 3; i++) {
         const char *end = memchr(out->text + at, '\0', out->note.text_bytes - at);
 
         if (end == NULL)
-            return malformed(diag, "its note's texts do not end");
+            return malformed(diag, "its note's texts are not terminated");
         texts[i] = out->text + at;
         at = (uint32_t)(end - out->text) + 1;
     }
@@ -127,28 +127,30 @@ static inlay_status take_note(const char *data, size_t bytes, note_facts *out, i
     return INLAY_OK;
 }
 
-static inlay_status take_notes(Elf *elf, const GElf_Phdr *Phdr, note_facts *out, inlay_diag *diag)
+static inlay_status take_notes(Elf *elf, const GElf_Phdr *segment, note_facts *out, inlay_diag *diag)
 {
     Elf_Data *data;
-    GElf_Nhdr Nhdr;
+    GElf_Nhdr note_header;
     size_t at = 0, next, name, descriptor;
 
-    if (Phdr->p_filesz > MOST_NOTE_BYTES)
+    if (segment->p_filesz > MAX_NOTE_BYTES)
         return malformed(diag, "more than a megabyte of notes");
-    data = elf_getdata_rawchunk(elf, (int64_t)Phdr->p_offset, Phdr->p_filesz,
-                                Phdr->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+    data = elf_getdata_rawchunk(elf, (int64_t)segment->p_offset, segment->p_filesz,
+                                segment->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
     if (data == NULL)
-        return Phdr->p_filesz == 0 ? INLAY_OK : malformed(diag, "its notes cannot be read");
-    while ((next = gelf_getnote(data, at, &Nhdr, &name, &descriptor)) > 0) {
+        return segment->p_filesz == 0 ? INLAY_OK : malformed(diag, "its notes cannot be read");
+    while ((next = gelf_getnote(data, at, &note_header, &name, &descriptor)) > 0) {
         const char *base = data->d_buf;
 
-        if (Nhdr.n_namesz == sizeof INLAY_NOTE_OWNER && memcmp(base + name, INLAY_NOTE_OWNER, Nhdr.n_namesz) == 0 &&
-            Nhdr.n_type == INLAY_NOTE_PLUGIN) {
-            inlay_status status = take_note(base + descriptor, Nhdr.n_descsz, out, diag);
+        if (note_header.n_namesz == sizeof INLAY_NOTE_OWNER &&
+            memcmp(base + name, INLAY_NOTE_OWNER, note_header.n_namesz) == 0 &&
+            note_header.n_type == INLAY_NOTE_PLUGIN) {
+            inlay_status status = take_note(base + descriptor, note_header.n_descsz, out, diag);
             if (status != INLAY_OK)
                 return status;
-        } else if (Nhdr.n_namesz == 4 && memcmp(base + name, "GNU", 4) == 0 && Nhdr.n_type == NT_GNU_BUILD_ID) {
-            for (uint32_t i = 0; i < Nhdr.n_descsz && 2 * i + 2 < sizeof out->build_id; i++)
+        } else if (note_header.n_namesz == 4 && memcmp(base + name, "GNU", 4) == 0 &&
+                   note_header.n_type == NT_GNU_BUILD_ID) {
+            for (uint32_t i = 0; i < note_header.n_descsz && 2 * i + 2 < sizeof out->build_id; i++)
                 (void)snprintf(out->build_id + 2 * (size_t)i, 3, "%02x", (unsigned char)base[descriptor + i]);
         }
         at = next;
@@ -156,17 +158,17 @@ static inlay_status take_notes(Elf *elf, const GElf_Phdr *Phdr, note_facts *out,
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ what it asks the dynamic linker for */
+/* ------------------------------------------------------------------ dynamic section */
 
-/* The place in the file of a virtual address; UINT64_MAX: none. */
+/* The file offset of a virtual address; UINT64_MAX if no segment holds it. */
 static uint64_t offset_of(Elf *elf, size_t headers, uint64_t address)
 {
-    GElf_Phdr Phdr;
+    GElf_Phdr segment;
 
     for (size_t i = 0; i < headers; i++)
-        if (gelf_getphdr(elf, (int)i, &Phdr) != NULL && Phdr.p_type == PT_LOAD && address >= Phdr.p_vaddr &&
-            address - Phdr.p_vaddr < Phdr.p_filesz)
-            return Phdr.p_offset + (address - Phdr.p_vaddr);
+        if (gelf_getphdr(elf, (int)i, &segment) != NULL && segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+            address - segment.p_vaddr < segment.p_filesz)
+            return segment.p_offset + (address - segment.p_vaddr);
     return UINT64_MAX;
 }
 
@@ -186,28 +188,28 @@ static uint32_t sanitizer_of_library(const char *name)
     return 0;
 }
 
-/* A file without a note may still say that it was instrumented: by the libraries that it needs. */
-static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *Phdr, note_facts *out)
+/* A file without a note may still be instrumented: its needed libraries show that. */
+static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *segment, note_facts *out)
 {
     Elf_Data *data = NULL;
     uint64_t strings = UINT64_MAX;
     size_t count;
-    GElf_Dyn Dyn;
+    GElf_Dyn entry;
 
-    if (Phdr->p_filesz <= MOST_DYNAMIC_BYTES)
-        data = elf_getdata_rawchunk(elf, (int64_t)Phdr->p_offset, Phdr->p_filesz, ELF_T_DYN);
+    if (segment->p_filesz <= MAX_DYNAMIC_BYTES)
+        data = elf_getdata_rawchunk(elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_DYN);
     if (data == NULL)
-        return; /* dlopen will say what is wrong with it */
+        return; /* dlopen() will report the error */
     count = data->d_size / gelf_fsize(elf, ELF_T_DYN, 1, EV_CURRENT);
-    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &Dyn) != NULL && Dyn.d_tag != DT_NULL; i++)
-        if (Dyn.d_tag == DT_STRTAB)
-            strings = offset_of(elf, headers, Dyn.d_un.d_ptr);
-    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &Dyn) != NULL && Dyn.d_tag != DT_NULL; i++) {
+    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &entry) != NULL && entry.d_tag != DT_NULL; i++)
+        if (entry.d_tag == DT_STRTAB)
+            strings = offset_of(elf, headers, entry.d_un.d_ptr);
+    for (size_t i = 0; i < count && gelf_getdyn(data, (int)i, &entry) != NULL && entry.d_tag != DT_NULL; i++) {
         char name[32] = "";
 
-        if (Dyn.d_tag != DT_NEEDED || strings > INT64_MAX / 2 || Dyn.d_un.d_val > INT64_MAX / 2)
+        if (entry.d_tag != DT_NEEDED || strings > INT64_MAX / 2 || entry.d_un.d_val > INT64_MAX / 2)
             continue;
-        if (pread(fd, name, sizeof name - 1, (off_t)(strings + Dyn.d_un.d_val)) > 0)
+        if (pread(fd, name, sizeof name - 1, (off_t)(strings + entry.d_un.d_val)) > 0)
             out->sanitizers |= sanitizer_of_library(name);
     }
 }
@@ -219,32 +221,34 @@ static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_fa
     size_t headers = 0;
     bool loads = false;
     inlay_status status = INLAY_OK;
-    GElf_Phdr Phdr;
+    GElf_Phdr segment;
 
-    if (elf_getphdrnum(elf, &headers) != 0 || headers == 0 || headers > MOST_HEADERS)
-        return malformed(diag, "it has no program headers, or far too many");
+    if (elf_getphdrnum(elf, &headers) != 0 || headers == 0 || headers > MAX_HEADERS)
+        return malformed(diag, "it has no program headers, or too many");
     for (size_t i = 0; i < headers; i++) {
-        if (gelf_getphdr(elf, (int)i, &Phdr) == NULL)
+        if (gelf_getphdr(elf, (int)i, &segment) == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "truncated: its program headers would end beyond its %llu "
                               "bytes; copy it again",
                               (unsigned long long)file_bytes);
-        if (Phdr.p_type != PT_NULL && Phdr.p_filesz > 0 && !within(Phdr.p_offset, Phdr.p_filesz, file_bytes))
+        if (segment.p_type != PT_NULL && segment.p_filesz > 0 &&
+            !within(segment.p_offset, segment.p_filesz, file_bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "truncated: segment %zu would end at byte %llu of %llu; "
                               "copy it again",
-                              i, (unsigned long long)(Phdr.p_offset + Phdr.p_filesz), (unsigned long long)file_bytes);
-        loads |= Phdr.p_type == PT_LOAD;
+                              i, (unsigned long long)(segment.p_offset + segment.p_filesz),
+                              (unsigned long long)file_bytes);
+        loads |= segment.p_type == PT_LOAD;
     }
     if (!loads)
-        return malformed(diag, "nothing in it is to be loaded");
+        return malformed(diag, "it has no loadable segment");
     for (size_t i = 0; i < headers && status == INLAY_OK; i++) {
-        if (gelf_getphdr(elf, (int)i, &Phdr) == NULL)
+        if (gelf_getphdr(elf, (int)i, &segment) == NULL)
             continue;
-        if (Phdr.p_type == PT_NOTE)
-            status = take_notes(elf, &Phdr, out, diag);
-        else if (Phdr.p_type == PT_DYNAMIC)
-            find_sanitizers(fd, elf, headers, &Phdr, out);
+        if (segment.p_type == PT_NOTE)
+            status = take_notes(elf, &segment, out, diag);
+        else if (segment.p_type == PT_DYNAMIC)
+            find_sanitizers(fd, elf, headers, &segment, out);
     }
     return status;
 }
@@ -259,7 +263,7 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     out->name = out->providers = out->domains = "";
     errno = 0;
     (void)elf_version(EV_CURRENT);
-    /* Not mapped: a file that shrinks while it is read must not be a signal. */
+    /* Read, not mapped: a file that shrinks during the read must not raise SIGBUS. */
     elf = elf_begin(fd, ELF_C_READ, NULL);
     if (elf == NULL)
         return errno == ENOMEM ? no_memory(diag, "to read an ELF file")
@@ -281,7 +285,7 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     return status;
 }
 
-/* ------------------------------------------------------------------ judgement */
+/* ------------------------------------------------------------------ comparison with the host */
 
 static const char *sanitizer_text(uint32_t bits)
 {
@@ -297,24 +301,22 @@ inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag)
     uint32_t extra, level = isa_of_cpu(&extra), foreign = facts->sanitizers & ~(uint32_t)(INLAY_NOTE_SANITIZERS);
 
     if (foreign != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "built with %s, and this host is not: its runtime would end the "
-                          "process; build both with it, or neither",
-                          sanitizer_text(foreign));
+        return inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "built with %s, but this host is not, so its runtime would end the process; build both with it, or neither",
+            sanitizer_text(foreign));
     if (!facts->present)
         return INLAY_OK;
     if (facts->note.abi_major > INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "built for plugin ABI %u.%u; this host loads %u.x: it needs a newer "
-                          "inlay",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "built for plugin ABI %u.%u; this host loads %u.x: update inlay",
                           facts->note.abi_major, facts->note.abi_minor, INLAY_ABI_MAJOR);
     if (facts->note.abi_major < INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "built for plugin ABI %u.%u; this host loads %u.x: build the plugin "
-                          "again with this inlay's headers",
-                          facts->note.abi_major, facts->note.abi_minor, INLAY_ABI_MAJOR);
+        return inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "built for plugin ABI %u.%u; this host loads %u.x: rebuild the plugin with this inlay's headers",
+            facts->note.abi_major, facts->note.abi_minor, INLAY_ABI_MAJOR);
     if (facts->note.abi_minor_oldest > INLAY_ABI_MINOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "needs a host of ABI %u.%u or newer; this one has %u.%u",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "needs a host with ABI %u.%u or newer; this host has %u.%u",
                           facts->note.abi_major, facts->note.abi_minor_oldest, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
     if ((facts->note.flags & 0xffffu) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "its note has flags 0x%x that this host does not know",
@@ -324,13 +326,13 @@ inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag)
                           isa_level_text(facts->note.isa), isa_level_text(level));
     if ((facts->note.isa_extra & ~extra) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "compiled for %s, which this CPU lacks: build it with a lower "
+                          "compiled for %s, which this CPU does not support: build it with a lower "
                           "-march",
                           isa_extra_text(facts->note.isa_extra & ~extra));
     return INLAY_OK;
 }
 
-bool note_lists(const char *list, const char *word)
+bool note_list_contains(const char *list, const char *word)
 {
     size_t bytes = strlen(word);
 
@@ -353,10 +355,10 @@ static uint32_t count_words(const char *list)
     return count;
 }
 
-static inlay_status lies(inlay_diag *diag, const char *what, const char *note, const char *code)
+static inlay_status note_mismatch(inlay_diag *diag, const char *what, const char *note, const char *code)
 {
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "its note lies: %s '%.150s' there, '%.150s' in inlay_plugin_open; "
+                      "its note is wrong: %s '%.150s' in the note, but '%.150s' in inlay_plugin_open; "
                       "correct the arguments of INLAY_PLUGIN_NOTE or KIT_PLUGIN_NAMED",
                       what, note, code);
 }
@@ -365,39 +367,39 @@ inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
                          const char *(*provider_name)(const void *ctx, uint32_t i), const void *ctx,
                          const inlay_operator *operators, inlay_diag *diag)
 {
-    char said[2][32];
+    char values[2][32];
     uint32_t domains = 0;
 
     if (!facts->present)
         return INLAY_OK;
     if (facts->note.abi_major != table->abi_major || facts->note.abi_minor != table->abi_minor) {
-        (void)snprintf(said[0], sizeof said[0], "%u.%u", facts->note.abi_major, facts->note.abi_minor);
-        (void)snprintf(said[1], sizeof said[1], "%u.%u", table->abi_major, table->abi_minor);
-        return lies(diag, "the ABI is", said[0], said[1]);
+        (void)snprintf(values[0], sizeof values[0], "%u.%u", facts->note.abi_major, facts->note.abi_minor);
+        (void)snprintf(values[1], sizeof values[1], "%u.%u", table->abi_major, table->abi_minor);
+        return note_mismatch(diag, "the ABI is", values[0], values[1]);
     }
     if (facts->name[0] == '\0')
         return INLAY_OK;
     if (strcmp(facts->name, table->name) != 0)
-        return lies(diag, "the plugin is", facts->name, table->name);
+        return note_mismatch(diag, "the plugin is", facts->name, table->name);
     for (uint32_t i = 0; i < table->provider_count; i++)
-        if (!note_lists(facts->providers, provider_name(ctx, i)))
-            return lies(diag, "the providers are", facts->providers, provider_name(ctx, i));
+        if (!note_list_contains(facts->providers, provider_name(ctx, i)))
+            return note_mismatch(diag, "the providers are", facts->providers, provider_name(ctx, i));
     if (count_words(facts->providers) != table->provider_count) {
-        (void)snprintf(said[1], sizeof said[1], "%u of them", table->provider_count);
-        return lies(diag, "the providers are", facts->providers, said[1]);
+        (void)snprintf(values[1], sizeof values[1], "%u of them", table->provider_count);
+        return note_mismatch(diag, "the providers are", facts->providers, values[1]);
     }
     for (uint32_t i = 0; i < table->operator_count; i++) {
         bool first = true;
 
-        if (!note_lists(facts->domains, operators[i].domain))
-            return lies(diag, "the domains are", facts->domains, operators[i].domain);
+        if (!note_list_contains(facts->domains, operators[i].domain))
+            return note_mismatch(diag, "the domains are", facts->domains, operators[i].domain);
         for (uint32_t k = 0; first && k < i; k++)
             first = strcmp(operators[k].domain, operators[i].domain) != 0;
         domains += first;
     }
     if (count_words(facts->domains) != domains) {
-        (void)snprintf(said[1], sizeof said[1], "%u of them", domains);
-        return lies(diag, "the domains are", facts->domains, said[1]);
+        (void)snprintf(values[1], sizeof values[1], "%u of them", domains);
+        return note_mismatch(diag, "the domains are", facts->domains, values[1]);
     }
     return INLAY_OK;
 }

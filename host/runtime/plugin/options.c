@@ -1,5 +1,6 @@
 /* Settings of a provider: text -> typed values, checked against the provider's schema. */
 #include "base/nearest.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +14,7 @@ static const char *option_name(const void *ctx, uint32_t i)
     return ((const inlay_option *)ctx)[i].name;
 }
 
-/* '-' and '_' are the same, as on command lines. */
+/* '-' and '_' are equal, as on command lines. */
 static bool same_name(const char *a, const char *b)
 {
     while (*a != '\0' && (*a == '-' ? '_' : *a) == (*b == '-' ? '_' : *b)) {
@@ -25,10 +26,10 @@ static bool same_name(const char *a, const char *b)
 
 static bool parse_bool(const char *text, int64_t *out)
 {
-    static const char *const words[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
+    static const char *const spellings[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
 
-    for (uint32_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(text, words[i]) == 0) {
+    for (uint32_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        if (strcmp(text, spellings[i]) == 0) {
             *out = i & 1;
             return true;
         }
@@ -40,18 +41,18 @@ bool provider_option_is_choice(const inlay_option *option, const char *text)
 {
     size_t bytes = strlen(text);
 
-    for (const char *c = option->choices; c != NULL && *c != '\0';) {
-        size_t n = strcspn(c, "|");
+    for (const char *choice = option->choices; choice != NULL && *choice != '\0';) {
+        size_t choice_bytes = strcspn(choice, "|");
 
-        if (n == bytes && memcmp(c, text, n) == 0)
+        if (choice_bytes == bytes && memcmp(choice, text, choice_bytes) == 0)
             return true;
-        c += n;
-        c += *c == '|';
+        choice += choice_bytes;
+        choice += *choice == '|';
     }
     return false;
 }
 
-static bool at_end(const char *text, const char *end)
+static bool parsed_fully(const char *text, const char *end)
 {
     return *text != '\0' && end != text && *end == '\0' && !isspace((unsigned char)*text);
 }
@@ -64,7 +65,7 @@ static inlay_status parse_int(const char *who, const inlay_option *option, const
 
     errno = 0;
     value = strtoll(text, &end, 0);
-    if (!at_end(text, end) || errno == ERANGE)
+    if (!parsed_fully(text, end) || errno == ERANGE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not an integer", who, option->name, text);
     if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: %lld is outside [%lld, %lld]", who, option->name, value,
@@ -88,12 +89,12 @@ static inlay_status parse_value(const char *who, const inlay_option *option, con
         return parse_int(who, option, text, &value->i, diag);
     case INLAY_OPTION_FLOAT:
         value->f = strtod(text, &end);
-        if (!at_end(text, end) || isnan(value->f))
+        if (!parsed_fully(text, end) || isnan(value->f))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, option->name, text);
         return INLAY_OK;
     case INLAY_OPTION_ENUM:
         if (!provider_option_is_choice(option, text))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is none of %s", who, option->name, text,
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not one of %s", who, option->name, text,
                               option->choices);
         value->s = text;
         return INLAY_OK;
@@ -110,6 +111,7 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status = INLAY_OK;
 
+        INLAY_CHECK(options[i].name != NULL); /* adopt_options() refuses options without a name */
         values[i] = (inlay_option_value){ .name = options[i].name, .kind = options[i].kind };
         if (options[i].default_value != NULL)
             status = parse_value(who, &options[i], options[i].default_value, &values[i], diag);
@@ -123,14 +125,14 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
         while (i < count && !same_name(settings[setting].name, options[i].name))
             i++;
         if (i == count) {
-            const char *near = nearest_name(settings[setting].name, option_name, options, count);
+            const char *nearest = nearest_name(settings[setting].name, option_name, options, count);
 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", who,
                               settings[setting].name,
-                              near != NULL ? "; did you mean '"
-                              : count == 0 ? "; it has none at all"
-                                           : "",
-                              near != NULL ? near : "", near != NULL ? "'?" : "");
+                              nearest != NULL ? "; did you mean '"
+                              : count == 0    ? "; it has no options"
+                                              : "",
+                              nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
         }
         status = parse_value(who, &options[i], settings[setting].value, &values[i], diag);
         if (status != INLAY_OK)

@@ -1,5 +1,6 @@
 /* Sets of plugins, and the process-wide registry of loaded files behind them. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "plugin/admit.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
@@ -34,7 +35,7 @@ void registry_unlock(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* The loaded file that this is, or NULL. A file that was replaced is another file. */
+/* The loaded module of this file, or NULL. A file that was replaced is another file. */
 static plugin_module *registry_find(const struct stat *st)
 {
     plugin_module *module = registry;
@@ -50,6 +51,7 @@ void registry_put(plugin_module *module)
 {
     plugin_module **link = &registry;
 
+    INLAY_CHECK(module->references > 0);
     if (--module->references > 0)
         return;
     while (*link != module)
@@ -109,7 +111,7 @@ static inlay_status add_provider(plugin_set *set, const plugin_provider *provide
     const plugin_provider *other = plugin_set_find(set, provider->table.name);
 
     if (other != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins bring a provider '%s': %s and %s; remove one",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins have a provider '%s': %s and %s; remove one",
                           provider->table.name, other->file->path, provider->file->path);
     if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
         return no_memory(diag, "for the list of plugins");
@@ -123,7 +125,7 @@ static bool same_operator(const inlay_operator *a, const inlay_operator *b)
            strcmp(a->domain, b->domain) == 0;
 }
 
-/* The file that brought an operator of the set. */
+/* The path of the plugin that contains an operator of the set. */
 static const char *path_of_operator(const plugin_set *set, const inlay_operator *op)
 {
     for (uint32_t m = 0; m < set->module_count; m++)
@@ -136,9 +138,9 @@ static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inla
 {
     for (uint32_t i = 0; i < set->operator_count; i++)
         if (same_operator(op, set->operators[i]))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "two plugins bring operator %s.%s-%u: %s and %s; remove one", op->domain, op->op_type,
-                              op->since_version, path_of_operator(set, set->operators[i]), path_of_operator(set, op));
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins have operator %s.%s-%u: %s and %s; remove one",
+                              op->domain, op->op_type, op->since_version, path_of_operator(set, set->operators[i]),
+                              path_of_operator(set, op));
     if (!ARENA_GROW(&set->arena, set->operators, set->operator_count))
         return no_memory(diag, "for the list of plugins");
     set->operators[set->operator_count++] = op;
@@ -159,8 +161,8 @@ static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_dia
     INLAY_TRY(add_file(set, &module->file, diag));
     for (uint32_t provider = 0; provider < module->file.provider_count; provider++)
         INLAY_TRY(add_provider(set, &module->providers[provider], diag));
-    for (uint32_t operator= 0; operator<module->file.operator_count; operator++)
-        INLAY_TRY(add_operator(set, &module->operators[operator], diag));
+    for (uint32_t i = 0; i < module->file.operator_count; i++)
+        INLAY_TRY(add_operator(set, &module->operators[i], diag));
 done:
     return status;
 }
@@ -178,8 +180,8 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
     if (*link == NULL) {
         status = module_register(open_plugin, &module, diag);
         if (status == INLAY_OK) {
-            module->references = 1; /* of the process, for good */
-            *link = module;         /* behind those that came before */
+            module->references = 1; /* held by the process forever */
+            *link = module;         /* after those registered earlier */
         }
     }
     registry_unlock();
@@ -188,7 +190,7 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ files */
 
-/* A file that is on its way into the set. */
+/* A file that is being checked for the set. */
 struct candidate {
     char path[PATH_MAX + NAME_MAX + 2];
     struct admission admission;
@@ -196,7 +198,7 @@ struct candidate {
     inlay_diag why;
 };
 
-/* Everything up to a trial, which is begun. */
+/* All checks up to the start of the probe. */
 static void begin_file(const plugin_search *search, const char *dir, const char *name, struct candidate *out)
 {
     (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
@@ -206,20 +208,21 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
         out->status = admit_begin(search, &out->admission, &out->why);
 }
 
-/* Who brings one of these providers already: names separated by spaces, as a note has them. NULL: nobody. */
-static const plugin_provider *first_of(const plugin_set *set, const char *names)
+/* The provider of the set whose name is in the list (separated by spaces, as in a note), or NULL. */
+static const plugin_provider *find_provider_named(const plugin_set *set, const char *names)
 {
     for (uint32_t i = 0; i < set->provider_count; i++)
-        if (note_lists(names, set->providers[i]->table.name))
+        if (note_list_contains(names, set->providers[i]->table.name))
             return set->providers[i];
     return NULL;
 }
 
-/* The first file that brings a provider keeps it: an older copy that an upgrade left behind, or one of the system's
- * below the user's own, is passed over and named. Where its note says what it brings it is not even mapped. */
-static inlay_status check_first(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
+/* The first file with a provider of a name wins. A later one, such as an old copy that an upgrade left or a system
+ * file below the user's own, is skipped and reported. If its note lists the provider, it is not even mapped. */
+static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
 {
-    const plugin_provider *first = module == NULL ? first_of(set, candidate->admission.facts.providers) : NULL;
+    const plugin_provider *first =
+        module == NULL ? find_provider_named(set, candidate->admission.facts.providers) : NULL;
 
     for (uint32_t i = 0; module != NULL && i < set->module_count; i++)
         if (set->modules[i] == module)
@@ -230,34 +233,34 @@ static inlay_status check_first(const plugin_set *set, struct candidate *candida
         return INLAY_OK;
     candidate->admission.outcome = PLUGIN_SHADOWED;
     return inlay_fail(&candidate->why, INLAY_UNSUPPORTED,
-                      "provider '%s' comes from %s already; remove one of the two files", first->table.name,
+                      "provider '%s' is already provided by %s; remove one of the two files", first->table.name,
                       first->file->path);
 }
 
-/* It runs, but leaves traces in the process. */
+/* Warns of a plugin that passed the probe but changed process state. */
 static void warn_of_process_state(const plugin_set *set, const struct candidate *candidate)
 {
     char line[VERDICT_TEXT + 600];
 
-    if (set->log == NULL || candidate->admission.known.kind != VERDICT_OK || candidate->admission.known.text[0] == '\0')
+    if (set->log == NULL || candidate->admission.verdict.kind != VERDICT_OK ||
+        candidate->admission.verdict.text[0] == '\0')
         return;
     (void)snprintf(line, sizeof line,
-                   "plugin %.300s does not leave alone what it should (inlay plugin-check says "
-                   "more): %s",
-                   candidate->path, candidate->admission.known.text);
+                   "plugin %.300s changes process state that it must not touch (details: inlay plugin-check): %s",
+                   candidate->path, candidate->admission.verdict.text);
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
-/* Loads the file into the set. Fails only when the set as a whole is in trouble. */
+/* Loads the file into the set. Fails only on errors that make the whole set unusable. */
 static inlay_status load_file(plugin_set *set, struct candidate *candidate, inlay_diag *diag)
 {
     inlay_status status = candidate->status;
     plugin_module *module = NULL;
 
     if (status == INLAY_OK)
-        module = registry_find(&candidate->admission.st); /* perhaps since a moment ago, under another name */
+        module = registry_find(&candidate->admission.st); /* it may have just been loaded under another name */
     if (status == INLAY_OK)
-        status = check_first(set, candidate, module);
+        status = check_not_shadowed(set, candidate, module);
     if (status == INLAY_OK && module == NULL) {
         status = admit_finish(&candidate->admission, &candidate->why);
         if (status == INLAY_OK)
@@ -267,11 +270,10 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
             registry = module;
             if (!candidate->admission.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO,
-                         "a plugin carries no note that says what it was built for; see "
-                         "inlay/note.h");
+                         "a plugin has no note that states its ABI and CPU requirements; see inlay/note.h");
             warn_of_process_state(set, candidate);
-            module->references++; /* what follows may fail */
-            status = check_first(set, candidate, module);
+            module->references++; /* the checks below may fail */
+            status = check_not_shadowed(set, candidate, module);
             if (status != INLAY_OK)
                 registry_put(module);
             else
@@ -297,18 +299,18 @@ static int is_library(const struct dirent *entry)
     return entry->d_name[0] != '.' && bytes > 3 && strcmp(entry->d_name + bytes - 3, ".so") == 0;
 }
 
-/* By bytes, not by the locale: the order must not depend on who runs it. */
+/* By bytes, not by the locale: the order must not depend on the user's environment. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-enum { MOST_TRIALS = 8 }; /* at a time */
+enum { MAX_PROBES = 8 }; /* concurrent probes */
 
-/* In the order of names, with trials of the next files under way: as many as there are CPUs, and one more. */
+/* Loads the files in the order of their names while probes of the next files run: one more than there are CPUs. */
 static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
 {
-    int ahead = threads_budget() < MOST_TRIALS ? (int)threads_budget() + 1 : MOST_TRIALS, begun = 0, count;
+    int window = threads_budget() < MAX_PROBES ? (int)threads_budget() + 1 : MAX_PROBES, begun = 0, count;
     char real[PATH_MAX];
     struct dirent **entries = NULL;
     struct candidate *list = NULL;
@@ -320,16 +322,16 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
     count = scandir(real, &entries, is_library, by_name);
     if (count < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
-    list = calloc((size_t)ahead, sizeof *list);
+    list = calloc((size_t)window, sizeof *list);
     if (list == NULL)
         status = no_memory(diag, "for the list of plugins");
     for (int i = 0; i < count; i++) {
-        for (; status == INLAY_OK && begun < count && begun < i + ahead; begun++)
-            begin_file(search, real, entries[begun]->d_name, &list[begun % ahead]);
+        for (; status == INLAY_OK && begun < count && begun < i + window; begun++)
+            begin_file(search, real, entries[begun]->d_name, &list[begun % window]);
         if (status == INLAY_OK)
-            status = load_file(set, &list[i % ahead], diag);
+            status = load_file(set, &list[i % window], diag);
         if (i < begun)
-            admission_close(&list[i % ahead].admission);
+            admission_close(&list[i % window].admission);
     }
     for (int i = 0; i < count; i++)
         free(entries[i]);
@@ -338,7 +340,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
     return status;
 }
 
-/* ------------------------------------------------------------------ the set as others see it */
+/* ------------------------------------------------------------------ accessors of the set */
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
@@ -346,6 +348,7 @@ static const inlay_operator *find_operator(void *ctx, const char *domain, const 
     const inlay_operator *best = NULL;
 
     for (uint32_t i = 0; i < set->operator_count; i++) {
+        INLAY_CHECK(set->operators[i]->domain != NULL && set->operators[i]->op_type != NULL);
         const inlay_operator *op = set->operators[i];
 
         if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
@@ -459,7 +462,7 @@ static bool is_stem(const char *path, const char *name)
 const plugin_file *plugin_set_find_missed(const plugin_set *set, const char *name)
 {
     for (uint32_t i = 0; i < set->file_count; i++)
-        if (!set->files[i]->loaded && note_lists(set->files[i]->providers, name))
+        if (!set->files[i]->loaded && note_list_contains(set->files[i]->providers, name))
             return set->files[i];
     for (uint32_t i = 0; i < set->file_count; i++)
         if (!set->files[i]->loaded && set->files[i]->providers[0] == '\0' && is_stem(set->files[i]->path, name))
@@ -478,26 +481,26 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
 
         if (file->loaded || realpath(file->path, real) == NULL ||
             (strcmp(file->path, name) != 0 && strcmp(real, name) != 0 && !is_stem(file->path, name) &&
-             !note_lists(file->providers, name) && (file->name == NULL || strcmp(file->name, name) != 0)))
+             !note_list_contains(file->providers, name) && (file->name == NULL || strcmp(file->name, name) != 0)))
             continue;
         found += verdict_forget(search->verdict_dir, real);
     }
     registry_unlock();
-    return found > 0 ? INLAY_OK
-                     : inlay_fail(diag, INLAY_NOT_FOUND,
-                                  "no plugin '%.200s' is in quarantine; 'inlay providers' says "
-                                  "what became of each file",
-                                  name);
+    return found > 0
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_NOT_FOUND,
+                            "no plugin '%.200s' is in quarantine; see 'inlay providers' for the state of each file",
+                            name);
 }
 
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name)
 {
-    const size_t bytes = strcspn(name, "#"); /* what follows tells devices of one kind apart */
+    const size_t bytes = strcspn(name, "#"); /* the suffix distinguishes devices of one kind */
 
     for (uint32_t i = 0; i < set->provider_count; i++) {
-        const char *own = set->providers[i]->table.name;
+        const char *provider_name = set->providers[i]->table.name;
 
-        if (strlen(own) == bytes && strncmp(own, name, bytes) == 0)
+        if (strlen(provider_name) == bytes && strncmp(provider_name, name, bytes) == 0)
             return set->providers[i];
     }
     return NULL;
@@ -533,7 +536,7 @@ inlay_status plugin_set_search_listed(const plugin_search *search, const char *l
 {
     plugin_search all = *search;
     const char *dirs[MAX_DIRS];
-    char fallback[4096], *copy = strdup(list), *next = NULL;
+    char default_dir[4096], *copy = strdup(list), *next = NULL;
     uint32_t count = 0;
     bool listed = false;
     inlay_status status = INLAY_OK;
@@ -548,11 +551,11 @@ inlay_status plugin_set_search_listed(const plugin_search *search, const char *l
         }
         dirs[count++] = dir;
     }
-    if (plugin_default_dir(fallback, sizeof fallback) != NULL) {
+    if (plugin_default_dir(default_dir, sizeof default_dir) != NULL) {
         for (uint32_t i = 0; i < count; i++)
-            listed |= strcmp(dirs[i], fallback) == 0;
+            listed |= strcmp(dirs[i], default_dir) == 0;
         if (!listed)
-            dirs[count++] = fallback;
+            dirs[count++] = default_dir;
     }
     all.dirs = dirs;
     all.dir_count = count;

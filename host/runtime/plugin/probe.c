@@ -1,4 +1,5 @@
 #include "plugin/probe.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include "plugin/module.h"
 #include <errno.h>
@@ -19,8 +20,8 @@ extern char **environ;
 
 bool probe_find(char helper[PATH_MAX], char host[128])
 {
-    static const char *const places[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe",
-                                          INLAY_LIBEXEC_FROM_BIN "/inlay-probe" };
+    static const char *const candidates[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe",
+                                              INLAY_LIBEXEC_FROM_BIN "/inlay-probe" };
     char here[PATH_MAX], path[PATH_MAX + 256];
     struct stat st;
     bool found = false;
@@ -28,8 +29,8 @@ bool probe_find(char helper[PATH_MAX], char host[128])
     (void)snprintf(host, 128, "%s abi %u.%u", INLAY_VERSION, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
     if (!dir_of_host(here))
         return false;
-    for (size_t i = 0; !found && i < sizeof places / sizeof places[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", here, places[i]);
+    for (size_t i = 0; !found && i < sizeof candidates / sizeof candidates[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", here, candidates[i]);
         found = realpath(path, helper) != NULL && stat(helper, &st) == 0 && S_ISREG(st.st_mode) &&
                 (st.st_mode & (S_IWOTH | S_IXUSR)) == S_IXUSR && (st.st_uid == 0 || st.st_uid == geteuid());
     }
@@ -42,9 +43,9 @@ bool probe_find(char helper[PATH_MAX], char host[128])
 
 /* ------------------------------------------------------------------ the child */
 
-/* A process group of its own with default signals, nothing on 0, 1 and 2, the pipe on 3, and nothing else open. All
- * signals are blocked until the helper has begun: the Ctrl-C that a terminal sends to our group while the process is in
- * it still would be taken for the plugin's crash. */
+/* Spawns the helper in a new process group with default signals, /dev/null on 0, 1 and 2, the pipe on 3, and no
+ * other open file. All signals are blocked until the helper unblocks them: a terminal sends Ctrl-C to our group
+ * while the process is still in it, and that would look like a crash of the plugin. */
 static int spawn(const char *helper, const char *path, int pipe_fd, pid_t *out_pid)
 {
     char *arguments[] = { (char *)(uintptr_t)helper, (char *)(uintptr_t)path, NULL };
@@ -88,10 +89,10 @@ static int64_t now_ms(void)
     return (int64_t)(clock_ns() / 1000000);
 }
 
-/* ------------------------------------------------------------------ listening */
+/* ------------------------------------------------------------------ the helper's report */
 
 struct report {
-    char line[VERDICT_TEXT]; /* the one that is being received */
+    char line[VERDICT_TEXT]; /* the line being received */
     size_t line_bytes;
     char stage[VERDICT_TEXT];
     char refused[VERDICT_TEXT];
@@ -99,10 +100,10 @@ struct report {
     bool is_refused, is_ok, is_done;
 };
 
-static void take_line(struct report *report)
+static void parse_line(struct report *report)
 {
     report->line[report->line_bytes] = '\0';
-    for (char *c = report->line; *c != '\0'; c++) /* a plugin may write to the pipe too */
+    for (char *c = report->line; *c != '\0'; c++) /* a plugin may write to the pipe, too */
         if (*c < ' ' || *c == 0x7f)
             *c = '?';
     if (strncmp(report->line, "at ", 3) == 0)
@@ -118,23 +119,24 @@ static void take_line(struct report *report)
     report->line_bytes = 0;
 }
 
-/* Takes what is there; returns what read() did. */
-static ssize_t take_bytes(struct report *report, int fd)
+/* Reads and parses the available bytes; returns the result of read(). */
+static ssize_t read_report(struct report *report, int fd)
 {
     char bytes[1024];
-    ssize_t n = read(fd, bytes, sizeof bytes);
+    ssize_t byte_count = read(fd, bytes, sizeof bytes);
 
-    for (ssize_t i = 0; i < n; i++) {
+    for (ssize_t i = 0; i < byte_count; i++) {
         if (bytes[i] == '\n')
-            take_line(report);
+            parse_line(report);
         else if (report->line_bytes + 1 < sizeof report->line)
             report->line[report->line_bytes++] = bytes[i];
     }
-    return n;
+    return byte_count;
 }
 
-/* Listens until the process has ended or the time is up; returns whether it has ended. It is left to be reaped. */
-static bool listen_to(pid_t pid, int fd, int64_t deadline, struct report *report)
+/* Reads the report until the process has ended or the deadline has passed; returns whether it has ended. It is not
+ * reaped yet. */
+static bool wait_for_helper(pid_t pid, int fd, int64_t deadline, struct report *report)
 {
     bool open = true;
 
@@ -142,17 +144,18 @@ static bool listen_to(pid_t pid, int fd, int64_t deadline, struct report *report
         int64_t left = deadline - now_ms();
         struct pollfd pollfd = { .fd = open ? fd : -1, .events = POLLIN };
         siginfo_t info = { 0 };
-        ssize_t n;
+        ssize_t byte_count;
 
-        /* The end of the pipe is the usual sign; a child of the child may hold it open, hence the short waits. */
+        /* The end of the pipe usually shows that the process ended. A child of the helper may hold it open, hence
+         * the short timeouts. */
         if (poll(&pollfd, 1, !open ? 1 : left > 20 ? 20 : left > 0 ? (int)left : 0) > 0) {
-            n = take_bytes(report, fd);
-            open = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-            if (n > 0 && left > 0)
-                continue; /* the last lines count */
+            byte_count = read_report(report, fd);
+            open = byte_count > 0 || (byte_count < 0 && (errno == EINTR || errno == EAGAIN));
+            if (byte_count > 0 && left > 0)
+                continue; /* the last lines matter */
         }
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid) {
-            while (open && take_bytes(report, fd) > 0)
+            while (open && read_report(report, fd) > 0)
                 ;
             return true;
         }
@@ -170,14 +173,15 @@ static const char *signal_text(int number)
     return name != NULL ? name : "?";
 }
 
-static void judge(const struct report *report, bool gone, int status, uint32_t limit_ms, struct verdict *out)
+static void make_verdict(const struct report *report, bool has_ended, int status, uint32_t limit_ms,
+                         struct verdict *out)
 {
     const char *stage = report->stage[0] != '\0' ? report->stage : "the start of the helper";
 
     out->text[0] = '\0';
-    if (!gone) {
+    if (!has_ended) {
         out->kind = VERDICT_HUNG;
-        (void)snprintf(out->text, sizeof out->text, "it had not come back from %.250s after %u ms", stage, limit_ms);
+        (void)snprintf(out->text, sizeof out->text, "%.250s had not returned after %u ms", stage, limit_ms);
     } else if (status != -1 && WIFSIGNALED(status)) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.300s", signal_text(WTERMSIG(status)),
@@ -205,7 +209,7 @@ inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms
 
     *out = (struct probe){ .limit_ms = limit_ms, .deadline = now_ms() + limit_ms };
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "no pipe to the helper: %s", strerror(errno));
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe to the helper: %s", strerror(errno));
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     error = spawn(helper, path, ends[1], &pid);
     (void)close(ends[1]);
@@ -219,14 +223,15 @@ inlay_status probe_start(const char *helper, const char *path, uint32_t limit_ms
     return INLAY_OK;
 }
 
-/* What waitpid says of the process, which is no more; -1: an application that reaps all children of its process was
- * faster. */
-static int end(struct probe *probe)
+/* Kills the process group and returns the status from waitpid(); -1: the application reaps all children of its
+ * process and was faster. */
+static int reap(struct probe *probe)
 {
     int status = 0;
     pid_t reaped;
 
-    (void)kill(-probe->pid, SIGKILL); /* those that it started go with it */
+    INLAY_CHECK(probe->pid > 0);      /* -0 would be this process group */
+    (void)kill(-probe->pid, SIGKILL); /* its child processes, too */
     while ((reaped = waitpid(probe->pid, &status, 0)) < 0 && errno == EINTR)
         ;
     (void)close(probe->fd);
@@ -237,13 +242,14 @@ static int end(struct probe *probe)
 void probe_finish(struct probe *probe, struct verdict *out)
 {
     struct report report = { .line_bytes = 0 };
-    bool gone = listen_to(probe->pid, probe->fd, probe->deadline, &report);
+    bool has_ended = wait_for_helper(probe->pid, probe->fd, probe->deadline, &report);
 
-    judge(&report, gone, end(probe), probe->limit_ms, out);
+    INLAY_CHECK(probe->pid > 0 && probe->fd >= 0);
+    make_verdict(&report, has_ended, reap(probe), probe->limit_ms, out);
 }
 
 void probe_abandon(struct probe *probe)
 {
     if (probe->pid != 0)
-        (void)end(probe);
+        (void)reap(probe);
 }

@@ -1,5 +1,6 @@
-/* Open providers: shared by sessions that ask for the same one with the same settings. */
+/* Open providers, shared by sessions that request the same one with the same settings. */
 #include "base/float_state.h"
+#include "inlay/check.h"
 #include "base/known.h"
 #include "base/memory.h"
 #include "base/nearest.h"
@@ -17,23 +18,23 @@
 #include <string.h>
 
 typedef struct open_provider {
-    struct provider shown; /* first, so that a provider * is an open_provider * */
+    struct provider handle; /* first, so that a struct provider * can be cast to an open_provider * */
     const plugin_provider *info;
-    char *name;         /* what the user calls it: that of the plugin's table, or "NAME#WORD" for one of several */
-    char *key;          /* the settings, all of them, as text */
-    struct guard guard; /* what shown.table and shown.state are */
-    inlay_device_info device;   /* what describe said; {0} without it */
-    inlay_domain_info *domains; /* [domain_count] likewise; NULL: as the plugin says before */
+    char *name;         /* the name that the user gave: that of the plugin's table, or "NAME#WORD" for one of several */
+    char *key;          /* all settings as text */
+    struct guard guard; /* handle.table and handle.state point into it */
+    inlay_device_info device;   /* the result of describe; {0} without it */
+    inlay_domain_info *domains; /* [domain_count], the result of describe; NULL: the plugin's static domains */
     uint32_t references;
     bool lost;
     uint32_t forks; /* fork_count when it was opened */
     struct open_provider *next;
 } open_provider;
 
-static open_provider *opened;    /* the registry's lock guards it */
-static uint32_t next_domain = 1; /* ids are never used again; 0 is the host's */
+static open_provider *opened;    /* guarded by the registry's lock */
+static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's */
 
-/* Writes the values as "a=1;b=x;" into memory of the caller; NULL: out of memory. */
+/* Returns the values as text "a=1;b=x;", to be freed by the caller; NULL: out of memory. */
 static char *make_key(const inlay_option_value *values, uint32_t count)
 {
     char *text = NULL;
@@ -59,25 +60,25 @@ static const char *provider_name(const void *ctx, uint32_t i)
 
 static inlay_status unknown_provider(const plugin_set *set, const char *name, inlay_diag *diag)
 {
-    const char *near = nearest_name(name, provider_name, set, plugin_set_provider_count(set));
-    const plugin_file *missed = plugin_set_find_missed(set, name);
-    char known[256] = "";
+    const char *nearest = nearest_name(name, provider_name, set, plugin_set_provider_count(set));
+    const plugin_file *unloaded = plugin_set_find_missed(set, name);
+    char names[256] = "";
     size_t used = 0;
 
-    for (uint32_t i = 0; i < plugin_set_provider_count(set) && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", provider_name(set, i));
-    if (missed != NULL)
+    for (uint32_t i = 0; i < plugin_set_provider_count(set) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", provider_name(set, i));
+    if (unloaded != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s': %.150s was not loaded: %s%s%s", name,
-                          missed->path, missed->reason, missed->fix != NULL ? "; " : "",
-                          missed->fix != NULL ? missed->fix : "");
-    if (near != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (There are: %s)", name,
-                          near, known);
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; there are: %s", name,
-                      plugin_set_operators(set)->searched, used > 0 ? known : "none");
+                          unloaded->path, unloaded->reason, unloaded->fix != NULL ? "; " : "",
+                          unloaded->fix != NULL ? unloaded->fix : "");
+    if (nearest != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s'; did you mean '%s'? (Available: %s)", name,
+                          nearest, names);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider '%s' in %s; available: %s", name,
+                      plugin_set_operators(set)->searched, used > 0 ? names : "none");
 }
 
-/* What the device is like, now that it is open. A provider that says nonsense is believed what it said before. */
+/* Gets the description of the opened device. An invalid description fails. */
 static inlay_status describe(open_provider *provider, inlay_diag *diag)
 {
     const inlay_provider *real = &provider->info->table;
@@ -99,15 +100,14 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     status = real->describe(provider->guard.state, &provider->device, domains, &own);
     crash_leave(&before);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        const uint64_t a = domains[i].alignment;
+        const uint64_t alignment = domains[i].alignment;
 
-        if (domains[i].name == NULL || (a & (a - 1)) != 0 || a < provider->info->domains[i].alignment ||
+        if (domains[i].name == NULL || (alignment & (alignment - 1)) != 0 ||
+            alignment < provider->info->domains[i].alignment ||
             ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (real->buffer_map == NULL || real->buffer_unmap == NULL)))
             status = inlay_fail(&own, INLAY_INVALID_ARGUMENT,
-                                "describe gives domain %u a name, alignment or flags that "
-                                "can't be",
-                                i);
+                                "describe returns an invalid name, alignment or flags for domain %u", i);
     }
     if (status != INLAY_OK) {
         free(domains);
@@ -118,16 +118,16 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Has the process forked since? A device, and the threads that serve it, are the parent's alone: it is not used, not
- * shared and not closed. */
-static bool is_left_behind(const open_provider *provider)
+/* Has the process forked since it was opened? A device and its threads belong to the parent process only: the child
+ * does not use, share or close it. */
+static bool belongs_to_parent(const open_provider *provider)
 {
     return provider->forks != fork_count && provider->info->table.domain_count > 0;
 }
 
-/* Makes a new open provider; the lock is held. Takes key. */
-static inlay_status open_anew(const plugin_provider *info, const char *name, const inlay_option_value *values,
-                              char *key, const char *cache_dir, open_provider **out, inlay_diag *diag)
+/* Opens a new provider; the lock is held. On success it takes over key. */
+static inlay_status open_new(const plugin_provider *info, const char *name, const inlay_option_value *values, char *key,
+                             const char *cache_dir, open_provider **out, inlay_diag *diag)
 {
     open_provider *provider = calloc(1, sizeof *provider);
     const inlay_create_args args = { .struct_size = sizeof args,
@@ -156,7 +156,8 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
     if (status != INLAY_OK) {
         free(provider->name);
         free(provider);
-        return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag); /* the session names it */
+        return forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own,
+                                    diag); /* the session adds the provider's name */
     }
     guard_init(&provider->guard, &info->table, provider->name, state, info->module);
     provider->info = info;
@@ -167,15 +168,15 @@ static inlay_status open_anew(const plugin_provider *info, const char *name, con
         free(provider);
         return status;
     }
-    provider->shown.table = &provider->guard.table;
-    provider->shown.state = &provider->guard;
-    provider->shown.device = &provider->device;
-    provider->shown.name = provider->name;
-    provider->shown.path = info->file->path;
-    provider->shown.version = info->file->version;
-    provider->shown.build_id = info->file->build_id;
-    provider->shown.abi_minor = info->file->abi_minor;
-    provider->shown.first_domain = next_domain;
+    provider->handle.table = &provider->guard.table;
+    provider->handle.state = &provider->guard;
+    provider->handle.device = &provider->device;
+    provider->handle.name = provider->name;
+    provider->handle.path = info->file->path;
+    provider->handle.version = info->file->version;
+    provider->handle.build_id = info->file->build_id;
+    provider->handle.abi_minor = info->file->abi_minor;
+    provider->handle.first_domain = next_domain;
     next_domain += info->table.domain_count;
     provider->key = key;
     provider->forks = fork_count;
@@ -209,17 +210,19 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         goto done;
     }
     registry_lock();
-    for (provider = opened; provider != NULL && (provider->info != info || provider->lost || is_left_behind(provider) ||
-                                                 strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
+    for (provider = opened;
+         provider != NULL && (provider->info != info || provider->lost || belongs_to_parent(provider) ||
+                              strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
         provider = provider->next;
     if (provider == NULL) {
-        status = open_anew(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
+        status = open_new(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
         if (status == INLAY_OK)
             key = NULL;
     }
     if (status == INLAY_OK) {
+        INLAY_CHECK(!provider->lost && provider->key != NULL);
         provider->references++;
-        *out_provider = &provider->shown;
+        *out_provider = &provider->handle;
     }
     registry_unlock();
 done:
@@ -228,26 +231,27 @@ done:
     return status;
 }
 
-/* A device that is asked to end its work, and may not. */
-struct leaving {
-    const struct provider *shown;
+/* A quiesce call that may never return. */
+struct quiesce_job {
+    const struct provider *handle;
     inlay_fence done;
 };
 
-void provider_close(const struct provider *shown)
+void provider_close(const struct provider *handle)
 {
-    open_provider *provider = (open_provider *)(uintptr_t)shown, **link = &opened;
+    open_provider *provider = (open_provider *)(uintptr_t)handle, **link = &opened;
 
     if (provider == NULL)
         return;
     registry_lock();
-    if (--provider->references == 0 && !is_left_behind(provider)) {
+    INLAY_CHECK(provider->references > 0);
+    if (--provider->references == 0 && !belongs_to_parent(provider)) {
         while (*link != provider)
             link = &(*link)->next;
         *link = provider->next;
-        if (provider->shown.table->quiesce != NULL)
-            provider->shown.table->quiesce(provider->shown.state);
-        provider->shown.table->destroy(provider->shown.state);
+        if (provider->handle.table->quiesce != NULL)
+            provider->handle.table->quiesce(provider->handle.state);
+        provider->handle.table->destroy(provider->handle.state);
         registry_put(provider->info->module);
         free(provider->key);
         free(provider->name);
@@ -257,52 +261,53 @@ void provider_close(const struct provider *shown)
     registry_unlock();
 }
 
-static void *end_work(void *arg)
+static void *run_quiesce(void *arg)
 {
-    const struct leaving *leaving = arg;
+    const struct quiesce_job *quiesce_job = arg;
 
-    leaving->shown->table->quiesce(leaving->shown->state);
-    fence_signal(leaving->done, INLAY_OK, NULL);
+    quiesce_job->handle->table->quiesce(quiesce_job->handle->state);
+    fence_signal(quiesce_job->done, INLAY_OK, NULL);
     return NULL;
 }
 
-/* What it hands to the thread stays with it where that does not end. */
-void provider_leave(const struct provider *shown, uint64_t limit_ms)
+/* The job is leaked if the thread does not end. */
+void provider_leave(const struct provider *handle, uint64_t limit_ms)
 {
-    struct leaving *leaving = shown->table->quiesce != NULL ? malloc(sizeof *leaving) : NULL;
+    struct quiesce_job *quiesce_job = handle->table->quiesce != NULL ? malloc(sizeof *quiesce_job) : NULL;
     pthread_t thread;
 
-    if (leaving == NULL)
+    if (quiesce_job == NULL)
         return;
-    *leaving = (struct leaving){ .shown = shown, .done.value = 1 };
-    if (timeline_create(&leaving->done.timeline, NULL) != INLAY_OK ||
-        pthread_create(&thread, NULL, end_work, leaving) != 0) {
-        timeline_destroy(leaving->done.timeline);
-        free(leaving);
+    *quiesce_job = (struct quiesce_job){ .handle = handle, .done.value = 1 };
+    if (timeline_create(&quiesce_job->done.timeline, NULL) != INLAY_OK ||
+        pthread_create(&thread, NULL, run_quiesce, quiesce_job) != 0) {
+        timeline_destroy(quiesce_job->done.timeline);
+        free(quiesce_job);
         return;
     }
-    if (fence_wait_until(leaving->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
+    if (fence_wait_until(quiesce_job->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
         (void)pthread_detach(thread);
         return;
     }
     (void)pthread_join(thread, NULL);
-    timeline_destroy(leaving->done.timeline);
-    free(leaving);
+    timeline_destroy(quiesce_job->done.timeline);
+    free(quiesce_job);
 }
 
-const struct provider *provider_hold(const struct provider *shown)
+const struct provider *provider_hold(const struct provider *handle)
 {
     registry_lock();
-    ((open_provider *)(uintptr_t)shown)->references++;
+    INLAY_CHECK(((const open_provider *)(uintptr_t)handle)->references > 0);
+    ((open_provider *)(uintptr_t)handle)->references++;
     registry_unlock();
-    return shown;
+    return handle;
 }
 
 void provider_lost(const void *state)
 {
     registry_lock();
     for (open_provider *provider = opened; provider != NULL; provider = provider->next)
-        if (provider->shown.state == state)
+        if (provider->handle.state == state)
             provider->lost = true;
     registry_unlock();
 }
@@ -313,7 +318,7 @@ bool provider_is_lost(const void *state)
 
     registry_lock();
     for (const open_provider *provider = opened; provider != NULL; provider = provider->next)
-        lost |= provider->shown.state == state && provider->lost;
+        lost |= provider->handle.state == state && provider->lost;
     registry_unlock();
     return lost;
 }
@@ -324,33 +329,33 @@ const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_in
 
     registry_lock();
     for (const open_provider *provider = opened; provider != NULL && found == NULL; provider = provider->next) {
-        /* Unsigned: a domain below the first is far above the last. */
+        /* Unsigned: a domain below the first wraps to a large number. */
         if (domain != INLAY_DOMAIN_HOST &&
-            domain - provider->shown.first_domain < provider->shown.table->domain_count) {
-            found = &provider->shown;
+            domain - provider->handle.first_domain < provider->handle.table->domain_count) {
+            found = &provider->handle;
             if (out_info != NULL)
-                *out_info = &provider->shown.table->domains[domain - provider->shown.first_domain];
+                *out_info = &provider->handle.table->domains[domain - provider->handle.first_domain];
         }
     }
     registry_unlock();
     return found;
 }
 
-/* ------------------------------------------------------------------ devices that nobody has opened */
+/* ------------------------------------------------------------------ enumeration of devices */
 
 typedef struct device_call {
     plugin_device_fn device;
     void *user;
 } device_call;
 
-/* The caller's, with what a plugin of another age said. */
+/* Passes a device to the caller's function in this host's layout. */
 static inlay_status pass_device(void *user, const inlay_device_info *info)
 {
     const device_call *call = user;
-    inlay_device_info known;
+    inlay_device_info names;
 
-    known_take(&known, sizeof known, info, info->struct_size);
-    return call->device(call->user, &known);
+    known_take(&names, sizeof names, info, info->struct_size);
+    return call->device(call->user, &names);
 }
 
 inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user, inlay_diag *diag)

@@ -1,4 +1,5 @@
 #include "plugin/trust.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "base/owner.h"
 #include "base/sha256.h"
@@ -17,26 +18,23 @@
 
 static inlay_status check_owner(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
 {
-    uid_t me = geteuid();
+    uid_t user = geteuid();
 
-    if (st->st_uid == 0 || st->st_uid == me)
+    if (st->st_uid == 0 || st->st_uid == user)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "%s '%.250s' belongs to user %u, who could change it at any time: "
-                      "chown %u it, or copy it",
-                      what, path, (unsigned)st->st_uid, (unsigned)me);
+                      "%s '%.250s' belongs to user %u, who can change it at any time: chown %u it, or copy it", what,
+                      path, (unsigned)st->st_uid, (unsigned)user);
 }
 
 static inlay_status check_mode(const char *what, const char *path, const struct stat *st, inlay_diag *diag)
 {
     if ((st->st_mode & S_IWOTH) != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' can be written to by anybody: chmod o-w it", what,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' is writable by all users: chmod o-w it", what,
                           path);
     if (owner_group_writes(st))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "%s '%.250s' can be written to by all of group %u: "
-                          "chmod g-w it",
-                          what, path, (unsigned)st->st_gid);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.250s' is writable by group %u: chmod g-w it", what, path,
+                          (unsigned)st->st_gid);
     return INLAY_OK;
 }
 
@@ -54,9 +52,8 @@ static inlay_status check_parents(const char *dir, inlay_diag *diag)
             return inlay_fail(diag, INLAY_IO_ERROR, "folder '%s': %s", parent, strerror(errno));
         if ((st.st_mode & S_ISVTX) == 0 && owner_others_write(&st))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "folder '%.150s' can be written to by %s, who could put "
-                              "another '%.200s' in place: chmod %s-w it",
-                              parent, (st.st_mode & S_IWOTH) != 0 ? "anybody" : "a group", dir,
+                              "folder '%.150s' is writable by %s, who can replace '%.200s': chmod %s-w it", parent,
+                              (st.st_mode & S_IWOTH) != 0 ? "all users" : "a group", dir,
                               (st.st_mode & S_IWOTH) != 0 ? "o" : "g");
     }
     return INLAY_OK;
@@ -73,9 +70,7 @@ inlay_status trust_dir(const char *dir, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin directory '%s' is not a directory", dir);
     if ((st.st_mode & S_ISVTX) != 0 && (st.st_mode & S_IWOTH) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "plugin directory '%.250s' is one where everybody may put "
-                          "files: use a folder of your own",
-                          dir);
+                          "plugin directory '%.250s' allows all users to add files: use a private folder", dir);
     INLAY_TRY(check_mode("plugin directory", dir, &st, diag));
     INLAY_TRY(check_owner("plugin directory", dir, &st, diag));
     status = check_parents(dir, diag);
@@ -94,11 +89,12 @@ inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], 
     *out_fd = -1;
     if (realpath(path, real) == NULL || stat(real, &found) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
-    if (!S_ISREG(found.st_mode)) /* before it is opened: pipes would wait, devices act */
+    if (!S_ISREG(found.st_mode)) /* checked before open(): a pipe would block, a device might react */
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "not a regular file");
+    INLAY_CHECK(real[0] == '/' && dir[0] == '/');
     slash = strrchr(real, '/');
     *slash = '\0';
-    if (strcmp(real, dir) != 0) /* a link to somewhere else */
+    if (strcmp(real, dir) != 0) /* a link into another folder */
         status = trust_dir(slash == real ? "/" : real, diag);
     *slash = '/';
     if (status != INLAY_OK)
@@ -109,7 +105,7 @@ inlay_status trust_open(const char *path, const char *dir, char real[PATH_MAX], 
         goto done;
     }
     if (!S_ISREG(st->st_mode) || st->st_dev != found.st_dev || st->st_ino != found.st_ino) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it was exchanged while it was being looked at");
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it was replaced during the checks");
         goto done;
     }
     INLAY_TRY(check_mode("file", real, st, diag));
@@ -122,7 +118,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what was mapped in the end */
+/* ------------------------------------------------------------------ the mapped file */
 
 struct mapping {
     unsigned major, minor;
@@ -130,71 +126,71 @@ struct mapping {
     bool found;
 };
 
-/* The files of the mappings that hold the two addresses, as the kernel shows them. It names each line's file anew,
- * which takes longer than all else here, so nothing is read behind the second. */
-static bool look_up(uintptr_t a, struct mapping *of_a, uintptr_t b, struct mapping *of_b)
+/* Finds the mappings of two addresses in /proc/self/maps. The kernel resolves the file name of each line, which
+ * takes longer than everything else here, so reading stops at the second hit. */
+static bool find_mappings(uintptr_t first, struct mapping *out_first, uintptr_t second, struct mapping *out_second)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[PATH_MAX + 128];
 
-    while (maps != NULL && !(of_a->found && of_b->found) && fgets(line, sizeof line, maps) != NULL) {
+    while (maps != NULL && !(out_first->found && out_second->found) && fgets(line, sizeof line, maps) != NULL) {
         unsigned long begin, end;
         struct mapping mapping = { .found = true };
 
         if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &mapping.major, &mapping.minor, &mapping.inode) !=
             5)
             continue;
-        if (a >= begin && a < end)
-            *of_a = mapping;
-        if (b >= begin && b < end)
-            *of_b = mapping;
+        if (first >= begin && first < end)
+            *out_first = mapping;
+        if (second >= begin && second < end)
+            *out_second = mapping;
     }
     if (maps != NULL)
         (void)fclose(maps);
-    return of_a->found && of_b->found;
+    return out_first->found && out_second->found;
 }
 
-/* File systems that are made of others (overlays, btrfs) show other numbers in stat() than in the list of mappings. So
- * the file that was checked is mapped too, and like is compared with like. */
+/* Layered file systems (overlayfs, btrfs) report other device numbers in stat() than in /proc/self/maps. So the
+ * checked file is mapped, too, and the two mappings are compared. */
 inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay_diag *diag)
 {
     enum { PAGE = 65536 };
     struct mapping checked = { 0 }, loaded = { 0 };
-    /* Near the other if there is room, so that both stand together in the list. */
+    /* Near the library if possible, so that the two mappings are close together in the list. */
     uintptr_t near = (uintptr_t)lowest / PAGE * PAGE - 2 * PAGE;
     void *page = mmap((void *)near, 1, PROT_READ, MAP_PRIVATE, fd, 0);
-    bool known;
+    bool found;
 
     if (page == MAP_FAILED)
         return no_memory(diag, "to compare a file with what was loaded");
     errno = 0;
-    known = look_up((uintptr_t)page, &checked, (uintptr_t)address, &loaded);
+    found = find_mappings((uintptr_t)page, &checked, (uintptr_t)address, &loaded);
     (void)munmap(page, 1);
-    if (!known)
+    if (!found)
         return inlay_fail(diag, errno == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR,
-                          "/proc/self/maps does not tell whether the file that was checked is the one that was loaded");
+                          "cannot verify in /proc/self/maps that the loaded file is the one that was checked");
     if (checked.major == loaded.major && checked.minor == loaded.minor && checked.inode == loaded.inode)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "another file was loaded than the one that was checked: it was "
-                      "exchanged in between, or an older one of this name is still in this process; start it again");
+                      "the loaded file is not the one that was checked: it was replaced in between, or an older file "
+                      "of this name is still loaded in this process; restart the process");
 }
 
 /* ------------------------------------------------------------------ the list of sums */
 
-static inlay_status sum_of(int fd, char hex[65], inlay_diag *diag)
+static inlay_status hash_file(int fd, char hex[65], inlay_diag *diag)
 {
     uint8_t block[16384];
     off_t at = 0;
-    ssize_t n;
+    ssize_t byte_count;
     struct sha256 sha256;
 
     sha256_init(&sha256);
-    while ((n = pread(fd, block, sizeof block, at)) > 0) {
-        sha256_update(&sha256, block, (size_t)n);
-        at += n;
+    while ((byte_count = pread(fd, block, sizeof block, at)) > 0) {
+        sha256_update(&sha256, block, (size_t)byte_count);
+        at += byte_count;
     }
-    if (n < 0)
+    if (byte_count < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", strerror(errno));
     sha256_hex(&sha256, hex);
     return INLAY_OK;
@@ -216,7 +212,7 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
     }
     INLAY_TRY(check_mode("option plugin_allow: file", list, &st, diag));
     INLAY_TRY(check_owner("option plugin_allow: file", list, &st, diag));
-    INLAY_TRY(sum_of(fd, hex, diag));
+    INLAY_TRY(hash_file(fd, hex, diag));
     file = fdopen(list_fd, "r");
     if (file == NULL) {
         status = no_memory(diag, "to read '%s'", list);
@@ -224,7 +220,7 @@ inlay_status trust_allowed(const char *list, int fd, const char *path, inlay_dia
     }
     list_fd = -1;
     while (!listed && fgets(line, sizeof line, file) != NULL) {
-        /* "SUM  NAME", "SUM *NAME"; sha256sum puts a backslash in front where the name was odd. */
+        /* "SUM  NAME" or "SUM *NAME"; sha256sum puts a backslash in front if it escaped the name. */
         const char *sum = line[0] == '\\' ? line + 1 : line;
         listed = strncasecmp(sum, hex, 64) == 0 && (sum[64] == '\0' || isspace((unsigned char)sum[64]));
     }

@@ -1,9 +1,10 @@
-/* plugin/unmap.h - may a plugin be unmapped? */
+/* plugin/unmap.h - whether plugins may be unmapped with dlclose(). */
 #ifndef PLUGIN_UNMAP_H
 #define PLUGIN_UNMAP_H
 #include <stdbool.h>
 
-/* LeakSanitizer names leaks by address at exit: what is unmapped by then has no names and counts as leaked. */
+/* LeakSanitizer resolves addresses at exit: allocations of a library that is unmapped by then have no symbols and
+ * count as leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 #define MAY_DLCLOSE false
 #elif defined(__has_feature)

@@ -1,4 +1,5 @@
 #include "plugin/verdict.h"
+#include "inlay/check.h"
 #include "base/hash.h"
 #include <dirent.h>
 #include <errno.h>
@@ -7,60 +8,61 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const words[] = { "none", "ok", "refused", "crashed", "hung" };
+static const char *const kind_names[] = { "none", "ok", "refused", "crashed", "hung" };
 
 /* ------------------------------------------------------------------ in this process
  *
- * A fixed table: the last ones that were heard. Whoever overflows it tries a file again. The registry's lock guards it.
- */
-enum { REMEMBERED = 64, SWEPT_FROM = 256 };
-static struct remembered {
+ * A fixed table of the last verdicts. A file whose verdict was evicted is probed again. The registry's lock guards
+ * it. */
+enum { MAX_CACHED = 64, SWEEP_THRESHOLD = 256 };
+static struct cached_verdict {
     uint64_t key, path; /* hashes; 0 = unused */
     struct verdict verdict;
-} memory[REMEMBERED];
-static uint32_t memory_next;
+} cached[MAX_CACHED];
+static uint32_t next_slot;
 
 static uint64_t hash_text(const char *text)
 {
-    uint64_t h = hash_bytes(text, strlen(text), 0);
+    uint64_t hash = hash_bytes(text, strlen(text), 0);
 
-    return h != 0 ? h : 1;
+    return hash != 0 ? hash : 1;
 }
 
-static struct remembered *recall(const verdict_key *key)
+static struct cached_verdict *find_cached(const verdict_key *key)
 {
     uint64_t hash = hash_text(key->text);
 
-    for (uint32_t i = 0; i < REMEMBERED; i++)
-        if (memory[i].key == hash)
-            return &memory[i];
+    for (uint32_t i = 0; i < MAX_CACHED; i++)
+        if (cached[i].key == hash)
+            return &cached[i];
     return NULL;
 }
 
-/* The path as verdict_key_init wrote it: the second line. */
+/* Hash of a path as verdict_key_init wrote it, in the second line. */
 static uint64_t hash_path(const char *path)
 {
     return hash_text(path);
 }
 
-static void remember(const verdict_key *key, const struct verdict *verdict)
+static void store_cached(const verdict_key *key, const struct verdict *verdict)
 {
-    struct remembered *remembered = recall(key);
-    const char *path = strchr(key->text, '\n') + 6; /* behind "\npath " */
+    struct cached_verdict *cached_verdict = find_cached(key);
+    const char *path = strchr(key->text, '\n') + 6; /* after "\npath " */
 
-    if (remembered == NULL) {
-        remembered = &memory[memory_next];
-        memory_next = (memory_next + 1) % REMEMBERED;
+    INLAY_CHECK(strncmp(path - 6, "\npath ", 6) == 0); /* as verdict_key_init() wrote it */
+    if (cached_verdict == NULL) {
+        cached_verdict = &cached[next_slot];
+        next_slot = (next_slot + 1) % MAX_CACHED;
     }
-    remembered->key = hash_text(key->text);
-    remembered->path = hash_bytes(path, strcspn(path, "\n"), 0);
-    remembered->verdict = *verdict;
+    cached_verdict->key = hash_text(key->text);
+    cached_verdict->path = hash_bytes(path, strcspn(path, "\n"), 0);
+    cached_verdict->verdict = *verdict;
 }
 
 /* ------------------------------------------------------------------ keys */
 
-/* Names of files may hold line ends; a key must not. */
-static void one_line(char *text)
+/* File names may contain line breaks; a key must not. */
+static void replace_line_breaks(char *text)
 {
     for (; *text != '\0'; text++)
         if (*text == '\n')
@@ -73,7 +75,7 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
     char clean[PATH_MAX];
 
     (void)snprintf(clean, sizeof clean, "%s", path);
-    one_line(clean);
+    replace_line_breaks(clean);
     (void)snprintf(key->text, sizeof key->text,
                    "inlay verdict 1\npath %s\nfile %llx %llx %lld %lld.%09ld %lld.%09ld\n"
                    "build %.72s\nhost %.128s\n",
@@ -104,11 +106,12 @@ size_t verdict_compose(const char *key_text, verdict_kind kind, const char *why,
     size_t at = strlen(key_text);
     uint64_t hash;
 
+    INLAY_CHECK(kind <= VERDICT_HUNG && at > 0);
     if (at >= VERDICT_FILE)
         return 0;
     memcpy(text, key_text, at);
     at = append(text, at, "verdict ");
-    at = append(text, at, words[kind]);
+    at = append(text, at, kind_names[kind]);
     at = append(text, at, "\ntext ");
     at = append(text, at, why);
     at = append(text, at, "\nsum ");
@@ -150,22 +153,22 @@ static bool read_small(const char *file, char text[VERDICT_FILE])
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
-    ssize_t n = -1;
+    ssize_t byte_count = -1;
 
     if (fd < 0)
         return false;
-    /* A verdict that somebody else wrote might wave a plugin through. */
+    /* Reject a verdict that another user could have written to admit a plugin. */
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
         (st.st_mode & (S_IWOTH | S_IWGRP)) == 0)
-        n = read(fd, text, VERDICT_FILE - 1);
+        byte_count = read(fd, text, VERDICT_FILE - 1);
     (void)close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 && strlen(text) == (size_t)n;
+    text[byte_count > 0 ? byte_count : 0] = '\0';
+    return byte_count > 0 && strlen(text) == (size_t)byte_count;
 }
 
 static bool parse(const verdict_key *key, const char *text, struct verdict *out)
 {
-    char again[VERDICT_FILE];
+    char recomposed[VERDICT_FILE];
     size_t key_bytes = strlen(key->text), bytes;
     const char *at = text + key_bytes, *end;
 
@@ -173,38 +176,38 @@ static bool parse(const verdict_key *key, const char *text, struct verdict *out)
         return false;
     at += 8;
     for (uint32_t k = VERDICT_OK; k <= VERDICT_HUNG; k++) {
-        size_t n = strlen(words[k]);
+        size_t byte_count = strlen(kind_names[k]);
 
-        if (strncmp(at, words[k], n) != 0 || strncmp(at + n, "\ntext ", 6) != 0)
+        if (strncmp(at, kind_names[k], byte_count) != 0 || strncmp(at + byte_count, "\ntext ", 6) != 0)
             continue;
-        at += n + 6;
+        at += byte_count + 6;
         end = strchr(at, '\n');
         if (end == NULL || (size_t)(end - at) >= sizeof out->text)
             return false;
         memcpy(out->text, at, (size_t)(end - at));
         out->text[end - at] = '\0';
         out->kind = k;
-        /* Written again, it has to come out the same, check sum included. */
-        bytes = verdict_compose(key->text, k, out->text, again);
-        return bytes == strlen(text) && memcmp(again, text, bytes) == 0;
+        /* Composing it again must give the same text, checksum included. */
+        bytes = verdict_compose(key->text, k, out->text, recomposed);
+        return bytes == strlen(text) && memcmp(recomposed, text, bytes) == 0;
     }
     return false;
 }
 
 void verdict_find(const verdict_key *key, struct verdict *out)
 {
-    const struct remembered *remembered = recall(key);
+    const struct cached_verdict *cached_verdict = find_cached(key);
     char text[VERDICT_FILE];
 
-    if (remembered != NULL) {
-        *out = remembered->verdict;
+    if (cached_verdict != NULL) {
+        *out = cached_verdict->verdict;
         return;
     }
     if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))
         *out = (struct verdict){ .kind = VERDICT_NONE };
 }
 
-/* Does the verdict speak of a file that is there no more? */
+/* Is the verdict's plugin file deleted, or the verdict unreadable? */
 static bool is_orphan(const char *file)
 {
     char text[VERDICT_FILE];
@@ -217,7 +220,7 @@ static bool is_orphan(const char *file)
     return access(path, F_OK) != 0;
 }
 
-/* Now and then the folder is rid of files that nobody will ask for. */
+/* Deletes orphaned verdicts when the folder has too many entries. */
 static void sweep(const char *file)
 {
     char path[PATH_MAX + 32 + NAME_MAX];
@@ -231,7 +234,7 @@ static void sweep(const char *file)
     dir = opendir(path);
     while (dir != NULL && (entry = readdir(dir)) != NULL)
         count++;
-    if (dir != NULL && count > SWEPT_FROM) {
+    if (dir != NULL && count > SWEEP_THRESHOLD) {
         rewinddir(dir);
         while ((entry = readdir(dir)) != NULL) {
             (void)snprintf(path, sizeof path, "%.*s/%s", length, file, entry->d_name);
@@ -248,8 +251,8 @@ void verdict_keep(const verdict_key *key, const struct verdict *verdict)
     char text[VERDICT_FILE];
     struct verdict clean = *verdict;
 
-    one_line(clean.text);
-    remember(key, &clean);
+    replace_line_breaks(clean.text);
+    store_cached(key, &clean);
     if (key->file[0] != '\0') {
         (void)verdict_write(key->file, text, verdict_compose(key->text, clean.kind, clean.text, text));
         sweep(key->file);
@@ -259,21 +262,21 @@ void verdict_keep(const verdict_key *key, const struct verdict *verdict)
 bool verdict_forget(const char *dir, const char *path)
 {
     char clean[PATH_MAX], file[PATH_MAX + 32];
-    bool there = false;
+    bool was_known = false;
     uint64_t hash;
 
     (void)snprintf(clean, sizeof clean, "%s", path);
-    one_line(clean);
+    replace_line_breaks(clean);
     hash = hash_path(clean);
-    for (uint32_t i = 0; i < REMEMBERED; i++) {
-        if (memory[i].key != 0 && memory[i].path == hash_bytes(clean, strlen(clean), 0)) {
-            memory[i].key = 0;
-            there = true;
+    for (uint32_t i = 0; i < MAX_CACHED; i++) {
+        if (cached[i].key != 0 && cached[i].path == hash_bytes(clean, strlen(clean), 0)) {
+            cached[i].key = 0;
+            was_known = true;
         }
     }
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX) {
         (void)snprintf(file, sizeof file, "%s/%016llx.verdict", dir, (unsigned long long)hash);
-        there = unlink(file) == 0 || there;
+        was_known = unlink(file) == 0 || was_known;
     }
-    return there;
+    return was_known;
 }

@@ -1,0 +1,170 @@
+/* The runner-up of each stretch: the cost of the whole graph if the winner did not run it.
+ *
+ * The graph is assigned again with the winner's offers for these nodes excluded, if another provider offers them.
+ * The difference of the totals then includes everything: slower kernels, new copies, split or merged regions,
+ * memory. This needs one solution of the graph per stretch, so only the most expensive stretches get it, as many as
+ * a fixed amount of work allows (deterministic, so that two calls agree). The others, and regions within a stretch,
+ * get the difference of the offers alone (RUNNER_UP_ESTIMATE). */
+#include "base/memory.h"
+#include "inlay/check.h"
+#include "explain/facts.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Budget in nodes times solutions of one graph, and the limits of the number of solutions. */
+enum { WORK_NODES = 60000, MIN_SOLUTIONS = 8, MAX_SOLUTIONS = 96 };
+
+struct search {
+    struct facts *facts;
+    facts_graph *graph;
+    uint8_t *excluded_offers; /* [offer_count] */
+    uint32_t *votes;          /* [provider_count] nodes that would move there */
+    struct arena scratch;
+};
+
+/* Returns the provider with the most votes and clears the votes. */
+static uint32_t take_most_voted(struct search *search)
+{
+    uint32_t best = INLAY_NONE;
+
+    for (uint32_t i = 0; i < search->facts->provider_count; i++)
+        if (search->votes[i] > 0 && (best == INLAY_NONE || search->votes[i] > search->votes[best]))
+            best = i;
+    memset(search->votes, 0, search->facts->provider_count * sizeof *search->votes);
+    return best;
+}
+
+static double displayed_ns(const struct search *search, uint32_t offer)
+{
+    const partition_offer *o = &search->graph->parts->offers[offer];
+
+    return facts_displayed_ns(search->facts, o, o->cost.ns);
+}
+
+/* Estimates from the offers alone: each node moves to its cheapest other provider. */
+static facts_runner_up estimate(struct search *search, const facts_stretch *stretch)
+{
+    const struct partition *parts = search->graph->parts;
+    facts_runner_up runner_up = { .kind = RUNNER_UP_NONE, .provider = INLAY_NONE };
+
+    for (uint32_t i = stretch->first; stretch->provider != INLAY_NONE && i < stretch->first + stretch->count; i++) {
+        const partition_region *region = search->graph->regions[i].region;
+        for (uint32_t k = 0; k < region->node_count; k++) {
+            const facts_node *node = &search->graph->nodes[region->nodes[k]];
+            uint32_t other = facts_cheapest_other(search->graph, region->nodes[k], stretch->provider);
+            if (other == INLAY_NONE || node->offer == INLAY_NONE)
+                continue;
+            runner_up.kind = RUNNER_UP_ESTIMATE;
+            runner_up.node_count++;
+            runner_up.extra_ns +=
+                displayed_ns(search, other) - displayed_ns(search, node->offer) / parts->offers[node->offer].node_count;
+            search->votes[parts->offers[other].provider]++;
+        }
+    }
+    runner_up.provider = take_most_voted(search);
+    return runner_up;
+}
+
+/* Excludes the winner from the nodes of the stretch that another provider offers, alone or in a group; or admits it
+ * again. */
+static void set_excluded(struct search *search, const facts_stretch *stretch, uint8_t excluded)
+{
+    const partition_offer *offers = search->graph->parts->offers;
+
+    INLAY_CHECK(stretch->first + stretch->count <= search->graph->region_count);
+
+    for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
+        const partition_region *region = search->graph->regions[i].region;
+        for (uint32_t k = 0; k < region->node_count; k++) {
+            const facts_node *node = &search->graph->nodes[region->nodes[k]];
+            if (facts_cheapest_other(search->graph, region->nodes[k], stretch->provider) == INLAY_NONE)
+                continue;
+            for (uint32_t o = 0; o < node->offer_count; o++) {
+                uint32_t offer = search->graph->offers_of[node->first_offer + o];
+                if (offers[offer].provider == stretch->provider)
+                    search->excluded_offers[offer] = excluded;
+            }
+        }
+    }
+}
+
+/* Improves an estimate by solving the graph again. If that fails for another reason than memory, the estimate stays. */
+static inlay_status solve_without_winner(struct search *search, facts_stretch *stretch)
+{
+    partition_request request = facts_request(search->graph);
+    partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
+    struct partition other = { 0 };
+    inlay_status status;
+
+    rules.saved_plan = NULL; /* a saved plan would require the excluded offers */
+    request.rules = &rules;
+    request.barred = search->excluded_offers;
+    set_excluded(search, stretch, 1);
+    status = partition_again(&request, search->graph->parts, &search->scratch, &other, NULL);
+    set_excluded(search, stretch, 0);
+    if (status == INLAY_OK) {
+        INLAY_CHECK(stretch->runner_up.kind == RUNNER_UP_ESTIMATE);
+        stretch->runner_up.kind = RUNNER_UP_EXACT;
+        stretch->runner_up.extra_ns =
+            facts_displayed_sum(search->facts, &other) - facts_displayed_sum(search->facts, search->graph->parts);
+        for (uint32_t i = 0; i < other.region_count; i++) {
+            const partition_region *r = &other.regions[i];
+            for (uint32_t node = 0;
+                 r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count; node++) {
+                uint32_t region = search->graph->nodes[r->nodes[node]].region;
+                if (region >= stretch->first && region < stretch->first + stretch->count)
+                    search->votes[r->provider]++;
+            }
+        }
+        stretch->runner_up.provider = take_most_voted(search);
+    }
+    arena_reset(&search->scratch);
+    return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
+}
+
+static int by_descending_time(const void *a, const void *b)
+{
+    const facts_stretch *stretch = *(facts_stretch *const *)a, *y = *(facts_stretch *const *)b;
+
+    if (stretch->ns != y->ns)
+        return stretch->ns < y->ns ? 1 : -1;
+    return (stretch->first > y->first) - (stretch->first < y->first);
+}
+
+static inlay_status find_in_graph(struct search *search, facts_graph *graph, inlay_diag *diag)
+{
+    facts_stretch **order = arena_array(&search->facts->arena, (size_t)graph->stretch_count + 1, sizeof *order);
+    uint32_t nodes = graph->program->graph->node_count, limit = WORK_NODES / (nodes > 0 ? nodes : 1);
+    inlay_status status = INLAY_OK;
+
+    limit = limit < MIN_SOLUTIONS ? MIN_SOLUTIONS : limit > MAX_SOLUTIONS ? MAX_SOLUTIONS : limit;
+    search->graph = graph;
+    search->excluded_offers = arena_alloc(&search->facts->arena, (size_t)graph->parts->offer_count + 1);
+    if (order == NULL || search->excluded_offers == NULL)
+        return no_memory(diag, "to explain the session");
+    for (uint32_t i = 0; i < graph->stretch_count; i++)
+        order[i] = &graph->stretches[i];
+    qsort(order, graph->stretch_count, sizeof *order, by_descending_time);
+    for (uint32_t i = 0; i < graph->stretch_count && status == INLAY_OK; i++) {
+        order[i]->runner_up = estimate(search, order[i]);
+        if (order[i]->runner_up.kind != RUNNER_UP_NONE && limit > 0) {
+            limit--;
+            status = solve_without_winner(search, order[i]);
+        }
+    }
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
+}
+
+inlay_status facts_find_runner_ups(struct facts *facts, inlay_diag *diag)
+{
+    struct search search = { .facts = facts };
+    inlay_status status = INLAY_OK;
+
+    search.votes = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *search.votes);
+    if (search.votes == NULL)
+        return no_memory(diag, "to explain the session");
+    for (uint32_t i = 0; i < facts->graph_count && status == INLAY_OK; i++)
+        status = find_in_graph(&search, facts->graphs[i], diag);
+    arena_deinit(&search.scratch);
+    return status;
+}
