@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
 #include "cli/inputs.h"
-#include "cli/look.h"
-#include "cli/same.h"
+#include "cli/load_model.h"
+#include "cli/verify_equal.h"
 #include "data/scratch.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static bool finish(void *user, struct argp_state *state)
 struct fixing {
     uint32_t count; /* findings that were put right */
     uint64_t bytes; /* of the file */
-    same_times times;
+    verify_equal_times times;
 };
 
 /* There is nothing to put right: the model as it stands in its file. */
@@ -103,8 +103,8 @@ static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cl
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "fixed", doctor->model, false, path, diag));
-    status = same_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
-                          &out->times, &why);
+    status = verify_equal_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE,
+                                  args->seconds, &out->times, &why);
     if (status == INLAY_INTERNAL)
         status = inlay_fail(diag, status,
                             "nothing was written, for the model that was put right computes something "
@@ -302,7 +302,7 @@ int cmd_doctor(int argc, char **argv)
         code = list_kinds(&common);
         goto done;
     }
-    status = cli_look(&common, args.files.model, &load, &doctor.model, &diag);
+    status = cli_load_model(&common, args.files.model, &load, &doctor.model, &diag);
     if (status != INLAY_OK && doctor.model == NULL && lacks_data(&diag)) {
         code = tell_missing(&args, &common, &diag);
     } else if (status != INLAY_OK || examine(&doctor, &args, &common, &costs, &done, &diag) != INLAY_OK) {

@@ -1,6 +1,6 @@
 /* inlay edit: metadata, names and sizes of a model. */
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
 #include <errno.h>
@@ -104,7 +104,7 @@ static inlay_status look(const cli_common *common, const char *path, inlay_diag 
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL;
-    inlay_status status = cli_look(common, path, &load, &model, diag);
+    inlay_status status = cli_load_model(common, path, &load, &model, diag);
 
     graph_model_destroy(model);
     return status;

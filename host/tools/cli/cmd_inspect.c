@@ -3,7 +3,7 @@
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inspect_quant.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "passes/pass.h"
 #include "report/draw.h"
 #include "report/page.h"
@@ -358,7 +358,7 @@ static inlay_status draw(const inspect_args *args, const cli_common *common, gra
     output_file file = { .to = NULL };
     inlay_status status;
 
-    if (cli_look(common, args->model, &load, &typed, &unheard) != INLAY_OK) {
+    if (cli_load_model(common, args->model, &load, &typed, &unheard) != INLAY_OK) {
         graph_model_destroy(typed);
         typed = NULL;
     }

@@ -1,6 +1,6 @@
 /* inlay pipe: pictures, sound and text in, answers out: the steps around a model become part of it. */
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/scratch.h"
 #include "pipe/pipe.h"
 #include <limits.h>
@@ -98,7 +98,7 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     INLAY_TRY(pipe_join(model, &args->request, diag));
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "piped", model, false, path, diag));
-    status = cli_look(common, path, &load, &whole, &why);
+    status = cli_load_model(common, path, &load, &whole, &why);
     if (status != INLAY_OK) {
         status = inlay_fail(diag, status, "the steps and the model do not go together: %s", why.text);
         goto done;

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/command.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "model/cut.h"
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
@@ -178,7 +178,7 @@ static inlay_status search_all(struct trying *trying, cli_common *common, inlay_
     inlay_status status;
 
     INLAY_TRY(list_nodes(trying, &reduction, diag));
-    if (cli_look(common, trying->args->files.model, &load, &typed, &trying->why) == INLAY_OK)
+    if (cli_load_model(common, trying->args->files.model, &load, &typed, &trying->why) == INLAY_OK)
         trying->typed = typed->main;
     INLAY_TRY(run_check(trying, trying->args->files.model, &trying->code, &text, diag));
     if (trying->code == 0 || !text)

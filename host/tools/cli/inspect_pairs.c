@@ -222,7 +222,7 @@ static bool add(quant_report *report, const char *node, const char *by, const ch
     return true;
 }
 
-bool quant_look_at_pairs(const struct graph *graph, quant_report *report)
+bool quant_inspect_pairs(const struct graph *graph, quant_report *report)
 {
     struct pairs pairs = { .graph = graph };
     bool ok = find_links(&pairs);

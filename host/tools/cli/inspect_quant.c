@@ -204,7 +204,7 @@ static void look_at_scales(const struct graph *graph, const graph_node *node, qu
 
 static bool look_at(const struct graph *graph, quant_report *report)
 {
-    bool ok = look_at_roundings(graph, report) && quant_look_at_pairs(graph, report);
+    bool ok = look_at_roundings(graph, report) && quant_inspect_pairs(graph, report);
 
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (is_constant(&graph->values[value].info))

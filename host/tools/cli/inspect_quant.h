@@ -27,7 +27,7 @@ typedef struct quant_report {
 /* Looks at all graphs of a model as it was loaded. false: no memory. */
 INLAY_NODISCARD bool quant_look(const graph_model *model, quant_report *out);
 /* The pairs of one graph (inspect_pairs.c); what was found is kept in any case. */
-INLAY_NODISCARD bool quant_look_at_pairs(const struct graph *graph, quant_report *report);
+INLAY_NODISCARD bool quant_inspect_pairs(const struct graph *graph, quant_report *report);
 void quant_release(quant_report *report);
 void quant_print(const quant_report *report);
 json_t *quant_to_json(const quant_report *report);

@@ -69,6 +69,6 @@ INLAY_NODISCARD inlay_status sweep_run(struct sweep *sweep, cli_common *common, 
 void sweep_settle(sweep_point *point);
 
 /* The table or JSON on stdout, and the files that were asked for. Returns the exit code, or fails. */
-INLAY_NODISCARD inlay_status sweep_tell(const struct sweep *sweep, const cli_common *common, int *out_code,
-                                        inlay_diag *diag);
+INLAY_NODISCARD inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, int *out_code,
+                                          inlay_diag *diag);
 #endif

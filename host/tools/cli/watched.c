@@ -1,6 +1,6 @@
 #include "cli/watched.h"
 #include "base/nearest.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -57,7 +57,7 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
     const struct graph *graph;
     inlay_status status;
 
-    INLAY_TRY(cli_look(common, path, &load, &watched->model, diag));
+    INLAY_TRY(cli_load_model(common, path, &load, &watched->model, diag));
     graph = watched->model->main;
     watched->own_outputs = graph->output_count;
     watched->nodes = calloc((size_t)graph->node_count + 1, sizeof(graph_node *));

@@ -220,7 +220,7 @@ static inlay_status write_html(const struct sweep *sweep, inlay_diag *diag)
     return output_commit(&file, NULL, diag);
 }
 
-inlay_status sweep_tell(const struct sweep *sweep, const cli_common *common, int *out_code, inlay_diag *diag)
+inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, int *out_code, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 

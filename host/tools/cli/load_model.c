@@ -1,8 +1,8 @@
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "cli/plugins.h"
 
-inlay_status cli_look(const cli_common *common, const char *path, const model_load_options *load,
-                      graph_model **out_model, inlay_diag *diag)
+inlay_status cli_load_model(const cli_common *common, const char *path, const model_load_options *load,
+                            graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = NULL;
     plugin_set *plugins = NULL;

@@ -1,4 +1,4 @@
-#include "cli/custom.h"
+#include "cli/custom_metric.h"
 #include "cli/command.h"
 #include "data/value.h"
 #include "data/scratch.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static inlay_status make_folders(struct custom *custom, inlay_diag *diag)
+static inlay_status make_folders(struct custom_metric *custom, inlay_diag *diag)
 {
     const char *tmp = getenv("TMPDIR");
     char inner[sizeof custom->dir + 2];
@@ -26,7 +26,7 @@ static inlay_status make_folders(struct custom *custom, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status save_outputs(const struct custom *custom, char which, const inlay_session *session,
+static inlay_status save_outputs(const struct custom_metric *custom, char which, const inlay_session *session,
                                  inlay_context *run, inlay_diag *diag)
 {
     char dir[sizeof custom->dir + 2];
@@ -57,8 +57,8 @@ static void read_answer(const char *path, char *line, int bytes)
     line[strcspn(line, "\r\n")] = '\0';
 }
 
-inlay_status custom_score(struct custom *custom, const inlay_session *a, inlay_context *run_a, const inlay_session *b,
-                          inlay_context *run_b, double *out_score, inlay_diag *diag)
+inlay_status custom_metric_score(struct custom_metric *custom, const inlay_session *a, inlay_context *run_a,
+                                 const inlay_session *b, inlay_context *run_b, double *out_score, inlay_diag *diag)
 {
     char answer[256] = "", *end = NULL, left[sizeof custom->dir + 2], right[sizeof custom->dir + 2],
          printed[sizeof custom->dir + 8];
@@ -89,7 +89,7 @@ done:
     return status;
 }
 
-void custom_end(struct custom *custom)
+void custom_metric_end(struct custom_metric *custom)
 {
     if (custom->dir[0] != '\0')
         scratch_remove_folder(custom->dir);
