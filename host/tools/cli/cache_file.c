@@ -107,11 +107,9 @@ static inlay_status put_file(struct sink *sink, const inlay_options *options, co
     }
     if (from != NULL)
         (void)fclose(from);
-    return left == 0 && from != NULL ? INLAY_OK
-                                     : inlay_fail(diag, INLAY_IO_ERROR,
-                                                  "%.300s changed while it was read; "
-                                                  "export again",
-                                                  path);
+    return left == 0 && from != NULL
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "%.300s changed while it was read; export again", path);
 }
 
 static json_t *make_head(json_t *files)
@@ -182,8 +180,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     out->files = (uint32_t)json_array_size(files);
     if (out->files == 0) {
         status = inlay_fail(diag, INLAY_NOT_FOUND,
-                            "the cache has nothing to export; inlay calibrate and inlay tune "
-                            "measure this machine");
+                            "the cache has nothing to export; inlay calibrate and inlay tune measure this machine");
         goto done;
     }
     head = make_head(files);
@@ -277,8 +274,8 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is not a file of a cache", path, name);
         if (code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export "
-                              "it again, or without --all",
+                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export it again, or without "
+                              "--all",
                               path, text_at(head, "inlay"), inlay_version());
     }
     return INLAY_OK;

@@ -100,18 +100,16 @@ static const cli_option own_options[] = {
       CLI_TEXT(bundle_args, job.target) },
     { "for", "avx2|native",
       "A smaller program: without kernels for AVX-512, or only for CPUs with the instruction set of this one; each "
-      "weight "
-      "is stored once",
+      "weight is stored once",
       CLI_CALL_ALL(take_isa) },
     { "size", "N",
       "Limit of the bytes of weights, as a multiple of the model's: packed weights are stored in the program up to "
-      "this "
-      "limit, and packed at each start beyond it (default: 1.15)",
+      "this limit, and packed at each start beyond it (default: 1.15)",
       CLI_NUMBER(bundle_args, job.size, 1, 1000) },
     { "memory", "N",
       "Limit of the bytes of weights that a run reads, as a multiple of the model's: beyond it, convolutions use "
-      "slower "
-      "kernels with smaller weights, those with the least time saved per byte first (default: 3, or 16 MiB if larger)",
+      "slower kernels with smaller weights, those with the least time saved per byte first (default: 3, or 16 MiB if "
+      "larger)",
       CLI_NUMBER(bundle_args, memory, 1, 1000) },
     { "cc", "PROGRAM", "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)",
       CLI_TEXT(bundle_args, job.cc) },
@@ -326,8 +324,8 @@ static int print_result(const bundle_args *args, const cli_common *common)
                          "priority`\n");
         else
             (void)printf(
-                "verified with random inputs: differs by up to %.1e of the largest result from a session with the "
-                "same providers, which uses other kernels on this CPU\n",
+                "verified with random inputs: differs by up to %.1e of the largest result from a session with the same "
+                "providers, which uses other kernels on this CPU\n",
                 args->check.largest);
         for (uint32_t i = 0; i < args->moved_count; i++)
             (void)printf("%s runs on the provider reference: cpu has no kernel for it\n", args->moved[i]);

@@ -8,8 +8,7 @@ static const char doc[] =
     "Times operators on every provider, and copies to and from every device, and writes the results to "
     "costs/machine.json in the cache folder. Later sessions choose providers by these costs.\v"
     "The file is valid for this machine and these builds of the plugins. Calibration takes about half a minute for "
-    "each "
-    "provider and number of threads, and not much more than --budget-s; Ctrl-C leaves the file unchanged.\n\n"
+    "each provider and number of threads, and not much more than --budget-s; Ctrl-C leaves the file unchanged.\n\n"
     "Examples:\n"
     "  inlay calibrate\n"
     "  inlay calibrate --threads 1,4 --providers reference\n"
@@ -48,8 +47,7 @@ static const cli_option own_options[] = {
       CLI_SET(calibrate_args, options.quick) },
     { "budget-s", "S",
       "Stop after S seconds and time fewer kernels (default: 60 for each provider and number of threads; a quarter "
-      "with "
-      "--quick)",
+      "with --quick)",
       CLI_NUMBER(calibrate_args, options.budget_s, 0.001, 1e6) },
     { 0 },
 };

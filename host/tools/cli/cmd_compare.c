@@ -14,11 +14,9 @@
 
 static const char doc[] =
     "Runs the models A and B on the same samples and reports how well B's outputs agree with A's: a score with its 95 "
-    "% "
-    "confidence interval, errors, cosine, top-1.\v"
+    "% confidence interval, errors, cosine, top-1.\v"
     "Outputs are matched by name, or in order if no names match. A score is a fraction from 0 to 1, except for psnr "
-    "(dB) "
-    "and kl (nats). METRIC is one of\n"
+    "(dB) and kl (nats). METRIC is one of\n"
     "  auto     top1 for Softmax and matrix multiplication, iou for Sigmoid, otherwise cosine\n"
     "  top1     fraction of rows along the last axis with the same largest element\n"
     "  cosine   cosine similarity, mean of the samples\n"

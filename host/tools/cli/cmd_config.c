@@ -9,8 +9,8 @@
 
 static const char doc[] =
     "Shows every setting, or those NAMEd, and the origin of its value. Later sources override earlier ones: default, "
-    "/etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. "
-    "inlay config check [FILE...] lists the mistakes in files.\v"
+    "/etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. inlay "
+    "config check [FILE...] lists the mistakes in files.\v"
     "Examples:\n"
     "  inlay config\n"
     "  inlay config policy --policy priority\n"

@@ -9,11 +9,9 @@
 
 static const char doc[] =
     "Shows the differences between the models A and B: opsets, metadata, inputs, outputs, initializers, nodes with "
-    "their "
-    "attributes, bodies, functions.\v"
+    "their attributes, bodies, functions.\v"
     "Lines are shown as by git diff: - is only in A, + is only in B. A tensor of more than 8 elements is shown by a "
-    "hash; "
-    "tensors with the same name and shape in both models are compared element by element below. Exit code 0: no "
+    "hash; tensors with the same name and shape in both models are compared element by element below. Exit code 0: no "
     "differences; 1: differences; others as for all verbs.\n\n"
     "Examples:\n"
     "  inlay diff model.onnx optimized.onnx\n"

@@ -11,14 +11,11 @@
 
 static const char doc[] =
     "Finds problems of an exported model: training mode, unused or duplicate weights, NaN, open axes that accept only "
-    "one "
-    "size, needless casts, types that are too wide, poor scales.\v"
+    "one size, needless casts, types that are too wide, poor scales.\v"
     "Each finding has a code, its location, its cost per run (timed on random inputs, unless --seconds 0), and a fix. "
     "With --fix, FILE receives the model with all fixes that do not change results; both models are run on random "
-    "inputs, "
-    "and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is nothing "
-    "to "
-    "fix, FILE receives the unchanged model.\n\n"
+    "inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is "
+    "nothing to fix, FILE receives the unchanged model.\n\n"
     "Exit code: without --fix, 1 if there are warnings or errors; notes may be intended. With --fix, 0 after FILE is "
     "written, regardless of other findings: `inlay doctor FILE` lists those that remain.\n\n"
     "Examples:\n"

@@ -59,7 +59,8 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     errno = 0;
     change->size = strtoll(change->value, &end, 10);
     if (end == change->value || *end != '\0' || errno != 0 || change->size < 0)
-        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a whole number of at least 0", change->name, change->value);
+        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a whole number of at least 0", change->name,
+                     change->value);
     return 0;
 }
 

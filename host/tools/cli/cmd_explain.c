@@ -13,8 +13,7 @@
 
 static const char doc[] =
     "Shows which provider runs which part of MODEL: the chosen provider and its lead, the answers of the other "
-    "providers, "
-    "the predicted time of each part and, with --measure, the measured time.\v"
+    "providers, the predicted time of each part and, with --measure, the measured time.\v"
     "Examples:\n"
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
@@ -22,8 +21,7 @@ static const char doc[] =
     "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
-    "  inlay explain model.onnx --what-if op:MatMul=reference\n"
-    "\n"
+    "  inlay explain model.onnx --what-if op:MatMul=reference\n\n"
     "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (they don't), -PROVIDER (nothing does), "
     "policy=cost, policy=priority or threads=N. A PATTERN is a glob that matches names of nodes, or op:GLOB for their "
     "operators.";
@@ -57,8 +55,7 @@ static const cli_option own_options[] = {
       CLI_SET(explain_args, kernels) },
     { "measure", NULL,
       "Run the model and show the time of each part, as the median of several runs; open dimensions have the sizes "
-      "that "
-      "the cost model assumes",
+      "that the cost model assumes",
       CLI_SET(explain_args, measure) },
     { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
     { "node", "PATTERN", "Show everything about these nodes: the answer of each provider, and why it was not chosen",

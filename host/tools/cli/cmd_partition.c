@@ -11,13 +11,11 @@
 
 static const char doc[] =
     "Assigns the nodes of MODEL to providers and prints the partitions in execution order. With --save the assignment "
-    "is "
-    "written to a file; a session with --plan FILE uses it and does not compare costs.\v"
+    "is written to a file; a session with --plan FILE uses it and does not compare costs.\v"
     "Examples:\n"
     "  inlay partition model.onnx\n"
     "  inlay partition model.onnx --pin 'op:MatMul=openblas' --max-partitions 3\n"
-    "  inlay partition model.onnx --save model.plan && inlay run model.onnx --plan model.plan\n"
-    "\n"
+    "  inlay partition model.onnx --save model.plan && inlay run model.onnx --plan model.plan\n\n"
     "A PATTERN of --pin and --forbid is a glob that matches names of nodes, or op:GLOB for their operators.";
 
 typedef struct partition_args {

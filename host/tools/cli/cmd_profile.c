@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, "
-    "operations and bytes per second, the share of the machine's peak, memory in use.\v"
+    "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, operations and "
+    "bytes per second, the share of the machine's peak, memory in use.\v"
     "A kernel has the name of its node; its time includes fused nodes. More than 100 % of the peak means that a kernel "
     "needs fewer operations than the operator has (Winograd), or that its data fit in a cache.\n\n"
     "The files of --trace open in Perfetto or chrome://tracing, those of --stacks in flame graph scripts, the page of "

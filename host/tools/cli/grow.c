@@ -197,8 +197,8 @@ inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *cons
         if (used[i])
             continue;
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim "
-                            "fixes them",
+                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim fixes "
+                            "them",
                             grow->specs[i]);
         goto done;
     }

@@ -12,11 +12,9 @@ static const struct {
 } kinds[QUANT_KINDS] = {
     [QUANT_DYNAMIC] = { "dynamic-one-range",
                         "activations are quantized in each run by one range for all rows: a large value in one row "
-                        "costs "
-                        "the others their digits",
+                        "costs the others their digits",
                         "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 "
-                        "gives each row "
-                        "a range of its own" },
+                        "gives each row a range of its own" },
     [QUANT_HALVES] = { "float16-in-float", "float constants hold nothing but float16 numbers",
                        "inlay quantize --weights exact stores them as what they are" },
     [QUANT_DEAD] = { "dead-channel", "channels of quantized weights are zero throughout",
