@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "data/value.h"
 #include "data/scratch.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static inlay_status save_outputs(const struct custom_metric *custom, char which,
     char dir[sizeof custom->dir + 2];
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(custom->dir[0] != '\0');
     (void)snprintf(dir, sizeof dir, "%s/%c", custom->dir, which);
     for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -45,7 +47,7 @@ done:
     return status;
 }
 
-/* The first line of what the command printed. */
+/* Reads the first line that the command printed. */
 static void read_answer(const char *path, char *line, int bytes)
 {
     FILE *from = fopen(path, "re");
@@ -83,7 +85,7 @@ inlay_status custom_metric_score(struct custom_metric *custom, const inlay_sessi
     if (code != 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' failed", custom->command);
     else if (end == answer || *end != '\0')
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' printed '%s', which is no number",
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' printed '%s', which is not a number",
                             custom->command, answer);
 done:
     return status;

@@ -1,14 +1,14 @@
-/* cli/custom.h - a score that a command of the user's computes: --metric custom:COMMAND.
+/* cli/custom_metric.h - a score that a user's command computes: --metric custom:COMMAND.
  *
- * The command is run by /bin/sh for each sample with two folders as its last arguments, which hold the outputs of the
- * first and of the second model as <name>.npy; it prints one number. */
+ * /bin/sh runs the command for each sample. Its last arguments are two folders, with the outputs of the first and of
+ * the second model as <name>.npy; it must print one number. */
 #ifndef CLI_CUSTOM_METRIC_H
 #define CLI_CUSTOM_METRIC_H
 #include "cli/cli.h"
 
 struct custom_metric {
     const char *command;
-    char dir[4096]; /* temporary, with folders a and b; "" = not made yet */
+    char dir[4096]; /* temporary, with folders a and b; "" = not created yet */
 };
 
 /* The score of one sample; the outputs are those of the last run of each context. */

@@ -10,7 +10,9 @@ enum { DENSE_THREADS = 8 };
 static void wrong(struct argp_state *state, const char *text)
 {
     argp_failure(state, CLI_USAGE, 0,
-                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or NAME=N/N/N", text);
+                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or "
+                 "NAME=N/N/N",
+                 text);
 }
 
 static int64_t read_number(struct argp_state *state, const char *whole, const char *from, const char **end)

@@ -241,8 +241,8 @@ inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, i
         (void)printf("energy: of the whole machine, by %s\n", sweep->args->energy->source);
     if (sweep->noisy > 0 && !common->quiet)
         (void)fprintf(stderr,
-                      "%s: warning: the machine is noisy: at %u of %u points repeats differ by more than 5 %%; end "
-                      "other programs, or give --seconds more\n",
+                      "%s: warning: the machine is noisy: at %u of %u points repeats differ by more than 5 %%; "
+                      "end other programs, or give --seconds more\n",
                       common->verb, sweep->noisy, sweep->count);
 done:
     return status;
