@@ -105,9 +105,8 @@ static void check_opset(struct doctor *doctor, const json_t *nodes)
     }
     json_object_foreach(seen, op, entry)
         (void)doctor_add(doctor, DOCTOR_OPSET_OLD, doctor->model->main, NULL, INLAY_NONE,
-                         "the model expands %.60s %d times: "
-                         "opset %lld does not have it, opset %d does",
-                         op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
+                         "the model expands %.60s %d times: opset %lld does not have it, opset %d does", op,
+                         (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
                          (int)json_integer_value(json_object_get(entry, "since")));
     json_decref(seen);
 }

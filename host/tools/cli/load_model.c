@@ -20,7 +20,7 @@ inlay_status cli_load_model(const cli_common *common, const char *path, const mo
 done:
     if (model != NULL && load->out_fault != NULL)
         *load->out_fault = model->fault;
-    if (status == INLAY_OK) /* what was collected is among the findings */
+    if (status == INLAY_OK) /* collected errors are among the findings */
         *diag = (inlay_diag)INLAY_DIAG_INIT;
     cli_progress_clear();
     plugin_set_destroy(plugins);

@@ -33,7 +33,7 @@ inlay_status verify_equal_outputs(const cli_common *common, const char *a, const
                                   double atol, double seconds, verify_equal_times *out, inlay_diag *diag)
 {
     const char *const paths[] = { a, b };
-    feed_caller quiet = cli_caller(common); /* what sizes are taken to be was said when the model was run */
+    feed_caller quiet = cli_caller(common); /* assumed sizes were reported when the model was run before */
     struct subject both[2] = { { .session = NULL }, { .session = NULL } };
     inlay_options *options = NULL;
     inlay_value **values = NULL;
