@@ -176,7 +176,7 @@ static inlay_status expand_one(const struct graph *graph, const char *name, cons
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
         return no_memory(diag, "for the stages");
     return found ? INLAY_OK
-                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph fits '%.200s'", what, name);
+                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph matches '%.200s'", what, name);
 }
 
 inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
