@@ -56,26 +56,26 @@ finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}"
 for pair in 'a Add' 'b Abs' 'c Neg' 'd Mul' 'e Relu' 'f Add' 'g Neg' 'h Abs'; do
     set -- $pair
     with element "$1"
-    finds 1 "$(node "$1" "$2")" "made by $2 '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"
+    finds 1 "$(node "$1" "$2")" "computed by $2 '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"
 done
 # ---- NaN, also against a list of providers, and with threads
 with nan e
 finds 1 "$(node e Relu)" "^value 'e' is the first that differs: \[4,7\] got nan" "$several" "${five[@]}" "${run[@]}" \
     "${against[@]}" --intra-threads 2
-finds 1 "$(node e Relu)" "made by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" \
+finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" \
     --against providers=reference
 # Both runs have the fault: nothing differs.
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --against level=0
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --level 0
 # ---- at one shape alone
 with shape f
-finds 1 "$(node f Add)" "made by Add '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"
+finds 1 "$(node f Add)" "computed by Add '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"
 finds 0 '.stage == "none"' '^no difference$' "$several" --input x=random:4,8 "${run[@]}" "${against[@]}"
-finds 1 "$(node f Add)" "made by Add '.*' on planted$" "$several" --dim N=5 "${run[@]}" "${against[@]}"
+finds 1 "$(node f Add)" "computed by Add '.*' on planted$" "$several" --dim N=5 "${run[@]}" "${against[@]}"
 # ---- when it runs together with another
 with fused b
 finds 1 '.stage == "region" and .provider == "planted" and ([.nodes[].op] == ["Add", "Abs", "Neg"]) and .graph == ""' \
-    "made by 3 nodes of one region, wrong only together: Add '.*', Abs '.*', Neg '.*' on planted$" "$several" "${five[@]}" \
+    "computed by 3 nodes of one region, wrong only together: Add '.*', Abs '.*', Neg '.*' on planted$" "$several" "${five[@]}" \
     "${run[@]}" "${against[@]}"
 with fused e
 finds 1 '.stage == "region" and ([.nodes[].op] | index("Relu")) and (.nodes | length) > 1' 'one region, wrong only together' "$several" \
@@ -83,7 +83,7 @@ finds 1 '.stage == "region" and ([.nodes[].op] | index("Relu")) and (.nodes | le
 # ---- in bodies
 with element r
 finds 1 '.stage == "node" and .nodes[0].op == "Abs" and (.graph | endswith(".body"))' \
-    "made by Abs '.*' on planted, in the body .*\.body$" "$work/loop.onnx" "${run[@]}" "${against[@]}"
+    "computed by Abs '.*' on planted, in the body .*\.body$" "$work/loop.onnx" "${run[@]}" "${against[@]}"
 with nan h
 finds 1 '.stage == "node" and .nodes[0].op == "Add" and (.graph | endswith(".body"))' 'in the body' "$work/loop.onnx" \
     "${run[@]}" "${against[@]}"
@@ -93,12 +93,12 @@ finds 1 '.stage == "node" and .nodes[0].op == "Relu" and (.graph | endswith(".el
 with element y_then # the branch that is not taken
 finds 0 '.stage == "none"' '^no difference$' "$work/branches.onnx" "${run[@]}" "${against[@]}"
 with element z
-finds 1 "$(node z Add)" "made by Add '.*' on planted$" "$work/branches.onnx" "${run[@]}" "${against[@]}"
+finds 1 "$(node z Add)" "computed by Add '.*' on planted$" "$work/branches.onnx" "${run[@]}" "${against[@]}"
 
 # ---- a kernel that goes wrong only where the optimiser has been: the rewrite is told, and is not to blame
 with fused b
 finds 1 '.stage == "region" and .pass == "no_op" and .rewrite == 1 and ([.nodes[].op] == ["Add", "Abs"])' \
-    '^  there since rewrite 1, pass no_op' "$work/identity.onnx" "${run[@]}" --level 0
+    '^  since rewrite 1, pass no_op' "$work/identity.onnx" "${run[@]}" --level 0
 
 # ---- a pass
 inlay=$planted_inlay
@@ -115,7 +115,7 @@ finds 1 '.stage == "pass" and .pass == "merge_casts"' 'pass merge_casts$' "$work
     --against level=0
 
 # ---- wrong use
-finds 2 '.error.text | contains("--against torch")' 'write reference, or NAME=VALUE' "$several" --against torch
+finds 2 '.error.text | contains("--against torch")' 'expected reference, or NAME=VALUE' "$several" --against torch
 finds 2 '.error.text | contains("lvel")' "did you mean 'level'" "$several" --against lvel=0
 finds 2 '.error.text | contains("nowhere")' 'nowhere' "$several" --against providers=nowhere
 

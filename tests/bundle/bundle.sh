@@ -172,7 +172,7 @@ else
 fi
 
 # ---- what is refused
-fails 2 "which file is to be written" mlp.onnx
+fails 2 "no output file given" mlp.onnx
 fails 4 "not fixed" net.onnx -o none
 fails 4 "not fixed" dynamic.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
@@ -190,7 +190,7 @@ fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
 fails 2 "from 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
 fails 2 "cannot be the one number" branches.onnx -o none --set x=1
-fails 2 "not both" mlp.onnx -o none --library --object
+fails 2 "cannot be combined" mlp.onnx -o none --library --object
 fails 3 "no program 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
 fails 3 "cannot be opened" nothing.onnx -o none
 fails 3 "no run-time part for target 'vax'" mlp.onnx -o none --target vax

@@ -75,13 +75,13 @@ for verb in $verbs; do
     expect 2 'unrecognized option' "$verb" --no-such-flag
 done
 refuses 2 "did you mean 'inspect'" insepct
-refuses 2 "no verb 'xyzzy'" xyzzy
-refuses 2 "no verb 'xyzzy'" help xyzzy
+refuses 2 "unknown verb 'xyzzy'" xyzzy
+refuses 2 "unknown verb 'xyzzy'" help xyzzy
 for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
-    expect 2 'which model' "$verb"
-    expect 2 'one too many' "$verb" "$add" "$add"
+    expect 2 'no model given' "$verb"
+    expect 2 'only one model can be given' "$verb" "$add" "$add"
 done
-expect 2 'which folder' test
+expect 2 'no folder given' test
 expect 3 'option profile: .*/none.json: .*; inlay calibrate writes one' explain "$add" --profile "$work/none.json"
 expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
 expect 0 ': OK: 1 nodes' check "$work/small.onnx"
@@ -98,24 +98,24 @@ expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
 expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"
 expect 0 ': OK: 1 nodes' check "$work/part.onnx"
 json 0 '.[0].nodes == 1' extract "$add" --split 1 -o "$work/part.onnx" --json
-expect 2 'which file' extract "$add" --split 1
-expect 2 'say which part' extract "$add" -o "$work/part.onnx"
+expect 2 'no output file given' extract "$add" --split 1
+expect 2 'name the part with' extract "$add" -o "$work/part.onnx"
 expect 2 'expected a number from 1 to 1000' extract "$add" --split x -o "$work/part.onnx"
 expect 2 'expected a whole number' extract "$add" --nodes x --depth 1.5 -o "$work/part.onnx"
 expect 2 "no value 'nope'" extract "$add" --outputs nope -o "$work/part.onnx"
 expect 3 'nowhere' extract "$add" --split 1 -o "$work/nowhere/part.onnx"
 expect 0 '^no difference$' bisect "$add" --against reference
-expect 2 'write reference, or NAME=VALUE' bisect "$add" --against torch
+expect 2 'expected reference, or NAME=VALUE' bisect "$add" --against torch
 json 0 '.stage == "none"' bisect "$add" --json
 expect 0 '^a run took' profile "$add" --runs 2 --no-peak --trace "$work/trace.json" --html "$work/profile.html"
 check 'inlay profile --trace writes events' jq -e '.traceEvents | length > 3' "$work/trace.json"
 json 0 '.peak_flops_per_s > 0 and .peak_bytes_per_s > 0' profile "$add" --runs 2 --json
 json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
-expect 2 'which plugin' plugin-check
-expect 2 'one plugin at a time' plugin-check a.so b.so
-refuses 2 'there are file, open' plugin-check a.so --group nonsense
-expect 2 'takes no arguments' providers x
+expect 2 'no plugin file given' plugin-check
+expect 2 'only one plugin can be checked' plugin-check a.so b.so
+refuses 2 'expected file, open' plugin-check a.so --group nonsense
+expect 2 'accepts no arguments' providers x
 
 # ---- wrong files
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
@@ -154,7 +154,7 @@ export XDG_CONFIG_HOME=$work/config
 user=$work/config/inlay/inlay.yaml
 mkdir -p "$work/config/inlay"
 expect 0 '^policy  +cost  +default$' config
-expect 0 "^$user: not there$" config check
+expect 0 "^$user: does not exist$" config check
 printf '# mine\npolicy: priority\nintra_threads: 2\ndim: {a: 1}\nreference.preview: true\n' >"$user"
 printf 'intra_threads: 3\ndim: [b=2]\n' >"$work/more.yaml"
 expect 0 "^policy  +priority  +$user:2$" config
@@ -190,7 +190,7 @@ expect 3 "^$work/bad.yaml:2: unknown key 'polcy'; did you mean 'policy'\\?$" con
 expect 3 "^$work/bad.yaml:3: option level: 'x' is not an integer" config check "$user" "$work/bad.yaml"
 expect 3 "^$user: ok$" config check "$user" "$work/bad.yaml"
 printf 'no_pass: [gelu, swich]\n' >"$work/pass.yaml"
-expect 3 "^$work/pass.yaml:1: there is no optimiser pass 'swich'; did you mean 'swish'\\?$" config check "$work/pass.yaml"
+expect 3 "^$work/pass.yaml:1: unknown optimiser pass 'swich'; did you mean 'swish'\\?$" config check "$work/pass.yaml"
 expect 3 "^$work/none.yaml: no such file$" config check "$work/none.yaml"
 json 3 '.ok == false and .files[0].ok == false and (.files[0].mistakes | length) == 2' config check "$work/bad.yaml" --json
 expect 2 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"
@@ -198,7 +198,7 @@ json 2 '.error.text | contains("unknown key")' run "$add" --config "$work/bad.ya
 chmod o+w "$user"
 refuses 3 'anybody may write to it' run "$add"
 rm "$user"
-expect 0 "^$user: not there$" config check
+expect 0 "^$user: does not exist$" config check
 
 # ---- run
 expect 0 '^sum: float\[3, 4, 5\] = .*min .*max .*mean' run "$add"
@@ -259,7 +259,7 @@ expect 0 '^median' bench "$add" --seconds 0.01
 json 0 '.callers == 3 and .runs == 7 and .runs_per_s > 0' bench "$add" --callers 3 --runs 7 --json
 json 0 '.runs == 1' bench "$add" --interval 1 --runs 1 --json
 refuses 2 'callers' bench "$add" --callers 0
-refuses 2 'neither' bench "$add" --callers 2 --grow N=1
+refuses 2 "cannot be combined with --callers" bench "$add" --callers 2 --grow N=1
 grows=$(dirname "$0")/../fuzz/corpus/model/add.onnx
 json 0 '.runs == 5 and .median_ms > 0' bench "$grows" --grow N=3+2 --runs 5 --json --quiet
 json 0 '.runs == 64' bench "$grows" --grow N=1 --json --quiet
@@ -308,7 +308,7 @@ json 0 '.nodes == 1 and .operators[0].operator == "Add" and .inputs[0].shape == 
 json 0 '.node_list[0].inputs == ["x", "y"]' inspect "$add" --json --nodes
 expect 0 'Add' inspect "$add" --nodes
 expect 0 'If' inspect "$node/test_if/model.onnx"
-expect 0 'nothing that costs digits' inspect "$add" --quantization
+expect 0 'no needless loss of precision' inspect "$add" --quantization
 json 0 '.quantization == []' inspect "$add" --json --quantization
 json 0 '.subgraphs == 2' inspect "$node/test_if/model.onnx" --json
 expect 0 'OK: 1 nodes' check "$add"
@@ -331,11 +331,11 @@ for verb in explain profile; do
     "$inlay" $line --json >"$work/$verb.json"
     check "$verb --from" "$inlay" $verb --from "$work/$verb.json" --html "$work/from.html"
     check "$verb --from writes a page" grep -q "^<title>inlay $verb</title>$" "$work/from.html"
-    expect 2 'goes with --html' $verb --from "$work/$verb.json"
-    expect 2 'without MODEL' $verb "$add" --from "$work/$verb.json" --html "$work/from.html"
+    expect 2 'requires --html' $verb --from "$work/$verb.json"
+    expect 2 'no MODEL' $verb "$add" --from "$work/$verb.json" --html "$work/from.html"
     refuses 3 "expected the JSON of \`inlay $verb --json\`" $verb --from "$work/trace.json" --html "$work/no.html"
 done
-expect 2 'leave out --node' explain "$add" --node op:Add --html "$work/no.html"
+expect 2 'omit --node' explain "$add" --node op:Add --html "$work/no.html"
 
 # ---- partition
 loop=$node/test_loop11/model.onnx

@@ -91,10 +91,10 @@ for i in 0 1 2 3 4 5 6 7 8 9; do
 done
 does 0 'length >= 20 and all(.[]; .code and .fix and (.severity | IN("note", "warning", "error")))' doctor --list
 says 0 '^error   weights-not-finite    ' doctor --list
-says 0 '^clean1.onnx: nothing found$' doctor clean1.onnx "${common[@]}" "${quick[@]}"
+says 0 '^clean1.onnx: no findings$' doctor clean1.onnx "${common[@]}" "${quick[@]}"
 says 1 "^warning weights-twice: 'w2' has the same elements as 'w1'; keep one of them .*\[--fix\]$" doctor twice.onnx \
     "${common[@]}" "${quick[@]}"
-says 1 '^0 errors, 1 warnings, 0 notes; --fix -o FILE puts 1 right$' doctor twice.onnx "${common[@]}" "${quick[@]}"
+says 1 '^0 errors, 1 warnings, 0 notes; --fix -o FILE fixes 1$' doctor twice.onnx "${common[@]}" "${quick[@]}"
 does 1 '.measured and .run_ms > 0 and .findings[0].cost == "measured" and .findings[0].cost_ms > 0' \
     doctor float64.onnx "${common[@]}" --seconds 0.05 --quiet
 does 0 '.written.before_ms > 0 and .written.after_ms > 0' doctor twice.onnx --fix -o out.onnx "${common[@]}" \
@@ -118,13 +118,13 @@ rm ext.data
 does 3 '.findings[0].code == "external-data-missing" and .error.code' doctor ext.onnx "${common[@]}" "${quick[@]}"
 says 3 '^error   external-data-missing: ' doctor ext.onnx "${common[@]}" "${quick[@]}"
 # What would compute something else is not written.
-fails 1 'nothing was written, for the model that was put right computes something else' doctor noise.onnx --fix -o out.onnx \
+fails 1 'nothing was written, because the fixed model computes something else' doctor noise.onnx --fix -o out.onnx \
     "${common[@]}" --seconds 0
 fails 2 'expected a number' doctor casts.onnx --seconds soon
 fails 3 'no-such.onnx' doctor no-such.onnx "${common[@]}"
 fails 3 'nowhere' doctor twice.onnx --fix -o nowhere/out.onnx "${common[@]}" "${quick[@]}"
 # Nothing to put right: the model as it is, and exit code 0, for the file is there.
-says 0 '^clean.onnx: the model as it is, for there is nothing that --fix puts right$' doctor clean1.onnx --fix -o clean.onnx \
+says 0 '^clean.onnx: the unchanged model, because there is nothing to fix$' doctor clean1.onnx --fix -o clean.onnx \
     "${common[@]}" "${quick[@]}"
 
 # ---- edit
@@ -142,7 +142,7 @@ does 0 '.inputs[0].shape == [5,64]' inspect e3.onnx
 fails 2 "no dimension is called 'M'" edit model.onnx --fix-dim M=1 -o out.onnx
 fails 2 "did you mean 'x'" edit model.onnx --rename-input xx=z -o out.onnx
 fails 2 'another value is called' edit model.onnx --rename-input x=h -o out.onnx
-fails 2 'would not be valid' edit clean4.onnx --fix-dim x:1=5 -o out.onnx
+fails 2 'would be invalid' edit clean4.onnx --fix-dim x:1=5 -o out.onnx
 fails 2 "no metadata 'author'" edit model.onnx --remove-metadata author -o out.onnx
 fails 3 'nowhere' edit model.onnx --fix-dim N=1 -o nowhere/out.onnx
 fails 3 'no-such.onnx' edit no-such.onnx --fix-dim N=1 -o out.onnx
@@ -172,8 +172,8 @@ fails 3 'nowhere' inspect loop.onnx --graph nowhere/g.svg
 does 0 '.watched | length == 1 and .[0].op == "Tanh" and .[0].inputs[0].shape == [1,96] and .[0].outputs[0].shape == [1,96]' \
     run model.onnx --watch op:Tanh "${common[@]}" --quiet
 does 0 '.outputs | length == 1' run model.onnx --watch 'op:*' "${common[@]}" --quiet
-says 0 '^  makes h: float\[1, 96\]' run model.onnx --watch op:MatMul "${common[@]}" --quiet
-fails 2 'no node of the main graph fits' run model.onnx --watch nope "${common[@]}"
+says 0 '^  output h: float\[1, 96\]' run model.onnx --watch op:MatMul "${common[@]}" --quiet
+fails 2 'no node of the main graph matches' run model.onnx --watch nope "${common[@]}"
 
 # ---- reduce: the check fails for parts with a Tanh in them
 cat >has_tanh.sh <<'END'
@@ -187,7 +187,7 @@ does 0 '.nodes == 1 and .of == 3 and .exit_code == 3 and (.stopped | not)' \
 does 0 '.nodes == 1 and .operators[0].operator == "Tanh"' inspect small.onnx
 does 0 '.outputs[0].shape == [1,96]' run small.onnx "${common[@]}" --quiet
 fails 2 'does not fail for the whole model' reduce model.onnx --check true -o out.onnx
-fails 2 'does not print it' reduce model.onnx --check ./has_tanh.sh --text 'has Relu' -o out.onnx
+fails 2 'does not print the text' reduce model.onnx --check ./has_tanh.sh --text 'has Relu' -o out.onnx
 fails 2 'cannot be run' reduce model.onnx --check ./no-such-command -o out.onnx
 does 0 '.exit_code == 124 and .tries == 1 and .nodes == 1' reduce model.onnx --check 'sleep 60; :' --timeout 0.05 --tries 2 -o small.onnx --quiet
 
@@ -214,7 +214,7 @@ fi
 does 0 '.[0].nodes == 3' extract model.onnx --outputs 'y*' -o part.onnx "${common[@]}" --quiet
 does 0 '.[0].nodes == 2' extract constant_node.onnx --nodes op:MatMul -o part.onnx "${common[@]}" --quiet # and Constant
 does 0 '.inputs | map(.name) == ["x"]' inspect part.onnx
-fails 2 'no value of the main graph fits' extract model.onnx --outputs 'q*' -o out.onnx "${common[@]}"
+fails 2 'no value of the main graph matches' extract model.onnx --outputs 'q*' -o out.onnx "${common[@]}"
 does 0 'length == 1 and .[0].nodes == 3 and .[0].provider == "reference"' \
     extract model.onnx --partition -o stage.onnx "${common[@]}" --quiet
 
@@ -260,7 +260,7 @@ says 0 '^best: batch 8: ' bench model.onnx --sweep batch=8 "${fast[@]}"
 fails 2 "no open dimension 'M'" bench model.onnx --sweep M=1..4
 fails 2 'expected NAME=FIRST..LAST' bench model.onnx --sweep batch=0..4
 fails 2 'expected NAME=FIRST..LAST' bench model.onnx --sweep batch
-fails 2 'go with --sweep' bench model.onnx --csv x.csv
+fails 2 'require --sweep' bench model.onnx --csv x.csv
 fails 3 'nowhere' bench model.onnx --sweep batch=1 --csv nowhere/s.csv "${fast[@]}"
 echo 1 >meter
 does 0 '.joules_per_run > 0' bench model.onnx --runs 3 --energy='sh -c "cat meter; echo 5 >meter"' "${fast[@]}"
@@ -281,7 +281,7 @@ does 0 '.files == 2' cache export fleet.cache --all --cache-dir "$work/kept"
 does 0 '.files == 1 and .kept == 1' cache import fleet.cache --cache-dir "$work/other"
 [ "$(cat other/packs/p.pack)" = pack ] || complain 'cache import --all'
 sed 's/"cpu":"[^"]*"/"cpu":"Z80"/' fleet.cache >foreign.cache
-fails 3 'damaged: the check sum' cache import foreign.cache --cache-dir "$work/other"
+fails 3 'damaged: wrong checksum' cache import foreign.cache --cache-dir "$work/other"
 head -c 200 fleet.cache >cut.cache
 fails 3 'damaged' cache import cut.cache --cache-dir "$work/other"
 # A file that is whole, but of another machine, or that reaches outside.
@@ -294,16 +294,16 @@ forge() {
 forge '.'
 does 0 '.kept == 2' cache import forged.cache --cache-dir "$work/other"
 forge '.cpu = "Z80"'
-fails 4 "of another machine, 'Z80'" cache import forged.cache --cache-dir "$work/other"
+fails 4 "on another machine, 'Z80'" cache import forged.cache --cache-dir "$work/other"
 forge '.inlay = "9.9"'
 fails 4 'packed weights of inlay 9.9' cache import forged.cache --cache-dir "$work/other"
 forge '.files[1].name = "packs/../x"'
-fails 3 'no file of a cache' cache import forged.cache --cache-dir "$work/other"
+fails 3 'not a file of a cache' cache import forged.cache --cache-dir "$work/other"
 forge '.files[1].name = "plugins/x"'
-fails 3 'no file of a cache' cache import forged.cache --cache-dir "$work/other"
+fails 3 'not a file of a cache' cache import forged.cache --cache-dir "$work/other"
 sed 's/^inlay-cache 1/inlay-cache 7/' fleet.cache >future.cache
 fails 3 'version 7 of the file format; this inlay reads version 1' cache import future.cache --cache-dir "$work/other"
-fails 3 'no file of inlay cache export' cache import model.onnx --cache-dir "$work/other"
+fails 3 'not a file written by inlay cache export' cache import model.onnx --cache-dir "$work/other"
 "$inlay" cache export - --cache-dir "$work/kept" 2>err </dev/null | cat >piped.cache
 does 0 '.files == 1' cache import piped.cache --cache-dir "$work/piped"
 fails 3 'nothing to export' cache export out.onnx --cache-dir "$work/empty"

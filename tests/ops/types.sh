@@ -15,8 +15,8 @@ trap 'rm -rf "$tmp"' EXIT
 awk -F ' *[|] *' '
     NR == 1 { for (i = 2; i < NF; i++) column[$i] = i; next }
     NR == 2 { next }
-    { taken = $column["reference"]; why = $column["taken by none"] }
-    taken != "all" && why !~ /^(the optimiser puts others|the host runs)/ {
+    { taken = $column["reference"]; why = $column["accepted by none"] }
+    taken != "all" && why !~ /^(expanded by the optimiser|run by the host)/ {
         print $column["operator"], $column["since"] ":", $column["types"], "; taken:", taken }' "$tmp/table" >"$tmp/now"
 if [ "${3:-}" = --write ]; then
     grep '^#' "$left" >"$tmp/page"

@@ -57,7 +57,7 @@ does 1 '.outputs[0].score == 7 and (.holds | not)' compare net.onnx net.onnx --m
 left
 # shellcheck disable=SC2016 # the shell that runs the command expands it
 does 0 '.outputs[0].score == 2' compare net.onnx net.onnx --metric 'custom:sh -c '\''ls "$0" "$1" | grep -c y.npy'\''' --samples 1
-fails 2 'printed .x., which is no number' compare net.onnx net.onnx --metric "custom:echo x #"
+fails 2 'printed .x., which is not a number' compare net.onnx net.onnx --metric "custom:echo x #"
 fails 2 'failed' compare net.onnx net.onnx --metric "custom:false"
 fails 1 "input 'x' is float\[1,3,16,16\]; the model wants float\[4,64\]" compare net.onnx branch.onnx --samples 1
 fails 2 "input 'z' of the second model: the first has no input of that name" compare mlp.onnx sum.onnx --samples 1
@@ -72,7 +72,7 @@ checks=$((checks + 1))
 "$inlay" quantize mlp.onnx -o out.onnx --weights 4 "${common[@]}" --quiet >out 2>err </dev/null || complain "quantize"
 "$inlay" compare mlp.onnx out.onnx --metric cosine --at-least 1.5 "${common[@]}" >out 2>err </dev/null
 if [ $? -ne 1 ] || ! grep -q "the score is not at least 1.5" err ||
-    ! grep -qE "the two part at value 'h': relative error 0.[0-9]+ there, at most 0 before" err; then
+    ! grep -qE "the models first differ at value 'h': relative error 0.[0-9]+ there, at most 0 before" err; then
     complain "compare does not tell where the models part"
 fi
 rm -f out.onnx
@@ -96,7 +96,7 @@ agrees mlp.onnx 0.98 --weights 4
 # What is told is what was done: 4 bits are for products, and --mode dynamic has none here.
 does 0 '.what == "weights in 8 bits, for no layer can have 4" and .layers[0].bits == 8' quantize conv_dense.onnx -o out.onnx \
     --weights 4
-does 0 '.what == "the model as it is" and .tried != null and (.handed_back | test("no layer is a product"))' quantize \
+does 0 '.what == "the unchanged model" and .tried != null and (.handed_back | test("no layer is a product"))' quantize \
     conv_dense.onnx -o out.onnx --mode dynamic
 rm -f out.onnx
 left
@@ -189,7 +189,7 @@ for verb in "extract sparse.onnx -o out.onnx --outputs y" "optimize sparse.onnx 
     does 0 '.outputs[0].score > 0.6' compare sparse.onnx out.onnx --metric cosine --samples 1
     rm -f out.onnx
 done
-fails 2 'prune leaves weights floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
+fails 2 'prune keeps weights as floats' quantize mlp.onnx -o out.onnx --prune 0.5 --weights 8
 fails 2 'prune 1.5' quantize mlp.onnx -o out.onnx --prune 1.5
 
 # ---- packed
@@ -324,7 +324,7 @@ does 0 '[.layers[].bits] == [4, 8]' quantize twice.onnx -o out.onnx --weights au
 rm -f out.onnx
 checks=$((checks + 1))
 "$inlay" quantize mlp.onnx -o out.onnx --weights auto "${common[@]}" >out 2>err </dev/null
-if [ $? -ne 2 ] || ! grep -q 'auto needs --data' err; then
+if [ $? -ne 2 ] || ! grep -q 'auto requires --data' err; then
     complain "--weights auto without data"
 fi
 left

@@ -1,37 +1,39 @@
-/* Which node, or region, of a provider makes a difference.
+/* Finds the node, or region, of a provider that causes a difference.
  *
- * The nodes run as the session assigns them, each also could run on providers to hold it against. A plan (`inlay
- * partition --save`) says of each node where it runs; with the first k offers where they are and all later ones on the
- * others, a run is right for k = 0 and wrong for all of them, so there is a k whose last offer makes it wrong. That
- * holds in bodies as well as in the main graph, for whatever shapes the inputs have, and for nodes that a provider
- * fuses: such an offer is looked at once more, alone, from which earlier one on, and node by node. */
+ * The session assigns each node to a provider, and each node can also run on the base providers. A plan (`inlay
+ * partition
+ * --save`) lists the provider of every node. If the first k offers keep their provider and all later nodes run on the
+ * base providers, the result is right for k = 0 and wrong for the full count, so there is a k whose last offer makes it
+ * wrong. This also works in bodies, for any input shapes, and for nodes that a provider fuses: the search then examines
+ * such an offer again, first alone, then together with earlier offers, and finally node by node. */
 #include "base/strbuf.h"
 #include "cli/bisect.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* An offer of the session's plan. */
+/* One offer of the session's plan. */
 struct unit {
     const json_t *offer; /* borrowed from assignment.mine or .split */
     uint32_t graph;      /* index in the plan's graphs */
-    uint32_t region;     /* number in the order of the run, over all graphs */
-    bool kept;           /* runs where the session has it; otherwise on the others */
+    uint32_t region;     /* number in execution order, over all graphs */
+    bool kept;           /* runs on the session's provider; otherwise on the base providers */
 };
 
 struct assignment {
     struct search *search;
     const struct trial *good;
     json_t *mine;       /* plan; owned */
-    json_t *split;      /* offers of one node each that stand for one of the plan's; owned; may be NULL */
-    json_t *base;       /* for each of its graphs, who else runs a node: {node: provider}; owned */
-    struct unit *units; /* [count] in the order in which they run */
+    json_t *split;      /* offers of one node each that replace one offer of the plan; owned; may be NULL */
+    json_t *base;       /* for each graph of the plan, {node: provider} on the base providers; owned */
+    struct unit *units; /* [count] in execution order */
     uint32_t count, regions;
-    char providers[600]; /* of both, those to hold against first */
-    char limit[32];      /* of rewrites */
-    char path[300];      /* of the file with a plan */
+    char providers[600]; /* of both plans, the base providers first */
+    char limit[32];      /* maximum number of rewrites */
+    char path[300];      /* of the temporary plan file */
 };
 
 /* ------------------------------------------------------------------ plans of sessions */
@@ -61,8 +63,8 @@ static uint32_t find_graph_index(const json_t *saved, const char *path)
     return INLAY_NONE;
 }
 
-/* The offers of a graph in the order in which they run, those of bodies where their node does. In a plan they are in
- * the order of its regions. */
+/* Appends the offers of a graph in execution order; offers of bodies come at their node. In a plan, offers are in the
+ * order of its regions. */
 static bool order_units(struct assignment *assignment, struct program *program)
 {
     uint32_t index = find_graph_index(assignment->mine, program->path);
@@ -80,6 +82,7 @@ static bool order_units(struct assignment *assignment, struct program *program)
     for (uint32_t k = 0; ok && k < program->step_count; k++) {
         const program_step *step = &program->steps[k];
         json_int_t region = step->region - program->parts.regions;
+        INLAY_CHECK(region >= 0 && region < program->parts.region_count);
 
         for (uint32_t b = 0; ok && step->provider == NULL && b < step->node->body_count; b++)
             ok = order_units(assignment, step->bodies[b]);
@@ -96,8 +99,8 @@ static bool order_units(struct assignment *assignment, struct program *program)
     return ok;
 }
 
-/* For each graph of the plan, {node: provider}. NULL: no memory. */
-static json_t *who_runs(const json_t *saved)
+/* For each graph of the plan, an object {node: provider}. NULL: no memory. */
+static json_t *providers_by_node(const json_t *saved)
 {
     json_t *all = json_array(), *g, *object, *node;
     size_t i, k, n;
@@ -133,7 +136,7 @@ static void add_names(char *list, size_t bytes, const inlay_session *session)
     }
 }
 
-/* Both plans, and the units. */
+/* Reads both plans and creates the units. */
 static inlay_status read_plans(struct assignment *assignment, const char *base, inlay_diag *diag)
 {
     const struct setting limit = { "rewrite_limit", assignment->limit };
@@ -159,7 +162,7 @@ static inlay_status read_plans(struct assignment *assignment, const char *base, 
                   (const struct setting[]){ limit, { "providers", assignment->providers }, { "policy", "priority" } },
                   3, &trial, diag));
     INLAY_TRY(read_plan(trial.session, &saved, diag));
-    assignment->base = who_runs(saved);
+    assignment->base = providers_by_node(saved);
     if (assignment->base == NULL)
         status = no_memory(diag, "for the plan of a run");
 done:
@@ -170,7 +173,7 @@ done:
 
 /* ------------------------------------------------------------------ mixed runs */
 
-/* Each node of the unit by itself, where the other plan has it. */
+/* Adds one offer for each node of the unit, on the provider that the base plan assigns to it. */
 static bool add_base(const struct assignment *assignment, const struct unit *unit, json_t *offers)
 {
     const json_t *where = json_array_get(assignment->base, unit->graph), *name;
@@ -184,8 +187,8 @@ static bool add_base(const struct assignment *assignment, const struct unit *uni
     return true;
 }
 
-/* The plan in which the units that are kept run where they did. NULL: no memory. */
-static json_t *mix(const struct assignment *assignment)
+/* The plan in which kept units run on the session's provider. NULL: no memory. */
+static json_t *mixed_plan(const struct assignment *assignment)
 {
     json_t *saved = json_deep_copy(assignment->mine), *graphs = json_object_get(saved, "graphs"), *g;
     size_t i;
@@ -205,10 +208,10 @@ static json_t *mix(const struct assignment *assignment)
     return ok ? saved : NULL;
 }
 
-static inlay_status write_mix(struct assignment *assignment, inlay_diag *diag)
+static inlay_status write_mixed_plan(struct assignment *assignment, inlay_diag *diag)
 {
     const char *folder = getenv("TMPDIR");
-    json_t *saved = mix(assignment);
+    json_t *saved = mixed_plan(assignment);
     inlay_status status = INLAY_OK;
     int fd;
 
@@ -228,14 +231,14 @@ static inlay_status write_mix(struct assignment *assignment, inlay_diag *diag)
     return status;
 }
 
-/* Runs the mix, with `tap` as one more output (NULL: none), and compares with `good`. end(t) is the caller's. */
-static inlay_status run_mix(struct assignment *assignment, const char *tap, struct trial *out, inlay_diag *diag)
+/* Runs the mixed plan, with value `tap` as an additional output (NULL: none). The caller ends *out. */
+static inlay_status run_mixed_plan(struct assignment *assignment, const char *tap, struct trial *out, inlay_diag *diag)
 {
     const struct setting list[] = { { "rewrite_limit", assignment->limit },
                                     { "providers", assignment->providers },
                                     { "plan", assignment->path },
                                     { "tap", tap } };
-    inlay_status status = write_mix(assignment, diag);
+    inlay_status status = write_mixed_plan(assignment, diag);
 
     *out = (struct trial){ 0 };
     if (status == INLAY_OK) {
@@ -245,19 +248,19 @@ static inlay_status run_mix(struct assignment *assignment, const char *tap, stru
     return status;
 }
 
-static inlay_status mix_differs(struct assignment *assignment, struct difference *what, inlay_diag *diag)
+static inlay_status mixed_plan_differs(struct assignment *assignment, struct difference *difference, inlay_diag *diag)
 {
     struct trial trial;
-    inlay_status status = run_mix(assignment, NULL, &trial, diag);
+    inlay_status status = run_mixed_plan(assignment, NULL, &trial, diag);
 
     if (status == INLAY_OK)
-        status = trial_compare(assignment->search, &trial, assignment->good, 0, what, diag);
+        status = trial_compare(assignment->search, &trial, assignment->good, 0, difference, diag);
     trial_end(&trial);
     return status;
 }
 
-/* Keeps units [from, to) and no other. */
-static void keep(struct assignment *assignment, uint32_t from, uint32_t to)
+/* Marks the units [from, to) as kept and all others as not kept. */
+static void keep_only(struct assignment *assignment, uint32_t from, uint32_t to)
 {
     for (uint32_t unit = 0; unit < assignment->count; unit++)
         assignment->units[unit].kept = unit >= from && unit < to;
@@ -265,22 +268,23 @@ static void keep(struct assignment *assignment, uint32_t from, uint32_t to)
 
 /* ------------------------------------------------------------------ the search */
 
-/* Of the units [low, high), which differ: the one with which the first of them begin to. */
+/* The units [low, high) differ together. Finds the unit with which a growing prefix of them begins to differ. */
 static inlay_status find_last(struct assignment *assignment, uint32_t low, uint32_t high, uint32_t *out_unit,
-                              struct difference *what, inlay_diag *diag)
+                              struct difference *found, inlay_diag *diag)
 {
     const uint32_t first = low;
     struct difference difference;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(low < high && high <= assignment->count);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
 
-        keep(assignment, first, middle);
-        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        keep_only(assignment, first, middle);
+        INLAY_TRY(mixed_plan_differs(assignment, &difference, diag));
         if (difference.found) {
             high = middle;
-            *what = difference;
+            *found = difference;
         } else {
             low = middle;
         }
@@ -290,42 +294,43 @@ done:
     return status;
 }
 
-/* Units from `low` to `last` differ together: the fewest of them. Those that are left are kept. */
-static inlay_status find_company(struct assignment *assignment, uint32_t low, uint32_t last, struct difference *what,
-                                 inlay_diag *diag)
+/* Units `low` to `last` differ together. Finds a minimal subset of them; its units stay marked as kept. */
+static inlay_status find_minimal_subset(struct assignment *assignment, uint32_t low, uint32_t last,
+                                        struct difference *found, inlay_diag *diag)
 {
-    enum { MOST_SINGLE = 64 }; /* that are tried one by one */
+    enum { MOST_SINGLE = 64 }; /* units that are tested one by one */
     uint32_t high = last;
     struct difference difference;
     inlay_status status = INLAY_OK;
 
-    keep(assignment, last, last + 1);
-    INLAY_TRY(mix_differs(assignment, &difference, diag));
+    INLAY_CHECK(low <= last && last < assignment->count);
+    keep_only(assignment, last, last + 1);
+    INLAY_TRY(mixed_plan_differs(assignment, &difference, diag));
     if (difference.found) {
-        *what = difference;
+        *found = difference;
         goto done;
     }
-    while (high - low > 1) { /* from low it differs, from high it does not */
+    while (high - low > 1) { /* it differs with units from `low` on, but not with units from `high` on */
         uint32_t middle = low + (high - low) / 2;
 
-        keep(assignment, middle, last + 1);
-        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        keep_only(assignment, middle, last + 1);
+        INLAY_TRY(mixed_plan_differs(assignment, &difference, diag));
         low = difference.found ? middle : low;
         high = difference.found ? high : middle;
-        *what = difference.found ? difference : *what;
+        *found = difference.found ? difference : *found;
     }
-    keep(assignment, low, last + 1);
+    keep_only(assignment, low, last + 1);
     for (uint32_t unit = low + 1; unit < last && last - low <= MOST_SINGLE; unit++) {
         assignment->units[unit].kept = false;
-        INLAY_TRY(mix_differs(assignment, &difference, diag));
+        INLAY_TRY(mixed_plan_differs(assignment, &difference, diag));
         assignment->units[unit].kept = !difference.found;
-        *what = difference.found ? difference : *what;
+        *found = difference.found ? difference : *found;
     }
 done:
     return status;
 }
 
-/* Puts units of one node each, of the same provider, in the place of unit unit. */
+/* Replaces unit `unit` with one unit per node, on the same provider. */
 static inlay_status split_unit(struct assignment *assignment, uint32_t unit, inlay_diag *diag)
 {
     const struct unit old = assignment->units[unit];
@@ -334,6 +339,7 @@ static inlay_status split_unit(struct assignment *assignment, uint32_t unit, inl
     struct unit *units = calloc((size_t)assignment->count + more + 1, sizeof *units);
     bool ok = units != NULL;
     size_t i;
+    INLAY_CHECK(unit < assignment->count && json_array_size(names) > 0);
 
     json_decref(assignment->split);
     assignment->split = json_array();
@@ -358,12 +364,13 @@ static inlay_status split_unit(struct assignment *assignment, uint32_t unit, inl
     return INLAY_OK;
 }
 
-/* Unit unit, alone, differs. When it is an offer of several nodes, and these differ also one after the other, it is one
- * of them; otherwise all of them stay, as one unit. */
-static inlay_status look_inside(struct assignment *assignment, uint32_t unit, struct difference *what, inlay_diag *diag)
+/* Unit `unit` differs alone. If it is an offer of several nodes, and these also differ when offered one by one, narrows
+ * the search to the responsible nodes; otherwise keeps the offer as one unit. */
+static inlay_status narrow_within_unit(struct assignment *assignment, uint32_t unit, struct difference *found,
+                                       inlay_diag *diag)
 {
     uint32_t count = (uint32_t)json_array_size(json_object_get(assignment->units[unit].offer, "nodes")), last = 0;
-    inlay_diag unheard = INLAY_DIAG_INIT;
+    inlay_diag ignored = INLAY_DIAG_INIT;
     struct difference difference = { 0 };
     struct unit *whole;
     inlay_status status = INLAY_OK;
@@ -375,12 +382,12 @@ static inlay_status look_inside(struct assignment *assignment, uint32_t unit, st
         return no_memory(diag, "for the plan of a run");
     memcpy(whole, assignment->units, assignment->count * sizeof *whole);
     INLAY_TRY(split_unit(assignment, unit, diag));
-    status = mix_differs(assignment, &difference, &unheard);
+    status = mixed_plan_differs(assignment, &difference, &ignored);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY) {
-        *diag = unheard;
+        *diag = ignored;
         goto done;
     }
-    if (status != INLAY_OK || !difference.found) { /* it does not offer them one by one, or they are right then */
+    if (status != INLAY_OK || !difference.found) { /* not offered one by one, or right then */
         struct unit *parts = assignment->units;
 
         assignment->units = whole;
@@ -389,15 +396,15 @@ static inlay_status look_inside(struct assignment *assignment, uint32_t unit, st
         status = INLAY_OK;
         goto done;
     }
-    *what = difference;
-    INLAY_TRY(find_last(assignment, unit, unit + count, &last, what, diag));
-    INLAY_TRY(find_company(assignment, unit, last, what, diag));
+    *found = difference;
+    INLAY_TRY(find_last(assignment, unit, unit + count, &last, found, diag));
+    INLAY_TRY(find_minimal_subset(assignment, unit, last, found, diag));
 done:
     free(whole);
     return status;
 }
 
-/* ------------------------------------------------------------------ what is found */
+/* ------------------------------------------------------------------ the result */
 
 static const struct graph *find_graph(const struct program *program, const char *path)
 {
@@ -408,7 +415,8 @@ static const struct graph *find_graph(const struct program *program, const char 
     return found;
 }
 
-/* Names of what is kept; *out_value is the first output of the last of them, if that is one of the main graph's. */
+/* Writes the names of the kept nodes to *out. *out_value is the first output of the last kept node, if that node is in
+ * the main graph. */
 static inlay_status describe(struct assignment *assignment, const struct program *main, struct place *out,
                              const char **out_value, inlay_diag *diag)
 {
@@ -420,10 +428,10 @@ static inlay_status describe(struct assignment *assignment, const struct program
         const json_t *g = json_array_get(json_object_get(assignment->mine, "graphs"), assignment->units[unit].graph),
                      *name;
         const char *path = json_string_value(json_object_get(g, "graph"));
-        const struct graph *in = assignment->units[unit].kept ? find_graph(main, path) : NULL;
+        const struct graph *graph = assignment->units[unit].kept ? find_graph(main, path) : NULL;
         size_t i;
 
-        if (in == NULL)
+        if (graph == NULL)
             continue;
         out->one_region = out->one_region && (region == INLAY_NONE || region == assignment->units[unit].region);
         region = assignment->units[unit].region;
@@ -433,43 +441,43 @@ static inlay_status describe(struct assignment *assignment, const struct program
         json_array_foreach(json_object_get(assignment->units[unit].offer, "nodes"), i, name) {
             const graph_node *node = NULL;
 
-            for (uint32_t k = 0; k < in->node_count && node == NULL; k++)
-                if (strcmp(in->nodes[k]->info.name.data, json_string_value(name)) == 0)
-                    node = in->nodes[k];
+            for (uint32_t k = 0; k < graph->node_count && node == NULL; k++)
+                if (strcmp(graph->nodes[k]->info.name.data, json_string_value(name)) == 0)
+                    node = graph->nodes[k];
             if (node == NULL || json_array_append_new(out->nodes, json_pack("{s:s, s:s}", "op", node->info.op_type.data,
                                                                             "name", node->info.name.data)) != 0)
                 return no_memory(diag, "for the names of nodes");
             *out_value = path[0] == '\0' && node->info.output_count > 0 && node->info.outputs[0] != INLAY_NONE
-                             ? in->values[node->info.outputs[0]].info.name.data
+                             ? graph->values[node->info.outputs[0]].info.name.data
                              : NULL;
         }
     }
     return INLAY_OK;
 }
 
-/* The difference where it begins: at an output of the nodes that are kept, rather than of the model. Values that the
- * optimiser has made can't be tapped, and keep the difference found so far. */
-static inlay_status look_closer(struct assignment *assignment, const char *value, struct difference *what,
-                                inlay_diag *diag)
+/* Reports the difference at an output of the kept nodes instead of an output of the model. Values that the optimiser
+ * has created cannot be tapped; for them the difference found so far stays. */
+static inlay_status compare_at_value(struct assignment *assignment, const char *value, struct difference *found,
+                                     inlay_diag *diag)
 {
     struct trial bad = { 0 }, right = { 0 };
     struct difference difference = { 0 };
-    inlay_diag unheard = INLAY_DIAG_INIT;
-    inlay_status status = run_mix(assignment, value, &bad, &unheard);
+    inlay_diag ignored = INLAY_DIAG_INIT;
+    inlay_status status = run_mixed_plan(assignment, value, &bad, &ignored);
 
     if (status == INLAY_OK) {
-        keep(assignment, 0, 0);
-        status = run_mix(assignment, value, &right, &unheard);
+        keep_only(assignment, 0, 0);
+        status = run_mixed_plan(assignment, value, &right, &ignored);
     }
     if (status == INLAY_OK && inlay_session_find_output(bad.session, value) != INLAY_NONE)
         status = trial_compare(assignment->search, &bad, &right, inlay_session_find_output(bad.session, value),
-                               &difference, &unheard);
+                               &difference, &ignored);
     if (status == INLAY_OK && difference.found)
-        *what = difference;
+        *found = difference;
     trial_end(&bad);
     trial_end(&right);
     if (status == INLAY_CANCELLED)
-        *diag = unheard;
+        *diag = ignored;
     return status == INLAY_CANCELLED ? status : INLAY_OK;
 }
 
@@ -487,26 +495,26 @@ inlay_status place_find(struct search *search, const char *base, int64_t limit, 
     *out_base_differs = false;
     (void)snprintf(assignment.limit, sizeof assignment.limit, "%lld", (long long)limit);
     INLAY_TRY(read_plans(&assignment, base, diag));
-    keep(&assignment, 0, 0);
-    INLAY_TRY(mix_differs(&assignment, &difference, diag));
+    keep_only(&assignment, 0, 0);
+    INLAY_TRY(mixed_plan_differs(&assignment, &difference, diag));
     *out_base_differs = difference.found;
     if (difference.found)
         goto done;
-    keep(&assignment, 0, assignment.count);
-    INLAY_TRY(run_mix(&assignment, NULL, &trial, diag));
-    INLAY_TRY(trial_compare(search, &trial, good, 0, &out->what, diag));
-    if (!out->what.found)
+    keep_only(&assignment, 0, assignment.count);
+    INLAY_TRY(run_mixed_plan(&assignment, NULL, &trial, diag));
+    INLAY_TRY(trial_compare(search, &trial, good, 0, &out->difference, diag));
+    if (!out->difference.found)
         goto done;
-    INLAY_TRY(find_last(&assignment, 0, assignment.count, &last, &out->what, diag));
-    INLAY_TRY(find_company(&assignment, 0, last, &out->what, diag));
+    INLAY_TRY(find_last(&assignment, 0, assignment.count, &last, &out->difference, diag));
+    INLAY_TRY(find_minimal_subset(&assignment, 0, last, &out->difference, diag));
     for (uint32_t unit = 0; unit < assignment.count; unit++)
         kept += assignment.units[unit].kept;
     if (kept == 1)
-        INLAY_TRY(look_inside(&assignment, last, &out->what, diag));
+        INLAY_TRY(narrow_within_unit(&assignment, last, &out->difference, diag));
     INLAY_TRY(describe(&assignment, trial.session->main, out, &value, diag));
     out->found = true;
     if (value != NULL)
-        INLAY_TRY(look_closer(&assignment, value, &out->what, diag));
+        INLAY_TRY(compare_at_value(&assignment, value, &out->difference, diag));
 done:
     trial_end(&trial);
     json_decref(assignment.mine);

@@ -1,7 +1,8 @@
-/* Runs of `inlay bisect`, and what differs between two of them. */
+/* Runs of `inlay bisect`, and the comparison of two of them. */
 #include "cli/bisect.h"
 #include "cli/inputs.h"
 #include "data/compare.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +30,9 @@ static bool is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Does an option of the command line hold when the run has these providers (NULL: those of the command line)? Settings
- * of others would be refused, and who runs what is not up to it then. */
-static bool holds_for(const inlay_setting *item, const char *providers)
+/* Does an option of the command line apply when the run uses these providers (NULL: those of the command line)?
+ * Settings of other providers would be refused, and placement options no longer apply. */
+static bool is_applicable(const inlay_setting *item, const char *providers)
 {
     static const char *const placing[] = { "pin",    "forbid",         "require", "plan",
                                            "policy", "max_partitions", "no_cpu",  "memory_limit" };
@@ -57,7 +58,7 @@ inlay_status trial_options(const struct search *search, const struct setting *li
         providers = strcmp(list[i].name, "providers") == 0 ? list[i].value : providers;
     INLAY_TRY(inlay_options_create(&copy, diag));
     for (uint32_t i = 0; inlay_options_setting(search->common->options, i, &item) == INLAY_OK; i++)
-        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && holds_for(&item, providers))
+        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && is_applicable(&item, providers))
             INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
     for (uint32_t i = 0; i < count; i++)
         INLAY_TRY(inlay_options_set(copy, list[i].name, list[i].value, diag));
@@ -72,17 +73,17 @@ inlay_status trial_run(struct search *search, const struct setting *list, uint32
                        inlay_diag *diag)
 {
     cli_common common = *search->common;
-    struct feed given = search->args->feed; /* flags are shared, what is found out is not */
+    struct feed given = search->args->feed; /* shares the flags; results of feed_make() stay local */
     inlay_value **inputs = NULL;
     inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     inlay_status status = INLAY_OK;
-    char what[48];
+    char label[48];
 
     *out = (struct trial){ 0 };
     common.options = NULL;
-    common.quiet |= search->runs > 0; /* each note once */
-    (void)snprintf(what, sizeof what, "run %u", ++search->runs);
-    if (cli_progress(NULL, 1 - 4.0 / (4 + search->runs), what) != 0)
+    common.quiet |= search->runs > 0; /* print each note once */
+    (void)snprintf(label, sizeof label, "run %u", ++search->runs);
+    if (cli_progress(NULL, 1 - 4.0 / (4 + search->runs), label) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
     INLAY_TRY(trial_options(search, list, count, &common.options, diag));
     INLAY_TRY(cli_open(&common, search->args->model, &out->session, diag));
@@ -108,6 +109,7 @@ inlay_status trial_compare(const struct search *search, const struct trial *a, c
                            struct difference *out, inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(a->session);
+    INLAY_CHECK(a->context != NULL && b->context != NULL);
 
     *out = (struct difference){ 0 };
     for (uint32_t k = 0; k < count && !out->found; k++) {

@@ -23,9 +23,9 @@ static inlay_status make_folders(struct check *check)
     check->in = arena_format(&check->arena, "%s/in", check->job->dir);
     check->out = arena_format(&check->arena, "%s/out", check->job->dir);
     if (check->in == NULL || check->out == NULL)
-        return no_memory(check->diag, "to try the bundle");
+        return no_memory(check->diag, "to run the bundle");
     if ((mkdir(check->in, 0700) != 0 && errno != EEXIST) || (mkdir(check->out, 0700) != 0 && errno != EEXIST))
-        return inlay_fail(check->diag, INLAY_IO_ERROR, "cannot make %s: %s", check->in, strerror(errno));
+        return inlay_fail(check->diag, INLAY_IO_ERROR, "cannot create %s: %s", check->in, strerror(errno));
     return INLAY_OK;
 }
 
@@ -36,7 +36,7 @@ static inlay_status run_program(struct check *check)
     inlay_status status = INLAY_OK;
 
     if (files == NULL)
-        return no_memory(check->diag, "to try the bundle");
+        return no_memory(check->diag, "to run the bundle");
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
@@ -45,39 +45,39 @@ static inlay_status run_program(struct check *check)
         files[i] =
             arena_format(&check->arena, "%s=%s", info.name, value_path(&check->arena, check->in, info.name, ".npy"));
         if (files[i] == NULL)
-            return no_memory(check->diag, "to try the bundle");
+            return no_memory(check->diag, "to run the bundle");
     }
     status = bundle_try(check->job, files, count, check->out, check->diag);
 done:
     return status;
 }
 
-/* Adds what differs in output o. */
-static inlay_status compare(struct check *check, uint32_t o, bundle_check *out)
+/* Adds the differences in output `index` to *out. */
+static inlay_status compare(struct check *check, uint32_t index, bundle_check *out)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     inlay_tensor_view want, got;
-    inlay_value *made = NULL;
+    inlay_value *loaded = NULL;
     inlay_status status;
     double largest;
     struct comparison found;
 
-    INLAY_TRY(inlay_session_output(check->session, o, &info));
-    INLAY_TRY(value_load(arena_format(&check->arena, "%s/%u.npy", check->out, o), &info, &made, check->diag));
-    if (!value_view(made, &got) || !value_view(inlay_context_output(check->context, o), &want) ||
+    INLAY_TRY(inlay_session_output(check->session, index, &info));
+    INLAY_TRY(value_load(arena_format(&check->arena, "%s/%u.npy", check->out, index), &info, &loaded, check->diag));
+    if (!value_view(loaded, &got) || !value_view(inlay_context_output(check->context, index), &want) ||
         got.bytes != want.bytes) {
-        status = inlay_fail(check->diag, INLAY_INTERNAL, "the bundle's output '%s' is of another size", info.name);
+        status = inlay_fail(check->diag, INLAY_INTERNAL, "output '%s' of the bundle has another size", info.name);
         goto done;
     }
     if (memcmp(got.data, want.data, (size_t)got.bytes) == 0)
         goto done;
     out->same = false;
-    found = compare_elements(got.data, &want, inlay_value_count(made), 0, 0);
-    largest = compare_largest(&want, inlay_value_count(made));
+    found = compare_elements(got.data, &want, inlay_value_count(loaded), 0, 0);
+    largest = compare_largest(&want, inlay_value_count(loaded));
     if (largest > 0 && isfinite(found.worst) && found.worst / largest > out->largest)
         out->largest = found.worst / largest;
 done:
-    inlay_value_unref(made);
+    inlay_value_unref(loaded);
     return status;
 }
 
@@ -102,8 +102,8 @@ inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, i
     if (status != INLAY_OK)
         goto done;
     out->ran = true;
-    for (uint32_t o = 0; o < inlay_session_output_count(session); o++)
-        INLAY_TRY(compare(&check, o, out));
+    for (uint32_t i = 0; i < inlay_session_output_count(session); i++)
+        INLAY_TRY(compare(&check, i, out));
 done:
     feed_release(check.inputs, session);
     inlay_context_destroy(check.context);

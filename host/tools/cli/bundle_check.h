@@ -1,16 +1,16 @@
-/* cli/bundle_check.h - does a bundle compute what `inlay run` computes? */
+/* cli/bundle_check.h - compares the results of a bundle with those of `inlay run`. */
 #ifndef CLI_BUNDLE_CHECK_H
 #define CLI_BUNDLE_CHECK_H
 #include "bundle/make.h"
 #include "cli/cli.h"
 
 typedef struct bundle_check {
-    bool ran;       /* there was something to run it */
-    bool same;      /* every bit */
-    double largest; /* difference, over the largest element of that output */
+    bool ran;       /* this machine, or an emulator on it, could run the bundle */
+    bool same;      /* every output is bitwise equal */
+    double largest; /* largest difference, relative to the largest element of that output */
 } bundle_check;
 
-/* Runs both with the same random inputs; files go to job->dir. */
+/* Runs both on the same random inputs. Writes its files to job->dir. */
 INLAY_NODISCARD inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, inlay_session *session,
                                               bundle_check *out, inlay_diag *diag);
 #endif

@@ -6,6 +6,7 @@
 #include "partition/cost/cost_store.h"
 #include "data/scratch.h"
 #include "base/output.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +17,7 @@
 
 #define MAGIC "inlay-cache"
 enum { VERSION = 1, MOST_FILES = 65536, MOST_HEAD = 64 << 20, FIRST_LINE = 128 };
-/* Of all files together. */
+/* Limit for all files together. */
 #define MOST_BYTES (UINT64_C(64) << 30)
 static const char measured[] = "costs/measured.bin", profile[] = "costs/machine.json";
 
@@ -25,8 +26,8 @@ static const char *byte_order(void)
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big";
 }
 
-/* The folder of a kind: compiled regions lie beside the others where the user named the cache. */
-static bool folder_of(const inlay_options *options, const char *kind, char *text, size_t bytes)
+/* The folder for a kind of file. If the user named the cache folder, compiled regions are stored directly in it. */
+static bool folder_for(const inlay_options *options, const char *kind, char *text, size_t bytes)
 {
     if (strcmp(kind, "compiled") == 0)
         return config_blob_dir(options, text, bytes);
@@ -35,7 +36,7 @@ static bool folder_of(const inlay_options *options, const char *kind, char *text
 
 /* ------------------------------------------------------------------ export */
 
-/* A file on its way out: what is hashed is what is written. */
+/* Writes and hashes the same bytes; with to == NULL it only hashes. */
 struct sink {
     FILE *to;
     struct sha256 sum;
@@ -56,7 +57,7 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
     struct dirent **entries = NULL;
     int count;
 
-    if (!folder_of(options, kind, folder, sizeof folder))
+    if (!folder_for(options, kind, folder, sizeof folder))
         return INLAY_OK;
     count = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {
@@ -77,7 +78,7 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
                : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the cache has more than %d files", MOST_FILES);
 }
 
-/* The costs folder holds more than goes along: locks, what was left behind. */
+/* The costs folder also has files that are not exported, such as locks and leftovers of interrupted writes. */
 static bool is_cost_file(const char *name)
 {
     return strcmp(name, measured) == 0 || strcmp(name, profile) == 0;
@@ -90,8 +91,9 @@ static inlay_status put_file(struct sink *sink, const inlay_options *options, co
     char kind[16], path[PATH_MAX], folder[PATH_MAX], block[65536];
     FILE *from;
 
+    INLAY_CHECK(slash != NULL); /* list_folder() builds the names */
     (void)snprintf(kind, sizeof kind, "%.*s", (int)(slash - name), name);
-    if (!folder_of(options, kind, folder, sizeof folder))
+    if (!folder_for(options, kind, folder, sizeof folder))
         return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no folder '%s' any longer", kind);
     (void)snprintf(path, sizeof path, "%.2000s/%.250s", folder, slash + 1);
     from = fopen(path, "re");
@@ -105,11 +107,9 @@ static inlay_status put_file(struct sink *sink, const inlay_options *options, co
     }
     if (from != NULL)
         (void)fclose(from);
-    return left == 0 && from != NULL ? INLAY_OK
-                                     : inlay_fail(diag, INLAY_IO_ERROR,
-                                                  "%.300s changed while it was read; "
-                                                  "export again",
-                                                  path);
+    return left == 0 && from != NULL
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "%.300s changed while it was read; export again", path);
 }
 
 static json_t *make_head(json_t *files)
@@ -121,8 +121,8 @@ static json_t *make_head(json_t *files)
                      files);
 }
 
-/* The first line has the sum of all that follows: everything is read twice, the first time for the sum alone, so that
- * the file may be a pipe. */
+/* The first line holds the checksum of everything after it. All files are therefore read twice, the first time only for
+ * the checksum, so that the output may be a pipe. */
 static inlay_status write_all(FILE *to, const inlay_options *options, const json_t *files, const char *head,
                               inlay_diag *diag)
 {
@@ -180,8 +180,7 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     out->files = (uint32_t)json_array_size(files);
     if (out->files == 0) {
         status = inlay_fail(diag, INLAY_NOT_FOUND,
-                            "the cache has nothing to export; inlay calibrate and inlay tune "
-                            "measure this machine");
+                            "the cache has nothing to export; inlay calibrate and inlay tune measure this machine");
         goto done;
     }
     head = make_head(files);
@@ -207,7 +206,7 @@ done:
 
 /* ------------------------------------------------------------------ import */
 
-/* Reads the first line and the head; the file stands behind them. The sum of everything is right. */
+/* Reads the first line and the head, and verifies the checksum of the whole file. Leaves `from` at the first file. */
 static inlay_status read_head(FILE *from, const char *path, json_t **out_head, inlay_diag *diag)
 {
     char line[FIRST_LINE + 1] = "", sum[65] = "", want[65], block[65536];
@@ -218,18 +217,18 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
     struct sha256 sha256;
 
     if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: no file of inlay cache export", path);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: not a file written by inlay cache export", path);
     if (version != VERSION)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "%.300s: version %d of the file format; this inlay reads version %d", path, version, VERSION);
     if (sscanf(line, MAGIC " %d %64[0-9a-f] %lu", &version, want, &head_bytes) != 3 || head_bytes > MOST_HEAD)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is not as it was written", path);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the first line is invalid", path);
     sha256_init(&sha256);
     while ((got = fread(block, 1, sizeof block, from)) > 0)
         sha256_update(&sha256, block, got);
     sha256_hex(&sha256, sum);
     if (strcmp(sum, want) != 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: the check sum is wrong; copy it again", path);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: wrong checksum; copy the file again", path);
     text = malloc(head_bytes + 1);
     *out_head = NULL;
     if (text != NULL && fseek(from, FIRST_LINE, SEEK_SET) == 0 &&
@@ -237,7 +236,7 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
         *out_head = json_loadb(text, head_bytes, 0, NULL);
     free(text);
     return *out_head != NULL ? INLAY_OK
-                             : inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: the head cannot be read", path);
+                             : inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: the head is not valid JSON", path);
 }
 
 static const char *text_at(const json_t *head, const char *key)
@@ -247,7 +246,8 @@ static const char *text_at(const json_t *head, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Is it for this machine? Packs and compiled regions also for this inlay. */
+/* Was the file written on this kind of machine? Packed weights and compiled regions also need the same inlay version.
+ */
 static inlay_status check_head(const json_t *head, const char *path, inlay_diag *diag)
 {
     const json_t *file;
@@ -257,10 +257,11 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
 
     profile_cpu(cpu, sizeof cpu);
     if (strcmp(text_at(head, "cpu"), cpu) != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s is of another machine, '%.100s'; this one is '%.100s'", path,
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "%.200s was exported on another machine, '%.100s'; this one is '%.100s'", path,
                           text_at(head, "cpu"), cpu);
     if (strcmp(text_at(head, "order"), byte_order()) != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s is of a machine of the other byte order", path);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s was exported on a machine with the other byte order", path);
     if (json_array_size(json_object_get(head, "files")) > MOST_FILES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.200s has more than %d files", path, MOST_FILES);
     json_array_foreach(json_object_get(head, "files"), i, file) {
@@ -270,17 +271,17 @@ static inlay_status check_head(const json_t *head, const char *path, inlay_diag 
 
         if ((!code && !is_cost_file(name)) || slash == NULL || slash[1] == '.' || slash[1] == '\0' ||
             strchr(slash + 1, '/') != NULL || strlen(name) > 220 || size < 0 || (bytes += (uint64_t)size) > MOST_BYTES)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is no file of a cache", path, name);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "%.200s: '%.100s' is not a file of a cache", path, name);
         if (code && strcmp(text_at(head, "inlay"), inlay_version()) != 0)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export "
-                              "it again, or without --all",
+                              "%.200s has packed weights of inlay %.40s; this is inlay %s: export it again, or without "
+                              "--all",
                               path, text_at(head, "inlay"), inlay_version());
     }
     return INLAY_OK;
 }
 
-/* Measurements of the file join those that are there. */
+/* Merges the measurements of the file into those of the cache. */
 static inlay_status merge_measured(const inlay_options *options, const void *data, size_t bytes, inlay_diag *diag)
 {
     const cost_log quiet = { NULL, NULL };
@@ -312,9 +313,10 @@ static inlay_status take_file(const inlay_options *options, const char *name, co
     char kind[16], folder[PATH_MAX], path[PATH_MAX];
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(slash != NULL); /* check_head() has verified the name */
     (void)snprintf(kind, sizeof kind, "%.*s", (int)(slash - name), name);
-    if (!folder_of(options, kind, folder, sizeof folder))
-        return inlay_fail(diag, INLAY_IO_ERROR, "there is no cache folder '%s' that may be written to", kind);
+    if (!folder_for(options, kind, folder, sizeof folder))
+        return inlay_fail(diag, INLAY_IO_ERROR, "the cache has no writable folder '%s'", kind);
     (void)snprintf(path, sizeof path, "%.2000s/%.250s", folder, slash + 1);
     if (strcmp(name, measured) == 0) {
         INLAY_TRY(merge_measured(options, data, bytes, diag));
@@ -356,9 +358,7 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
         data = malloc(bytes + 1);
         if (data == NULL || fread(data, 1, bytes, from) != bytes) {
             status = inlay_fail(diag, data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INVALID_MODEL,
-                                "%.300s: '%.100s' cannot be "
-                                "read",
-                                path, text_at(file, "name"));
+                                "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
             goto done;
         }
         INLAY_TRY(take_file(common->options, text_at(file, "name"), data, bytes, replace, out, diag));

@@ -1,7 +1,7 @@
-/* cli/cli.h - what the verbs share: flags, exit codes, error lines, progress, Ctrl-C.
+/* cli/cli.h - code that all verbs share: flags, exit codes, error lines, progress, Ctrl-C.
  *
- * A verb is a function cmd_<name>(argc, argv) in cmd_<name>.c that returns an exit code. It prints results to stdout,
- * everything else to stderr; with --json, stdout carries one JSON value, also when the verb fails. */
+ * A verb is a function cmd_<name>(argc, argv) in cmd_<name>.c that returns an exit code. It prints results to stdout
+ * and everything else to stderr; with --json, stdout carries one JSON value, also when the verb fails. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 #include "base/memory.h"
@@ -23,57 +23,57 @@ enum {
 #undef CLI_EXIT_ENUM
 };
 
-/* The flags that all verbs take, and the session options that come from files, environment and flags. */
+/* The flags that all verbs accept, and the session options from files, environment and flags. */
 typedef struct cli_common {
-    const char *verb;        /* "inlay run", for error lines */
-    inlay_options *options;  /* every option of the library, see inlay config */
+    const char *verb;        /* "inlay run", the prefix of error lines */
+    inlay_options *options;  /* every option of the library, see inlay config; owned */
     const char *config_file; /* --config, or NULL */
     bool no_config;          /* --no-config */
     bool json;
     bool quiet;         /* no progress bar */
-    bool many_sessions; /* set by a verb that makes many and draws the bar itself */
+    bool many_sessions; /* set by a verb that creates several sessions and draws the bar itself */
     bool verbose;       /* print the library's log down to debug lines */
 } cli_common;
 
-/* Parses a verb's options (options.h) into args, and the common ones. with_session adds the library's options, as flags
- * and from files and environment. What is wrong with them ends the process, with CLI_USAGE or, for files that cannot be
- * read, CLI_BAD_FILE; --help ends it with CLI_OK, as argp does it. Release with cli_common_deinit(). */
+/* Parses a verb's options (options.h) into args, and the common ones. with_session adds the library's options, from
+ * flags, files and environment. An error ends the process with CLI_USAGE or, for unreadable files, with CLI_BAD_FILE;
+ * --help ends it with CLI_OK. Release with cli_common_deinit(). */
 void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args);
 void cli_common_deinit(cli_common *common);
 
-/* Gives the options the log, the progress bar and Ctrl-C; cli_open() does so by itself. */
+/* Attaches the log, the progress bar and Ctrl-C to the options; cli_open() calls it. */
 void cli_attach(cli_common *common);
-/* Creates the session, with a progress bar, the log and Ctrl-C attached. */
+/* Creates the session with a progress bar, the log and Ctrl-C attached. */
 INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_session,
                                       inlay_diag *diag);
 
-/* Prints the failure (with --json as {"error": ...}) and returns the exit code that belongs to it. */
+/* Prints the failure (with --json as {"error": ...}) and returns the matching exit code. */
 int cli_fail(const cli_common *common, const inlay_diag *failure);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */
 json_t *cli_diag_json(const inlay_diag *diag);
 /* The exit code of a status. */
 int cli_exit_code(inlay_status status);
-/* Prints json to stdout and releases it; NULL (no memory) is an error line. Returns code, or CLI_FAILED. */
+/* Prints json to stdout and releases it. NULL (no memory) prints an error line. Returns code, or CLI_FAILED. */
 int cli_print_json(const cli_common *common, json_t *json, int code);
 
 /* ------------------------------------------------------------------ restart.c */
 
-/* Has crashes in plugins told, and prepares for starting the program again; argv as main got it. */
+/* Enables crash reports for plugins, and prepares to start the program again; argv is the argument of main(). */
 void cli_restart_init(int argc, char **argv);
-/* Between the two calls, a crash in a plugin that could be put into quarantine starts the program again. Nothing may
- * have been printed to stdout, and nothing may hang on stdin. */
+/* While on, a crash in a plugin that can be quarantined starts the program again. The caller must not have printed to
+ * stdout or read from stdin. */
 void cli_restart_allow(bool on);
 
 /* ------------------------------------------------------------------ progress.c */
 
-/* From here Ctrl-C sets *cli_cancel() instead of ending the process; a second one ends it. */
+/* From this call on, Ctrl-C sets *cli_cancel() instead of ending the process; a second Ctrl-C ends it. */
 void cli_catch_interrupt(void);
-/* Non-zero once the user gave up. What inlay_run_options.cancel points to. */
+/* Non-zero after the user has pressed Ctrl-C. For inlay_run_options.cancel. */
 const uint32_t *cli_cancel(void);
 bool cli_cancelled(void);
 
-/* Draws a bar on stderr where that is a terminal; an inlay_progress_fn (user is ignored). fraction is in [0, 1].
- * Returns non-zero when the user gave up. */
+/* Draws a bar on stderr if it is a terminal; an inlay_progress_fn (user is ignored). fraction is in [0, 1]. Returns
+ * non-zero after the user has pressed Ctrl-C. */
 int cli_progress(void *user, double fraction, const char *what);
 void cli_progress_enable(bool on);
 void cli_progress_clear(void); /* before other output */

@@ -1,29 +1,30 @@
-/* inlay bench: how long a model takes. */
+/* inlay bench: times a model. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/sweep.h"
 #include "timing/callers.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 static const char doc[] =
     "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
-    "Inputs without a value are random; the same --seed gives the same values. peak_mb is the most memory that the "
-    "process held, in MiB. With --grow no two runs have the same sizes; there are 64 of them unless --runs says "
-    "otherwise, whatever --seconds and --warmup say. With --callers so many threads run one session at once, each as "
-    "--intra-threads says; rate counts the runs of all.\n\n"
-    "--sweep times all combinations and names the one with the most items a second whose p95 is within --latency-ms: "
-    "NAME=FIRST..LAST (powers of two and the ends; threads one by one up to 8, N is all processors), FIRST..LAST+STEP, "
-    "or N/N/N. NAME is a "
-    "dimension of the model (batch: the first axis of the first input), threads or callers; an item is one along the "
-    "first dimension. Each point takes --seconds (1) in two passes; the interval holds another such measurement with "
-    "95 %. --energy counts joules by powercap or hwmon, or by what COMMAND prints.\n\n"
+    "Inputs without a value are random; the same --seed gives the same values. peak_mb is the peak memory of the "
+    "process in MiB. With --grow every run has new sizes; the number of runs is 64 or that of --runs, regardless of "
+    "--seconds and --warmup. With --callers, that many threads run one session concurrently, each with --intra-threads "
+    "threads; rate counts the runs of all.\n\n"
+    "--sweep times all combinations of settings and reports the one with the most items a second whose p95 is within "
+    "--latency-ms. A range is NAME=FIRST..LAST (powers of two and both ends; threads one by one up to 8, N is the "
+    "number of processors), FIRST..LAST+STEP, or N/N/N. NAME is a dimension of the model (batch: the first axis of the "
+    "first input), threads or callers; an item is one element along the first dimension. Each point takes --seconds "
+    "(1) in two passes; a repeated measurement falls into the printed interval with 95 % probability. --energy "
+    "measures joules with powercap or hwmon, or reads them from the output of COMMAND.\n\n"
     "Examples:\n"
     "  inlay bench model.onnx\n"
     "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
     "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
     "  inlay bench model.onnx --callers 4 --intra-threads 1\n"
-    "  inlay bench model.onnx --interval 30             # as a program with 30 pictures a second\n"
+    "  inlay bench model.onnx --interval 30             # wait 30 ms before each run\n"
     "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n"
     "  inlay bench model.onnx --sweep batch=1..64,threads=1..4\n"
     "  inlay bench model.onnx --sweep N=8..64+8 --latency-ms 50 --html s.html\n"
@@ -50,8 +51,8 @@ typedef struct bench_args {
 typedef struct bench_result {
     double create_ms, first_ms;
     struct calls calls; /* its times are owned */
-    uint32_t recorded;  /* kernels */
-    double joules;      /* a run; negative = not known */
+    uint32_t recorded;  /* number of kernels */
+    double joules;      /* per run; negative = unknown */
     inlay_plan_info plan;
 } bench_result;
 
@@ -60,11 +61,11 @@ static void check_sweep(const bench_args *args, struct argp_state *state)
     const sweep_args *s = &args->sweep;
 
     if (s->axis_count == 0 && (s->latency_ms > 0 || s->csv != NULL || s->html != NULL))
-        argp_failure(state, CLI_USAGE, 0, "--latency-ms, --csv and --html go with --sweep");
+        argp_failure(state, CLI_USAGE, 0, "--latency-ms, --csv and --html require --sweep");
     if (s->axis_count > 0 &&
         (args->grow.count > 0 || args->callers > 1 || args->interval_ms > 0 || args->record || args->max_runs > 0))
         argp_failure(state, CLI_USAGE, 0,
-                     "--sweep goes with none of --grow, --callers, --interval, --record and --runs");
+                     "--sweep cannot be combined with --grow, --callers, --interval, --record or --runs");
 }
 
 static error_t take_energy(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -90,16 +91,16 @@ static const cli_option own_options[] = {
     { "interval", "MS", "Sleep for MS milliseconds before each timed run (default: 0)",
       CLI_NUMBER(bench_args, interval_ms, 0, 1e6) },
     GROW_OPTION(bench_args, grow),
-    { "sweep", "NAME=RANGE,...", "Time the model at all these settings, and name the best",
+    { "sweep", "NAME=RANGE,...", "Time the model at all these settings and report the best",
       CLI_CALL(sweep_parse, bench_args, sweep) },
-    { "latency-ms", "MS", "With --sweep: only settings whose p95 is at most MS are good",
+    { "latency-ms", "MS", "With --sweep: the p95 of the best setting is at most MS",
       CLI_NUMBER(bench_args, sweep.latency_ms, 0, 1e9) },
     { "csv", "FILE", "With --sweep: write a table for spreadsheets; - is standard output",
       CLI_WRITE(bench_args, sweep.csv) },
-    { "html", "FILE", "With --sweep: write a page with curves", CLI_WRITE(bench_args, sweep.html) },
-    { "energy", "COMMAND", "Count joules, by counters or a command that prints them", CLI_CALL_ALL(take_energy),
-      .flags = OPTION_ARG_OPTIONAL },
-    { "record", NULL, "Time each kernel in a few more runs and keep the results, as tune does",
+    { "html", "FILE", "With --sweep: write an HTML page with curves", CLI_WRITE(bench_args, sweep.html) },
+    { "energy", "COMMAND", "Measure joules, with counters or with a command that prints them",
+      CLI_CALL_ALL(take_energy), .flags = OPTION_ARG_OPTIONAL },
+    { "record", NULL, "Time each kernel in a few more runs and save the times, as tune does",
       CLI_SET(bench_args, record) },
     CLI_MODEL(bench_args, model),
     { 0 },
@@ -114,12 +115,12 @@ static bool finish(void *user, struct argp_state *state)
     else
         args->seconds = 3;
     if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
-        argp_failure(state, CLI_USAGE, 0, "--grow goes with neither --callers nor --interval");
+        argp_failure(state, CLI_USAGE, 0, "--grow cannot be combined with --callers or --interval");
     check_sweep(args, state);
     return true;
 }
 
-/* Runs that all have other sizes. Making the inputs is not timed. */
+/* Runs of which each has new sizes. The time to create the inputs is not counted. */
 struct growing {
     const bench_args *args;
     const inlay_session *session;
@@ -153,11 +154,12 @@ static inlay_status time_grown(struct growing *growing, inlay_diag *diag)
     const inlay_status status = timing_rounds(&plan, run_grown, &subject, 1, &growing->out->times, diag);
 
     growing->out->cpu_ms /= (double)runs;
+    INLAY_CHECK(runs > 0);
     timing_sort(&growing->out->times);
     return status;
 }
 
-/* Step by step: a few runs more, whose times are kept. */
+/* Times each kernel in a few more runs and saves the times. */
 static inlay_status record(inlay_context *context, const inlay_run_options *options, bench_result *result,
                            inlay_diag *diag)
 {
@@ -245,20 +247,21 @@ static int print_result(const bench_args *args, const cli_common *common, const 
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", result->create_ms, result->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
                  calls->times.count, calls->times.ms[0], p95, p99);
-    (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", of all callers" : "");
-    (void)printf("cpu     %10.4f ms   of all threads together, a run\n", calls->cpu_ms);
-    (void)printf("expected%10.4f ms   by the costs that are known; inlay calibrate and inlay tune learn them\n",
+    (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", all callers together" : "");
+    (void)printf("cpu     %10.4f ms   per run, all threads together\n", calls->cpu_ms);
+    (void)printf("expected%10.4f ms   from known costs; inlay calibrate and inlay tune improve them\n",
                  result->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
                  (double)result->plan.slab_bytes / 1048576, (double)result->plan.lower_bound_bytes / 1048576,
                  (double)result->plan.constant_bytes / 1048576);
     if (result->joules >= 0)
-        (void)printf("energy  %10.4g J     of the whole machine, a run, by %s\n", result->joules, args->meter.source);
+        (void)printf("energy  %10.4g J     per run, whole machine, measured with %s\n", result->joules,
+                     args->meter.source);
     else if (args->meter.why[0] != '\0')
-        (void)printf("energy  not available here, because %s\n", args->meter.why);
+        (void)printf("energy  not available: %s\n", args->meter.why);
     if (args->record)
-        (void)printf("kept    %10u kernels' times\n", result->recorded);
+        (void)printf("saved   %10u kernel times\n", result->recorded);
     return CLI_OK;
 }
 
@@ -277,7 +280,7 @@ static int sweep_all(bench_args *args, cli_common *common, inlay_diag *diag)
         args->sweep.energy = &args->meter;
     }
     INLAY_TRY(sweep_run(&sweep, common, diag));
-    INLAY_TRY(sweep_tell(&sweep, common, &code, diag));
+    INLAY_TRY(sweep_report(&sweep, common, &code, diag));
 done:
     return status == INLAY_OK ? code : cli_fail(common, diag);
 }

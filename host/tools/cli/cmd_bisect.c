@@ -1,4 +1,4 @@
-/* inlay bisect: which rewrite of the optimiser, which region or which node makes a result differ. */
+/* inlay bisect: finds the optimiser rewrite, the region or the node that makes a result differ. */
 #include "cli/bisect.h"
 #include "cli/inputs.h"
 #include <stdio.h>
@@ -6,13 +6,13 @@
 #include <string.h>
 
 static const char doc[] =
-    "Finds the first step whose result differs: runs MODEL as the options say and once more as --against says, on the "
-    "same inputs, and when outputs differ beyond the tolerance, looks for the rewrite of the optimiser, else for the "
-    "node or the region of a provider, also in bodies of Loop, If and Scan, that makes the difference.\v"
-    "--against reference takes the reference provider alone; --against level=0, or --level 0 for short, takes "
-    "another level of the optimiser; any other option may stand there. A node or a region is found by running more and "
-    "more of the model where it ran, and the rest on the providers of --against (reference, if it names none). Exit "
-    "code 0: no difference; 1: a difference, which is named.\n\n"
+    "Finds the first step whose result differs: runs MODEL with the given options and once more with --against, on the "
+    "same inputs. If outputs differ beyond the tolerance, it searches for the optimiser rewrite, or else for the node "
+    "or region of a provider (also in bodies of Loop, If and Scan) that causes the difference.\v"
+    "--against reference uses only the reference provider; --against level=0, or --level 0 for short, uses another "
+    "level of the optimiser; any other option is possible. To find a node or region, bisect runs a growing part of the "
+    "model on its original providers and the rest on the providers of --against (reference, if it names none). Exit "
+    "code 0: no difference; 1: a difference, with its cause.\n\n"
     "Examples:\n"
     "  inlay bisect model.onnx --against reference\n"
     "  inlay bisect model.onnx --level 0 --inputs data --rtol 1e-4\n"
@@ -28,9 +28,9 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* ------------------------------------------------------------------ looking for the rewrite */
+/* ------------------------------------------------------------------ search for the rewrite */
 
-/* What the optimiser says of one rewrite. */
+/* The optimiser's report on one rewrite. */
 typedef struct found_rewrite {
     uint64_t number, last;
     char pass[64];
@@ -52,7 +52,7 @@ static void on_event(void *user, const inlay_optimize_event *event)
                    event->text);
 }
 
-/* Follows the optimiser and hears of rewrite `number` (0 = of none); rewrite->last is how many there are. */
+/* Runs the optimiser and records rewrite `number` (0 = none); rewrite->last is the number of rewrites. */
 static inlay_status follow(const struct search *search, uint64_t number, found_rewrite *rewrite, inlay_diag *diag)
 {
     inlay_optimize_args work = { .struct_size = sizeof work, .event = on_event, .user = rewrite };
@@ -66,9 +66,9 @@ static inlay_status follow(const struct search *search, uint64_t number, found_r
     return status;
 }
 
-/* The first rewrite after which the result is bad; between `low` rewrites (good) and all (bad) there is such a step. */
+/* Finds the first rewrite with a bad result: after `low` rewrites the result is good, after all of them it is bad. */
 static inlay_status find_rewrite(struct search *search, const struct trial *good, uint64_t low, found_rewrite *out,
-                                 struct difference *what, inlay_diag *diag)
+                                 struct difference *found, inlay_diag *diag)
 {
     uint64_t high;
     inlay_status status = INLAY_OK;
@@ -84,7 +84,7 @@ static inlay_status find_rewrite(struct search *search, const struct trial *good
         INLAY_TRY(trial_differs(search, &(struct setting){ "rewrite_limit", number }, 1, good, &difference, diag));
         if (difference.found) {
             high = middle;
-            *what = difference;
+            *found = difference;
         } else {
             low = middle;
         }
@@ -98,53 +98,53 @@ done:
 
 struct verdict {
     const char *stage; /* "none", "pass", "region", "node", "nodes", "rounding" */
-    struct difference what;
+    struct difference difference;
     found_rewrite rewrite; /* number 0: none */
     struct place place;
-    char maker[400];
+    char producer[400];
     uint32_t runs;
 };
 
-/* "Softmax '/att/Softmax' on openblas", the node that makes the value. */
-static void find_maker(const inlay_session *session, const char *value, char *text, size_t bytes)
+/* "Softmax '/att/Softmax' on openblas": the node that produces the value. */
+static void find_producer(const inlay_session *session, const char *value, char *text, size_t bytes)
 {
     const struct program *program = session->main;
 
     for (uint32_t i = 0; i < program->step_count; i++) {
         const partition_region *region = program->steps[i].region;
         for (uint32_t k = 0; k < region->output_count; k++) {
-            const graph_value *v = &program->graph->values[region->outputs[k]];
+            const graph_value *output = &program->graph->values[region->outputs[k]];
             const inlay_node_info *node;
 
-            if (strcmp(v->info.name.data, value) != 0 || v->info.producer == INLAY_NONE)
+            if (strcmp(output->info.name.data, value) != 0 || output->info.producer == INLAY_NONE)
                 continue;
-            node = &program->graph->nodes[v->info.producer]->info;
+            node = &program->graph->nodes[output->info.producer]->info;
             (void)snprintf(text, bytes, "%s '%s' on %s", node->op_type.data, node->name.data,
                            program->steps[i].provider != NULL ? program->steps[i].provider->name : "the host");
         }
     }
 }
 
-/* What nodes are held against: the providers of --against, if it is about them. */
-static const char *base_of(const struct setting *against)
+/* The providers to compare nodes against: those of --against, if it names providers. */
+static const char *base_providers(const struct setting *against)
 {
     return strcmp(against->name, "providers") == 0 ? against->value : "reference";
 }
 
-/* Looks for nodes of providers, with the optimiser stopped after `limit` rewrites (negative: not). */
+/* Searches for nodes of providers, with the optimiser stopped after `limit` rewrites (negative: no limit). */
 static inlay_status judge_place(struct search *search, const struct setting *against, int64_t limit,
                                 const struct trial *good, struct verdict *out, bool *out_base_differs, inlay_diag *diag)
 {
-    inlay_status status = place_find(search, base_of(against), limit, good, &out->place, out_base_differs, diag);
+    inlay_status status = place_find(search, base_providers(against), limit, good, &out->place, out_base_differs, diag);
 
     if (status == INLAY_OK && out->place.found) {
-        out->what = out->place.what;
+        out->difference = out->place.difference;
         out->stage = json_array_size(out->place.nodes) == 1 ? "node" : out->place.one_region ? "region" : "nodes";
     }
     return status;
 }
 
-/* Without the optimiser, and with nobody to hold nodes against: compares every value of the main graph. */
+/* Without the optimiser and without base providers: compares every value of the main graph. */
 static inlay_status judge_values(struct search *search, const struct setting *against, struct verdict *out,
                                  inlay_diag *diag)
 {
@@ -163,8 +163,8 @@ static inlay_status judge_values(struct search *search, const struct setting *ag
         trial_compare(search, &mine, &good, own_outputs, &difference, diag)); /* the taps, in the order of the run */
     out->stage = difference.found ? "node" : "rounding";
     if (difference.found) {
-        out->what = difference;
-        find_maker(mine.session, difference.output, out->maker, sizeof out->maker);
+        out->difference = difference;
+        find_producer(mine.session, difference.output, out->producer, sizeof out->producer);
     }
 done:
     trial_end(&mine);
@@ -184,21 +184,22 @@ static inlay_status judge(struct search *search, const struct setting *against, 
     out->stage = "none";
     INLAY_TRY(trial_run(search, against, 1, &good, diag));
     INLAY_TRY(trial_run(search, NULL, 0, &mine, diag));
-    INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->what, diag));
-    if (!out->what.found)
+    INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->difference, diag));
+    if (!out->difference.found)
         goto done;
-    /* What both lower alike is none of the optimiser's levels. */
+    /* The lowerings that both runs share are not a level of the optimiser. */
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
     INLAY_TRY(trial_differs(search, &(struct setting){ "rewrite_limit", number }, 1, &good, &plain, diag));
     if (!plain.found) {
-        INLAY_TRY(find_rewrite(search, &good, (uint64_t)shared, &out->rewrite, &out->what, diag));
+        INLAY_TRY(find_rewrite(search, &good, (uint64_t)shared, &out->rewrite, &out->difference, diag));
         shared = (int64_t)out->rewrite.number;
     } else {
-        out->what = plain;
+        out->difference = plain;
     }
-    /* A rewrite may be right, and a provider's kernel for what it has made wrong: then it is right on the others. */
+    /* A rewrite may be right while a provider's kernel for the new node is wrong; then it is right on other providers.
+     */
     INLAY_TRY(judge_place(search, against, shared, &good, out, &base_differs, diag));
     if (out->place.found)
         goto done;
@@ -217,11 +218,11 @@ static void print_nodes(const struct verdict *verdict)
     const json_t *node;
     size_t i, count = json_array_size(verdict->place.nodes);
 
-    if (verdict->maker[0] != '\0') {
-        (void)printf("  made by %s\n", verdict->maker);
+    if (verdict->producer[0] != '\0') {
+        (void)printf("  computed by %s\n", verdict->producer);
         return;
     }
-    (void)printf("  made by ");
+    (void)printf("  computed by ");
     if (strcmp(verdict->stage, "region") == 0)
         (void)printf("%zu nodes of one region, wrong only together: ", count);
     else if (count > 1)
@@ -234,7 +235,7 @@ static void print_nodes(const struct verdict *verdict)
         (void)printf(", in the body %s", verdict->place.graph);
     (void)printf("\n");
     if (verdict->rewrite.number > 0)
-        (void)printf("  there since rewrite %llu, pass %s: %s\n", (unsigned long long)verdict->rewrite.number,
+        (void)printf("  since rewrite %llu, pass %s: %s\n", (unsigned long long)verdict->rewrite.number,
                      verdict->rewrite.pass, verdict->rewrite.text);
 }
 
@@ -243,14 +244,16 @@ static void print_verdict(const struct verdict *verdict)
     if (strcmp(verdict->stage, "none") == 0) {
         (void)printf("no difference\n");
     } else if (strcmp(verdict->stage, "pass") == 0) {
-        (void)printf("output '%s' differs: %s\nfirst bad rewrite: %llu, pass %s\n  %s\n", verdict->what.output,
-                     verdict->what.text, (unsigned long long)verdict->rewrite.number, verdict->rewrite.pass,
+        (void)printf("output '%s' differs: %s\nfirst bad rewrite: %llu, pass %s\n  %s\n", verdict->difference.output,
+                     verdict->difference.text, (unsigned long long)verdict->rewrite.number, verdict->rewrite.pass,
                      verdict->rewrite.text);
     } else if (strcmp(verdict->stage, "rounding") == 0) {
-        (void)printf("output '%s' differs: %s\nbut no value of a node does without the optimiser: differences add up\n",
-                     verdict->what.output, verdict->what.text);
+        (void)printf(
+            "output '%s' differs: %s\nwithout the optimiser, no value of a node differs: small differences add up\n",
+            verdict->difference.output, verdict->difference.text);
     } else {
-        (void)printf("value '%s' is the first that differs: %s\n", verdict->what.output, verdict->what.text);
+        (void)printf("value '%s' is the first that differs: %s\n", verdict->difference.output,
+                     verdict->difference.text);
         print_nodes(verdict);
     }
 }
@@ -259,18 +262,19 @@ static json_t *verdict_json(const struct verdict *verdict)
 {
     bool placed = verdict->place.found, rewritten = verdict->rewrite.number > 0;
     const char *text = verdict->rewrite.text[0] != '\0' ? verdict->rewrite.text
-                       : verdict->maker[0] != '\0'      ? verdict->maker
+                       : verdict->producer[0] != '\0'   ? verdict->producer
                                                         : NULL;
 
     return json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:s?, s:s?, s:s?, s:O?, s:I}", "stage", verdict->stage, "value",
-                     verdict->what.found ? verdict->what.output : NULL, "difference",
-                     verdict->what.found ? verdict->what.text : NULL, "pass", rewritten ? verdict->rewrite.pass : NULL,
-                     "rewrite", (json_int_t)verdict->rewrite.number, "text", text, "provider",
-                     placed ? verdict->place.provider : NULL, "graph", placed ? verdict->place.graph : NULL, "nodes",
-                     verdict->place.nodes, "runs", (json_int_t)verdict->runs);
+                     verdict->difference.found ? verdict->difference.output : NULL, "difference",
+                     verdict->difference.found ? verdict->difference.text : NULL, "pass",
+                     rewritten ? verdict->rewrite.pass : NULL, "rewrite", (json_int_t)verdict->rewrite.number, "text",
+                     text, "provider", placed ? verdict->place.provider : NULL, "graph",
+                     placed ? verdict->place.graph : NULL, "nodes", verdict->place.nodes, "runs",
+                     (json_int_t)verdict->runs);
 }
 
-/* "reference", "level=0", "level 0": what to run against. False: neither. */
+/* Parses "reference", "level=0" or "level 0". False: none of them. */
 static bool read_against(const char *text, char *name, size_t bytes, struct setting *out)
 {
     size_t length = strcspn(text, "= ");
@@ -287,7 +291,7 @@ static bool read_against(const char *text, char *name, size_t bytes, struct sett
     return true;
 }
 
-/* `--level 0` without --against is what to run against: a run at level 0 would be held against itself. */
+/* `--level 0` without --against means --against level=0; otherwise a run at level 0 would be compared with itself. */
 static inlay_status default_against(const cli_common *common, bisect_args *args, inlay_diag *diag)
 {
     char level[32];
@@ -321,9 +325,7 @@ int cmd_bisect(int argc, char **argv)
     status = default_against(&common, &args, &diag);
     if (status == INLAY_OK && !read_against(args.against, name, sizeof name, &against))
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
-                            "--against %s: write reference, or NAME=VALUE such as "
-                            "level=0",
-                            args.against);
+                            "--against %s: expected reference, or NAME=VALUE such as level=0", args.against);
     if (status == INLAY_OK && inlay_options_get(common.options, against.name, old, sizeof old, &diag) != INLAY_OK)
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against: %s", strcpy(text, diag.text));
     if (status == INLAY_OK)
@@ -333,7 +335,7 @@ int cmd_bisect(int argc, char **argv)
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else
-        code = verdict.what.found ? CLI_FAILED : CLI_OK;
+        code = verdict.difference.found ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)
         code = cli_print_json(&common, verdict_json(&verdict), code);
     else if (status == INLAY_OK)

@@ -1,35 +1,36 @@
-/* inlay bundle: a model as a program or a library that needs nothing else. */
+/* inlay bundle: compiles a model into a self-contained program or library. */
 #include "cli/bundle_check.h"
 #include "model/model.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
+#include "inlay/check.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Makes a static, self-contained program of MODEL: the run-time part, the kernels that the model needs, its "
-    "weights. "
-    "With --library or --object a library or an object to link, with a C header beside it.\v"
-    "Sizes have to be fixed: --dim fixes those that are open, by their name or as INPUT:AXIS. --set makes a constant "
-    "of "
-    "an input, which can decide an If ahead. The program reads .npy files and writes .npy files; "
-    "`PROGRAM --help` lists its inputs. It runs on the provider reference and on the provider cpu, "
-    "with the precision and the options of providers that are given here. Of control flow it has If and Loop; shapes "
+    "Compiles MODEL into a static, self-contained program with the runtime, the kernels that the model needs, and its "
+    "weights. --library and --object create a library or an object to link, and a C header next to it.\v"
+    "All sizes must be fixed: --dim fixes open dimensions, by their name or as INPUT:AXIS. --set makes an input a "
+    "constant, which can decide an If at compile time. The program reads and writes .npy files; `PROGRAM --help` lists "
+    "its inputs. It runs on the providers reference and cpu, with the given precision and provider options. Supported "
+    "control flow is If and Loop; data-dependent shapes, strings and sequences are refused.\n\n"
     "that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
     "  inlay bundle vad.onnx -o vad --dim input:0=1 --dim input:1=512 --set sr=16000\n"
-    "  inlay bundle model.onnx -o app --for native --cc musl-gcc       # as small as it gets\n"
+    "  inlay bundle model.onnx -o app --for native --cc musl-gcc       # smallest size\n"
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
 enum { MOST_DIMS = 64, MOST_MOVED = 32 };
-/* What was tried to hold --memory: the fastest kernels, those with the smallest weights, prices between the two. */
+/* Kernel choices that were tried to respect --memory: the fastest kernels, the kernels with the smallest weights, then
+ * prices between the two. */
 typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory_stage;
-/* Microseconds for a MiB: transforms save up to some thousands. Four times as many until the weights fit. */
+/* Price of packed weights in microseconds per MiB; transforms save up to some thousands. Quadrupled until the weights
+ * fit. */
 enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
@@ -43,16 +44,16 @@ typedef struct bundle_args {
     const char *model;
     bundle_job job;
     struct pairs dims, sets;
-    char moved[MOST_MOVED][128]; /* nodes that cpu cannot run */
+    char moved[MOST_MOVED][128]; /* nodes that cpu cannot run, or op:NAME */
     char moved_op[MOST_MOVED][80];
     char forbidden[MOST_MOVED * 144];
     uint32_t moved_count;
     bundle_check check;
     bool keep;
-    double memory; /* 0: the default */
+    double memory; /* limit as a multiple of the model's weights; 0: the default */
     memory_stage stage;
-    uint64_t fastest_bytes; /* of weights with the fastest kernels */
-    int64_t price;          /* cpu.pack_price; 0: as the session has it */
+    uint64_t fastest_bytes; /* of weights, with the fastest kernels */
+    int64_t price;          /* cpu.pack_price; 0: the session's value */
 } bundle_args;
 
 static error_t take_kind(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -61,7 +62,7 @@ static error_t take_kind(const cli_option *option, void *field, char *arg, struc
 
     (void)arg;
     if (args->job.kind != BUNDLE_PROGRAM)
-        argp_error(state, "--library or --object, not both");
+        argp_error(state, "--library and --object cannot be combined");
     args->job.kind = strcmp(option->name, "library") == 0 ? BUNDLE_LIBRARY : BUNDLE_OBJECT;
     return 0;
 }
@@ -72,7 +73,7 @@ static error_t take_isa(const cli_option *option, void *field, char *arg, struct
 
     (void)option;
     if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
-        argp_error(state, "--for is avx2 or native, not '%s'", arg);
+        argp_error(state, "--for: expected avx2 or native, not '%s'", arg);
     args->job.isa = arg;
     return 0;
 }
@@ -82,33 +83,33 @@ static error_t take_pair(const cli_option *option, void *field, char *arg, struc
     struct pairs *list = field;
 
     if (strchr(arg, '=') == NULL || list->count == MOST_DIMS)
-        argp_error(state, "--%s is %s, not '%s'", option->name, option->arg, arg);
+        argp_error(state, "--%s: expected %s, not '%s'", option->name, option->arg, arg);
     list->items[list->count++] = arg;
     return 0;
 }
 
 static const cli_option own_options[] = {
     CLI_OUTPUT_OPTION(bundle_args, job.output),
-    { "library", NULL, "Write a static library, and FILE's name with .h", CLI_CALL_ALL(take_kind) },
-    { "object", NULL, "Write one object, and FILE's name with .h", CLI_CALL_ALL(take_kind) },
-    { "name", "NAME", "What functions begin with (default: the name of FILE)", CLI_TEXT(bundle_args, job.name) },
-    { "dim", "NAME=N", "Fix an open size; may be repeated", CLI_CALL(take_pair, bundle_args, dims) },
+    { "library", NULL, "Write a static library and a C header with the name of FILE", CLI_CALL_ALL(take_kind) },
+    { "object", NULL, "Write one object and a C header with the name of FILE", CLI_CALL_ALL(take_kind) },
+    { "name", "NAME", "Prefix of the functions (default: the name of FILE)", CLI_TEXT(bundle_args, job.name) },
+    { "dim", "NAME=N", "Fix an open dimension; may be repeated", CLI_CALL(take_pair, bundle_args, dims) },
     { "set", "INPUT=VALUE", "Make an input of one element a constant; may be repeated",
       CLI_CALL(take_pair, bundle_args, sets) },
     { "target", "TRIPLE", "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)",
       CLI_TEXT(bundle_args, job.target) },
     { "for", "avx2|native",
-      "A smaller program: without kernels for AVX-512, or for CPUs with the instructions of this one alone, each "
-      "weight once",
+      "A smaller program: without kernels for AVX-512, or only for CPUs with the instruction set of this one; each "
+      "weight is stored once",
       CLI_CALL_ALL(take_isa) },
     { "size", "N",
-      "The most bytes of weights, as a multiple of the model's: what kernels make of weights is in the program as far "
-      "as "
-      "that goes, and is made at each start beyond it (default: 1.15)",
+      "Limit of the bytes of weights, as a multiple of the model's: packed weights are stored in the program up to "
+      "this limit, and packed at each start beyond it (default: 1.15)",
       CLI_NUMBER(bundle_args, job.size, 1, 1000) },
     { "memory", "N",
-      "The most bytes of weights that runs read, as a multiple of the model's: beyond that, convolutions run by slower "
-      "kernels with smaller weights, first where a byte saves least time (default: 3, or 16 MiB where that is more)",
+      "Limit of the bytes of weights that a run reads, as a multiple of the model's: beyond it, convolutions use "
+      "slower kernels with smaller weights, those with the least time saved per byte first (default: 3, or 16 MiB if "
+      "larger)",
       CLI_NUMBER(bundle_args, memory, 1, 1000) },
     { "cc", "PROGRAM", "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)",
       CLI_TEXT(bundle_args, job.cc) },
@@ -117,8 +118,8 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* Programs that are started here use no more of the CPU than the sessions that they are compared with. */
-static void cap_programs(const cli_common *common)
+/* Programs that are started here use the same instruction sets as the sessions that they are compared with. */
+static void cap_program_isa(const cli_common *common)
 {
     char isa[16] = "auto";
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -127,7 +128,7 @@ static void cap_programs(const cli_common *common)
         (void)setenv("INLAY_ISA", isa, 1);
 }
 
-/* The model with its sizes fixed, in the folder of the bundle. */
+/* Writes the model with fixed sizes into the folder of the bundle. */
 static inlay_status fix_sizes(const bundle_args *args, const struct scratch *scratch, char *path, inlay_diag *diag)
 {
     graph_model *model = NULL;
@@ -139,7 +140,7 @@ static inlay_status fix_sizes(const bundle_args *args, const struct scratch *scr
         const long long size = strtoll(equals + 1, &end, 10);
 
         if (end == equals + 1 || *end != '\0' || size < 1) {
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--dim is NAME=N with N from 1, not '%s'",
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--dim: expected NAME=N with N >= 1, not '%s'",
                                 args->dims.items[i]);
             goto done;
         }
@@ -164,8 +165,7 @@ done:
     return status;
 }
 
-/* What the session has to be: the providers that bundles have, one thread, nothing that prices of this machine decide.
- */
+/* Sets the session options that a bundle requires: its providers, one thread, no decision by costs of this machine. */
 static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
 {
     inlay_status status;
@@ -174,7 +174,7 @@ static inlay_status set_options(const bundle_args *args, cli_common *common, con
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
-    INLAY_TRY(inlay_options_set(common->options, "cpu.pairs", "0", diag)); /* whether they pay is measured */
+    INLAY_TRY(inlay_options_set(common->options, "cpu.pairs", "0", diag)); /* would depend on measurements */
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
     return status;
@@ -197,7 +197,7 @@ done:
     return status;
 }
 
-static bool takes_too_much(const bundle_args *args)
+static bool exceeds_memory(const bundle_args *args)
 {
     const double constants = (double)args->job.constant_bytes, bytes = (double)args->job.memory_bytes;
 
@@ -206,11 +206,11 @@ static bool takes_too_much(const bundle_args *args)
     return bytes > DEFAULT_MEMORY * constants && bytes > DEFAULT_MEMORY_BYTES;
 }
 
-/* Shall the bundle go on with these kernels? Otherwise it is to be made with those of the next price. */
+/* Accepts the kernels of the current attempt, or sets the price for the next one. A bundle_job accept callback. */
 static bool accept_memory(void *user)
 {
     bundle_args *args = user;
-    const bool over = takes_too_much(args);
+    const bool over = exceeds_memory(args);
 
     switch (args->stage) {
     case MEMORY_FASTEST:
@@ -220,7 +220,7 @@ static bool accept_memory(void *user)
         args->stage = MEMORY_LEAST;
         args->price = MOST_PRICE;
         return false;
-    case MEMORY_LEAST: /* where that is not enough, or nothing, there is no other way */
+    case MEMORY_LEAST: /* still too much, or no saving: there is no alternative */
         if (over || args->job.memory_bytes == args->fastest_bytes)
             return true;
         args->stage = MEMORY_PRICED;
@@ -242,7 +242,8 @@ static inlay_status set_price(const bundle_args *args, cli_common *common, inlay
     return inlay_options_set(common->options, "cpu.pack_price", text, diag);
 }
 
-/* A node that its provider cannot run goes to the other one; at the second one of an operator all do. */
+/* Moves a node that its provider cannot run to the other provider; after the second node of an operator, all of them.
+ */
 static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
 {
     char *text = args->moved[args->moved_count < MOST_MOVED ? args->moved_count : 0];
@@ -259,6 +260,7 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
         (void)snprintf(text, sizeof args->moved[0], "%s", args->job.node);
     args->moved_count++;
     args->forbidden[0] = '\0';
+    INLAY_CHECK(args->moved_count <= MOST_MOVED);
     for (uint32_t i = 0; i < args->moved_count; i++) {
         const size_t used = strlen(args->forbidden);
 
@@ -289,7 +291,7 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
         *diag = why;
 done:
     if (args->keep)
-        (void)fprintf(stderr, "kept: %s\n", scratch.dir);
+        (void)fprintf(stderr, "kept folder: %s\n", scratch.dir);
     else
         scratch_remove(&scratch);
     return status;
@@ -305,25 +307,26 @@ static int print_result(const bundle_args *args, const cli_common *common)
                      (unsigned long long)job->file_bytes, (unsigned long long)job->data_bytes,
                      (unsigned long long)job->arena_bytes);
         if (job->memory_bytes > 0)
-            (void)printf("weights that runs read: %llu bytes, %.2f times the model's%s\n",
+            (void)printf("weights that a run reads: %llu bytes, %.2f times the model's%s\n",
                          (unsigned long long)job->memory_bytes,
                          (double)job->memory_bytes / (double)(job->constant_bytes + (job->constant_bytes == 0)),
-                         takes_too_much(args) ? ", more than --memory: no kernels have smaller ones"
-                         : args->price > 0    ? ": some convolutions run by slower kernels, for --memory"
+                         exceeds_memory(args) ? ", more than --memory: no kernels with smaller weights exist"
+                         : args->price > 0    ? ": some convolutions use slower kernels because of --memory"
                                               : "");
         if (job->start_count > 0)
-            (void)printf("weights are packed at each start, %u of %u packs; a larger --size keeps more of them in the "
+            (void)printf("%u of %u packed weights are packed at each start; a larger --size stores more of them in the "
                          "program\n",
                          job->start_count, job->start_count + job->pack_count);
         if (!args->check.ran)
-            (void)printf("not tried: nothing here runs programs of %s\n", job->target);
+            (void)printf("not verified: this machine cannot run programs for %s\n", job->target);
         else if (args->check.same)
-            (void)printf("tried with random inputs: the same bits as `inlay run --providers cpu,reference --policy "
+            (void)printf("verified with random inputs: bitwise equal to `inlay run --providers cpu,reference --policy "
                          "priority`\n");
         else
-            (void)printf("tried with random inputs: up to %.1e of the largest result from a session of the same "
-                         "providers, which has other kernels on this CPU\n",
-                         args->check.largest);
+            (void)printf(
+                "verified with random inputs: differs by up to %.1e of the largest result from a session with the same "
+                "providers, which uses other kernels on this CPU\n",
+                args->check.largest);
         for (uint32_t i = 0; i < args->moved_count; i++)
             (void)printf("%s runs on the provider reference: cpu has no kernel for it\n", args->moved[i]);
         return CLI_OK;
@@ -349,7 +352,7 @@ int cmd_bundle(int argc, char **argv)
     args.job.target = bundle_native_target();
     args.job.size = 1.15;
     cli_parse(&verb, true, argc, argv, &common, &args);
-    cap_programs(&common);
+    cap_program_isa(&common);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
     cli_common_deinit(&common);
     return code;

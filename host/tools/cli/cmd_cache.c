@@ -1,7 +1,8 @@
-/* inlay cache: what is kept between runs, and how much of it. */
+/* inlay cache: lists, clears, exports and imports the files that inlay keeps between runs. */
 #include "cli/cache_file.h"
 #include "cli/cli.h"
 #include "config/dirs.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,20 +15,16 @@
 
 static const char doc[] =
     "Lists the folders of the cache with their files and bytes: packed weights, compiled regions, hashes, "
-    "measurements, "
-    "verdicts on plugins. Compiled regions in a --cache-dir of yours lie beside these folders and are not listed.\v"
-    "ACTION is list (the default), prune (removes what comes again by itself and was not used for --days), export FILE "
-    "or "
-    "import FILE. export writes the machine's profile and what was measured, so that other machines of the same kind "
-    "need "
-    "not measure; with --all also packed weights and compiled regions. import takes such a file in, merges "
-    "measurements, "
-    "and keeps a file that is there unless --replace; a file that is damaged, or of another processor, is refused. "
-    "Import "
-    "only what you trust: compiled regions are run.\n\n"
-    "--clear removes packed weights, compiled regions and hashes, which come again by themselves. --clear-all removes "
-    "what was measured (calibrate, tune) and what was learnt about plugins as well. --cache-dir names the cache, "
-    "--cache-max-bytes limits its largest part.\n\n"
+    "measurements, verdicts on plugins. Compiled regions in a folder given with --cache-dir are stored next to these "
+    "folders and are not listed.\v"
+    "ACTION is list (the default), prune (removes files that are recreated automatically and were not used for "
+    "--days), export FILE or import FILE. export writes the machine profile and the measurements, so that other "
+    "machines of the same kind need not measure; with --all also packed weights and compiled regions. import reads "
+    "such a file, merges the measurements, and keeps existing files unless --replace is given; a file that is damaged "
+    "or comes from another processor is rejected. Import only files that you trust: compiled regions are executed.\n\n"
+    "--clear removes packed weights, compiled regions and hashes, which are recreated automatically. --clear-all also "
+    "removes measurements (calibrate, tune) and verdicts on plugins. --cache-dir names the cache, --cache-max-bytes "
+    "limits its largest part.\n\n"
     "Examples:\n"
     "  inlay cache\n"
     "  inlay cache --clear\n"
@@ -50,7 +47,7 @@ typedef struct cache_args {
 
 static const struct {
     const char *name, *holds;
-    bool remade; /* without anybody asking */
+    bool recreated; /* automatically, when it is needed again */
 } kinds[] = {
     { "packs", "packed weights", true },
     { "compiled", "compiled regions", true },
@@ -74,7 +71,7 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
         return 0;
     }
     if (args->chosen)
-        argp_error(state, "'%s' is one too many", arg);
+        argp_error(state, "unexpected argument '%s'", arg);
     args->chosen = true;
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
         if (strcmp(arg, actions[i]) == 0) {
@@ -86,11 +83,11 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
 }
 
 static const cli_option own_options[] = {
-    { "clear", NULL, "Remove what is made again by itself", CLI_SET(cache_args, clear) },
+    { "clear", NULL, "Remove files that are recreated automatically", CLI_SET(cache_args, clear) },
     { "clear-all", NULL, "Remove everything", CLI_SET(cache_args, all) },
-    { "days", "N", "prune: keep what was used within N days (default: 30)", CLI_NUMBER(cache_args, days, 0, 1e5) },
-    { "all", NULL, "export: packed weights and compiled regions too", CLI_SET(cache_args, with_packs) },
-    { "replace", NULL, "import: replace files that are there", CLI_SET(cache_args, replace) },
+    { "days", "N", "prune: keep files used within N days (default: 30)", CLI_NUMBER(cache_args, days, 0, 1e5) },
+    { "all", NULL, "export: also packed weights and compiled regions", CLI_SET(cache_args, with_packs) },
+    { "replace", NULL, "import: replace existing files", CLI_SET(cache_args, replace) },
     { CLI_CALL_ALL(take_argument) },
     { 0 },
 };
@@ -101,20 +98,20 @@ static bool finish(void *user, struct argp_state *state)
 
     args->clear |= args->all;
     if (args->action >= CACHE_EXPORT && args->file == NULL)
-        argp_error(state, "%s: which file?", actions[args->action]);
+        argp_error(state, "%s requires a file", actions[args->action]);
     if (args->chosen && args->clear)
-        argp_error(state, "--clear goes without an action");
+        argp_error(state, "--clear cannot be combined with an action");
     return true;
 }
 
-/* Is the file one that was used within so many days? Reading moves no time of it; kept_touch() does. */
+/* Was the file used within `days`? Reading does not update its time; kept_touch() does. */
 static bool is_recent(const struct stat *file, double days)
 {
     return days > 0 && difftime(time(NULL), file->st_mtime) < days * 86400;
 }
 
-/* Counts the regular files of a folder, and removes them but for those used within `days`. Links are left alone,
- * whatever they lead to. */
+/* Counts the regular files of a folder; with `remove`, deletes those not used within `days`. Symbolic links are neither
+ * followed nor removed. */
 static inlay_status walk(const char *folder, bool remove, double days, struct tally *tally, inlay_diag *diag)
 {
     DIR *dir = opendir(folder);
@@ -134,7 +131,7 @@ static inlay_status walk(const char *folder, bool remove, double days, struct ta
             continue;
         if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
             tally->removed++;
-        else if (errno != ENOENT) /* another process was faster */
+        else if (errno != ENOENT) /* another process has removed it */
             status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s/%.100s: %s", folder, entry->d_name, strerror(errno));
     }
     (void)closedir(dir);
@@ -143,13 +140,14 @@ static inlay_status walk(const char *folder, bool remove, double days, struct ta
 
 static json_t *kind_json(uint32_t i, const struct tally *tally)
 {
+    INLAY_CHECK(i < KIND_COUNT);
     return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", kinds[i].name, "holds", kinds[i].holds, "files",
                      (json_int_t)tally->files, "bytes", (json_int_t)tally->bytes, "removed",
                      (json_int_t)tally->removed);
 }
 
-static inlay_status look(const cache_args *args, const cli_common *common, struct tally *tallies, char *root,
-                         size_t bytes, inlay_diag *diag)
+static inlay_status visit_folders(const cache_args *args, const cli_common *common, struct tally *tallies, char *root,
+                                  size_t bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -159,7 +157,7 @@ static inlay_status look(const cache_args *args, const cli_common *common, struc
         char folder[PATH_MAX + 16];
 
         if (snprintf(folder, sizeof folder, "%s/%s", root, kinds[i].name) < (int)sizeof folder)
-            INLAY_TRY(walk(folder, (args->clear || args->action == CACHE_PRUNE) && (args->all || kinds[i].remade),
+            INLAY_TRY(walk(folder, (args->clear || args->action == CACHE_PRUNE) && (args->all || kinds[i].recreated),
                            args->clear ? 0 : args->days, &tallies[i], diag));
     }
 done:
@@ -191,12 +189,12 @@ static int print_cache(const cli_common *common, const char *root, const struct 
     for (uint32_t i = 0; i < KIND_COUNT; i++)
         (void)printf("  %-9s %6llu files %10.1f MiB  %s%s\n", kinds[i].name, (unsigned long long)tallies[i].files,
                      (double)tallies[i].bytes / 1048576, kinds[i].holds, tallies[i].removed > 0 ? ", removed" : "");
-    (void)printf("  %-9s %6llu files %10.1f MiB\n", "together", (unsigned long long)all.files,
+    (void)printf("  %-9s %6llu files %10.1f MiB\n", "total", (unsigned long long)all.files,
                  (double)all.bytes / 1048576);
     return CLI_OK;
 }
 
-static int print_moved(const cli_common *common, const cache_args *args, const cache_file_result *result)
+static int print_transfer(const cli_common *common, const cache_args *args, const cache_file_result *result)
 {
     if (common->json)
         return cli_print_json(common,
@@ -205,9 +203,9 @@ static int print_moved(const cli_common *common, const cache_args *args, const c
                                         (json_int_t)result->bytes),
                               CLI_OK);
     (void)printf("%u files, %.1f KiB, %s %s", result->files, (double)result->bytes / 1024,
-                 args->action == CACHE_EXPORT ? "written to" : "taken in from", args->file);
+                 args->action == CACHE_EXPORT ? "written to" : "imported from", args->file);
     if (result->kept > 0)
-        (void)printf("; %u were there already, --replace takes them too", result->kept);
+        (void)printf("; %u existing files were kept, --replace replaces them", result->kept);
     (void)putchar('\n');
     return CLI_OK;
 }
@@ -216,7 +214,7 @@ int cmd_cache(int argc, char **argv)
 {
     static const cli_verb verb = { "[ACTION [FILE]]", doc, own_options, finish };
     cache_args args = { .days = 30 };
-    cache_file_result moved;
+    cache_file_result transfer;
     inlay_status status;
     struct tally tallies[KIND_COUNT] = { 0 };
     cli_common common;
@@ -226,15 +224,15 @@ int cmd_cache(int argc, char **argv)
 
     cli_parse(&verb, true, argc, argv, &common, &args);
     if (args.action == CACHE_EXPORT)
-        status = cache_file_export(&common, args.file, args.with_packs, &moved, &diag);
+        status = cache_file_export(&common, args.file, args.with_packs, &transfer, &diag);
     else if (args.action == CACHE_IMPORT)
-        status = cache_file_import(&common, args.file, args.replace, &moved, &diag);
+        status = cache_file_import(&common, args.file, args.replace, &transfer, &diag);
     else
-        status = look(&args, &common, tallies, root, sizeof root, &diag);
+        status = visit_folders(&args, &common, tallies, root, sizeof root, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (args.action >= CACHE_EXPORT)
-        code = print_moved(&common, &args, &moved);
+        code = print_transfer(&common, &args, &transfer);
     else
         code = print_cache(&common, root, tallies);
     cli_common_deinit(&common);

@@ -1,14 +1,13 @@
-/* inlay check: is the model valid? Loads, verifies, binds and infers; compiles nothing, opens no device. */
+/* inlay check: validates a model. Loads, verifies, binds and infers; compiles nothing and opens no device. */
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "config/options.h"
 #include <string.h>
 
 static const char doc[] =
-    "Says whether MODEL is valid: the file, the graph, operators and their versions, attributes, types, shapes.\v"
-    "Prints OK with some numbers, or a line for each thing that is wrong, with where it is and how to fix it (exit "
-    "code "
-    "3). What breaks a rule of ONNX and runs nonetheless is a warning; with --strict-model 1 it is wrong, too.\n\n"
+    "Checks whether MODEL is valid: the file, the graph, operators and their versions, attributes, types, shapes.\v"
+    "Prints OK with some counts, or a line for each error with its location and its fix (exit code 3). A violation of "
+    "ONNX's rules that can be run nevertheless is a warning; with --strict-model 1 it is an error.\n\n"
     "Examples:\n"
     "  inlay check model.onnx\n"
     "  inlay check model.onnx --plugin-dirs /opt/my/plugins --json\n";
@@ -22,7 +21,7 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* What inference found out. */
+/* Results of inference. */
 struct counts {
     uint64_t nodes, values;
     uint64_t typed;  /* values with a type */
@@ -52,7 +51,7 @@ static void count_graph(const struct graph *graph, struct counts *counts)
     }
 }
 
-/* ------------------------------------------------------------------ what is printed */
+/* ------------------------------------------------------------------ output */
 
 static uint32_t count_errors(const graph_model *model)
 {
@@ -82,23 +81,22 @@ static json_t *findings_json(const graph_finding *first)
 static void print_findings(const cli_common *common, const graph_finding *first)
 {
     for (const graph_finding *finding = first; finding != NULL; finding = finding->next) {
-        const bool says =
-            finding->fix[0] == '\0' || strchr(finding->text, ';') != NULL; /* the sentence has a fix of its own */
+        const bool has_fix = finding->fix[0] == '\0' || strchr(finding->text, ';') != NULL; /* in the text itself */
 
         if (finding->status != INLAY_OK || !common->quiet)
             (void)fprintf(stderr, "%s: %s%s%s%s [%s at %s]\n", common->verb,
-                          finding->status != INLAY_OK ? "" : "warning: ", finding->text, says ? "" : "; ",
-                          says ? "" : finding->fix, finding->code, finding->path);
+                          finding->status != INLAY_OK ? "" : "warning: ", finding->text, has_fix ? "" : "; ",
+                          has_fix ? "" : finding->fix, finding->code, finding->path);
     }
 }
 
-/* Nothing could be looked at further (diag has an error), or there are findings that are errors. */
-static int print_wrong(const cli_common *common, const char *path, const graph_model *model, uint32_t fault,
-                       const inlay_diag *failure)
+/* The analysis stopped early (failure holds an error), or some findings are errors. */
+static int print_errors(const cli_common *common, const char *path, const graph_model *model, uint32_t fault,
+                        const inlay_diag *failure)
 {
     inlay_diag first = *failure;
     graph_finding last = { .path = "$", .node = failure->node, .text = failure->text, .status = failure->code };
-    const bool ended = last.status != INLAY_OK;
+    const bool stopped_early = last.status != INLAY_OK;
     json_t *list;
 
     for (const graph_finding *finding = model == NULL ? NULL : model->findings;
@@ -109,15 +107,15 @@ static int print_wrong(const cli_common *common, const char *path, const graph_m
         (void)snprintf(first.text, sizeof first.text, "%s", finding->text);
         (void)snprintf(first.node, sizeof first.node, "%s", finding->node);
     }
-    if (ended)
+    if (stopped_early)
         graph_fault_text(fault, last.status, &last.code, &last.fix);
     print_findings(common, model == NULL ? NULL : model->findings);
-    if (ended)
+    if (stopped_early)
         print_findings(common, &last);
     if (!common->json)
         return cli_exit_code(first.code);
     list = findings_json(model == NULL ? NULL : model->findings);
-    if (ended)
+    if (stopped_early)
         (void)json_array_append_new(list, finding_json(&last));
     return cli_print_json(
         common,
@@ -138,11 +136,10 @@ static int print_ok(const cli_common *common, const char *path, const graph_mode
                                         (json_int_t)counts.shaped, "findings", findings_json(model->findings)),
                               CLI_OK);
     print_findings(common, model->findings);
-    (void)printf("%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a shape of fixed or named "
-                 "sizes\n",
-                 path, (unsigned long long)counts.nodes, (unsigned long long)counts.values,
-                 (unsigned long long)counts.typed, (unsigned long long)counts.ranked,
-                 (unsigned long long)counts.shaped);
+    (void)printf(
+        "%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a fully fixed or named shape\n", path,
+        (unsigned long long)counts.nodes, (unsigned long long)counts.values, (unsigned long long)counts.typed,
+        (unsigned long long)counts.ranked, (unsigned long long)counts.shaped);
     return CLI_OK;
 }
 
@@ -160,8 +157,8 @@ int cmd_check(int argc, char **argv)
     cli_parse(&verb, true, argc, argv, &common, &args);
     load.strict = options_int(common.options, OPTION_strict_model) != 0;
     load.out_fault = &fault;
-    if (cli_look(&common, args.model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
-        code = print_wrong(&common, args.model, graphs, fault, &diag);
+    if (cli_load_model(&common, args.model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
+        code = print_errors(&common, args.model, graphs, fault, &diag);
     else
         code = print_ok(&common, args.model, graphs);
     graph_model_destroy(graphs);

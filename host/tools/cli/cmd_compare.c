@@ -1,40 +1,40 @@
-/* inlay compare: how well two models agree, over samples. */
+/* inlay compare: compares the outputs of two models over samples. */
 #include "cli/cli.h"
-#include "cli/custom.h"
+#include "cli/custom_metric.h"
 #include "cli/inputs.h"
 #include "data/dataset.h"
 #include "data/value.h"
 #include "data/view.h"
 #include "quantize/agree.h"
 #include "session/session.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Runs the models A and B on the same samples and tells how well B's outputs agree with A's: a score with the "
-    "interval that holds it with 95 %, errors, cosine, top-1.\v"
-    "Outputs are matched by name, or in order where none has the name. A score is a share from 0 to 1, but for psnr "
+    "Runs the models A and B on the same samples and reports how well B's outputs agree with A's: a score with its 95 "
+    "% confidence interval, errors, cosine, top-1.\v"
+    "Outputs are matched by name, or in order if no names match. A score is a fraction from 0 to 1, except for psnr "
     "(dB) and kl (nats). METRIC is one of\n"
-    "  auto     top1 for what Softmax or a product makes, iou for what Sigmoid makes, otherwise cosine\n"
-    "  top1     rows along the last axis whose largest element is the same one\n"
-    "  cosine   of the angle between the two, mean of the samples\n"
-    "  kl       divergence of a row's probabilities\n"
-    "  psnr     peak signal to noise ratio\n"
-    "  iou      elements above 0.5 in both, of those above 0.5 in one\n"
-    "  text     samples with the same text, as a greedy CTC decoder reads it\n"
-    "  custom:COMMAND   what COMMAND prints, run with the folders of A's and B's outputs (.npy)\n\n"
-    "--data DIR holds <input>.npy or .pb for each input, or folders of such, or .npz files, each of them a sample or "
-    "several; FILE.npz has an array for each input, of one sample, or of many along an axis of their own or the batch. "
-    "Without --data, contents are made up as inlay run makes them. Where the bound does not hold, a few samples are "
-    "run "
-    "again to tell from which value on the two differ.\n\n"
+    "  auto     top1 for Softmax and matrix multiplication, iou for Sigmoid, otherwise cosine\n"
+    "  top1     fraction of rows along the last axis with the same largest element\n"
+    "  cosine   cosine similarity, mean of the samples\n"
+    "  kl       Kullback-Leibler divergence of the probabilities of a row\n"
+    "  psnr     peak signal-to-noise ratio\n"
+    "  iou      intersection over union of the elements above 0.5\n"
+    "  text     fraction of samples with the same text after greedy CTC decoding\n"
+    "  custom:COMMAND   the number printed by COMMAND, run with the folders of A's and B's outputs (.npy)\n\n"
+    "--data DIR contains <input>.npy or .pb for each input, or such folders, or .npz files, each with one or several "
+    "samples; FILE.npz has an array for each input, with one sample, or with several along an additional axis or the "
+    "batch axis. Without --data, inputs are random, as for inlay run. If the bound is violated, a few samples are run "
+    "again to find the first value that differs.\n\n"
     "Examples:\n"
     "  inlay compare model.onnx small.onnx --data samples/ --at-least 0.99\n"
     "  inlay compare model.onnx small.onnx --data samples.npz --layers\n"
     "  inlay compare a.onnx b.onnx --metric kl --at-least 0.01\n";
 
-enum { MADE_UP_SAMPLES = 8, LOOKED_INTO = 4 };
+enum { RANDOM_SAMPLES = 8, LAYER_SAMPLES = 4 };
 
 typedef struct compare_args {
     const char *models[2], *data, *command;
@@ -44,13 +44,13 @@ typedef struct compare_args {
     bool layers;
 } compare_args;
 
-/* An output of the first model and its like in the second. */
+/* An output of the first model and the matching one of the second. */
 struct pair {
     const char *name;
-    uint32_t at[2];
+    uint32_t at[2]; /* output index in each model */
     struct agree sum;
     bool is_layer;
-    char unlike[160]; /* why a layer could not be compared */
+    char mismatch[160]; /* why a layer could not be compared */
 };
 
 struct comparison {
@@ -61,7 +61,7 @@ struct comparison {
     struct pair *pairs;
     uint32_t pair_count;
     struct agree custom;
-    struct custom command;
+    struct custom_metric command;
     uint32_t samples;
 };
 
@@ -81,19 +81,19 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 
 static const cli_option own_options[] = {
     { "data", "DIR|FILE", "Samples to run on: a folder, or a .npz file", CLI_TEXT(compare_args, data) },
-    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)",
+    { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
       CLI_NUMBER(compare_args, samples, 1, 1e7) },
-    { "metric", "METRIC", "What the score of an output is (default: auto)", CLI_CALL_ALL(take_metric) },
-    { "at-least", "X", "Exit code 1 if an output's score is below X (of kl: above X)",
+    { "metric", "METRIC", "Score of an output (default: auto)", CLI_CALL_ALL(take_metric) },
+    { "at-least", "X", "Exit code 1 if the score of an output is below X (kl: above X)",
       CLI_NUMBER(compare_args, at_least, -1e300, 1e300) },
-    { "layers", NULL, "Compare all values that both models have by name, too", CLI_SET(compare_args, layers) },
+    { "layers", NULL, "Also compare all values that have the same name in both models", CLI_SET(compare_args, layers) },
     CLI_TWO_MODELS(compare_args, models),
     { 0 },
 };
 
 /* ------------------------------------------------------------------ pairs */
 
-/* A layer makes numbers in both; what its shape is, a run tells. */
+/* Both values are numeric tensors. Shapes are compared after a run. */
 static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
 {
     return a->kind == INLAY_KIND_TENSOR && b->kind == INLAY_KIND_TENSOR && a->dtype != INLAY_STRING &&
@@ -108,6 +108,7 @@ static inlay_status add_pair(struct comparison *comparison, uint32_t i, uint32_t
     inlay_status status;
 
     INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
+    INLAY_CHECK(i < inlay_session_output_count(comparison->session[0]));
     *pair = (struct pair){ .name = info.name,
                            .at = { i, inlay_session_find_output(comparison->session[1], info.name) },
                            .is_layer = i >= own };
@@ -140,8 +141,8 @@ static inlay_status find_pairs(struct comparison *comparison, uint32_t own, inla
         return INLAY_OK;
     if (own != inlay_session_output_count(comparison->session[1]) && !comparison->args->layers)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the models have no output of the same name, and not as many "
-                          "outputs; inlay inspect lists them");
+                          "the models have no output of the same name, and different numbers of outputs; inlay inspect "
+                          "lists them");
     for (uint32_t i = 0; i < own && !comparison->args->layers; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
@@ -169,14 +170,14 @@ static inlay_status compare_outputs(struct comparison *comparison, inlay_diag *d
         const inlay_value *a = inlay_context_output(comparison->context[0], pair->at[0]);
         const inlay_value *b = inlay_context_output(comparison->context[1], pair->at[1]);
         inlay_diag why = INLAY_DIAG_INIT;
-        inlay_tensor_view input, output;
+        inlay_tensor_view first, second;
         inlay_status status;
 
-        if (a == NULL || b == NULL || !value_view(a, &input) || !value_view(b, &output))
+        if (a == NULL || b == NULL || !value_view(a, &first) || !value_view(b, &second))
             continue;
-        status = agree_add(&pair->sum, &input, &output, &why);
+        status = agree_add(&pair->sum, &first, &second, &why);
         if (status == INLAY_SHAPE_MISMATCH && pair->is_layer) {
-            (void)snprintf(pair->unlike, sizeof pair->unlike, "%.150s", why.text);
+            (void)snprintf(pair->mismatch, sizeof pair->mismatch, "%.150s", why.text);
         } else if (status != INLAY_OK) {
             char shapes[2][192];
 
@@ -194,19 +195,19 @@ static inlay_status run_samples(struct comparison *comparison, const struct samp
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < set->count; i++) {
-        char what[48];
+        char label[48];
         double score;
 
-        (void)snprintf(what, sizeof what, "sample %u of %u", i + 1, set->count);
-        if (cli_progress(NULL, (double)i / set->count, what) != 0)
+        (void)snprintf(label, sizeof label, "sample %u of %u", i + 1, set->count);
+        if (cli_progress(NULL, (double)i / set->count, label) != 0)
             return inlay_fail(diag, INLAY_CANCELLED, "stopped at sample %u of %u", i + 1, set->count);
         INLAY_TRY(samples_load(set, i, &values, diag));
         for (int k = 0; k < 2; k++)
             INLAY_TRY(samples_run(set, values, comparison->session[k], comparison->context[k], diag));
         INLAY_TRY(compare_outputs(comparison, diag));
         if (comparison->args->command != NULL) {
-            INLAY_TRY(custom_score(&comparison->command, comparison->session[0], comparison->context[0],
-                                   comparison->session[1], comparison->context[1], &score, diag));
+            INLAY_TRY(custom_metric_score(&comparison->command, comparison->session[0], comparison->context[0],
+                                          comparison->session[1], comparison->context[1], &score, diag));
             agree_add_score(&comparison->custom, score);
         }
         samples_release(set, values);
@@ -226,7 +227,7 @@ static inlay_status open_both(struct comparison *comparison, uint32_t *out_own, 
         INLAY_TRY(cli_open(comparison->common, comparison->args->models[k], &comparison->session[k], diag));
         *out_own = k == 0 ? inlay_session_output_count(comparison->session[0]) : *out_own;
     }
-    for (int k = 0; comparison->args->layers && k < 2; k++) { /* again, with all values */
+    for (int k = 0; comparison->args->layers && k < 2; k++) { /* open again, with all values as outputs */
         inlay_session_destroy(comparison->session[k]);
         comparison->session[k] = NULL;
     }
@@ -241,9 +242,9 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what came of it */
+/* ------------------------------------------------------------------ output */
 
-static json_t *pair_json(const char *name, const struct agree *agree, const char *unlike)
+static json_t *pair_json(const char *name, const struct agree *agree, const char *mismatch)
 {
     const agree_score score = agree_result(agree);
     json_t *json = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", name, "metric", agree_metric_name(agree->metric),
@@ -260,8 +261,8 @@ static json_t *pair_json(const char *name, const struct agree *agree, const char
         if (agree->broken > 0)
             (void)json_object_set_new(json, "not_finite", json_integer((json_int_t)agree->broken));
     }
-    if (unlike != NULL && unlike[0] != '\0')
-        (void)json_object_set_new(json, "unlike", json_string(unlike));
+    if (mismatch != NULL && mismatch[0] != '\0')
+        (void)json_object_set_new(json, "unlike", json_string(mismatch));
     return json;
 }
 
@@ -274,13 +275,13 @@ static int widest(const struct comparison *comparison)
     return width > 48 ? 48 : (int)width;
 }
 
-static void print_pair(const char *name, int width, const struct agree *agree, const char *unlike)
+static void print_pair(const char *name, int width, const struct agree *agree, const char *mismatch)
 {
     const agree_score score = agree_result(agree);
 
     (void)printf("%-*s  %-6s  ", width, name, agree_metric_name(agree->metric));
-    if (unlike[0] != '\0' && agree->samples == 0) {
-        (void)printf("%s\n", unlike);
+    if (mismatch[0] != '\0' && agree->samples == 0) {
+        (void)printf("%s\n", mismatch);
         return;
     }
     (void)printf("%-9.6g  %-8.5g %-8.5g", score.value, score.low, score.high);
@@ -301,7 +302,7 @@ static void print_head(const char *what, int width)
                  width, what);
 }
 
-/* Does every output, or the command's score, hold the bound? */
+/* Does every output, or the score of the command, satisfy the bound? */
 static bool holds(const struct comparison *comparison)
 {
     bool all = true;
@@ -317,7 +318,7 @@ static bool holds(const struct comparison *comparison)
     return all;
 }
 
-static int tell_json(const struct comparison *comparison, bool all_hold)
+static int report_json(const struct comparison *comparison, bool all_hold)
 {
     json_t *outputs = json_array(), *layers = json_array();
     json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", comparison->args->models[0], "b", comparison->args->models[1],
@@ -328,7 +329,7 @@ static int tell_json(const struct comparison *comparison, bool all_hold)
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         (void)json_array_append_new(
             comparison->pairs[i].is_layer ? layers : outputs,
-            pair_json(comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].unlike));
+            pair_json(comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].mismatch));
     if (comparison->args->layers)
         (void)json_object_set(all, "layers", layers);
     json_decref(layers);
@@ -339,32 +340,32 @@ static int tell_json(const struct comparison *comparison, bool all_hold)
     return cli_print_json(comparison->common, all, all_hold ? CLI_OK : CLI_FAILED);
 }
 
-static int tell(const struct comparison *comparison)
+static int report(const struct comparison *comparison)
 {
     const bool all_hold = holds(comparison);
     const int width = widest(comparison);
 
     if (comparison->common->json)
-        return tell_json(comparison, all_hold);
-    (void)printf("%u samples%s\n", comparison->samples, comparison->args->data == NULL ? ", made up" : "");
+        return report_json(comparison, all_hold);
+    (void)printf("%u samples%s\n", comparison->samples, comparison->args->data == NULL ? ", random" : "");
     print_head("output", width);
     if (comparison->args->command != NULL)
         print_pair("custom", width, &comparison->custom, "");
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         if (!comparison->pairs[i].is_layer)
-            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].unlike);
+            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
     if (comparison->args->layers)
         print_head("\nlayer", width + 1);
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         if (comparison->pairs[i].is_layer)
-            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].unlike);
+            print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
     if (!isnan(comparison->args->at_least) && !all_hold)
         (void)fprintf(stderr, "%s: the score is not %s %g\n", comparison->common->verb,
                       comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
     return all_hold ? CLI_OK : CLI_FAILED;
 }
 
-/* ------------------------------------------------------------------ where they part */
+/* ------------------------------------------------------------------ the first difference */
 
 static void end_runs(struct comparison *comparison)
 {
@@ -375,10 +376,10 @@ static void end_runs(struct comparison *comparison)
     free(comparison->pairs);
 }
 
-/* The first value, in the order of a run, that is off by half of what the outputs are; NULL: no value is that both
- * have. *out_before: what is off most before it. */
-static const struct pair *find_parting(const struct comparison *comparison, const struct comparison *layers,
-                                       double *out_before)
+/* The first value, in execution order, whose relative error is at least half of the outputs' largest error; NULL: no
+ * common value reaches it. *out_before: the largest error of the values before it. */
+static const struct pair *find_first_difference(const struct comparison *comparison, const struct comparison *layers,
+                                                double *out_before)
 {
     double most = 0;
 
@@ -397,8 +398,8 @@ static const struct pair *find_parting(const struct comparison *comparison, cons
     return NULL;
 }
 
-/* Runs a few samples with all values watched. What cannot be watched is no failure: the scores are told already. */
-static void tell_where(const struct comparison *comparison, const struct samples *set)
+/* Runs a few samples with all values as outputs. A failure is ignored, because the scores have been printed already. */
+static void report_first_difference(const struct comparison *comparison, const struct samples *set)
 {
     compare_args args = *comparison->args;
     struct comparison layers = { .args = &args, .common = comparison->common };
@@ -409,11 +410,13 @@ static void tell_where(const struct comparison *comparison, const struct samples
 
     args.layers = true;
     args.command = NULL;
-    few.count = few.count > LOOKED_INTO ? LOOKED_INTO : few.count;
+    few.count = few.count > LAYER_SAMPLES ? LAYER_SAMPLES : few.count;
     if (open_both(&layers, &own, NULL) == INLAY_OK && find_pairs(&layers, own, NULL) == INLAY_OK &&
-        run_samples(&layers, &few, NULL) == INLAY_OK && (pair = find_parting(comparison, &layers, &before)) != NULL) {
+        run_samples(&layers, &few, NULL) == INLAY_OK &&
+        (pair = find_first_difference(comparison, &layers, &before)) != NULL) {
         cli_progress_clear();
-        (void)fprintf(stderr, "%s: the two part at value '%s': relative error %.3g there, at most %.3g before\n",
+        (void)fprintf(stderr,
+                      "%s: the models first differ at value '%s': relative error %.3g there, at most %.3g before\n",
                       comparison->common->verb, pair->name, agree_relative(&pair->sum), before);
     }
     cli_progress_clear();
@@ -439,20 +442,20 @@ int cmd_compare(int argc, char **argv)
     INLAY_TRY(find_pairs(&comparison, own, &diag));
     INLAY_TRY(dataset_open(args.data,
                            args.samples > 0    ? args.samples
-                           : args.data == NULL ? MADE_UP_SAMPLES
+                           : args.data == NULL ? RANDOM_SAMPLES
                                                : 0,
                            cli_caller(&common), comparison.session[0], &set, &diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, comparison.session[1], &diag));
     INLAY_TRY(run_samples(&comparison, &list, &diag));
     cli_progress_clear();
-    code = tell(&comparison);
+    code = report(&comparison);
     if (code == CLI_FAILED && !common.json && !common.quiet && args.command == NULL)
-        tell_where(&comparison, &list);
+        report_first_difference(&comparison, &list);
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
-    custom_end(&comparison.command);
+    custom_metric_end(&comparison.command);
     dataset_close(set);
     end_runs(&comparison);
     cli_common_deinit(&common);

@@ -1,23 +1,23 @@
-/* inlay config: every setting with its origin, and whether files of settings are right. */
+/* inlay config: shows every setting with its origin, and checks settings files. */
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows every setting and where its value comes from, or those that are NAMEd. Later sources replace earlier ones: "
-    "default, /etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, "
-    "flags. "
-    "inlay config check [FILE...] lists the mistakes in files.\v"
+    "Shows every setting, or those NAMEd, and the origin of its value. Later sources override earlier ones: default, "
+    "/etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. inlay "
+    "config check [FILE...] lists the mistakes in files.\v"
     "Examples:\n"
     "  inlay config\n"
     "  inlay config policy --policy priority\n"
     "  inlay config --yaml > inlay.yaml\n"
     "  inlay config check inlay.yaml\n";
 static const char check_doc[] =
-    "Reads files of settings, the standard ones if none is named, and prints every mistake in them.\v"
+    "Reads settings files, the standard ones by default, and prints every mistake in them.\v"
     "Examples:\n"
     "  inlay config check\n"
     "  inlay config check inlay.yaml --json\n";
@@ -25,7 +25,7 @@ static const char check_doc[] =
 static const char *const sources[] = { "default", "system file", "user file", "file", "environment", "flag" };
 
 typedef struct show_args {
-    const char **names; /* [name_count] asked for; none = all */
+    const char **names; /* [name_count] to show; empty = all */
     uint32_t name_count;
     bool yaml;
 } show_args;
@@ -42,7 +42,7 @@ static bool is_plain(const char *text)
     return text[0] != '\0' && text[0] != ' ' && c[-1] != ' ';
 }
 
-/* The text as a double-quoted scalar of YAML, which is also what JSON has. */
+/* The text as a double-quoted YAML scalar, which is also valid JSON. */
 static void print_quoted(const char *text)
 {
     (void)putchar('"');
@@ -98,7 +98,7 @@ static void print_table(const inlay_options *options, const show_args *args)
 
 /* ------------------------------------------------------------------ YAML */
 
-/* A folder that was given relative to the working directory, as a file can name it. */
+/* A folder as an absolute path, because a file cannot refer to the working directory. */
 static void print_path(const char *path, size_t bytes)
 {
     char cwd[4096], text[8192];
@@ -110,7 +110,7 @@ static void print_path(const char *path, size_t bytes)
     print_quoted(text);
 }
 
-/* The parts of a text as a list. */
+/* A separated list as a YAML list. */
 static void print_parts(const char *text, char separator, bool paths)
 {
     (void)putchar('[');
@@ -148,7 +148,7 @@ static void print_value(const inlay_setting *setting, const inlay_option_doc *op
         print_quoted(setting->text);
 }
 
-/* What is not a default as it would stand in a file, the defaults as comments. */
+/* Settings that differ from their defaults as lines of a YAML file, defaults as comments. */
 static void print_yaml(const inlay_options *options, const show_args *args)
 {
     inlay_setting setting = { .struct_size = sizeof setting };
@@ -203,7 +203,7 @@ typedef struct check_args {
     uint32_t file_count;
 } check_args;
 
-/* Into a JSON array, or printed if there is none. */
+/* Appends to a JSON array, or prints if there is none. */
 static void note_mistake(void *user, uint32_t level, const char *text)
 {
     (void)level;
@@ -221,7 +221,7 @@ static const char *pass_at(const void *ctx, uint32_t i)
     return inlay_optimize_pass(i, &level);
 }
 
-/* What only the optimiser knows: its passes. */
+/* Checks the names of optimiser passes, which the options do not know. */
 static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
 {
     inlay_setting setting = { .struct_size = sizeof setting };
@@ -241,8 +241,8 @@ static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
         if (known)
             continue;
         nearest = nearest_name(setting.text, pass_at, NULL, count);
-        (void)snprintf(line, sizeof line, "%.300s: there is no optimiser pass '%.64s'%s%s%s", setting.origin,
-                       setting.text, nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` names them",
+        (void)snprintf(line, sizeof line, "%.300s: unknown optimiser pass '%.64s'%s%s%s", setting.origin, setting.text,
+                       nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` lists them",
                        nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
         note_mistake(mistakes, 0, line);
         status = INLAY_INVALID_ARGUMENT;
@@ -250,16 +250,16 @@ static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
     return status;
 }
 
-/* Checks one file; CLI_OK or CLI_BAD_FILE. One that is not there is all right unless it was named. */
+/* Checks one file; CLI_OK or CLI_BAD_FILE. A missing file is an error only if it was named. */
 static int check_file(const char *path, bool named, json_t *list)
 {
     json_t *mistakes = list != NULL ? json_array() : NULL;
     inlay_options *options = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_options_create(&options, &diag);
-    bool there = named || access(path, F_OK) == 0, good;
+    bool exists = named || access(path, F_OK) == 0, good;
 
-    if (status == INLAY_OK && there) {
+    if (status == INLAY_OK && exists) {
         inlay_options_set_log(options, note_mistake, mistakes);
         status = inlay_options_load(options, path, &diag);
         if (check_passes(options, mistakes) != INLAY_OK && status == INLAY_OK)
@@ -267,10 +267,10 @@ static int check_file(const char *path, bool named, json_t *list)
     }
     good = status == INLAY_OK;
     if (list != NULL)
-        (void)json_array_append_new(list, json_pack("{s:o, s:b, s:b, s:o}", "path", text_json(path), "there", there,
+        (void)json_array_append_new(list, json_pack("{s:o, s:b, s:b, s:o}", "path", text_json(path), "there", exists,
                                                     "ok", good, "mistakes", mistakes));
     else if (good)
-        (void)printf("%s: %s\n", path, there ? "ok" : "not there");
+        (void)printf("%s: %s\n", path, exists ? "ok" : "does not exist");
     inlay_options_destroy(options);
     return good ? CLI_OK : CLI_BAD_FILE;
 }
@@ -281,6 +281,7 @@ static error_t take_file(const cli_option *option, void *field, char *arg, struc
 
     (void)option;
     (void)state;
+    INLAY_CHECK(args->files != NULL);
     args->files[args->file_count++] = arg;
     return 0;
 }
@@ -326,12 +327,12 @@ static error_t take_name(const cli_option *option, void *field, char *arg, struc
 }
 
 static const cli_option own_options[] = {
-    { "yaml", NULL, "Print it as a YAML file to save, defaults as comments", CLI_SET(show_args, yaml), .key = 'y' },
+    { "yaml", NULL, "Print the settings as a YAML file, defaults as comments", CLI_SET(show_args, yaml), .key = 'y' },
     { CLI_CALL_ALL(take_name) },
     { 0 },
 };
 
-/* An unknown name is an error with the nearest right one. */
+/* An unknown name is an error that suggests the nearest known one. */
 static inlay_status check_names(const inlay_options *options, const show_args *args, inlay_diag *diag)
 {
     char text[8];

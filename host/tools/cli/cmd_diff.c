@@ -1,17 +1,18 @@
-/* inlay diff: what differs between two models, as their files have it. */
+/* inlay diff: shows the differences between two model files. */
 #include "cli/cli.h"
 #include "data/value.h"
 #include "model/model.h"
 #include "modelkit/diff.h"
+#include "inlay/check.h"
 #include <string.h>
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows what differs between the models A and B: opsets, metadata, inputs, outputs, initializers, nodes with their "
-    "attributes, bodies, functions.\v"
-    "Lines are as git shows them: - is A's alone, + is B's alone. A tensor of more than 8 elements is shown by a hash; "
-    "those that both have by name and shape are compared by their elements below. Exit code 0: nothing differs; 1: "
-    "something does; others as for all verbs.\n\n"
+    "Shows the differences between the models A and B: opsets, metadata, inputs, outputs, initializers, nodes with "
+    "their attributes, bodies, functions.\v"
+    "Lines are shown as by git diff: - is only in A, + is only in B. A tensor of more than 8 elements is shown by a "
+    "hash; tensors with the same name and shape in both models are compared element by element below. Exit code 0: no "
+    "differences; 1: differences; others as for all verbs.\n\n"
     "Examples:\n"
     "  inlay diff model.onnx optimized.onnx\n"
     "  inlay diff a.onnx b.onnx --context 0\n"
@@ -53,6 +54,7 @@ static void print_line(const diff_args *args, const diff_line *line)
 /* Is line i within `context` lines of one that differs? */
 static bool is_near(const diff_part *part, uint32_t i, uint32_t context)
 {
+    INLAY_CHECK(i < part->count);
     const uint32_t from = i > context ? i - context : 0;
     const uint32_t to = part->count - i > context + 1 ? i + context + 1 : part->count;
 

@@ -1,31 +1,31 @@
-/* inlay doctor: what somebody with experience would say of a model, and what can be put right. */
+/* inlay doctor: finds problems of an exported model, and fixes those that are safe to fix. */
 #include "cli/cli.h"
 #include "cli/doctor_costs.h"
 #include "cli/inputs.h"
-#include "cli/look.h"
-#include "cli/same.h"
+#include "cli/load_model.h"
+#include "cli/verify_equal.h"
 #include "data/scratch.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Looks for what is wrong with an export: training mode, weights that nobody reads or that are there twice, NaN, "
-    "open axes that take one size only, casts, types that are too wide, poor scales.\v"
-    "Each finding has a code, its place, what it costs of a run (timed on made-up inputs, unless --seconds 0), and a "
-    "fix. With --fix, FILE gets the model with what can be put right without a change of results; both are run on "
-    "made-up inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If "
-    "there is nothing to put right, FILE gets the model as it is.\n\n"
-    "Exit code: without --fix, 1 if there are warnings or errors; notes may well be meant. With --fix, 0 once FILE is "
-    "written, whatever else was found: `inlay doctor FILE` tells what is left.\n\n"
+    "Finds problems of an exported model: training mode, unused or duplicate weights, NaN, open axes that accept only "
+    "one size, needless casts, types that are too wide, poor scales.\v"
+    "Each finding has a code, its location, its cost per run (timed on random inputs, unless --seconds 0), and a fix. "
+    "With --fix, FILE receives the model with all fixes that do not change results; both models are run on random "
+    "inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is "
+    "nothing to fix, FILE receives the unchanged model.\n\n"
+    "Exit code: without --fix, 1 if there are warnings or errors; notes may be intended. With --fix, 0 after FILE is "
+    "written, regardless of other findings: `inlay doctor FILE` lists those that remain.\n\n"
     "Examples:\n"
     "  inlay doctor model.onnx\n"
     "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
-    "  inlay doctor model.onnx --seconds 0              # look, and do not run it\n"
+    "  inlay doctor model.onnx --seconds 0              # do not run the model\n"
     "  inlay doctor model.onnx --fix -o better.onnx\n"
     "  inlay doctor --list\n";
 
-/* --fix: samples that both models run on, and how far apart outputs may be. */
+/* --fix: number of samples that both models run on, and the tolerance of the comparison. */
 enum { FIX_SAMPLES = 3 };
 #define FIX_TOLERANCE 1e-5
 
@@ -37,13 +37,13 @@ typedef struct doctor_args {
 } doctor_args;
 
 static const cli_option own_options[] = {
-    { "fix", NULL, "Put right what is safe, and write the model to the file of -o", CLI_SET(doctor_args, fix) },
+    { "fix", NULL, "Apply the safe fixes and write the model to the file given with -o", CLI_SET(doctor_args, fix) },
     { "output", "FILE", "The file to write with --fix; - is standard output", CLI_WRITE(doctor_args, files.output),
       .key = 'o' },
     CLI_EXTERNAL_OPTION(doctor_args, files.external),
     { "seconds", "S", "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)",
       CLI_NUMBER(doctor_args, seconds, 0, 1e6) },
-    { "list", NULL, "List the codes of all findings, how severe each is, and its fix", CLI_SET(doctor_args, list) },
+    { "list", NULL, "List the codes of all findings with severity and fix", CLI_SET(doctor_args, list) },
     FEED_OPTIONS(doctor_args, feed),
     CLI_MODEL(doctor_args, files.model),
     { 0 },
@@ -54,20 +54,20 @@ static bool finish(void *user, struct argp_state *state)
     const doctor_args *args = user;
 
     if (args->fix != (args->files.output != NULL))
-        argp_error(state, args->fix ? "which file is to be written? Name it with -o" : "-o goes with --fix");
+        argp_error(state, args->fix ? "--fix requires an output file: name it with -o" : "-o requires --fix");
     return !args->list;
 }
 
-/* ------------------------------------------------------------------ putting right */
+/* ------------------------------------------------------------------ fixes */
 
-struct fixing {
-    uint32_t count; /* findings that were put right */
-    uint64_t bytes; /* of the file */
-    same_times times;
+struct fix_result {
+    uint32_t count; /* findings that were fixed */
+    uint64_t bytes; /* size of the written file */
+    verify_equal_times times;
 };
 
-/* There is nothing to put right: the model as it stands in its file. */
-static inlay_status write_as_it_is(const doctor_args *args, struct fixing *out, inlay_diag *diag)
+/* There is nothing to fix: writes the model as it was loaded. */
+static inlay_status write_unchanged(const doctor_args *args, struct fix_result *out, inlay_diag *diag)
 {
     struct scratch scratch = { .dir = "" };
     graph_model *model = NULL;
@@ -84,8 +84,8 @@ done:
     return status;
 }
 
-static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cli_common *common, struct fixing *out,
-                        inlay_diag *diag)
+static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cli_common *common,
+                        struct fix_result *out, inlay_diag *diag)
 {
     struct scratch scratch = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
@@ -96,23 +96,21 @@ static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cl
     for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
         out->count += finding->fixed;
     if (out->count == 0)
-        return write_as_it_is(args, out, diag);
-    if (doctor->model->function_count > 0) { /* what their nodes are, this model's opset may not have */
+        return write_unchanged(args, out, diag);
+    if (doctor->model->function_count > 0) { /* the model's opset may lack operators of the function bodies */
         doctor->model->function_count = 0;
         INLAY_TRY(model_outline(doctor->model, 0, diag));
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "fixed", doctor->model, false, path, diag));
-    status = same_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE, args->seconds,
-                          &out->times, &why);
+    status = verify_equal_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE,
+                                  args->seconds, &out->times, &why);
     if (status == INLAY_INTERNAL)
         status = inlay_fail(diag, status,
-                            "nothing was written, for the model that was put right computes something "
-                            "else: %.300s",
-                            why.text);
+                            "nothing was written, because the fixed model computes something else: %.300s", why.text);
     else if (status != INLAY_OK)
-        status =
-            inlay_fail(diag, status, "nothing was written, for the two models could not be compared: %.300s", why.text);
+        status = inlay_fail(diag, status, "nothing was written, because the two models could not be compared: %.300s",
+                            why.text);
     INLAY_TRY(status);
     INLAY_TRY(scratch_publish(&scratch, path, &out->bytes, diag));
 done:
@@ -120,7 +118,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what is told */
+/* ------------------------------------------------------------------ output */
 
 static const char *node_of(const doctor_finding *finding)
 {
@@ -147,7 +145,7 @@ static json_t *finding_json(const doctor_finding *finding)
 }
 
 static json_t *make_json(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
-                         const struct fixing *done)
+                         const struct fix_result *done)
 {
     json_t *list = json_array(), *json;
 
@@ -175,11 +173,11 @@ static void print_finding(const doctor_finding *finding, const doctor_costs *cos
         (void)printf(" (%.3g of %.3g ms%s)", finding->cost_ms, costs->run_ms, finding->measured ? "" : ", predicted");
     if (finding->bytes > 0)
         (void)printf(" (%.1f KiB)", (double)finding->bytes / 1024);
-    (void)printf("%s\n", finding->fixed ? " [put right]" : finding->can_fix ? " [--fix]" : "");
+    (void)printf("%s\n", finding->fixed ? " [fixed]" : finding->can_fix ? " [--fix]" : "");
 }
 
 static void print_text(const doctor_args *args, const struct doctor *doctor, const doctor_costs *costs,
-                       const struct fixing *done)
+                       const struct fix_result *done)
 {
     uint32_t counts[3] = { 0 }, can = 0;
 
@@ -189,24 +187,24 @@ static void print_text(const doctor_args *args, const struct doctor *doctor, con
         can += finding->can_fix;
     }
     if (doctor->count == 0)
-        (void)printf("%s: nothing found\n", args->files.model);
+        (void)printf("%s: no findings\n", args->files.model);
     else
         (void)printf("%u errors, %u warnings, %u notes", counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
                      counts[DOCTOR_NOTE]);
     if (doctor->count > 0 && can > 0 && !args->fix)
-        (void)printf("; --fix -o FILE puts %u right", can);
+        (void)printf("; --fix -o FILE fixes %u", can);
     if (doctor->count > 0)
         (void)putchar('\n');
     if (!args->fix)
         return;
     if (done->count == 0) {
-        (void)printf("%s: the model as it is, for there is nothing that --fix puts right\n", args->files.output);
+        (void)printf("%s: the unchanged model, because there is nothing to fix\n", args->files.output);
         return;
     }
-    (void)printf("%s: %u put right, outputs within %g on %u samples", args->files.output, done->count, FIX_TOLERANCE,
+    (void)printf("%s: %u fixed, outputs within %g on %u samples", args->files.output, done->count, FIX_TOLERANCE,
                  done->times.samples);
     if (done->times.a_ms > 0)
-        (void)printf(", a run %.4g -> %.4g ms", done->times.a_ms, done->times.b_ms);
+        (void)printf(", run time %.4g -> %.4g ms", done->times.a_ms, done->times.b_ms);
     (void)putchar('\n');
 }
 
@@ -235,13 +233,13 @@ static int list_kinds(const cli_common *common)
     return common->json ? cli_print_json(common, list, CLI_OK) : CLI_OK;
 }
 
-/* A model whose external data is not there cannot be looked at, but what is wrong can be said. */
-static bool lacks_data(const inlay_diag *diag)
+/* A model without its external data cannot be examined, but this finding itself can be reported. */
+static bool is_external_data_missing(const inlay_diag *diag)
 {
     return strstr(diag->text, "external file '") != NULL || strstr(diag->text, "external data") != NULL;
 }
 
-static int tell_missing(const doctor_args *args, const cli_common *common, const inlay_diag *diag)
+static int report_missing_data(const doctor_args *args, const cli_common *common, const inlay_diag *diag)
 {
     const char *code = doctor_code(DOCTOR_EXTERNAL_MISSING), *way = doctor_fix_text(DOCTOR_EXTERNAL_MISSING);
 
@@ -261,7 +259,7 @@ static int progress(void *user, double fraction, const char *what)
 }
 
 static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_common *common, doctor_costs *costs,
-                            struct fixing *done, inlay_diag *diag)
+                            struct fix_result *done, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
@@ -270,13 +268,13 @@ static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_
     status = doctor_costs_find(doctor, args->files.model, &args->feed, args->seconds, common, costs, &why);
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
         *diag = why;
-    else if (status != INLAY_OK) { /* what was found holds all the same */
+    else if (status != INLAY_OK) { /* the findings are valid without times */
         if (!common->quiet)
-            (void)fprintf(stderr, "%s: without times, for the model does not run: %s\n", common->verb, why.text);
+            (void)fprintf(stderr, "%s: no times, because the model does not run: %s\n", common->verb, why.text);
         status = INLAY_OK;
     }
     if (status == INLAY_OK && doctor->failed)
-        status = no_memory(diag, "for what was found");
+        status = no_memory(diag, "for the findings");
     if (status == INLAY_OK && args->fix)
         status = fix(doctor, args, common, done, diag);
 done:
@@ -291,7 +289,7 @@ int cmd_doctor(int argc, char **argv)
     doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
     struct doctor doctor = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
-    struct fixing done = { 0 };
+    struct fix_result done = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
@@ -302,9 +300,9 @@ int cmd_doctor(int argc, char **argv)
         code = list_kinds(&common);
         goto done;
     }
-    status = cli_look(&common, args.files.model, &load, &doctor.model, &diag);
-    if (status != INLAY_OK && doctor.model == NULL && lacks_data(&diag)) {
-        code = tell_missing(&args, &common, &diag);
+    status = cli_load_model(&common, args.files.model, &load, &doctor.model, &diag);
+    if (status != INLAY_OK && doctor.model == NULL && is_external_data_missing(&diag)) {
+        code = report_missing_data(&args, &common, &diag);
     } else if (status != INLAY_OK || examine(&doctor, &args, &common, &costs, &done, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else {

@@ -1,6 +1,6 @@
-/* inlay edit: metadata, names and sizes of a model. */
+/* inlay edit: changes metadata, names and open dimensions of a model. */
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 static const char doc[] =
-    "Changes metadata, names of inputs and outputs, and open sizes of MODEL, and writes the result.\v"
-    "Changes are made in the order of the flags, each of which may be repeated. A model that was valid stays valid, or "
-    "nothing is written. `inlay inspect` shows names and metadata, `inlay diff` what has changed.\n\n"
+    "Changes metadata, names of inputs and outputs, and open dimensions of MODEL, and writes the result.\v"
+    "Changes are made in the order of the flags, each of which may be repeated. If a valid model would become invalid, "
+    "nothing is written. `inlay inspect` shows names and metadata, `inlay diff` the changes.\n\n"
     "Examples:\n"
     "  inlay edit model.onnx --set-metadata author=me -o out.onnx\n"
     "  inlay edit model.onnx --rename-input x=image -o out.onnx\n"
@@ -23,7 +23,7 @@ enum { KEY_SET = 0x100, KEY_REMOVE, KEY_INPUT, KEY_OUTPUT, KEY_DIM };
 struct change {
     const cli_option *option;
     const char *name;
-    const char *value; /* NULL: there is none */
+    const char *value; /* NULL: none */
     int64_t size;
 };
 
@@ -59,7 +59,8 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     errno = 0;
     change->size = strtoll(change->value, &end, 10);
     if (end == change->value || *end != '\0' || errno != 0 || change->size < 0)
-        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a number from 0", change->name, change->value);
+        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a whole number of at least 0", change->name,
+                     change->value);
     return 0;
 }
 
@@ -68,7 +69,7 @@ static const cli_option own_options[] = {
     { "remove-metadata", "KEY", "Remove an entry of the metadata", CLI_CALL_ALL(add_change), .key = KEY_REMOVE },
     { "rename-input", "OLD=NEW", "Rename an input", CLI_CALL_ALL(add_change), .key = KEY_INPUT },
     { "rename-output", "OLD=NEW", "Rename an output", CLI_CALL_ALL(add_change), .key = KEY_OUTPUT },
-    { "fix-dim", "NAME=N", "Declare an open dimension as N: by its name, or as INPUT:AXIS", CLI_CALL_ALL(add_change),
+    { "fix-dim", "NAME=N", "Set an open dimension to N, by its name or as INPUT:AXIS", CLI_CALL_ALL(add_change),
       .key = KEY_DIM },
     CLI_FILE_OPTIONS(edit_args, files),
     { 0 },
@@ -79,7 +80,7 @@ static bool finish(void *user, struct argp_state *state)
     const edit_args *args = user;
 
     if (args->count == 0)
-        argp_error(state, "which change? One of --set-metadata, --remove-metadata, --rename-input, --rename-output, "
+        argp_error(state, "no change given: use --set-metadata, --remove-metadata, --rename-input, --rename-output or "
                           "--fix-dim");
     return true;
 }
@@ -99,12 +100,12 @@ static inlay_status apply(graph_model *model, const struct change *change, inlay
     }
 }
 
-/* Is the file a valid model, as far as inference can tell? */
-static inlay_status look(const cli_common *common, const char *path, inlay_diag *diag)
+/* Is the file a valid model, as far as shape inference can determine? */
+static inlay_status validate(const cli_common *common, const char *path, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL;
-    inlay_status status = cli_look(common, path, &load, &model, diag);
+    inlay_status status = cli_load_model(common, path, &load, &model, diag);
 
     graph_model_destroy(model);
     return status;
@@ -128,9 +129,9 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "edited", model, false, path, diag));
-    if (!cli_cancelled() && look(common, path, &after) != INLAY_OK &&
-        look(common, args->files.model, &before) == INLAY_OK) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model would not be valid any longer: %s", after.text);
+    if (!cli_cancelled() && validate(common, path, &after) != INLAY_OK &&
+        validate(common, args->files.model, &before) == INLAY_OK) {
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the changed model would be invalid: %s", after.text);
         goto done;
     }
     if (cli_cancelled()) {

@@ -1,4 +1,4 @@
-/* inlay explain: who runs what, and why. The words are the library's. */
+/* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows which provider runs which part of MODEL: the winner and its lead, the answers of the other providers, the "
-    "predicted time of each part and, with --measure, the measured one.\v"
+    "Shows which provider runs which part of MODEL: the chosen provider and its lead, the answers of the other "
+    "providers, the predicted time of each part and, with --measure, the measured time.\v"
     "Examples:\n"
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
@@ -21,10 +21,9 @@ static const char doc[] =
     "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
-    "  inlay explain model.onnx --what-if op:MatMul=reference\n"
-    "\n"
+    "  inlay explain model.onnx --what-if op:MatMul=reference\n\n"
     "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (they don't), -PROVIDER (nothing does), "
-    "policy=cost, policy=priority or threads=N. A PATTERN is a glob on the names of nodes, or op:GLOB on their "
+    "policy=cost, policy=priority or threads=N. A PATTERN is a glob that matches names of nodes, or op:GLOB for their "
     "operators.";
 
 typedef struct explain_args {
@@ -52,21 +51,21 @@ static error_t add_what_if(const cli_option *option, void *field, char *rule, st
 static const cli_option own_options[] = {
     { "all", NULL, "Show everything: every region, refused node and copy", CLI_SET(explain_args, all) },
     { "kernels", NULL,
-      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the next "
-      "best",
+      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the second best",
       CLI_SET(explain_args, kernels) },
     { "measure", NULL,
-      "Run the model and show the time of each part, as the median of several runs; open sizes are those that "
-      "prices assume",
+      "Run the model and show the time of each part, as the median of several runs; open dimensions have the sizes "
+      "that the cost model assumes",
       CLI_SET(explain_args, measure) },
     { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
-    { "node", "PATTERN", "Show all about these nodes: what each provider answered, and why not the others",
+    { "node", "PATTERN", "Show everything about these nodes: the answer of each provider, and why it was not chosen",
       CLI_TEXT(explain_args, node) },
-    { "html", "FILE", "Write a page with the graph to FILE; - is standard output", CLI_WRITE(explain_args, html) },
+    { "html", "FILE", "Write an HTML page with the graph to FILE; - is standard output",
+      CLI_WRITE(explain_args, html) },
     { "from", "FILE",
-      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL",
+      "With --html: show the JSON in FILE, written by --json or by a program that calls the library, instead of MODEL",
       CLI_READ(explain_args, from) },
-    { "what-if", "RULE", "Show the effect of another rule; several are applied together", CLI_CALL_ALL(add_what_if) },
+    { "what-if", "RULE", "Show the effect of a rule; several rules are applied together", CLI_CALL_ALL(add_what_if) },
     FEED_OPTIONS(explain_args, feed),
     CLI_MODEL(explain_args, model),
     { 0 },
@@ -77,15 +76,15 @@ static bool finish(void *user, struct argp_state *state)
     const explain_args *args = user;
 
     if (args->html != NULL && args->node != NULL)
-        argp_error(state, "--html shows the whole session: leave out --node");
+        argp_error(state, "--html shows the whole session: omit --node");
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
-        argp_error(state, "--from goes with --html, and without MODEL");
+        argp_error(state, "--from requires --html, and no MODEL");
     return false;
 }
 
-/* The width of the terminal; 0 when stdout is none. */
+/* The width of the terminal; 0 if stdout is not a terminal. */
 static uint32_t columns(void)
 {
     struct winsize size;
@@ -98,7 +97,7 @@ static void write_out(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
-/* The page into a file, which is not left half written. */
+/* Writes the page to a file; after a failure no partial file remains. */
 static inlay_status write_page(const char *path, const inlay_session *session, inlay_explain_options options,
                                inlay_diag *diag)
 {

@@ -1,6 +1,7 @@
-/* inlay extract: a part of a model as a model of its own. */
+/* inlay extract: writes a part of a model as a separate model. */
 #include "cli/cli.h"
 #include "cli/stages.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,13 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Writes a part of MODEL as a model of its own: what computes --outputs from --inputs, or the --nodes that fit a "
-    "pattern with their neighbours, or all of it in stages: --split, --partition.\v"
+    "Writes a part of MODEL as a separate model: the nodes that compute --outputs from --inputs, or the --nodes that "
+    "match a pattern with their neighbours, or the whole model in stages: --split, --partition.\v"
     "Names are those of values of the main graph, or globs; `inlay inspect --nodes` lists them. Without --inputs the "
-    "part begins "
-    "at the inputs of the model, without --outputs it ends at its outputs. Constants, functions and bodies come along. "
-    "--split N writes FILE with .0, .1 ... before its ending; run one after another, the stages compute what MODEL "
-    "computes. --partition writes a stage for each stretch of nodes that one provider runs, when nothing is optimised; "
-    "--providers, --pin and the other options say who runs what.\n\n"
+    "part begins at the inputs of the model, without --outputs it ends at its outputs. Constants, functions and bodies "
+    "are included. --split N inserts .0, .1 ... before the extension of FILE; run in sequence, the stages compute the "
+    "same as MODEL. --partition writes a stage for each group of consecutive nodes that one provider runs, without "
+    "optimisation; --providers, --pin and the other options choose the providers.\n\n"
     "Examples:\n"
     "  inlay extract model.onnx --outputs features -o backbone.onnx\n"
     "  inlay extract model.onnx --inputs features --outputs scores -o head.onnx\n"
@@ -40,14 +40,14 @@ typedef struct extract_args {
 
 static error_t add_names(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct names *n = field;
+    struct names *names = field;
     char *rest = NULL;
 
     (void)option;
     for (char *name = strtok_r(arg, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
-        if (n->count == MOST_NAMES)
+        if (names->count == MOST_NAMES)
             argp_error(state, "more than %d names", MOST_NAMES);
-        n->list[n->count++] = name;
+        names->list[names->count++] = name;
     }
     return 0;
 }
@@ -59,10 +59,11 @@ static const cli_option own_options[] = {
       CLI_CALL(add_names, extract_args, outputs) },
     { "nodes", "GLOB,...", "Nodes by name, or op:GLOB by operator; may be repeated",
       CLI_CALL(add_names, extract_args, nodes) },
-    { "depth", "N", "With --nodes: and neighbours up to N edges away (0)",
+    { "depth", "N", "With --nodes: include neighbours up to N edges away (default: 0)",
       CLI_NUMBER(extract_args, depth, 0, 1000000) },
-    { "split", "N", "Write N stages of as many nodes each", CLI_NUMBER(extract_args, split, 1, MOST_STAGES) },
-    { "partition", NULL, "Write a stage for each stretch of one provider", CLI_SET(extract_args, partition) },
+    { "split", "N", "Write N stages with equal numbers of nodes", CLI_NUMBER(extract_args, split, 1, MOST_STAGES) },
+    { "partition", NULL, "Write a stage for each group of consecutive nodes of one provider",
+      CLI_SET(extract_args, partition) },
     CLI_FILE_OPTIONS(extract_args, files),
     { 0 },
 };
@@ -74,10 +75,10 @@ static bool finish(void *user, struct argp_state *state)
     if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
             args->partition !=
         1)
-        argp_error(state, "say which part: --inputs and --outputs, or --nodes, or --split, or --partition");
+        argp_error(state, "name the part with --inputs and --outputs, or --nodes, or --split, or --partition");
     if (args->files.output != NULL && (args->split > 0 || args->partition) &&
         strcmp(args->files.output, "/dev/stdout") == 0)
-        argp_error(state, "stages are several files: -o names them");
+        argp_error(state, "stages are several files: name one with -o, not standard output");
     return true;
 }
 
@@ -90,14 +91,14 @@ static void stage_path(const char *path, uint32_t number, char *out, size_t byte
     (void)snprintf(out, bytes, "%.*s.%u%s", (int)stem, path, number, path + stem);
 }
 
-static void say(const cli_common *common, const inlay_extract_args *work, const char *provider, json_t *files)
+static void report_part(const cli_common *common, const inlay_extract_args *work, const char *provider, json_t *files)
 {
     json_t *file;
 
     cli_progress_clear();
     if (!common->json) {
         (void)printf("%u of %u nodes%s%s written to %s\n", work->nodes_kept, work->nodes_all,
-                     provider != NULL ? ", of " : "", provider != NULL ? provider : "", work->out_path);
+                     provider != NULL ? ", run by " : "", provider != NULL ? provider : "", work->out_path);
         return;
     }
     file = json_pack("{s:s, s:i, s:i}", "output", work->out_path, "nodes", (int)work->nodes_kept, "of",
@@ -107,7 +108,7 @@ static void say(const cli_common *common, const inlay_extract_args *work, const 
     (void)json_array_append_new(files, file);
 }
 
-/* Where stage `number` goes. */
+/* The file names of stage `number`. */
 static void name_stage(const cli_files *files, uint32_t number, char path[4096], char external[4096])
 {
     stage_path(files->output, number, path, 4096);
@@ -123,10 +124,10 @@ static void remove_regular(const char *path)
         (void)unlink(path);
 }
 
-/* Some stages alone are of no use: they go when one cannot be written, or is no longer wanted. */
+/* Removes the stages written so far, because an incomplete set is useless. */
 static void remove_stages(const cli_files *files, uint32_t count)
 {
-    char path[4096], external[4096], beside[8192];
+    char path[4096], external[4096], external_path[8192];
     const char *slash = strrchr(files->output, '/');
 
     for (uint32_t i = 0; i < count; i++) {
@@ -134,20 +135,21 @@ static void remove_stages(const cli_files *files, uint32_t count)
         remove_regular(path);
         if (files->external == NULL)
             continue;
-        (void)snprintf(beside, sizeof beside, "%.*s%s", slash != NULL ? (int)(slash - files->output) + 1 : 0,
-                       files->output, external);
-        remove_regular(beside);
+        (void)snprintf(external_path, sizeof external_path, "%.*s%s",
+                       slash != NULL ? (int)(slash - files->output) + 1 : 0, files->output, external);
+        remove_regular(external_path);
     }
 }
 
-/* Writes one part; number INLAY_NONE: it is the only one. */
+/* Writes one part; INLAY_NONE as number: the only part. */
 static inlay_status write_part(const extract_args *args, const cli_common *common, inlay_extract_args *work,
                                uint32_t number, json_t *files, inlay_diag *diag)
 {
-    const struct stage *s = args->partition ? &args->parts.list[number] : NULL;
+    const struct stage *stage = args->partition ? &args->parts.list[number] : NULL;
     char path[4096], external[4096];
     inlay_status status;
 
+    INLAY_CHECK(!args->partition || number < args->parts.count);
     work->out_path = args->files.output;
     work->external_file = args->files.external;
     if (number != INLAY_NONE) {
@@ -157,17 +159,17 @@ static inlay_status write_part(const extract_args *args, const cli_common *commo
             work->external_file = external;
     }
     work->part = number != INLAY_NONE ? number : 0;
-    if (s != NULL) {
-        work->nodes = s->nodes;
-        work->node_count = s->count;
+    if (stage != NULL) {
+        work->nodes = stage->nodes;
+        work->node_count = stage->count;
     }
     status = inlay_extract(args->files.model, common->options, work, diag);
     if (status == INLAY_OK)
-        say(common, work, s != NULL ? s->provider : NULL, files);
+        report_part(common, work, stage != NULL ? stage->provider : NULL, files);
     return status;
 }
 
-/* --inputs and --outputs with their globs. */
+/* --inputs and --outputs after expansion of their globs; owned. */
 struct edges {
     char **names[2];
     uint32_t count[2];
@@ -176,22 +178,22 @@ struct edges {
 static inlay_status extract(extract_args *args, cli_common *common, json_t *files, inlay_diag *diag)
 {
     inlay_extract_args work = INLAY_EXTRACT_ARGS_INIT;
-    struct edges e = { .count = { 0 } };
+    struct edges edges = { .count = { 0 } };
     uint32_t parts;
     inlay_status status = INLAY_OK;
 
     if (args->inputs.count > 0)
-        INLAY_TRY(stages_expand(args->files.model, args->inputs.list, args->inputs.count, "--inputs", &e.names[0],
-                                &e.count[0], diag));
+        INLAY_TRY(stages_expand(args->files.model, args->inputs.list, args->inputs.count, "--inputs", &edges.names[0],
+                                &edges.count[0], diag));
     if (args->outputs.count > 0)
-        INLAY_TRY(stages_expand(args->files.model, args->outputs.list, args->outputs.count, "--outputs", &e.names[1],
-                                &e.count[1], diag));
+        INLAY_TRY(stages_expand(args->files.model, args->outputs.list, args->outputs.count, "--outputs",
+                                &edges.names[1], &edges.count[1], diag));
     if (args->partition)
         INLAY_TRY(stages_find(common, args->files.model, &args->parts, diag));
-    work.inputs = (const char *const *)e.names[0];
-    work.input_count = e.count[0];
-    work.outputs = (const char *const *)e.names[1];
-    work.output_count = e.count[1];
+    work.inputs = (const char *const *)edges.names[0];
+    work.input_count = edges.count[0];
+    work.outputs = (const char *const *)edges.names[1];
+    work.output_count = edges.count[1];
     work.nodes = args->nodes.list;
     work.node_count = args->nodes.count;
     work.depth = args->depth;
@@ -210,7 +212,7 @@ static inlay_status extract(extract_args *args, cli_common *common, json_t *file
 done:
     stages_deinit(&args->parts);
     for (int k = 0; k < 2; k++)
-        stages_free_names(e.names[k], e.count[k]);
+        stages_free_names(edges.names[k], edges.count[k]);
     return status;
 }
 

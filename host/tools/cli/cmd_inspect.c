@@ -1,17 +1,18 @@
-/* inlay inspect: what is in a model file. Nothing is compiled, and unknown operators are no obstacle. */
+/* inlay inspect: shows the contents of a model file. Compiles nothing, and accepts unknown operators. */
 #include "base/checked.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inspect_quant.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "passes/pass.h"
 #include "report/draw.h"
 #include "report/page.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Shows what is in MODEL: producer, opsets, inputs, outputs, operators, parameters, subgraphs, metadata.\v"
+    "Shows the contents of MODEL: producer, opsets, inputs, outputs, operators, parameters, subgraphs, metadata.\v"
     "Examples:\n"
     "  inlay inspect model.onnx\n"
     "  inlay inspect model.onnx --nodes\n"
@@ -35,15 +36,15 @@ struct summary {
     op_count *ops; /* [op_kinds] most frequent first, then by name; owned */
     uint32_t op_kinds;
     uint64_t nodes, subgraphs, initializers;
-    uint32_t depth;            /* of subgraphs within each other */
+    uint32_t depth;            /* nesting depth of subgraphs */
     uint64_t parameters;       /* elements of initializers and of Constant nodes */
-    uint64_t bytes;            /* that they take */
-    quant_report quantization; /* where it was asked for */
+    uint64_t bytes;            /* of the parameters */
+    quant_report quantization; /* with --quantization */
     bool out_of_memory;
 };
 
-/* What follows the last dot of the file's name. */
-static const char *kind_of_file(const char *path)
+/* The text after the last dot of the file's name. */
+static const char *file_extension(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
 
@@ -56,17 +57,17 @@ static error_t take_drawing(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     *drawing = cli_output_file(state, arg);
-    if (*drawing == arg && strcmp(kind_of_file(arg), "html") != 0 && strcmp(kind_of_file(arg), "svg") != 0 &&
-        strcmp(kind_of_file(arg), "dot") != 0) /* standard output has no name */
+    if (*drawing == arg && strcmp(file_extension(arg), "html") != 0 && strcmp(file_extension(arg), "svg") != 0 &&
+        strcmp(file_extension(arg), "dot") != 0) /* standard output has no extension */
         argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
     return 0;
 }
 
 static const cli_option own_options[] = {
     { "nodes", NULL, "List every node with its inputs, outputs and attributes", CLI_SET(inspect_args, nodes) },
-    { "graph", "FILE", "Draw the model into FILE: .html, .svg or .dot; - is standard output, as HTML",
+    { "graph", "FILE", "Draw the model into FILE: .html, .svg or .dot; - is standard output, in HTML",
       CLI_CALL(take_drawing, inspect_args, drawing) },
-    { "quantization", NULL, "Tell what the file loses by the way it was quantized, and what to do about it",
+    { "quantization", NULL, "Report accuracy and speed that the model loses by its quantization, and remedies",
       CLI_SET(inspect_args, quantization) },
     CLI_MODEL(inspect_args, model),
     { 0 },
@@ -139,12 +140,12 @@ static void count_graph(struct summary *summary, const struct graph *graph, uint
 
 static int by_count(const void *a, const void *b)
 {
-    const op_count *count = a, *y = b;
+    const op_count *first = a, *second = b;
 
-    if (count->count != y->count)
-        return count->count < y->count ? 1 : -1;
-    int order = strcmp(count->op_type, y->op_type);
-    return order != 0 ? order : strcmp(count->domain, y->domain);
+    if (first->count != second->count)
+        return first->count < second->count ? 1 : -1;
+    int order = strcmp(first->op_type, second->op_type);
+    return order != 0 ? order : strcmp(first->domain, second->domain);
 }
 
 static struct summary summarize(const graph_model *model)
@@ -175,7 +176,7 @@ static const char *dim_name(const graph_model *model, const inlay_dim *dim)
     return model->symbols[dim->symbol].name.data;
 }
 
-/* What the file says; nothing has been inferred. */
+/* The type that the file declares; nothing has been inferred. */
 static inlay_value_info declared(const graph_value *value)
 {
     inlay_value_info info = value->info;
@@ -216,6 +217,7 @@ static void print_value(const graph_model *model, const graph_value *value)
 static json_t *value_to_json(const graph_model *model, const graph_value *value)
 {
     const inlay_value_info type = declared(value), *info = &type;
+    INLAY_CHECK(value->info.name.data != NULL);
     json_t *shape = json_null();
     json_t *json;
 
@@ -348,17 +350,17 @@ static json_t *make_json(const inspect_args *args, const graph_model *model, con
     return json;
 }
 
-/* Types come from inference where the model can be bound, otherwise from the file alone. */
+/* Types come from inference if the model can be bound, otherwise from the file. */
 static inlay_status draw(const inspect_args *args, const cli_common *common, graph_model *model, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
-    const char *kind = kind_of_file(args->drawing);
-    inlay_diag unheard = INLAY_DIAG_INIT;
+    const char *kind = file_extension(args->drawing);
+    inlay_diag ignored = INLAY_DIAG_INIT;
     graph_model *typed = NULL;
     output_file file = { .to = NULL };
     inlay_status status;
 
-    if (cli_look(common, args->model, &load, &typed, &unheard) != INLAY_OK) {
+    if (cli_load_model(common, args->model, &load, &typed, &ignored) != INLAY_OK) {
         graph_model_destroy(typed);
         typed = NULL;
     }
@@ -382,13 +384,13 @@ done:
     return status;
 }
 
-static inlay_status look_at_quantization(graph_model *model, quant_report *out, inlay_diag *diag)
+static inlay_status inspect_quantization(graph_model *model, quant_report *out, inlay_diag *diag)
 {
     pass_ctx passes = { .model = model, .rewrite_limit = -1, .diag = diag };
     bool ignored = false;
     inlay_status status = pass_constant_nodes(&passes, &ignored);
 
-    return status != INLAY_OK ? status : quant_look(model, out) ? INLAY_OK : no_memory(diag, "to look at the model");
+    return status != INLAY_OK ? status : quant_look(model, out) ? INLAY_OK : no_memory(diag, "to inspect the model");
 }
 
 int cmd_inspect(int argc, char **argv)
@@ -407,12 +409,12 @@ int cmd_inspect(int argc, char **argv)
     if (status == INLAY_OK) {
         summary = summarize(model);
         if (summary.out_of_memory)
-            status = no_memory(&diag, "to look at the model");
+            status = no_memory(&diag, "to inspect the model");
     }
     if (status == INLAY_OK && args.drawing != NULL)
         status = draw(&args, &common, model, &diag);
-    if (status == INLAY_OK && args.quantization) /* last, for it makes constants of Constant nodes */
-        status = look_at_quantization(model, &summary.quantization, &diag);
+    if (status == INLAY_OK && args.quantization) /* must be last: it turns Constant nodes into initializers */
+        status = inspect_quantization(model, &summary.quantization, &diag);
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)

@@ -1,4 +1,4 @@
-/* inlay optimize: the optimiser's passes on a file, told one by one. */
+/* inlay optimize: runs the optimiser's passes on a file and reports each rewrite. */
 #include "cli/cli.h"
 #include "quantize/convert.h"
 #include "modelkit/opset.h"
@@ -8,11 +8,10 @@
 
 static const char doc[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
-    "Without -o nothing is written, which is of use with --explain. What is written has operators of the model's opset "
-    "alone, so that every runtime that reads MODEL reads it. --opset converts it first, to an earlier opset or a later "
-    "one from 7 to 28: inputs become attributes or the other way round, and operators that the opset does not have "
-    "become several that it has. A node that has no form there is an error. --level 0 converts and does nothing "
-    "else.\n\n"
+    "Without -o nothing is written, which is useful with --explain. The result contains only operators of the model's "
+    "opset, so every runtime that can load MODEL can load it. --opset first converts MODEL to an earlier or later "
+    "opset from 7 to 28: inputs become attributes or vice versa, and operators that the opset lacks are expanded into "
+    "several others. A node that cannot be converted is an error. --level 0 only converts.\n\n"
     "Examples:\n"
     "  inlay optimize model.onnx -o small.onnx\n"
     "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"
@@ -41,7 +40,8 @@ static const cli_option own_options[] = {
     CLI_EXTERNAL_OPTION(optimize_args, files.external),
     { "opset", "N", "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)",
       CLI_CALL(take_opset, optimize_args, opset) },
-    { "explain", NULL, "Say what each pass did, node by node, and what it saved", CLI_SET(optimize_args, explain) },
+    { "explain", NULL, "Report the rewrites of each pass, node by node, and the cost saved",
+      CLI_SET(optimize_args, explain) },
     { "list", NULL, "List the passes and their levels, in the order in which they run", CLI_SET(optimize_args, list) },
     CLI_MODEL(optimize_args, files.model),
     { 0 },
@@ -98,25 +98,25 @@ static void on_event(void *user, const inlay_optimize_event *event)
     }
 }
 
-/* Without --opset the model as it is, otherwise a converted one in a folder beside the output, if there is one. */
+/* Optimises the model. With --opset, converts it first, in a temporary folder next to the output. */
 static inlay_status optimize(const optimize_args *args, const cli_common *common, inlay_optimize_args *work,
                              inlay_diag *diag)
 {
     const char *folder = getenv("TMPDIR");
-    char converted[PATH_MAX], beside[PATH_MAX];
+    char converted[PATH_MAX], sibling[PATH_MAX];
     struct scratch scratch = { .dir = "" };
-    inlay_options *rest = NULL;
+    inlay_options *remaining = NULL;
     inlay_status status = INLAY_OK;
 
     if (args->opset == 0)
         return inlay_optimize(args->files.model, common->options, work, diag);
-    (void)snprintf(beside, sizeof beside, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);
-    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : beside, NULL, &scratch, diag));
+    (void)snprintf(sibling, sizeof sibling, "%s/model.onnx", folder != NULL && folder[0] != '\0' ? folder : P_tmpdir);
+    INLAY_TRY(scratch_make(args->files.output != NULL ? args->files.output : sibling, NULL, &scratch, diag));
     INLAY_TRY(convert_file(args->files.model, common->options, args->opset, &scratch, converted, diag));
-    INLAY_TRY(convert_options(common->options, &rest, diag));
-    status = inlay_optimize(converted, rest, work, diag);
+    INLAY_TRY(convert_options(common->options, &remaining, diag));
+    status = inlay_optimize(converted, remaining, work, diag);
 done:
-    inlay_options_destroy(rest);
+    inlay_options_destroy(remaining);
     scratch_remove(&scratch);
     return status;
 }

@@ -1,21 +1,22 @@
-/* inlay partition: who runs what, as a short table; written down, and followed. The long story is `inlay explain`. */
+/* inlay partition: a short table of the assignment of nodes to providers, saved on demand. `inlay explain` shows more.
+ */
 #include "base/output.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char doc[] =
-    "Assigns the nodes of MODEL to providers and prints the parts, in the order in which they run. With --save the "
-    "assignment is written to a file; a session with --plan FILE follows it, without asking for costs.\v"
+    "Assigns the nodes of MODEL to providers and prints the partitions in execution order. With --save the assignment "
+    "is written to a file; a session with --plan FILE uses it and does not compare costs.\v"
     "Examples:\n"
     "  inlay partition model.onnx\n"
     "  inlay partition model.onnx --pin 'op:MatMul=openblas' --max-partitions 3\n"
-    "  inlay partition model.onnx --save model.plan && inlay run model.onnx --plan model.plan\n"
-    "\n"
-    "A PATTERN of --pin and --forbid is a glob on the names of nodes, or op:GLOB on their operators.";
+    "  inlay partition model.onnx --save model.plan && inlay run model.onnx --plan model.plan\n\n"
+    "A PATTERN of --pin and --forbid is a glob that matches names of nodes, or op:GLOB for their operators.";
 
 typedef struct partition_args {
     const char *model, *save;
@@ -46,9 +47,9 @@ done:
 
 static const char *text_at(const json_t *object, const char *key)
 {
-    const char *s = json_string_value(json_object_get(object, key));
+    const char *text = json_string_value(json_object_get(object, key));
 
-    return s != NULL ? s : "";
+    return text != NULL ? text : "";
 }
 
 static void print_ns(double ns)
@@ -61,7 +62,7 @@ static void print_ns(double ns)
         (void)printf("%8.2f ms", ns / 1e6);
 }
 
-/* One line for the offers [from, to) of one provider that run in a row. */
+/* One line for the consecutive offers [from, to) of one provider. */
 static void print_part(const json_t *offers, size_t from, size_t to, unsigned number)
 {
     const json_t *first = json_array_get(offers, from), *last = json_array_get(offers, to - 1);
@@ -71,6 +72,7 @@ static void print_part(const json_t *offers, size_t from, size_t to, unsigned nu
     double ns = 0;
     json_int_t region = -1;
 
+    INLAY_CHECK(from < to && to <= json_array_size(offers));
     for (size_t i = from; i < to; i++) {
         const json_t *object = json_array_get(offers, i);
         nodes += (unsigned)json_array_size(json_object_get(object, "nodes"));
@@ -108,7 +110,7 @@ static void print_graph(const json_t *graph)
             const json_t *object = json_array_get(offers, to);
             if (strcmp(text_at(object, "provider"), text_at(first, "provider")) != 0 ||
                 json_integer_value(json_object_get(object, "region")) > region + 1)
-                break; /* another provider, or a node of the host's between */
+                break; /* another provider, or a node that the host runs in between */
             region = json_integer_value(json_object_get(object, "region"));
         }
         print_part(offers, from, to, number++);

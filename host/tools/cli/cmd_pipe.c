@@ -1,6 +1,6 @@
-/* inlay pipe: pictures, sound and text in, answers out: the steps around a model become part of it. */
+/* inlay pipe: adds preprocessing and postprocessing steps to a model, so that it takes images, sound or text. */
 #include "cli/cli.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/scratch.h"
 #include "pipe/pipe.h"
 #include <limits.h>
@@ -8,22 +8,21 @@
 #include <string.h>
 
 static const char doc[] =
-    "Joins steps to MODEL, those of --pre before an input and those of --post behind an output, and writes the whole "
-    "as "
+    "Adds steps to MODEL, those of --pre before an input and those of --post after an output, and writes the result as "
     "one model.\v"
-    "Steps are separated by commas, what a step is told by colons. Before a model: decode[:bgr|grey], "
+    "Steps are separated by commas, the arguments of a step by colons. Before a model: decode[:bgr|grey], "
     "resize[:H|HxW][:inside=HxW|cover=HxW][:filter=NAME][:multiple=N][:shrink], letterbox[:HxW][:fill=N], crop[:HxW], "
     "color:SPACE[:from=SPACE], normalise[:half|unit|imagenet|raw][:mean=A/B/C][:std=A/B/C][:scale=X], audio[:RATE], "
-    "mel[:whisper|librosa][:rate=N][:n_fft=N][:hop=N][:mels=N][:samples=N], tokenize:FILE[:max=N]. Behind a model: "
+    "mel[:whisper|librosa][:rate=N][:n_fft=N][:hop=N][:mels=N][:samples=N], tokenize:FILE[:max=N]. After a model: "
     "softmax, topk[:K][:LABELS], ctc:ALPHABET[:beam=N][:blank=N], detokenize:FILE, "
-    "boxes[:v8|v5][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, encode[:png|jpg|webp|"
-    "bmp|ppm]. `inlay pipe --steps` says what each does. Sizes that a step needs and is not told are those of the "
-    "model's input. Files of labels, alphabets and tokenizers become part of the model, which runs wherever the plugin "
-    "prepost is.\n\n"
+    "boxes[:v8|v5][:score=X][:iou=X][:most=N][:labels=FILE], image[:PRESET], resize, crop, color, "
+    "encode[:png|jpg|webp|bmp|ppm]. `inlay pipe --steps` describes each step. Sizes that are not given are taken from "
+    "the model's input. Files of labels, alphabets and tokenizers become part of the model, which runs wherever the "
+    "plugin prepost is installed.\n\n"
     "Examples:\n"
     "  inlay pipe ocr.onnx --pre 'decode:bgr,resize:48,normalise' --post 'ctc:keys.txt' -o whole.onnx\n"
-    "  inlay pipe classify.onnx --pre 'decode,resize:cover=256x256,crop:224,normalise:imagenet' "
-    "--post 'softmax,topk:5:labels.txt' -o whole.onnx\n"
+    "  inlay pipe classify.onnx --pre 'decode,resize:cover=256x256,crop:224,normalise:imagenet' --post "
+    "'softmax,topk:5:labels.txt' -o whole.onnx\n"
     "  inlay pipe yolo.onnx --pre 'decode,letterbox,normalise:unit' --post boxes -o whole.onnx\n"
     "  inlay run whole.onnx --input file=picture.jpg\n"
     "  inlay pipe encoder.onnx --pre 'audio,mel:whisper' -o whole.onnx\n"
@@ -56,8 +55,8 @@ static error_t show_steps(const cli_option *option, void *field, char *arg, stru
 
 static const cli_option own_options[] = {
     { "pre", "STEPS", "Steps before the model", CLI_TEXT(pipe_args, request.pre) },
-    { "post", "STEPS", "Steps behind it", CLI_TEXT(pipe_args, request.post) },
-    { "input", "NAME", "The input that --pre makes (default: the first; of tokenize: input_ids)",
+    { "post", "STEPS", "Steps after the model", CLI_TEXT(pipe_args, request.post) },
+    { "input", "NAME", "The input that --pre produces (default: the first; for tokenize: input_ids)",
       CLI_TEXT(pipe_args, request.input) },
     CLI_FILE_OPTIONS(pipe_args, files),
     { "result", "NAME", "The output that --post reads (default: the first)", CLI_TEXT(pipe_args, request.output) },
@@ -70,7 +69,7 @@ static bool finish(void *user, struct argp_state *state)
     const pipe_args *args = user;
 
     if (args->request.pre == NULL && args->request.post == NULL)
-        argp_error(state, "which steps? Name them with --pre, --post or both");
+        argp_error(state, "no steps given: name them with --pre, --post or both");
     return true;
 }
 
@@ -83,8 +82,8 @@ static json_t *name_list(const struct graph *graph, const uint32_t *values, uint
     return list;
 }
 
-/* Writes the whole, looks at it as a session would, and moves it to its place. */
-static inlay_status join(const pipe_args *args, const cli_common *common, json_t **out_told, inlay_diag *diag)
+/* Writes the combined model to a temporary file, validates it as a session would, and moves it to the output. */
+static inlay_status join(const pipe_args *args, const cli_common *common, json_t **out_result, inlay_diag *diag)
 {
     const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL, *whole = NULL;
@@ -98,9 +97,9 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     INLAY_TRY(pipe_join(model, &args->request, diag));
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "piped", model, false, path, diag));
-    status = cli_look(common, path, &load, &whole, &why);
+    status = cli_load_model(common, path, &load, &whole, &why);
     if (status != INLAY_OK) {
-        status = inlay_fail(diag, status, "the steps and the model do not go together: %s", why.text);
+        status = inlay_fail(diag, status, "the steps do not fit the model: %s", why.text);
         goto done;
     }
     if (cli_cancelled()) {
@@ -108,7 +107,7 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
         goto done;
     }
     INLAY_TRY(scratch_publish(&scratch, path, &bytes, diag));
-    *out_told =
+    *out_result =
         json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
                   (json_int_t)bytes, "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count),
                   "outputs", name_list(whole->main, whole->main->outputs, whole->main->output_count));
@@ -137,20 +136,20 @@ int cmd_pipe(int argc, char **argv)
     static pipe_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    json_t *told = NULL;
+    json_t *result = NULL;
     int code = CLI_OK;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
-    if (join(&args, &common, &told, &diag) != INLAY_OK) {
+    if (join(&args, &common, &result, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else if (common.json) {
-        code = cli_print_json(&common, json_incref(told), CLI_OK);
+        code = cli_print_json(&common, json_incref(result), CLI_OK);
     } else {
         (void)printf("%s written\n", args.files.output);
-        print_names("inputs", json_object_get(told, "inputs"));
-        print_names("outputs", json_object_get(told, "outputs"));
+        print_names("inputs", json_object_get(result, "inputs"));
+        print_names("outputs", json_object_get(result, "outputs"));
     }
-    json_decref(told);
+    json_decref(result);
     cli_common_deinit(&common);
     return code;
 }

@@ -1,14 +1,15 @@
-/* inlay plugin-check: a plugin held against its contract. The checks are in host/tools/check. */
+/* inlay plugin-check: tests a plugin against its contract. The checks are in host/tools/check. */
 #include "check/check.h"
 #include "cli/cli.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static const char doc[] =
     "Tests the plugin FILE against the contract of inlay/plugin.h: its file, its description, its offers, its results "
     "(compared with the reference provider), its memory, its costs, how it is cancelled and unloaded.\v"
-    "Each line begins with PASS, FAIL, WARN or SKIP. The plugin runs in processes of its own, so one that crashes is a "
-    "FAIL line that names the phase and the operator. The last line is 'N passed, N failed, N warnings'; the exit code "
-    "is 1 when something failed.\n\n"
+    "Each line begins with PASS, FAIL, WARN or SKIP. The plugin runs in separate processes, so a crash is a FAIL line "
+    "that names the phase and the operator. The last line is 'N passed, N failed, N warnings'; the exit code is 1 if a "
+    "check failed.\n\n"
     "Examples:\n"
     "  inlay plugin-check build/mine.so\n"
     "  inlay plugin-check build/mine.so --op 'Conv*' --quick --json\n"
@@ -46,7 +47,7 @@ static error_t take_plugin(const cli_option *option, void *field, char *arg, str
 
     (void)option;
     if (*file != NULL)
-        argp_error(state, "'%s': one plugin at a time", arg);
+        argp_error(state, "unexpected argument '%s': only one plugin can be checked", arg);
     *file = arg;
     return 0;
 }
@@ -55,9 +56,9 @@ static const cli_option own_options[] = {
     { "provider", "NAME", "Check this provider only", CLI_TEXT(plugin_check_args, check.provider) },
     { "option", "NAME=VALUE", "Set an option of its providers; may be given several times", CLI_CALL_ALL(take_option) },
     { "op", "GLOB", "Check operators of this type only, for instance 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
-    { "with", "FILE", "Another plugin: its operators are known too, and its provider is compared with",
+    { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
-    { "data", "DIR", "ONNX test cases whose models of one operator are run besides",
+    { "data", "DIR", "Also run ONNX test cases in DIR whose models have one operator",
       CLI_TEXT(plugin_check_args, check.data) },
     { "seed", "N", "Seed of generated graphs and values (default: 0)",
       CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
@@ -70,7 +71,7 @@ static const cli_option own_options[] = {
     { "group", "NAME", "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
-    { .need = "which plugin?", CLI_CALL(take_plugin, plugin_check_args, check.file) },
+    { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },
     { 0 },
 };
 
@@ -81,10 +82,11 @@ struct output {
     json_t *lines;
 };
 
-static void say(void *user, const check_line *line)
+static void report_line(void *user, const check_line *line)
 {
     struct output *output = user;
 
+    INLAY_CHECK(line->result < CHECK_RESULTS);
     if (output->json) {
         (void)json_array_append_new(output->lines,
                                     json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "result", words[line->result], "check",
@@ -129,8 +131,7 @@ int cmd_plugin_check(int argc, char **argv)
     cli_parse(&verb, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
-                         "--group %s: there are file, open, infer, offers, examples, "
-                         "results, cost, cancel, leaks",
+                         "--group %s: expected file, open, infer, offers, examples, results, cost, cancel or leaks",
                          args.check.group);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
@@ -144,7 +145,7 @@ int cmd_plugin_check(int argc, char **argv)
     output.json = common.json;
     output.lines = json_array();
     cli_catch_interrupt();
-    status = check_plugin(&args.check, cli_cancel(), say, &output, &summary, &diag);
+    status = check_plugin(&args.check, cli_cancel(), report_line, &output, &summary, &diag);
     if (status != INLAY_OK) {
         code = cli_fail(&common, &diag);
         json_decref(output.lines);

@@ -1,4 +1,4 @@
-/* inlay profile: where the time goes, step by step, beside what the machine allows. */
+/* inlay profile: the time of each step, compared with the limits of the machine. */
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 
 static const char doc[] =
-    "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, "
-    "operations and bytes a second, the share of what the machine allows, memory in use.\v"
-    "A kernel has the name of its node; its time includes what is fused to it. More than 100 % of what the machine "
-    "allows: it needs fewer operations than the operator has (Winograd), or its data lie in a cache.\n\n"
+    "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, operations and "
+    "bytes per second, the share of the machine's peak, memory in use.\v"
+    "A kernel has the name of its node; its time includes fused nodes. More than 100 % of the peak means that a kernel "
+    "needs fewer operations than the operator has (Winograd), or that its data fit in a cache.\n\n"
     "The files of --trace open in Perfetto or chrome://tracing, those of --stacks in flame graph scripts, the page of "
     "--html in any browser.\n\n"
     "Examples:\n"
@@ -34,11 +34,11 @@ static const cli_option own_options[] = {
     { "runs", "N", "Stop after N runs (default: 100)", CLI_NUMBER(profile_args, runs, 1, 4000) },
     { "trace", "FILE", "Write Chrome's trace events to FILE; - is standard output", CLI_WRITE(profile_args, trace) },
     { "stacks", "FILE", "Write folded stacks to FILE", CLI_WRITE(profile_args, stacks) },
-    { "html", "FILE", "Write a page with timeline and roofline to FILE", CLI_WRITE(profile_args, html) },
+    { "html", "FILE", "Write an HTML page with timeline and roofline to FILE", CLI_WRITE(profile_args, html) },
     { "from", "FILE",
-      "With --html: show the JSON in FILE, of --json or of a program that calls the library, instead of MODEL",
+      "With --html: show the JSON in FILE, written by --json or by a program that calls the library, instead of MODEL",
       CLI_READ(profile_args, from) },
-    { "no-peak", NULL, "Do not measure what the machine can do at most", CLI_SET(profile_args, no_peak) },
+    { "no-peak", NULL, "Do not measure the peak performance of the machine", CLI_SET(profile_args, no_peak) },
     FEED_OPTIONS(profile_args, feed),
     CLI_MODEL(profile_args, model),
     { 0 },
@@ -51,14 +51,14 @@ static bool finish(void *user, struct argp_state *state)
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
-        argp_error(state, "--from goes with --html, and without MODEL");
+        argp_error(state, "--from requires --html, and no MODEL");
     return false;
 }
 
 /* ------------------------------------------------------------------ runs */
 
-/* Runs for the given time, at most so often, after two runs that do not count. Milliseconds of the shortest in
- * *out_best_ms. */
+/* Runs for the given time, at most `runs` times, after two warm-up runs. *out_best_ms is the shortest time in
+ * milliseconds. */
 static inlay_status run_for(inlay_context *context, bool profiled, double seconds, uint32_t runs, double *out_best_ms,
                             inlay_diag *diag)
 {
@@ -80,10 +80,10 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what the machine can do
+/* ------------------------------------------------------------------ the peak of the machine
  *
- * A product of matrices that fit the caches, for operations, and a sum of tensors that do not, for bytes: through the
- * same providers on the same threads. */
+ * A matrix multiplication that fits in the caches gives the peak of operations, a sum of tensors that does not fit
+ * gives the peak of bytes. Both use the same providers and threads as the profile. */
 
 static void put_input(struct wire *wire, uint32_t field, const char *name, inlay_dtype dtype, const int64_t *dims,
                       uint32_t rank)
@@ -106,8 +106,8 @@ static void put_input(struct wire *wire, uint32_t field, const char *name, inlay
     wire_end(wire, value);
 }
 
-/* y = op(a, b) of two tensors of the same dims and type; b is a constant where it has `weights`, of int8 beside uint8.
- */
+/* Writes the model y = op(a, b) for two tensors of equal shape and type. If `weights` is not NULL, b is a constant with
+ * these contents; it is int8 if a is uint8. */
 static void write_model(struct wire *wire, const char *op, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
                         const void *weights, size_t bytes)
 {
@@ -142,7 +142,7 @@ static void write_model(struct wire *wire, const char *op, inlay_dtype dtype, co
     wire_end(wire, part);
 }
 
-/* Options for models of ours: what is about the user's model (sizes, pins) stays behind. NULL: no memory. */
+/* Options for the models above: options about the user's model (sizes, pins) are not copied. NULL: no memory. */
 static inlay_options *bare_options(const inlay_options *from)
 {
     static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads",
@@ -158,13 +158,13 @@ static inlay_options *bare_options(const inlay_options *from)
     return options;
 }
 
-/* The shortest run of the model in seconds; 0 when it can't be run. */
+/* The shortest run of the model in seconds; 0 if it cannot be run. */
 static double best_seconds(const inlay_options *options, const char *op, inlay_dtype dtype, const int64_t *dims,
                            uint32_t rank)
 {
-    const bool product = strcmp(op, "Add") != 0;
-    const size_t bytes = product ? (size_t)(dims[0] * dims[1]) * inlay_dtype_bits(dtype) / 8 : 0;
-    void *weights = product ? malloc(bytes) : NULL;
+    const bool has_weights = strcmp(op, "Add") != 0;
+    const size_t bytes = has_weights ? (size_t)(dims[0] * dims[1]) * inlay_dtype_bits(dtype) / 8 : 0;
+    void *weights = has_weights ? malloc(bytes) : NULL;
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     double best_ms = 0;
@@ -179,7 +179,7 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
                          : inlay_session_create_from_bytes(wire.bytes, wire.count, options, &session, NULL);
     if (status == INLAY_OK)
         status = inlay_context_create(session, &context, NULL);
-    for (uint32_t i = 0; status == INLAY_OK && i < (product ? 1 : 2); i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < (has_weights ? 1 : 2); i++) {
         inlay_value *value = NULL;
 
         status = inlay_value_create(dtype, rank, dims, &value, NULL);
@@ -221,7 +221,7 @@ static void write_file(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
-/* path NULL: nothing is asked for. format "html": the page of the JSON. */
+/* Writes one of the files; path NULL: not requested. format "html": a page with the JSON. */
 static inlay_status write_format(const inlay_context *context, const char *format, const char *path, double flops,
                                  double bytes, inlay_diag *diag)
 {

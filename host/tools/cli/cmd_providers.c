@@ -1,4 +1,4 @@
-/* inlay providers: every plugin file, what became of it, and what it brings. */
+/* inlay providers: lists every plugin file, whether it was loaded, and its contents. */
 #include "cli/cli.h"
 #include "cli/plugins.h"
 #include "cli/sources.h"
@@ -8,15 +8,14 @@
 
 static const char doc[] =
     "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
-    "operators that plugins bring. --operators lists those that inlay knows by itself as well.\v"
-    "Providers that can list the devices of the machine do so, without opening one: each with the option that chooses "
-    "it, "
-    "its memory, and why it can't be used, if so. "
-    "A file that was not loaded has a reason. New files are tried in a separate process first; one that crashed "
-    "or hung there, or crashed with a model later, is in quarantine until it changes, or until --retry. Options of a "
-    "provider are set with --option PROVIDER.NAME=VALUE.\n\n"
-    "--kernels lists the sources of the kernels that providers bring, the levels of instructions that each is compiled "
-    "for, and the one that runs on this CPU, at most that of --isa. Where that is c, plain C, a provider may leave the "
+    "operators that plugins define. --operators also lists the operators that are built into inlay.\v"
+    "Providers that can list the devices of the machine do so, without opening one: each with the option that selects "
+    "it, its memory, and the reason if it cannot be used. A file that was not loaded has a reason. New files are first "
+    "probed in a separate process; a file that crashed or hung there, or crashed with a model later, is in quarantine "
+    "until it changes, or until --retry. Options of a provider are set with --option PROVIDER.NAME=VALUE.\n\n"
+    "--kernels lists the source files of the providers' kernels, the instruction set levels that each is compiled for, "
+    "and the level that runs on this CPU, limited by --isa. If that is c, plain C, a provider may use its library "
+    "instead.\n\n"
     "work to its library.\n\n"
     "Examples:\n"
     "  inlay providers\n"
@@ -30,14 +29,13 @@ typedef struct providers_flags {
 } providers_flags;
 
 static const cli_option own_options[] = {
-    { "retry", "NAME|FILE",
-      "Try a plugin again that is in quarantine, by its name, a provider's or the "
-      "file's",
+    { "retry", "NAME|FILE", "Try a quarantined plugin again, by its name, the name of a provider, or the file",
       CLI_TEXT(providers_flags, retry) },
     { "operators", NULL, "List the operators of every domain and their versions instead",
       CLI_SET(providers_flags, operators) },
-    { "kernels", NULL, "List the sources of kernels and their instances instead", CLI_SET(providers_flags, kernels) },
-    { "types", NULL, "Table in Markdown: the types of each version of each operator that providers take",
+    { "kernels", NULL, "List the source files of kernels and their instances instead",
+      CLI_SET(providers_flags, kernels) },
+    { "types", NULL, "Print a Markdown table of the types that providers support for each operator version",
       CLI_SET(providers_flags, types) },
     { 0 },
 };
@@ -80,11 +78,11 @@ static inlay_status print_device(void *user, const inlay_device_info *info)
         (void)printf(", %.1f GiB%s", (double)info->memory_bytes / (1u << 30),
                      (info->flags & INLAY_DEVICE_UNIFIED) != 0 ? " shared with the CPU" : "");
     (void)printf("%s%s)%s%s\n", info->facts != NULL ? ", " : "", or_empty(info->facts),
-                 info->unusable != NULL ? ": can't be used: " : "", or_empty(info->unusable));
+                 info->unusable != NULL ? ": cannot be used: " : "", or_empty(info->unusable));
     return INLAY_OK;
 }
 
-/* Of providers that list them: the others have the one that is named above. */
+/* For providers that enumerate devices; the others have the one device that is printed with their name. */
 static void print_devices(const plugin_provider *provider)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -113,7 +111,7 @@ static void print_text(const plugin_set *set)
         if (!file->loaded) {
             (void)printf("%s: %s: %s\n", file->path, plugin_outcome_text(file->outcome), or_empty(file->reason));
             if (file->name != NULL)
-                (void)printf("  would have brought %s: providers %s\n", file->name,
+                (void)printf("  would have provided %s: providers %s\n", file->name,
                              or_empty(file->providers)[0] != '\0' ? file->providers : "none");
             if (file->fix != NULL)
                 (void)printf("  %s\n", file->fix);
@@ -131,25 +129,25 @@ static void print_text(const plugin_set *set)
                                                                                         operator->signature);
     }
     if (plugin_set_operator_count(set) == 0)
-        (void)printf("operators: these plugins bring none of their own; --operators lists those that inlay knows\n");
+        (void)printf("operators: these plugins define none; --operators lists the built-in ones\n");
     if (plugin_set_file_count(set) == 0)
-        (void)printf("no plugin found; --plugin-dirs says where to look\n");
+        (void)printf("no plugin found; --plugin-dirs sets the folders to search\n");
 }
 
-/* The operators of the tables, each with the versions that there are, then those of plugins. */
+/* The operators of the tables with all their versions, then those of plugins. */
 static json_t *all_operators(const plugin_set *set)
 {
     json_t *list = json_array(), *last = NULL;
     uint32_t tables;
     const op_table *const *table = op_tables(&tables);
 
-    for (uint32_t t = 0; t < tables; t++) {
-        for (uint32_t row_index = 0; row_index < table[t]->count; row_index++) {
-            const op_row *row = &table[t]->rows[row_index];
+    for (uint32_t i = 0; i < tables; i++) {
+        for (uint32_t row_index = 0; row_index < table[i]->count; row_index++) {
+            const op_row *row = &table[i]->rows[row_index];
 
             if (row_index == 0 || strcmp(row[-1].op_type, row->op_type) != 0) {
                 last = json_array();
-                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "domain", table[t]->domain, "operator",
+                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "domain", table[i]->domain, "operator",
                                                             row->op_type, "versions", last));
             }
             (void)json_array_append_new(last, json_integer(row->since_version));
@@ -193,7 +191,7 @@ static inlay_status add_device(void *user, const inlay_device_info *info)
     return INLAY_OK;
 }
 
-/* What listing them said where there is none is in "no_device". */
+/* If there is no device, the provider's reason is in "no_device". */
 static void add_devices(const plugin_provider *provider, json_t *to)
 {
     json_t *list = json_array();
@@ -210,7 +208,7 @@ static void add_devices(const plugin_provider *provider, json_t *to)
 
 static json_t *provider_json(const plugin_provider *provider)
 {
-    json_t *options = json_array(), *domains = json_array(), *made;
+    json_t *options = json_array(), *domains = json_array(), *json;
 
     for (uint32_t i = 0; i < provider->table.option_count; i++) {
         const inlay_option *option = &provider->options[i];
@@ -221,11 +219,11 @@ static json_t *provider_json(const plugin_provider *provider)
     for (uint32_t i = 0; i < provider->table.domain_count; i++)
         (void)json_array_append_new(domains, json_pack("{s:s, s:I}", "name", provider->domains[i].name, "bytes",
                                                        (json_int_t)provider->domains[i].memory_bytes));
-    made = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", provider->table.name, "description",
+    json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o}", "name", provider->table.name, "description",
                      provider->table.description, "device", device_text(provider->table.device_kind), "file",
                      provider->file->path, "options", options, "domains", domains);
-    add_devices(provider, made);
-    return made;
+    add_devices(provider, json);
+    return json;
 }
 
 static json_t *make_json(const plugin_set *set)

@@ -1,4 +1,4 @@
-/* inlay quantize: a model in fewer bits, measured. */
+/* inlay quantize: reduces the bits of a model's weights or computation, and measures the result. */
 #include "base/isa.h"
 #include "simd/cpu.h"
 #include "cli/cli.h"
@@ -15,26 +15,25 @@
 #include <string.h>
 
 static const char doc[] =
-    "Writes MODEL with integers in the place of floats, and tells for each layer what became of it, the bytes and the "
-    "time of a run before and after, and how well the outputs agree.\v"
-    "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, places and "
-    "the layers that stay float are found by runs, so that the model is the fastest that keeps the agreement. Without "
-    "--data the weights alone become integers of 8 bits. A result that agrees less than --at-least, or is not "
-    "faster by 3 %, is not written: MODEL is, as it is, with the reason and exit code 0, and so it is where no layer "
-    "can be "
-    "changed (--json: handed_back). Where bytes are what matters, --mode weights "
-    "and --pack take what is as fast, and --weights whatever comes of it.\n\n"
-    "The file loads in every runtime that knows its opset, which is raised where need be: 13 for 8 bits, 21 for 4 bits "
-    "as DequantizeLinear. Nothing is written where something fails.\n\n"
-    "  --weights 8       integers, a scale for each channel\n"
-    "  --weights 4       integers in blocks that share a scale, for MatMul and\n"
-    "                    Gemm; others in 8 bits. With --data each error is made\n"
-    "                    good by the other weights\n"
-    "  --weights auto    4 bits or 8, product by product: at most --bits on\n"
-    "                    average, 8 where 4 would do most harm to the outputs of\n"
-    "                    the samples (--data)\n"
-    "  --weights f16     halves, a Cast in front of what reads them\n"
-    "  --weights exact   halves where that loses nothing\n\n"
+    "Writes MODEL with integers instead of floats. For each layer it reports the change; for the model, the bytes and "
+    "the time of a run before and after, and how well the outputs agree.\v"
+    "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, placement "
+    "and the layers that stay float are chosen from runs, so that the model is the fastest one that keeps the "
+    "agreement. Without --data only the weights become 8-bit integers. A result that agrees less than --at-least, or "
+    "is not faster by 3 %, is not written: the unchanged MODEL is written instead, with the reason and exit code 0. "
+    "The same happens if no layer can be changed (--json: handed_back). To reduce bytes instead of time, --mode "
+    "weights and --pack accept a result of equal speed, and --weights accepts any result.\n\n"
+    "The file loads in every runtime that supports its opset, which is raised if necessary: 13 for 8 bits, 21 for 4 "
+    "bits with DequantizeLinear. Nothing is written after a failure.\n\n"
+    "  --weights 8       8-bit integers, one scale per channel\n"
+    "  --weights 4       4-bit integers in blocks that share a scale, for MatMul and\n"
+    "                    Gemm; others in 8 bits. With --data the other weights\n"
+    "                    compensate for each rounding error\n"
+    "  --weights auto    4 or 8 bits for each matrix multiplication: at most\n"
+    "                    --bits on average, 8 where 4 would harm the outputs of\n"
+    "                    the samples most (--data)\n"
+    "  --weights f16     float16, with a Cast before each consumer\n"
+    "  --weights exact   float16 if that is lossless\n\n"
     "Samples are given as for inlay compare.\n\n"
     "Examples:\n"
     "  inlay quantize model.onnx -o small.onnx --weights 8\n"
@@ -42,7 +41,7 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
     "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
 
-enum { MOST_PATTERNS = 256, MADE_UP_SAMPLES = 8, MOST_NAME = 256 };
+enum { MOST_PATTERNS = 256, RANDOM_SAMPLES = 8, MOST_NAME = 256 };
 
 struct command {
     quantize_args args;
@@ -102,23 +101,23 @@ static bool finish(void *user, struct argp_state *state)
         command->args.mode = command->data != NULL && !command->args.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
     if (command->args.bits != 4 && command->args.bits != NARROW_MIXED &&
         (command->args.nbits || command->args.block != 32))
-        argp_error(state, "--block and --format nbits are of --weights 4 and auto");
+        argp_error(state, "--block and --format nbits require --weights 4 or auto");
     if (command->args.mode != QUANTIZE_STATIC && command->args.qoperator)
-        argp_error(state, "--format qoperator is of --mode static");
+        argp_error(state, "--format qoperator requires --mode static");
     if (command->args.bits == NARROW_MIXED && command->data == NULL)
-        argp_error(state, "--weights auto needs --data: samples tell which weights may have 4 bits");
+        argp_error(state, "--weights auto requires --data: samples determine which weights may have 4 bits");
     if (command->args.mode == QUANTIZE_STATIC && command->data == NULL)
-        argp_error(state, "--mode static needs --data: the ranges of activations come from samples");
+        argp_error(state, "--mode static requires --data: the ranges of activations come from samples");
     if (command->args.mode != QUANTIZE_STATIC && command->args.stats != NULL)
-        argp_error(state, "--stats is of --mode static");
+        argp_error(state, "--stats requires --mode static");
     if (command->args.mode != QUANTIZE_STATIC && command->front != NULL)
-        argp_error(state, "--front is of --mode static");
+        argp_error(state, "--front requires --mode static");
     if (command->args.mode != QUANTIZE_WEIGHTS && command->args.must && command->args.bits != 8)
-        argp_error(state, "--mode static and dynamic have weights of 8 bits");
+        argp_error(state, "--mode static and dynamic support only 8-bit weights");
     if (!isnan(command->args.prune)) {
         if (command->args.must || command->has_mode)
             argp_failure(state, CLI_USAGE, 0,
-                         "--prune leaves weights floats: give its result to another inlay quantize --weights");
+                         "--prune keeps weights as floats: quantize its result with another inlay quantize --weights");
         command->args.mode = QUANTIZE_WEIGHTS;
         command->args.must = true;
     }
@@ -128,7 +127,7 @@ static bool finish(void *user, struct argp_state *state)
 
         if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
                              slash == NULL ? command->args.output : slash + 1) >= sizeof command->data_name)
-            argp_error(state, "the name of the output is too long for a file beside it; name one with --external");
+            argp_error(state, "the output name is too long to derive a data file name; set one with --external");
         command->args.external = command->data_name;
     }
     return true;
@@ -185,55 +184,53 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 static const cli_option own_options[] = {
     { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct command, args.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
-      "Compute with integers, by ranges found now or in each run, or narrow "
-      "the weights alone (default: static with --data, weights without)",
+      "Compute with integers, with ranges fixed now or found in each run, or reduce only the weights (default: static "
+      "with --data, weights without)",
       CLI_CALL_ALL(take_mode) },
     { "method", "METHOD",
-      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: "
-      "auto, whichever agrees best)",
+      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: auto, the one that agrees best)",
       CLI_CALL_ALL(take_method) },
-    { "weights", "4|8|auto|f16|exact", "What weights become (default: 8)", CLI_CALL_ALL(take_weights) },
+    { "weights", "4|8|auto|f16|exact", "Type of the weights (default: 8)", CLI_CALL_ALL(take_weights) },
     { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
       CLI_NUMBER(struct command, args.block, 16, 256) },
-    { "bits", "X", "With --weights auto: bits a weight on average, scales included (default: 6)",
+    { "bits", "X", "With --weights auto: average bits per weight, including scales (default: 6)",
       CLI_NUMBER(struct command, args.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
-      "How integers are said: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
+      "Operators for integers: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
       "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
       CLI_CALL_ALL(take_format) },
-    { "skip", "GLOB", "Keep the nodes of that name, or op:GLOB of that operator; may be repeated",
+    { "skip", "GLOB", "Do not change nodes with that name, or op:GLOB with that operator; may be repeated",
       CLI_CALL_ALL(take_pattern) },
     { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(struct command, data) },
-    { "samples", "N", "Use at most N samples (default: all; made-up ones: 8)",
+    { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
       CLI_NUMBER(struct command, samples, 1, 1e7) },
     { "metric", "METRIC",
-      "How outputs agree, as of inlay compare (default: auto, "
-      "and text where samples are lines of text; without --data cosine)",
+      "Agreement of outputs, as for inlay compare (default: auto, and text if samples are lines of text; without "
+      "--data cosine)",
       CLI_CALL_ALL(take_metric) },
     { "at-least", "X",
-      "The agreement to keep (default: 0.99; of kl: at most 0.01; of text: 0.95 of "
-      "lines that are no samples, with 95 % confidence)",
+      "The agreement to keep (default: 0.99; kl: at most 0.01; text: 0.95 on lines that are not samples, with 95 % "
+      "confidence)",
       CLI_NUMBER(struct command, args.goal, -1e300, 1e300) },
     { "front", "FILE",
-      "Write a page to FILE (- is standard output) with what was tried, by time and agreement; of --mode static",
+      "With --mode static: write an HTML page to FILE (- is standard output) with all candidates, by time and "
+      "agreement",
       CLI_WRITE(struct command, front) },
-    { "stats", "FILE",
-      "Keep what runs have told in FILE, so that a search that was stopped goes on from "
-      "there",
+    { "stats", "FILE", "Keep measurements of the search in FILE, so that a stopped search continues from there",
       CLI_TEXT(struct command, args.stats) },
-    { "external", "NAME", "Put large tensors into the file NAME beside the output",
+    { "external", "NAME", "Put large tensors into the file NAME in the folder of the output",
       CLI_TEXT(struct command, args.external) },
     { "prune", "SHARE",
-      "Instead of fewer bits: that share of the blocks of 16 weights of each product (0 to 0.99) becomes zeros, which "
-      "are then neither stored in memory nor multiplied; channels that are zero, or that nothing reads, go",
+      "Instead of fewer bits: set this share (0 to 0.99) of the blocks of 16 weights of each matrix multiplication to "
+      "zero; such blocks are neither stored in memory nor multiplied. Zero or unused channels are removed",
       CLI_NUMBER(struct command, args.prune, 0, 0.99) },
-    { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); inlay alone loads such models",
+    { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); only inlay loads such models",
       CLI_SET(struct command, args.pack) },
     CLI_MODEL(struct command, args.model),
     { 0 },
 };
 
-/* ------------------------------------------------------------------ what came of it */
+/* ------------------------------------------------------------------ output */
 
 static json_t *report_json(const struct command *command, const quantize_report *report)
 {
@@ -251,7 +248,7 @@ static json_t *report_json(const struct command *command, const quantize_report 
     }
     return json_pack(
         "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
-        command->args.output, "what", report->handed != NULL ? "the model as it is" : report->what, "tried",
+        command->args.output, "what", report->handed != NULL ? "the unchanged model" : report->what, "tried",
         report->handed != NULL ? report->what : NULL, "handed_back", report->handed, "unmeasured", report->unmeasured,
         "bytes_before", (json_int_t)report->bytes_before, "bytes_after", (json_int_t)report->bytes_after, "ms_before",
         report->ms_before, "ms_after", report->ms_after, "metric", agree_metric_name(report->agreement.metric),
@@ -288,23 +285,23 @@ static void print_report(const struct command *command, const quantize_report *r
     if (report->layer_count > 0)
         print_layers(report);
     if (report->handed != NULL)
-        (void)printf("%s: the model as it is, for %s\n", command->args.output, report->handed);
+        (void)printf("%s: the unchanged model, because %s\n", command->args.output, report->handed);
     else
         (void)printf("%s: %s\n", command->args.output, report->what);
     (void)printf("bytes      %llu -> %llu (%.1f %%)\n", (unsigned long long)report->bytes_before,
                  (unsigned long long)report->bytes_after,
                  report->bytes_before > 0 ? 100 * (double)report->bytes_after / (double)report->bytes_before : 100);
     if (report->unmeasured != NULL)
-        (void)printf("not compared, for made-up inputs cannot be run (--data): %s\n", report->unmeasured);
+        (void)printf("not compared, because the model rejects random inputs (use --data): %s\n", report->unmeasured);
     if (report->ms_before > 0)
-        (void)printf("a run      %.3g ms -> %.3g ms%s\n", report->ms_before, report->ms_after,
-                     report->handed != NULL ? " (what was tried)" : "");
+        (void)printf("run time   %.3g ms -> %.3g ms%s\n", report->ms_before, report->ms_after,
+                     report->handed != NULL ? " (rejected result)" : "");
     if (report->agreement.samples > 0)
         (void)printf("agreement  %.6g (%s, 95 %%: %.6g to %.6g) of output '%s' on %u%s samples%s\n",
                      report->agreement.score.value, agree_metric_name(report->agreement.metric),
                      report->agreement.score.low, report->agreement.score.high, report->agreement.output,
-                     report->agreement.samples, command->data == NULL ? " made-up" : "",
-                     report->handed != NULL ? " (what was tried)" : "");
+                     report->agreement.samples, command->data == NULL ? " random" : "",
+                     report->handed != NULL ? " (rejected result)" : "");
 }
 
 static void print_note(void *user, const char *text)
@@ -314,8 +311,9 @@ static void print_note(void *user, const char *text)
     (void)fprintf(stderr, "tried: %s\n", text);
 }
 
-/* A session that tells inputs and outputs and has no weights in memory: the samples need no more. */
-static inlay_status look(cli_common *common, const char *path, inlay_session **out_session, inlay_diag *diag)
+/* A session that knows inputs and outputs but loads no weights, which is sufficient to read samples. */
+static inlay_status open_description(cli_common *common, const char *path, inlay_session **out_session,
+                                     inlay_diag *diag)
 {
     const session_watch watch = { .newest_opset = -1 };
     const session_source source = { .path = path, .fd = -1 };
@@ -328,7 +326,7 @@ static inlay_status look(cli_common *common, const char *path, inlay_session **o
     INLAY_TRY(judge_options(common->options, "level", "0", &own.options, diag));
     cli_attach(&own);
     INLAY_TRY(session_prepare(&source, own.options, &watch, &session, diag));
-    session->log = NULL; /* own ends here */
+    session->log = NULL; /* the lifetime of `own` ends here */
     session->progress = NULL;
     INLAY_TRY(session_describe(session, diag));
     *out_session = session;
@@ -340,20 +338,20 @@ done:
     return status;
 }
 
-/* A session that tells the model's inputs, and the samples; the caller ends both, whatever comes of it. */
+/* Opens a session that describes the model's inputs, and the samples. The caller closes both, also after a failure. */
 static inlay_status open_samples(const struct command *command, cli_common *common, inlay_session **out_session,
                                  struct dataset **out_set, inlay_diag *diag)
 {
     inlay_status status;
 
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
-    INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* the quantizer's own loops */
+    INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* for the quantizer's kernels */
     INLAY_TRY(command->data != NULL
-                  ? look(common, command->args.model, out_session, diag)
-                  : cli_open(common, command->args.model, out_session, diag)); /* made-up inputs are tried by a run */
+                  ? open_description(common, command->args.model, out_session, diag)
+                  : cli_open(common, command->args.model, out_session, diag)); /* random inputs need a trial run */
     status = dataset_open(command->data,
                           command->samples > 0    ? command->samples
-                          : command->data == NULL ? MADE_UP_SAMPLES
+                          : command->data == NULL ? RANDOM_SAMPLES
                                                   : 0,
                           cli_caller(common), *out_session, out_set, diag);
 done:
@@ -365,7 +363,7 @@ struct timing {
     cli_common common;
 };
 
-/* In a process of its own: the time of the model at path on the first sample. */
+/* Runs in the fork server: the time of the model at path on the first sample. */
 static double time_fresh(void *user, const char *path)
 {
     struct timing *timing = user;
@@ -376,12 +374,12 @@ static double time_fresh(void *user, const char *path)
     double ms = NAN;
     inlay_status status;
 
-    timing->common.quiet = true; /* nor the log: it is told once, by the caller */
+    timing->common.quiet = true; /* the parent process logs once */
     timing->common.verbose = false;
     cli_attach(&timing->common);
     INLAY_TRY(open_samples(timing->command, &timing->common, &session, &set, &diag));
     list = dataset_samples(set);
-    /* With the cache, as users have it: packed weights that are mapped lie on other pages than those just made. */
+    /* Uses the cache, as users do: mapped packed weights have other page placement than weights packed just now. */
     INLAY_TRY(judge_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
 done:
     dataset_close(set);
@@ -389,7 +387,7 @@ done:
     return status == INLAY_OK ? ms : NAN;
 }
 
-static bool ask_time(void *user, const char *path, double *out_ms)
+static bool request_time(void *user, const char *path, double *out_ms)
 {
     return fresh_ask(user, path, out_ms);
 }
@@ -402,7 +400,7 @@ int cmd_quantize(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
     struct timing timing = { .command = &command };
-    struct fresh apart;
+    struct fresh server;
     inlay_session *session = NULL;
     struct dataset *set = NULL;
     struct samples list;
@@ -416,15 +414,15 @@ int cmd_quantize(int argc, char **argv)
     command.args.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
     timing.common = common;
-    if (fresh_begin(&apart, time_fresh, &timing)) {
-        command.args.timer = ask_time;
-        command.args.timer_user = &apart;
+    if (fresh_begin(&server, time_fresh, &timing)) {
+        command.args.timer = request_time;
+        command.args.timer_user = &server;
     }
     INLAY_TRY(open_samples(&command, &common, &session, &set, &diag));
     list = dataset_samples(set);
     command.args.data = &list;
     command.args.made_up = command.data == NULL;
-    if (command.data == NULL && command.args.metric == AGREE_auto) /* decisions on made-up contents are none */
+    if (command.data == NULL && command.args.metric == AGREE_auto) /* class decisions on random inputs mean nothing */
         command.args.metric = AGREE_cosine;
     INLAY_TRY(quantize_model(&command.args, &report, &diag));
     cli_progress_clear();
@@ -437,7 +435,7 @@ int cmd_quantize(int argc, char **argv)
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
-    fresh_end(&apart);
+    fresh_end(&server);
     quantize_report_deinit(&report);
     dataset_close(set);
     inlay_session_destroy(session);

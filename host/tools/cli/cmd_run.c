@@ -1,4 +1,4 @@
-/* inlay run: one run of a model, its outputs printed and written. */
+/* inlay run: runs a model once, prints its outputs and writes them to files. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "data/compare.h"
@@ -35,16 +35,16 @@ typedef struct run_args {
 
 static const cli_option own_options[] = {
     FEED_OPTIONS(run_args, feed),
-    { "outputs", "DIR", "Write each output to DIR/<name>.npy; DIR is made if it is not there",
+    { "outputs", "DIR", "Write each output to DIR/<name>.npy; DIR is created if it does not exist",
       CLI_TEXT(run_args, outputs) },
     { "expect", "DIR|FILE.npz",
-      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 where one differs",
+      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 if one differs",
       CLI_TEXT(run_args, expect) },
     { "rtol", "X", "Relative tolerance of --expect (default: 1e-3)", CLI_NUMBER(run_args, rtol, 0, 1e300) },
     { "atol", "X", "Absolute tolerance of --expect (default: 1e-5)", CLI_NUMBER(run_args, atol, 0, 1e300) },
     { "values", "N", "Print the first N values of each output (default: 8)",
       CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
-    { "watch", "NODE", "Print what these nodes read and make too: a glob on names, or op:GLOB",
+    { "watch", "NODE", "Also print the inputs and outputs of these nodes: a glob that matches names, or op:GLOB",
       CLI_CALL(watched_add, run_args, watched) },
     { "timeout-ms", "MS", "Give up after this many milliseconds of running",
       CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
@@ -52,13 +52,13 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* The model's own: behind them are the values that are watched. */
+/* The number of outputs of the model itself; the watched values follow them. */
 static uint32_t own_outputs(const run_args *args, const inlay_session *session)
 {
     return args->watched.count > 0 ? args->watched.own_outputs : inlay_session_output_count(session);
 }
 
-/* Two outputs whose names differ in '/' and ':' only would overwrite each other. */
+/* Outputs whose names differ only in '/' and ':' would overwrite each other; this is an error. */
 static inlay_status save_outputs(const run_args *args, const inlay_session *session, inlay_context *context,
                                  inlay_diag *diag)
 {
@@ -98,7 +98,8 @@ done:
     return status;
 }
 
-/* Compares every output with what --expect has; *out_wrong counts those that differ, a line each on stderr. */
+/* Compares every output with the value of --expect. Prints a line to stderr for each output that differs; *out_wrong is
+ * their number. */
 static inlay_status compare_outputs(const run_args *args, const cli_common *common, const inlay_session *session,
                                     inlay_context *context, uint32_t *out_wrong, inlay_diag *diag)
 {

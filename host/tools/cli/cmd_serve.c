@@ -1,11 +1,11 @@
-/* inlay serve: starts inlay-serve, which is a program of its own so that this one needs no library for networks. */
+/* inlay serve: starts inlay-serve, a separate program, so that this one needs no network library. */
 #include "cli/cli.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The program beside this one, or where PATH finds it. */
+/* Starts the program in the folder of this one, or else the one that PATH finds. */
 static void start(char **argv)
 {
     static const char name[] = "inlay-serve";
@@ -28,7 +28,7 @@ int cmd_serve(int argc, char **argv)
 {
     (void)argc;
     (void)fflush(stdout);
-    start(argv); /* argv[0] is "inlay serve", which its help and errors begin with */
+    start(argv); /* argv[0] is "inlay serve", the prefix of its help and errors */
     (void)fprintf(stderr, "%s: cannot start inlay-serve: %s%s\n", argv[0], strerror(errno),
                   errno == ENOENT ? "; it is built where libmicrohttpd is installed" : "");
     return CLI_FAILED;

@@ -1,4 +1,4 @@
-/* inlay sparsity: zeros in the weights of a model, and the patterns they lie in. */
+/* inlay sparsity: counts the zeros in the weights of a model, and their patterns. */
 #include "cli/cli.h"
 #include "model/model.h"
 #include "modelkit/sparsity.h"
@@ -6,10 +6,9 @@
 #include <string.h>
 
 static const char doc[] =
-    "Shows how many weights of MODEL are 0, and in which patterns: 2 of 4, rows (filters), columns, blocks of 4 x 4.\v"
-    "A pattern is of use to a kernel where all groups have it: 100 % of 2:4, or many whole rows. Small are those below "
-    "a "
-    "hundredth of a tensor's root mean square. Tensors are listed from the largest; --least leaves out small ones.\n\n"
+    "Shows how many weights of MODEL are zero, and in which patterns: 2:4, rows (filters), columns, blocks of 4 x 4.\v"
+    "A kernel can use a pattern if all groups have it: 100 % of 2:4, or many zero rows. Small weights are those below "
+    "1 % of the root mean square of their tensor. Tensors are listed by decreasing size; --least omits small ones.\n\n"
     "Examples:\n"
     "  inlay sparsity model.onnx\n"
     "  inlay sparsity model.onnx --least 100000 --top 10\n"
@@ -22,7 +21,7 @@ typedef struct sparsity_args {
 } sparsity_args;
 
 static const cli_option own_options[] = {
-    { "least", "N", "Leave out tensors of fewer than N elements (default: 64)",
+    { "least", "N", "Omit tensors with fewer than N elements (default: 64)",
       CLI_NUMBER(sparsity_args, least, 0, 1e15) },
     { "top", "N", "List the N largest tensors (default: all)", CLI_NUMBER(sparsity_args, top, 0, UINT32_MAX) },
     CLI_MODEL(sparsity_args, model),
@@ -31,13 +30,13 @@ static const cli_option own_options[] = {
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct sparsity *sparsity = a, *y = b;
+    const struct sparsity *first = a, *second = b;
 
-    if (sparsity->bytes != y->bytes)
-        return sparsity->bytes < y->bytes ? 1 : -1;
-    return sparsity->graph != y->graph ? (sparsity->graph < y->graph ? -1 : 1)
-           : sparsity->v < y->v        ? -1
-                                       : sparsity->v > y->v;
+    if (first->bytes != second->bytes)
+        return first->bytes < second->bytes ? 1 : -1;
+    return first->graph != second->graph ? (first->graph < second->graph ? -1 : 1)
+           : first->v < second->v        ? -1
+                                         : first->v > second->v;
 }
 
 static const char *name_of(const struct sparsity *sparsity)

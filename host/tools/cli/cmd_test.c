@@ -1,4 +1,4 @@
-/* inlay test: ONNX's test cases, compared with what they expect. */
+/* inlay test: runs ONNX test cases and compares the outputs with the expected ones. */
 #include "base/clock.h"
 #include "check/cases.h"
 #include "cli/cli.h"
@@ -15,8 +15,8 @@ static const char doc[] =
     "Runs the ONNX test cases at or below each DIR (folders with model.onnx and test_data_set_*) and compares the "
     "outputs with the expected ones.\v"
     "A number passes when |got - want| <= atol + rtol * |want|; strings, types and shapes must be the same. A case is "
-    "skipped only when no provider has an operator, version or type that it needs. The last line is "
-    "'N passed, N failed, N skipped'; the exit code is 1 when one failed.\n\n"
+    "skipped only when no provider has an operator, version or type that it needs. The last line is 'N passed, N "
+    "failed, N skipped'; the exit code is 1 when one failed.\n\n"
     "Examples:\n"
     "  inlay test /usr/lib/python3/dist-packages/onnx/backend/test/data/node\n"
     "  inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose\n";
@@ -29,12 +29,12 @@ typedef struct test_args {
     bool fail_fast;
 } test_args;
 
-/* What the run of one case has found out so far. */
+/* State of the run of one case. */
 typedef struct case_state {
     const test_case *test_case;
     json_t *problems; /* with --json */
     uint32_t wrong;
-    enum { NOT_ASKED, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; asked when something differs */
+    enum { UNKNOWN, DETERMINISTIC, RANDOM } kind; /* of the model's outputs; determined after the first mismatch */
 } case_state;
 
 typedef enum outcome { PASSED, FAILED, SKIPPED, OUTCOMES } outcome;
@@ -44,7 +44,7 @@ typedef struct test_run {
     cli_common *common;
     uint32_t counts[OUTCOMES];
     json_t *cases;       /* with --json */
-    inlay_session *last; /* kept until the next one is there, so that devices stay open in between */
+    inlay_session *last; /* kept until the next session exists, so that devices stay open */
 } test_run;
 
 static error_t take_folder(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -64,11 +64,11 @@ static const cli_option own_options[] = {
     { "atol", "X", "Absolute tolerance (default: 1e-7)", CLI_NUMBER(test_args, atol, 0, 1e300) },
     { "fail-fast", NULL, "Stop at the first failure", CLI_SET(test_args, fail_fast) },
     { "match", "GLOB", "Only cases whose name matches, for instance '*conv*'", CLI_TEXT(test_args, match) },
-    { .need = "which folder?", CLI_CALL(take_folder, test_args, dirs) },
+    { .need = "no folder given", CLI_CALL(take_folder, test_args, dirs) },
     { 0 },
 };
 
-/* One line for a case or a mismatch in it. */
+/* Prints one line for a case, or for a mismatch in it. */
 static void report(const test_run *run, const char *word, const char *name, const char *text)
 {
     if (run->common->json)
@@ -85,8 +85,8 @@ static void note_mismatch(const test_run *run, case_state *state, const char *te
     state->wrong++;
 }
 
-/* Does the graph draw random numbers? Dropout does so when training only, and is compared like all others. */
-static bool draws(const struct graph *graph)
+/* Does the graph generate random numbers? Dropout does so only in training, so its outputs are compared. */
+static bool uses_random_numbers(const struct graph *graph)
 {
     bool found = false;
 
@@ -96,20 +96,21 @@ static bool draws(const struct graph *graph)
 
         found = row != NULL && (row->flags & OP_RANDOM) != 0 && strcmp(row->op_type, "Dropout") != 0;
         for (uint32_t b = 0; b < node->body_count && !found; b++)
-            found = draws(node->bodies[b].graph);
+            found = uses_random_numbers(node->bodies[b].graph);
     }
     return found;
 }
 
-/* Outputs of a model that draws random numbers have the right type and shape, and any values. */
+/* Outputs of a model that generates random numbers need the right type and shape, but no particular values. */
 static bool is_random(case_state *state)
 {
     graph_model *model = NULL;
 
-    if (state->kind == NOT_ASKED) {
-        state->kind = model_load_path(state->test_case->model, NULL, &model, NULL) == INLAY_OK && draws(model->main)
-                          ? RANDOM
-                          : DETERMINISTIC;
+    if (state->kind == UNKNOWN) {
+        state->kind =
+            model_load_path(state->test_case->model, NULL, &model, NULL) == INLAY_OK && uses_random_numbers(model->main)
+                ? RANDOM
+                : DETERMINISTIC;
         graph_model_destroy(model);
     }
     return state->kind == RANDOM;
@@ -128,8 +129,8 @@ static uint32_t count_files(const char *dir, const char *what)
     }
 }
 
-/* The files stand for the inputs in the model's order, those with a default value left out; a set that has more files
- * than that gives the defaults too. */
+/* The files are the inputs in the model's order, without those that have a default value; a set with more files than
+ * that also contains the defaults. */
 static inlay_status bind_inputs(const char *set, const inlay_session *session, inlay_context *context, inlay_diag *diag)
 {
     uint32_t count = inlay_session_input_count(session), files = count_files(set, "input"), required = 0, k = 0;
@@ -161,7 +162,7 @@ done:
     return status;
 }
 
-/* Compares the outputs for which there is a file. */
+/* Compares the outputs that have a file. */
 static inlay_status check_outputs(const test_run *run, case_state *state, const char *set, const inlay_session *session,
                                   inlay_context *context, inlay_diag *diag)
 {
@@ -181,7 +182,7 @@ static inlay_status check_outputs(const test_run *run, case_state *state, const 
         (void)snprintf(path, sizeof path, "%s/output_%u.pb", set, i);
         INLAY_TRY(value_datum(path, &info, &arena, &want, diag));
         if (got == NULL)
-            (void)snprintf(text, sizeof text, "nothing came out");
+            (void)snprintf(text, sizeof text, "no value was produced");
         else if (compare_value(got, &want, run->args->rtol, run->args->atol, text, sizeof text) ||
                  (is_random(state) && compare_value(got, &want, 0, INFINITY, text, sizeof text)))
             continue;
@@ -189,7 +190,7 @@ static inlay_status check_outputs(const test_run *run, case_state *state, const 
         note_mismatch(run, state, line);
     }
     if (files > count) {
-        (void)snprintf(line, sizeof line, "%s has %u outputs, the model %u", set_name, files, count);
+        (void)snprintf(line, sizeof line, "%s has %u outputs, the model has %u", set_name, files, count);
         note_mismatch(run, state, line);
     }
 done:
@@ -199,7 +200,7 @@ done:
 
 /* ------------------------------------------------------------------ one case */
 
-/* One session, all data sets. *out_created: did the session come to be? */
+/* Creates one session and runs all data sets. *out_created: was the session created? */
 static inlay_status run_sets(test_run *run, case_state *state, bool *out_created, inlay_diag *diag)
 {
     inlay_run_options options = { .struct_size = sizeof options, .cancel = cli_cancel() };
@@ -225,9 +226,9 @@ done:
     return status;
 }
 
-static outcome run_case(test_run *run, const test_case *c, json_t *problems, inlay_diag *diag)
+static outcome run_case(test_run *run, const test_case *test, json_t *problems, inlay_diag *diag)
 {
-    case_state state = { .test_case = c, .problems = problems };
+    case_state state = { .test_case = test, .problems = problems };
     bool created;
     inlay_status status = run_sets(run, &state, &created, diag);
 
@@ -248,11 +249,11 @@ static outcome run_case(test_run *run, const test_case *c, json_t *problems, inl
     return status == INLAY_OK && state.wrong == 0 ? PASSED : FAILED;
 }
 
-static void add_json(test_run *run, const test_case *c, outcome result, json_t *problems, const inlay_diag *diag,
+static void add_json(test_run *run, const test_case *test, outcome result, json_t *problems, const inlay_diag *diag,
                      double ms)
 {
     static const char *const words[OUTCOMES] = { "passed", "failed", "skipped" };
-    json_t *json = json_pack("{s:s, s:s, s:f}", "name", c->name, "result", words[result], "ms", ms);
+    json_t *json = json_pack("{s:s, s:s, s:f}", "name", test->name, "result", words[result], "ms", ms);
 
     if (result == FAILED)
         (void)json_object_set(json, "problems", problems);
@@ -264,28 +265,28 @@ static void add_json(test_run *run, const test_case *c, outcome result, json_t *
 static inlay_status run_all(test_run *run, const case_list *list, inlay_diag *out_diag)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        const test_case *c = &list->cases[i];
+        const test_case *test = &list->cases[i];
         inlay_diag diag = INLAY_DIAG_INIT;
         json_t *problems = NULL;
         double start = clock_ms();
         outcome result;
 
-        if (run->args->match != NULL && fnmatch(run->args->match, c->name, 0) != 0)
+        if (run->args->match != NULL && fnmatch(run->args->match, test->name, 0) != 0)
             continue;
-        (void)cli_progress(NULL, (double)i / list->count, c->name);
+        (void)cli_progress(NULL, (double)i / list->count, test->name);
         problems = run->common->json ? json_array() : NULL;
-        result = run_case(run, c, problems, &diag);
+        result = run_case(run, test, problems, &diag);
         if (cli_cancelled()) {
             json_decref(problems);
-            return inlay_fail(out_diag, INLAY_CANCELLED, "stopped at %s", c->name);
+            return inlay_fail(out_diag, INLAY_CANCELLED, "stopped at %s", test->name);
         }
         run->counts[result]++;
         if (result == SKIPPED)
-            report(run, "skip", c->name, diag.text);
+            report(run, "skip", test->name, diag.text);
         else if (result == PASSED && run->common->verbose)
-            report(run, "pass", c->name, "");
+            report(run, "pass", test->name, "");
         if (run->common->json)
-            add_json(run, c, result, problems, &diag, clock_ms() - start);
+            add_json(run, test, result, problems, &diag, clock_ms() - start);
         json_decref(problems);
         if (result == FAILED && run->args->fail_fast)
             break;

@@ -1,14 +1,14 @@
-/* inlay tune: measure what the providers offer for one model. */
+/* inlay tune: measures the providers' offers for one model. */
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include <stdlib.h>
 
 static const char doc[] =
-    "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and keeps the results in the "
-    "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. "
-    "Where they lead to another assignment, the model is run both ways, and the faster one stays.\v"
-    "Equal layers are timed once. Ctrl-C, or the end of the time, keeps what was measured so far. Sizes that neither "
-    "--input nor --dim gives are assumed; see --assume.\n\n"
+    "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and saves the results in the "
+    "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. If "
+    "they lead to another assignment, the model is run with both, and the faster one is used.\v"
+    "Equal layers are timed once. Ctrl-C, or the end of the time budget, keeps the measurements so far. Sizes that "
+    "neither --input nor --dim gives are assumed; see --assume.\n\n"
     "Examples:\n"
     "  inlay tune model.onnx\n"
     "  inlay tune model.onnx --dim batch=8 --budget-s 20\n"
@@ -22,7 +22,7 @@ typedef struct tune_args {
     inlay_tune_options how;
 } tune_args;
 
-/* What is printed of the changes. */
+/* The changes of providers, for printing. */
 struct changes {
     json_t *list; /* with --json */
     char lines[SHOWN_CHANGES][256];
@@ -31,7 +31,7 @@ struct changes {
 
 static const cli_option own_options[] = {
     FEED_OPTIONS(tune_args, feed),
-    { "runs", "N", "Run each kernel at most N times (default: as its share of the time allows)",
+    { "runs", "N", "Run each kernel at most N times (default: chosen from the time budget)",
       CLI_NUMBER(tune_args, how.runs, 1, 200) },
     { "budget-s", "S", "Stop after S seconds; the most expensive kernels come first (default: 60)",
       CLI_NUMBER(tune_args, how.budget_s, 0.001, 1e6) },
@@ -58,7 +58,7 @@ static void note_change(void *user, const inlay_tune_change *change)
 static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *result,
                         struct changes *changes)
 {
-    const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* what was measured until then is kept, and told */
+    const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* after Ctrl-C, the results so far are printed */
 
     if (common->json) {
         json_t *list = changes->list;
@@ -75,24 +75,24 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                       (int)result->dropped, "changes", list),
             code);
     }
-    (void)printf("%u of %u kernels timed in %.1f s (%u had a figure before, %u could not be run); %u offers, %u far "
-                 "too dear to try%s\n",
-                 result->measured_count, result->kernel_count, result->seconds, result->known_count,
-                 result->failed_count, result->offer_count, result->pruned_count,
-                 result->stopped ? "; stopped early" : "");
+    (void)printf(
+        "%u of %u kernels timed in %.1f s (%u were known before, %u could not be run); %u offers, %u skipped as much "
+        "too expensive%s\n",
+        result->measured_count, result->kernel_count, result->seconds, result->known_count, result->failed_count,
+        result->offer_count, result->pruned_count, result->stopped ? "; stopped early" : "");
     if (result->measured_count == 0 && result->known_count == 0) {
         (void)printf("expected         %10.3f ms; nothing was measured%s\n", result->before_ns * 1e-6,
                      result->stopped && code == CLI_OK ? ": --budget-s was too short for one kernel" : "");
         return code;
     }
-    (void)printf("expected before  %10.3f ms\nas assigned now  %10.3f ms, by what was measured\nbest assignment  "
+    (void)printf("expected before  %10.3f ms\nexpected now     %10.3f ms, from measurements\nbest assignment  "
                  "%10.3f ms, %u node%s change provider\n",
                  result->before_ns * 1e-6, result->measured_ns * 1e-6, result->after_ns * 1e-6, result->changed_count,
                  result->changed_count == 1 ? "" : "s");
     if (result->run_before_ns > 0)
-        (void)printf("a run takes     %10.3f ms as assigned now, %.3f ms as the figures have it%s\n",
+        (void)printf("measured run     %10.3f ms with the current assignment, %.3f ms with the best one%s\n",
                      result->run_before_ns * 1e-6, result->run_after_ns * 1e-6,
-                     result->dropped ? ": they are not kept" : "");
+                     result->dropped ? ": the best one is not used" : "");
     for (uint32_t i = 0; i < changes->count && i < SHOWN_CHANGES; i++)
         (void)printf("%s\n", changes->lines[i]);
     if (changes->count > SHOWN_CHANGES)

@@ -1,12 +1,13 @@
 #include "cli/command.h"
 #include "base/spawn.h"
 #include "cli/cli.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-/* In a process group of its own, so that it goes with all that it starts. */
+/* Starts the shell in a new process group, so that a kill reaches every process that it starts. */
 static int start(const struct command *command, const char *line, pid_t *out_child)
 {
     const char *const argv[] = { "/bin/sh", "-c", line, "sh", command->args[0], command->args[1], NULL };
@@ -31,8 +32,9 @@ inlay_status command_run(const struct command *command, int *out_code, inlay_dia
     pid_t child = -1;
     int code;
 
+    INLAY_CHECK(command->line != NULL && command->flag != NULL);
     if ((size_t)snprintf(line, sizeof line, "%s \"$@\"", command->line) >= sizeof line)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a command of more than %zu bytes", command->flag,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the command has more than %zu bytes", command->flag,
                           sizeof line);
     code = start(command, line, &child);
     if (code != 0)

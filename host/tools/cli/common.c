@@ -1,4 +1,4 @@
-/* Flags that all verbs share, and the way from flags, files and environment to the library's options. */
+/* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "cli/cli.h"
 #include "config/dirs.h"
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    MAX_OPTIONS = 128, /* of the library; more are ignored, which a test would notice */
+    MAX_OPTIONS = 128, /* of the library; further ones are ignored, which a test detects */
     KEY_JSON = 0x1000,
     KEY_QUIET,
     KEY_VERBOSE,
@@ -18,14 +18,14 @@ enum {
     KEY_SESSION = 0x2000 /* + index of the library's option */
 };
 
-/* What the root parser hands to its children. */
+/* The input of the root parser, which passes it to its children. */
 typedef struct parse_input {
     cli_verb_input verb;
     cli_common *common;
     bool with_session;
 } parse_input;
 
-/* Names and docs of the library's options as flags; filled once, the process keeps it. */
+/* The library's options as flags; filled once, never freed. */
 static struct argp_option session_flags[MAX_OPTIONS + 4];
 static char flag_names[MAX_OPTIONS][64];
 static char flag_docs[MAX_OPTIONS][512];
@@ -75,7 +75,7 @@ static void describe_flags(void)
         .name = "config",
         .key = KEY_CONFIG,
         .arg = "FILE",
-        .doc = "Read this YAML file too, over the standard ones",
+        .doc = "Also read this YAML file; it overrides the standard ones",
     };
     session_flags[name] = (struct argp_option){
         .name = "no-config",
@@ -167,15 +167,15 @@ static void print_mistake(void *user, uint32_t level, const char *text)
     (void)fprintf(stderr, "%s: %s\n", common->verb, text);
 }
 
-/* Ends the process after a failure that print_mistake() has told. */
-static void give_up(const cli_common *common, const inlay_diag *diag, int code)
+/* Ends the process after print_mistake() has reported a failure. */
+static void exit_with_code(const cli_common *common, const inlay_diag *diag, int code)
 {
     if (common->json)
         (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
     exit(code);
 }
 
-/* Flags have been read already: they are the strongest all the same, for every value knows its source. */
+/* Flags were parsed before, but they still override files, because each value records its source. */
 static void load_settings(cli_common *common)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -187,10 +187,10 @@ static void load_settings(cli_common *common)
     if (status == INLAY_OK && common->config_file != NULL)
         status = inlay_options_load(common->options, common->config_file, &diag);
     if (status != INLAY_OK)
-        give_up(common, &diag, cli_exit_code(diag.code));
+        exit_with_code(common, &diag, cli_exit_code(diag.code));
     status = inlay_options_load_environment(common->options, &diag);
     if (status != INLAY_OK)
-        give_up(common, &diag, cli_exit_code(diag.code));
+        exit_with_code(common, &diag, cli_exit_code(diag.code));
     inlay_options_set_log(common->options, NULL, NULL);
 }
 
@@ -258,13 +258,13 @@ void cli_attach(cli_common *common)
     inlay_options_set_progress(common->options, common->many_sessions ? only_cancel : cli_progress, NULL);
 }
 
-/* Is there a folder for packed weights, the large part of the cache? */
+/* Does the cache have a folder for packed weights, its largest part? */
 static bool has_packs(const cli_common *common, char folder[PATH_MAX])
 {
     char packs[PATH_MAX + 8];
 
     if (!config_cache_dir(common->options, folder, PATH_MAX))
-        return true; /* none is wanted */
+        return true; /* the cache is disabled */
     (void)snprintf(packs, sizeof packs, "%s/packs", folder);
     return access(packs, F_OK) == 0;
 }
@@ -281,10 +281,10 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     cli_restart_allow(false);
     if (!common->many_sessions)
         cli_progress_clear();
-    if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first time */
+    if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first session */
         (void)fprintf(stderr,
-                      "%s: packed weights are kept in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
-                      "`inlay cache` lists and clears them, --cache-dir= keeps none\n",
+                      "%s: packed weights are stored in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
+                      "`inlay cache` lists and clears them, --cache-dir= disables the cache\n",
                       common->verb, folder);
     return status;
 }
@@ -316,7 +316,7 @@ json_t *cli_diag_json(const inlay_diag *diag)
 {
     json_t *json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", diag->text);
 
-    if (json == NULL) /* not UTF-8: a name out of a hostile file */
+    if (json == NULL) /* not UTF-8, such as a name in a malicious file */
         json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", "(not printable)");
     if (diag->node[0] != '\0')
         (void)json_object_set_new(json, "node", json_string(diag->node));
@@ -327,11 +327,11 @@ json_t *cli_diag_json(const inlay_diag *diag)
 
 int cli_fail(const cli_common *common, const inlay_diag *failure)
 {
-    inlay_diag put_right = *failure;
-    const inlay_diag *diag = &put_right;
+    inlay_diag copy = *failure;
+    const inlay_diag *diag = &copy;
 
-    if (diag->code == INLAY_OK) /* a failure is never "ok" */
-        put_right.code = INLAY_INTERNAL;
+    if (diag->code == INLAY_OK) /* a failure never reports "ok" */
+        copy.code = INLAY_INTERNAL;
     cli_progress_clear();
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s: %s\n", common->verb, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
@@ -343,7 +343,7 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
 int cli_print_json(const cli_common *common, json_t *json, int code)
 {
     if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
-        if (!ferror(stdout)) /* otherwise the end of the process tells */
+        if (!ferror(stdout)) /* otherwise output_guard() reports it at exit */
             (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
         code = CLI_FAILED;
     }

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A split is worth a word from this share of a run on. */
+/* A split region is reported if it takes at least this fraction of a run. */
 #define LEAST_SHARE 0.02
-/* Providers that are no more apart than this in price are chosen between by prices, which the model does not make. */
-#define CLOSE_PRICES 2
+/* If the costs of two providers differ by at most this factor, the assignment follows from costs, not from the model.
+ */
+#define CLOSE_COSTS 2
 
 static double number_of(const json_t *object, const char *key, double otherwise)
 {
@@ -25,7 +26,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ------------------------------------------------------------------ times of nodes */
 
-/* What the chosen offer says that the node takes. */
+/* The time of the node according to the chosen offer. */
 static double chosen_ns(const json_t *node)
 {
     const json_t *offer;
@@ -37,14 +38,14 @@ static double chosen_ns(const json_t *node)
     return 0;
 }
 
-/* Puts the time of each node of the graph, by its name, into `times`: the region's, shared out by what its nodes are
- * expected to take. */
-static void take_times(const json_t *of, json_t *times)
+/* Adds the time of each node of the graph to `times`, keyed by name. The time of a region is divided among its nodes in
+ * proportion to their predicted times. */
+static void collect_times(const json_t *graph, json_t *times)
 {
-    const json_t *nodes = json_object_get(of, "nodes"), *region, *index, *body;
+    const json_t *nodes = json_object_get(graph, "nodes"), *region, *index, *body;
     size_t i, k;
 
-    json_array_foreach(json_object_get(of, "regions"), i, region) {
+    json_array_foreach(json_object_get(graph, "regions"), i, region) {
         const json_t *list = json_object_get(region, "nodes");
         const double whole = number_of(region, "measured_ns", number_of(region, "cost_ns", 0));
         const char *key;
@@ -59,11 +60,11 @@ static void take_times(const json_t *of, json_t *times)
             (void)json_object_set_new(times, text_of(node, "name"), json_real(whole * share));
         }
         json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body)
-            take_times(body, times);
+            collect_times(body, times);
     }
 }
 
-static void give_times(struct doctor *doctor, const json_t *times, bool measured)
+static void assign_times(struct doctor *doctor, const json_t *times, bool measured)
 {
     for (doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next) {
         for (uint32_t i = 0; i < finding->node_count; i++) {
@@ -79,8 +80,8 @@ static void give_times(struct doctor *doctor, const json_t *times, bool measured
 
 /* ------------------------------------------------------------------ the opset */
 
-/* Operators of later versions than the model's that the optimiser has put together from older ones. */
-static void look_opset(struct doctor *doctor, const json_t *nodes)
+/* Finds operators that the model expands, because they are newer than its opset, and that the optimiser has fused. */
+static void check_opset(struct doctor *doctor, const json_t *nodes)
 {
     const int64_t opset = graph_model_opset(doctor->model, "ai.onnx");
     json_t *seen = json_object(), *entry;
@@ -104,9 +105,8 @@ static void look_opset(struct doctor *doctor, const json_t *nodes)
     }
     json_object_foreach(seen, op, entry)
         (void)doctor_add(doctor, DOCTOR_OPSET_OLD, doctor->model->main, NULL, INLAY_NONE,
-                         "the model spells out %.60s %d times: "
-                         "opset %lld does not have it, opset %d does",
-                         op, (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
+                         "the model expands %.60s %d times: opset %lld does not have it, opset %d does", op,
+                         (int)json_integer_value(json_object_get(entry, "count")), (long long)opset,
                          (int)json_integer_value(json_object_get(entry, "since")));
     json_decref(seen);
 }
@@ -121,34 +121,34 @@ static graph_node *find_node(const struct graph *graph, const char *name)
     return NULL;
 }
 
-/* Why `provider` does not run the node; NULL: it would. */
+/* The refusal of the node by `provider`; NULL: it accepts the node. */
 static const json_t *refusal_by(const json_t *node, const char *provider)
 {
-    const json_t *r;
+    const json_t *refusal;
     size_t i;
 
-    json_array_foreach(json_object_get(node, "refused_by"), i, r)
-        if (strcmp(text_of(r, "provider"), provider) == 0)
-            return r;
+    json_array_foreach(json_object_get(node, "refused_by"), i, refusal)
+        if (strcmp(text_of(refusal, "provider"), provider) == 0)
+            return refusal;
     return NULL;
 }
 
-/* Copies from and to a region. */
-static double copies_ns(const json_t *of, size_t region)
+/* Time of the copies to and from a region. */
+static double copies_ns(const json_t *graph, size_t region)
 {
     const json_t *copy;
     double sum = 0;
     size_t i;
 
-    json_array_foreach(json_object_get(of, "copies"), i, copy)
+    json_array_foreach(json_object_get(graph, "copies"), i, copy)
         if (number_of(copy, "from_region", -1) == (double)region || number_of(copy, "to_region", -1) == (double)region)
             sum += number_of(copy, "measured_ns", number_of(copy, "cost_ns", 0));
     return sum;
 }
 
-/* What `provider` asks for the nodes of a region, one by one, if it takes them all; otherwise infinity. As offers are
- * compared, for what was measured in this process decides nothing. */
-static double price_by(const json_t *nodes, const json_t *region, const char *provider)
+/* The cost of the region's nodes on `provider`, offered one by one; infinite if it refuses a node. Uses the costs that
+ * the assignment compared, because times measured in this process do not influence it. */
+static double cost_on(const json_t *nodes, const json_t *region, const char *provider)
 {
     const json_t *index, *offer;
     double sum = 0;
@@ -166,44 +166,45 @@ static double price_by(const json_t *nodes, const json_t *region, const char *pr
     return sum;
 }
 
-/* Could the provider of the region in the middle as well have its neighbours, which are `theirs`? */
-static bool is_by_price(const json_t *of, size_t at, const char *own, const char *theirs)
+/* Could the provider of the region also run the two neighbour regions, which run on `theirs`, at a similar cost? */
+static bool is_by_cost(const json_t *graph, size_t at, const char *own, const char *theirs)
 {
-    const json_t *nodes = json_object_get(of, "nodes"), *regions = json_object_get(of, "regions");
-    double asked = 0, paid = 0;
+    const json_t *nodes = json_object_get(graph, "nodes"), *regions = json_object_get(graph, "regions");
+    double own_cost = 0, their_cost = 0;
 
     for (size_t side = 0; side < 2; side++) {
         const json_t *region = json_array_get(regions, side == 0 ? at - 1 : at + 1);
 
-        asked += price_by(nodes, region, own);
-        paid += price_by(nodes, region, theirs);
+        own_cost += cost_on(nodes, region, own);
+        their_cost += cost_on(nodes, region, theirs);
     }
-    return asked <= CLOSE_PRICES * paid;
+    return own_cost <= CLOSE_COSTS * their_cost;
 }
 
-/* A region of one provider between two of another, which refuses it. by_price: prices choose between providers, and not
- * their order. */
-static void look_split(struct doctor *doctor, const json_t *of, size_t at, double least_ns, bool by_price,
-                       bool measured)
+/* Reports a region of one provider between two regions of another that refuses it. by_cost: the session chooses
+ * providers by cost, not by their order. */
+static void check_split(struct doctor *doctor, const json_t *graph, size_t at, double least_ns, bool by_cost,
+                        bool measured)
 {
-    const json_t *regions = json_object_get(of, "regions"), *region = json_array_get(regions, at);
+    const json_t *regions = json_object_get(graph, "regions"), *region = json_array_get(regions, at);
     const char *before = text_of(json_array_get(regions, at - 1), "provider");
     const char *after = text_of(json_array_get(regions, at + 1), "provider"), *own = text_of(region, "provider");
-    const json_t *node = json_array_get(
-        json_object_get(of, "nodes"), (size_t)json_integer_value(json_array_get(json_object_get(region, "nodes"), 0)));
+    const json_t *node =
+        json_array_get(json_object_get(graph, "nodes"),
+                       (size_t)json_integer_value(json_array_get(json_object_get(region, "nodes"), 0)));
     const json_t *why = refusal_by(node, before);
-    const double ns = number_of(region, "measured_ns", number_of(region, "cost_ns", 0)) + copies_ns(of, at);
-    graph_node *n = find_node(doctor->model->main, text_of(node, "name"));
+    const double ns = number_of(region, "measured_ns", number_of(region, "cost_ns", 0)) + copies_ns(graph, at);
+    graph_node *split_node = find_node(doctor->model->main, text_of(node, "name"));
     doctor_finding *finding;
 
     if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns ||
-        (by_price && is_by_price(of, at, own, before)))
+        (by_cost && is_by_cost(graph, at, own, before)))
         return;
-    finding = doctor_add(doctor, DOCTOR_REGION_SPLIT, doctor->model->main, n, INLAY_NONE,
+    finding = doctor_add(doctor, DOCTOR_REGION_SPLIT, doctor->model->main, split_node, INLAY_NONE,
                          "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
                          json_array_size(json_object_get(region, "nodes")),
                          json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, text_of(node, "op"),
-                         text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it takes it if " : "",
+                         text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it accepts it if " : "",
                          text_of(why, "accepted_if"));
     if (finding != NULL) {
         finding->cost_ms = ns * 1e-6;
@@ -218,7 +219,7 @@ inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const st
 {
     inlay_session *session = NULL;
     inlay_context *context = NULL;
-    json_t *told = NULL, *times = json_object();
+    json_t *explanation = NULL, *times = json_object();
     const json_t *main_graph;
     double run_ns;
     inlay_status status;
@@ -229,19 +230,19 @@ inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const st
         INLAY_TRY(inlay_context_create(session, &context, diag));
         INLAY_TRY(measured_runs(given, seconds, common, session, context, diag));
     }
-    INLAY_TRY(measured_explain(session, context, &told, diag));
-    run_ns = number_of(told, "measured_ns", number_of(told, "cost_ns", -1));
+    INLAY_TRY(measured_explain(session, context, &explanation, diag));
+    run_ns = number_of(explanation, "measured_ns", number_of(explanation, "cost_ns", -1));
     *out = (doctor_costs){ .run_ms = run_ns < 0 ? -1 : run_ns * 1e-6, .measured = seconds > 0 };
-    main_graph = json_object_get(told, "main");
-    take_times(main_graph, times);
-    give_times(doctor, times, out->measured);
-    look_opset(doctor, json_object_get(main_graph, "nodes"));
+    main_graph = json_object_get(explanation, "main");
+    collect_times(main_graph, times);
+    assign_times(doctor, times, out->measured);
+    check_opset(doctor, json_object_get(main_graph, "nodes"));
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
-        look_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(told, "policy"), "cost") == 0,
-                   out->measured);
+        check_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(explanation, "policy"), "cost") == 0,
+                    out->measured);
 done:
     json_decref(times);
-    json_decref(told);
+    json_decref(explanation);
     inlay_context_destroy(context);
     inlay_session_destroy(session);
     return status;

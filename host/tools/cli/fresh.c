@@ -1,4 +1,5 @@
 #include "cli/fresh.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A whole message, whatever signals come; a socket that is closed has none. */
+/* Receives a whole message, also across signals. False: the socket is closed. */
 static bool receive(int fd, void *data, size_t bytes)
 {
     ssize_t got;
@@ -30,7 +31,7 @@ static bool transmit(int fd, const void *data, size_t bytes)
     return sent == (ssize_t)bytes;
 }
 
-/* Runs the work in a process of its own, so that the next one finds nothing of it. */
+/* Runs the work in a child process, so that it leaves no state for the next one. */
 static void work_once(int fd, fresh_work work, void *user, const char *text)
 {
     const pid_t pid = fork();
@@ -51,21 +52,21 @@ static void work_once(int fd, fresh_work work, void *user, const char *text)
 bool fresh_begin(struct fresh *fresh, fresh_work work, void *user)
 {
     char text[PATH_MAX];
-    int ends[2];
+    int sockets[2];
 
     *fresh = (struct fresh){ .pid = -1, .in = -1 };
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return false;
     fresh->pid = fork();
     if (fresh->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)close(ends[0]);
-        while (receive(ends[1], text, sizeof text))
-            work_once(ends[1], work, user, text);
+        (void)close(sockets[0]);
+        while (receive(sockets[1], text, sizeof text))
+            work_once(sockets[1], work, user, text);
         _exit(0);
     }
-    (void)close(ends[1]);
-    fresh->in = ends[0];
+    (void)close(sockets[1]);
+    fresh->in = sockets[0];
     if (fresh->pid < 0)
         fresh_end(fresh);
     return fresh->in >= 0;
@@ -75,6 +76,7 @@ bool fresh_ask(const struct fresh *fresh, const char *text, double *out)
 {
     char message[PATH_MAX] = { 0 };
 
+    INLAY_CHECK(text != NULL && out != NULL);
     if (fresh->in < 0 || strlen(text) >= sizeof message)
         return false;
     memcpy(message, text, strlen(text));

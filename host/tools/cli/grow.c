@@ -1,13 +1,14 @@
 #include "cli/grow.h"
 #include "base/checked.h"
 #include "infer/dim_sums.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SIZE_MAX_GROWN = 1 << 24 };
 
-/* What an argument says of its axis; false: it is none. */
+/* Parses an argument of --grow; *start is -1 if it has none. False: invalid. */
 static bool read_spec(const char *spec, size_t *name_bytes, int64_t *start, int64_t *step)
 {
     const char *equals = strrchr(spec, '=');
@@ -30,10 +31,10 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
 {
     struct grow *grow = field;
     int64_t start, step;
-    size_t n;
+    size_t name_bytes;
 
     (void)option;
-    if (!read_spec(arg, &n, &start, &step))
+    if (!read_spec(arg, &name_bytes, &start, &step))
         argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
                      (int)SIZE_MAX_GROWN);
     if (!LIST_GROW(grow->specs, grow->count))
@@ -48,34 +49,36 @@ void grow_deinit(struct grow *grow)
     *grow = (struct grow){ 0 };
 }
 
-/* The size in run k of an axis of that name, which has `size` now; used notes who was asked for. false: too large. */
-static bool size_of(const struct grow *grow, const char *name, uint64_t k, int64_t size, uint32_t *used, int64_t *out)
+/* The size in run `run` of an axis with this name, which is `size` in the base values. Sets used[] of the matching
+ * arguments. False: too large. */
+static bool size_of(const struct grow *grow, const char *name, uint64_t run, int64_t size, uint32_t *used, int64_t *out)
 {
     int64_t start, step, more;
-    size_t n;
+    size_t name_bytes;
 
     *out = size;
     for (uint32_t i = 0; i < grow->count; i++) {
-        if (!read_spec(grow->specs[i], &n, &start, &step) || strlen(name) != n || strncmp(grow->specs[i], name, n) != 0)
+        if (!read_spec(grow->specs[i], &name_bytes, &start, &step) || strlen(name) != name_bytes ||
+            strncmp(grow->specs[i], name, name_bytes) != 0)
             continue;
         used[i] = 1;
-        if (__builtin_mul_overflow(k, step, &more) || __builtin_add_overflow(start < 0 ? size : start, more, out))
+        if (__builtin_mul_overflow(run, step, &more) || __builtin_add_overflow(start < 0 ? size : start, more, out))
             return false;
     }
     return true;
 }
 
-/* What the sizes of a run are found by. */
+/* Context of the size computation of one run. */
 struct sizes {
     const struct grow *grow;
     const inlay_session *session;
     inlay_value *const *values;
-    uint64_t k;
+    uint64_t run;
     uint32_t *used;
-    bool grows; /* an axis that was asked for does */
+    bool grows; /* out: an axis named by --grow has another size */
 };
 
-/* The size that an axis of that name has in the values; -1: none has it. */
+/* The size of the axis with this name in the base values; -1: no input has it. */
 static int64_t size_now(const struct sizes *sizes, const char *name, size_t bytes)
 {
     inlay_io_info info = { .struct_size = sizeof info };
@@ -89,7 +92,7 @@ static int64_t size_now(const struct sizes *sizes, const char *name, size_t byte
     return -1;
 }
 
-/* The size that a part of a sum of names has in the run. */
+/* The size in this run of one name within a sum of names. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
     struct sizes *sizes = ctx;
@@ -100,18 +103,18 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
         return -1;
     memcpy(text, name, bytes);
     text[bytes] = '\0';
-    if (!size_of(sizes->grow, text, sizes->k, now, sizes->used, &size))
+    if (!size_of(sizes->grow, text, sizes->run, now, sizes->used, &size))
         return -1;
     sizes->grows |= size != now;
     return size;
 }
 
-/* size_of() of a name that may be a sum: "past + new" follows from the sizes of past and new. */
+/* size_of() for a name that may be a sum: "past + new" follows from the sizes of past and new. */
 static bool whole_size(struct sizes *sizes, const char *name, int64_t now, int64_t *out)
 {
     struct sum total;
 
-    if (!size_of(sizes->grow, name, sizes->k, now, sizes->used, out))
+    if (!size_of(sizes->grow, name, sizes->run, now, sizes->used, out))
         return false;
     sizes->grows = false;
     if (*out != now || strchr(name, ' ') == NULL || !sum_read_with(name, part_size, sizes, &total) || !sizes->grows)
@@ -120,9 +123,11 @@ static bool whole_size(struct sizes *sizes, const char *name, int64_t now, int64
     return *out >= 0 && *out <= SIZE_MAX_GROWN;
 }
 
-/* out has dims[rank] elements of width bytes, those of in, which has from[rank], repeated along each axis. */
+/* Fills out, which has dims[rank] elements of `width` bytes, by repeating `in`, which has from[rank], along each axis.
+ */
 static void repeat(char *out, const int64_t *dims, const char *in, const int64_t *from, uint32_t rank, size_t width)
 {
+    INLAY_CHECK(width > 0);
     int64_t inner = 1, source = 1;
 
     if (rank == 0) {
@@ -138,7 +143,7 @@ static void repeat(char *out, const int64_t *dims, const char *in, const int64_t
                rank - 1, width);
 }
 
-/* The value at this step: another reference to it when nothing in it grows. */
+/* Creates the value for this run: another reference to the base value if none of its axes grows. */
 static inlay_status grown(struct sizes *sizes, inlay_value *value, const inlay_io_info *info, inlay_value **out,
                           inlay_diag *diag)
 {
@@ -159,7 +164,7 @@ static inlay_status grown(struct sizes *sizes, inlay_value *value, const inlay_i
     if (!differs)
         return INLAY_OK;
     if (bits < 8 || inlay_value_dtype(value) == INLAY_STRING)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: input '%s' has elements that can't be repeated",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--grow: elements of input '%s' cannot be repeated",
                           info->name);
     inlay_value_unref(*out);
     status = inlay_value_create(inlay_value_dtype(value), rank, dims, out, diag);
@@ -177,7 +182,7 @@ inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *cons
 {
     inlay_status status = INLAY_OK;
     uint32_t *used = calloc((size_t)grow->count + 1, sizeof *used);
-    struct sizes sizes = { .grow = grow, .session = session, .values = values, .k = step, .used = used };
+    struct sizes sizes = { .grow = grow, .session = session, .values = values, .run = step, .used = used };
     inlay_value *value = NULL;
 
     if (used == NULL)
@@ -196,10 +201,11 @@ inlay_status grow_bind(const struct grow *grow, uint64_t step, inlay_value *cons
     for (uint32_t i = 0; i < grow->count; i++) {
         if (used[i])
             continue;
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "--grow %s: no input has an open axis of that name; inlay inspect lists them, --dim "
-                            "fixes them",
-                            grow->specs[i]);
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "--grow %s: no input has an open axis with that name; inlay inspect lists them, --dim fixes "
+                       "them",
+                       grow->specs[i]);
         goto done;
     }
 done:

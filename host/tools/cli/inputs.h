@@ -1,4 +1,4 @@
-/* cli/inputs.h - the flags of a run's inputs: --input, --inputs, --seed (data/feed.h); the first run with them. */
+/* cli/inputs.h - the flags for inputs of a run: --input, --inputs, --seed (data/feed.h); the first run with them. */
 #ifndef CLI_INPUTS_H
 #define CLI_INPUTS_H
 #include "cli/cli.h"
@@ -10,15 +10,14 @@ error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct 
 /* Rows of a verb's options. */
 #define FEED_OPTIONS(type, field)                                                                                      \
     { "input", "NAME=FILE",                                                                                            \
-      "Input NAME from a .npy, .npz or .pb file, or random, or random:2,3,4 to give its shape; inputs of bytes and "   \
-      "of "                                                                                                            \
+      "Input NAME from a .npy, .npz or .pb file, or random, or random:2,3,4 to set its shape; inputs of bytes and of " \
       "strings also from a picture, a sound file, a text file, or text:WORDS",                                         \
       CLI_CALL(feed_take_input, type, field) },                                                                        \
         { "inputs", "DIR|FILE.npz",                                                                                    \
           "Inputs from DIR/<name>.npy, .npz or .pb, or the arrays of FILE.npz; '/' and ':' in names read as '_'",      \
           CLI_TEXT(type, field.dir) },                                                                                 \
     {                                                                                                                  \
-        "seed", "N", "Of random inputs (default: 0)", CLI_CALL(feed_take_seed, type, field.seed)                       \
+        "seed", "N", "Seed of random inputs (default: 0)", CLI_CALL(feed_take_seed, type, field.seed)                  \
     }
 
 /* A context, its inputs, and the time of its first run. {0} is none. */
@@ -28,15 +27,15 @@ typedef struct first_run {
     double ms;
 } first_run;
 
-/* Makes inputs and runs the session once; where the model refuses sizes that were guessed, again with others. Notes
- * which sizes were assumed. grow, or NULL: the inputs of its step 0; their sizes are not guessed again. Also after a
- * failure the caller calls first_run_deinit(). */
+/* Creates inputs and runs the session once; if the model rejects guessed sizes, tries others. Prints notes about
+ * assumed sizes. grow (may be NULL): uses the inputs of its step 0, and does not guess again. The caller calls
+ * first_run_deinit(), also after a failure. */
 INLAY_NODISCARD inlay_status first_run_make(struct feed *feed, const struct grow *grow, const cli_common *common,
                                             inlay_session *session, const inlay_run_options *options, first_run *out,
                                             inlay_diag *diag);
 void first_run_deinit(first_run *run, const inlay_session *session);
 
-/* For whom the verb makes inputs. */
+/* The caller description for feed_make(). */
 static inline feed_caller cli_caller(const cli_common *common)
 {
     return (feed_caller){ common->options, common->verb, common->quiet, cli_cancel() };

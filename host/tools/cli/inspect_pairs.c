@@ -1,16 +1,18 @@
-/* Which DequantizeLinear no kernel on integers reads, and why: by the rules of the optimiser's pass quantized_ops. */
+/* Finds each DequantizeLinear that no integer kernel consumes, and the reason. Follows the rules of the optimiser's
+ * pass quantized_ops. */
 #include "base/memory.h"
 #include "cli/inspect_quant.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAR = 8 }; /* operators between DequantizeLinear and QuantizeLinear that become one kernel, at most */
+enum { FAR = 8 }; /* maximum number of operators between DequantizeLinear and QuantizeLinear that become one kernel */
 
 struct pairs {
     const struct graph *graph;
-    uint32_t *maker;        /* [value_count + 1] the node that makes a value, INLAY_NONE */
-    uint32_t *first, *next; /* nodes that read a value, as lists; next is by number of the read */
-    uint32_t *reader;
+    uint32_t *producer;     /* [value_count + 1] node that produces a value; INLAY_NONE: none */
+    uint32_t *first, *next; /* linked lists of the consumers of a value; next is indexed by read */
+    uint32_t *reader;       /* node of each read */
 };
 
 static bool is_op(const graph_node *node, const char *op_type)
@@ -60,20 +62,20 @@ static bool find_links(struct pairs *pairs)
 
     for (uint32_t i = 0; i < graph->node_count; i++)
         reads += graph->nodes[i]->info.input_count;
-    pairs->maker = malloc(((size_t)graph->value_count + 1) * sizeof *pairs->maker);
+    pairs->producer = malloc(((size_t)graph->value_count + 1) * sizeof *pairs->producer);
     pairs->first = malloc(((size_t)graph->value_count + 1) * sizeof *pairs->first);
     pairs->next = malloc(((size_t)reads + 1) * sizeof *pairs->next);
     pairs->reader = malloc(((size_t)reads + 1) * sizeof *pairs->reader);
-    if (pairs->maker == NULL || pairs->first == NULL || pairs->next == NULL || pairs->reader == NULL)
+    if (pairs->producer == NULL || pairs->first == NULL || pairs->next == NULL || pairs->reader == NULL)
         return false;
-    memset(pairs->maker, 0xff, ((size_t)graph->value_count + 1) * sizeof *pairs->maker);
+    memset(pairs->producer, 0xff, ((size_t)graph->value_count + 1) * sizeof *pairs->producer);
     memset(pairs->first, 0xff, ((size_t)graph->value_count + 1) * sizeof *pairs->first);
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
         for (uint32_t k = 0; k < node->info.output_count; k++)
             if (node->info.outputs[k] != INLAY_NONE)
-                pairs->maker[node->info.outputs[k]] = i;
+                pairs->producer[node->info.outputs[k]] = i;
         for (uint32_t k = 0; k < node->info.input_count; k++, at++) {
             if (node->info.inputs[k] == INLAY_NONE)
                 continue;
@@ -82,32 +84,34 @@ static bool find_links(struct pairs *pairs)
             pairs->first[node->info.inputs[k]] = at;
         }
     }
+    INLAY_CHECK(at == reads);
     return true;
 }
 
-static const graph_node *maker_of(const struct pairs *pairs, uint32_t v)
+static const graph_node *producer_of(const struct pairs *pairs, uint32_t value)
 {
-    return v == INLAY_NONE || pairs->maker[v] == INLAY_NONE ? NULL : pairs->graph->nodes[pairs->maker[v]];
+    return value == INLAY_NONE || pairs->producer[value] == INLAY_NONE ? NULL
+                                                                       : pairs->graph->nodes[pairs->producer[value]];
 }
 
-/* Why the other operand of a convolution or product keeps it on floats; NULL: it does not. */
+/* Why the second operand prevents integer computation of a convolution or matrix multiplication; NULL: it does not. */
 static const char *weights_fault(const struct pairs *pairs, const graph_node *node, uint32_t at)
 {
-    const graph_node *back = maker_of(pairs, input_of(node, at));
-    const inlay_value_info *weights = back == NULL ? NULL : info_of(pairs, input_of(back, 0));
+    const graph_node *dequantize = producer_of(pairs, input_of(node, at));
+    const inlay_value_info *weights = dequantize == NULL ? NULL : info_of(pairs, input_of(dequantize, 0));
 
     if (is_constant(info_of(pairs, input_of(node, at))))
         return "its weights are floats";
-    if (!is_op(back, "DequantizeLinear") || !is_constant(weights))
+    if (!is_op(dequantize, "DequantizeLinear") || !is_constant(weights))
         return "its other operand is computed";
     if (weights->dtype != INLAY_INT8 && weights->dtype != INLAY_UINT8)
-        return "its weights have other than 8 bits";
-    if (block_of(back) != 0)
-        return "its weights have scales by blocks";
-    return !is_op(node, "Conv") && weights->rank != 2 ? "its weights are no matrix" : NULL;
+        return "its weights do not have 8 bits";
+    if (block_of(dequantize) != 0)
+        return "its weights have blockwise scales";
+    return !is_op(node, "Conv") && weights->rank != 2 ? "its weights are not a matrix" : NULL;
 }
 
-static bool is_quantized_again(const struct pairs *pairs, uint32_t v, int depth)
+static bool is_quantized_again(const struct pairs *pairs, uint32_t value, int depth)
 {
     static const char *const between[] = {
         "Add",     "Sub",        "Mul",       "Div",     "Max",        "Min",         "Relu",
@@ -115,7 +119,7 @@ static bool is_quantized_again(const struct pairs *pairs, uint32_t v, int depth)
         "Softmax", "ReduceMean", "Resize",    "Concat",  "HardSigmoid"
     };
 
-    for (uint32_t at = pairs->first[v]; at != INLAY_NONE; at = pairs->next[at]) {
+    for (uint32_t at = pairs->first[value]; at != INLAY_NONE; at = pairs->next[at]) {
         const graph_node *node = pairs->graph->nodes[pairs->reader[at]];
 
         if (is_op(node, "QuantizeLinear"))
@@ -127,17 +131,17 @@ static bool is_quantized_again(const struct pairs *pairs, uint32_t v, int depth)
     return false;
 }
 
-/* Does somebody quantize v, which was only moved? Q comes first then, and bytes are moved. */
-static bool quantizes(const struct pairs *pairs, uint32_t v)
+/* Is `value`, the output of a data movement, quantized? The optimiser then quantizes first and moves bytes. */
+static bool is_quantized(const struct pairs *pairs, uint32_t value)
 {
-    for (uint32_t at = v == INLAY_NONE ? v : pairs->first[v]; at != INLAY_NONE; at = pairs->next[at])
+    for (uint32_t at = value == INLAY_NONE ? value : pairs->first[value]; at != INLAY_NONE; at = pairs->next[at])
         if (is_op(pairs->graph->nodes[pairs->reader[at]], "QuantizeLinear"))
             return true;
     return false;
 }
 
-/* Why reader node of what is dequantized computes with floats; NULL: it does not. */
-static const char *reader_fault(const struct pairs *pairs, const graph_node *node, uint32_t v)
+/* Why `node`, a consumer of the dequantized `value`, computes with floats; NULL: it does not. */
+static const char *reader_fault(const struct pairs *pairs, const graph_node *node, uint32_t value)
 {
     static const char *const moves[] = { "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten" };
     static const char *const functions[] = { "Add",  "Sub",  "Mul",       "Div",       "Max",     "Min",
@@ -147,46 +151,47 @@ static const char *reader_fault(const struct pairs *pairs, const graph_node *nod
     if (node->body_count > 0 || is_op(node, "QuantizeLinear"))
         return NULL;
     if (is_any_of(node, moves, sizeof moves / sizeof moves[0]))
-        return quantizes(pairs, node->info.outputs[0]) ? NULL : "what it makes is not quantized again";
+        return is_quantized(pairs, node->info.outputs[0]) ? NULL : "its result is not quantized again";
     if (is_op(node, "Conv") || is_op(node, "MatMul") || is_op(node, "Gemm")) {
-        if (input_of(node, 0) != v)
-            return input_of(node, 1) == v ? "its other operand is computed" : NULL;
+        if (input_of(node, 0) != value)
+            return input_of(node, 1) == value ? "its other operand is computed" : NULL;
         if (is_op(node, "Gemm") && turned != NULL && turned->i != 0)
-            return "it turns its first operand (transA)";
+            return "it transposes its first operand (transA)";
         return weights_fault(pairs, node, 1);
     }
     if (!is_any_of(node, functions, sizeof functions / sizeof functions[0]))
         return "it has no kernel that reads integers";
     return node->info.outputs[0] != INLAY_NONE && is_quantized_again(pairs, node->info.outputs[0], 0)
                ? NULL
-               : "what it makes is not quantized again";
+               : "its result is not quantized again";
 }
 
-/* The QuantizeLinear whose result DequantizeLinear node reads, past a Cast to bytes, which is how torch writes that
- * they are; NULL: there is none. */
+/* The QuantizeLinear whose result the DequantizeLinear `node` reads, possibly through a Cast to 8 bits, which PyTorch
+ * inserts to state the type; NULL: none. */
 static const graph_node *rounding_of(const struct pairs *pairs, const graph_node *node)
 {
-    const graph_node *q = maker_of(pairs, input_of(node, 0));
-    const inlay_attr_info *to = is_op(q, "Cast") ? graph_attr(q, "to") : NULL;
+    const graph_node *quantize = producer_of(pairs, input_of(node, 0));
+    const inlay_attr_info *to = is_op(quantize, "Cast") ? graph_attr(quantize, "to") : NULL;
 
     if (to != NULL && (to->i == INLAY_INT8 || to->i == INLAY_UINT8))
-        q = maker_of(pairs, input_of(q, 0));
-    return is_op(q, "QuantizeLinear") ? q : NULL;
+        quantize = producer_of(pairs, input_of(quantize, 0));
+    return is_op(quantize, "QuantizeLinear") ? quantize : NULL;
 }
 
-/* Of what QuantizeLinear node makes and DequantizeLinear n reads; types of values in between are not inferred yet. */
-static inlay_dtype integers_of(const struct pairs *pairs, const graph_node *node, const graph_node *n)
+/* The integer type between a QuantizeLinear and a DequantizeLinear; types of values have not been inferred yet. */
+static inlay_dtype integers_of(const struct pairs *pairs, const graph_node *quantize, const graph_node *dequantize)
 {
-    const inlay_value_info *zero = info_of(pairs, input_of(n, 2)), *first = info_of(pairs, input_of(node, 2));
-    const inlay_attr_info *stated = graph_attr(node, "output_dtype");
+    const inlay_value_info *zero = info_of(pairs, input_of(dequantize, 2));
+    const inlay_value_info *first = info_of(pairs, input_of(quantize, 2));
+    const inlay_attr_info *stated = graph_attr(quantize, "output_dtype");
 
     if (zero != NULL || first != NULL)
         return zero != NULL ? zero->dtype : first->dtype;
     return stated != NULL && stated->kind == INLAY_ATTR_INT && stated->i != 0 ? (inlay_dtype)stated->i : INLAY_UINT8;
 }
 
-/* Why no kernel on integers reads what DequantizeLinear node makes; NULL: one does, or nobody reads it. *out_by: who.
- */
+/* Why no integer kernel consumes the output of the DequantizeLinear `node`; NULL: one does, or the output is unused.
+ * *out_by: operator of the consumer, or NULL. */
 static const char *fault_of(const struct pairs *pairs, const graph_node *node, const char **out_by)
 {
     const inlay_value_info *scale = info_of(pairs, input_of(node, 1));
@@ -197,9 +202,9 @@ static const char *fault_of(const struct pairs *pairs, const graph_node *node, c
     if (scale == NULL)
         return NULL;
     if (type != INLAY_INT8 && type != INLAY_UINT8)
-        return "integers of other than 8 bits have no kernels";
+        return "kernels support only 8-bit integers";
     if (!is_constant(scale) || (input_of(node, 2) != INLAY_NONE && !is_constant(info_of(pairs, input_of(node, 2)))))
-        return "its scale or zero point is no constant";
+        return "its scale or zero point is not constant";
     if (!is_one(scale))
         return "it has several scales";
     for (uint32_t at = pairs->first[node->info.outputs[0]]; at != INLAY_NONE; at = pairs->next[at]) {
@@ -222,7 +227,7 @@ static bool add(quant_report *report, const char *node, const char *by, const ch
     return true;
 }
 
-bool quant_look_at_pairs(const struct graph *graph, quant_report *report)
+bool quant_inspect_pairs(const struct graph *graph, quant_report *report)
 {
     struct pairs pairs = { .graph = graph };
     bool ok = find_links(&pairs);
@@ -241,7 +246,7 @@ bool quant_look_at_pairs(const struct graph *graph, quant_report *report)
         if (reason != NULL)
             ok = add(report, node->info.name.data, by, reason);
     }
-    free(pairs.maker);
+    free(pairs.producer);
     free(pairs.first);
     free(pairs.next);
     free(pairs.reader);

@@ -1,44 +1,44 @@
 #include "cli/inspect_quant.h"
 #include "base/element.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_ELEMENTS = 1024 }; /* constants that are no weights */
+enum { FEW_ELEMENTS = 1024 }; /* smaller constants are not counted as weights */
 
 static const struct {
     const char *code, *what, *todo;
 } kinds[QUANT_KINDS] = {
     [QUANT_DYNAMIC] = { "dynamic-one-range",
-                        "activations are quantized in each run by one range for all rows: a large value in one row "
-                        "costs "
-                        "the others their digits",
+                        "activations are quantized in each run with one range for all rows: a large value in one row "
+                        "reduces the precision of the others",
                         "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 "
-                        "gives each row "
-                        "a range of its own" },
-    [QUANT_HALVES] = { "float16-in-float", "float constants hold nothing but float16 numbers",
-                       "inlay quantize --weights exact stores them as what they are" },
-    [QUANT_DEAD] = { "dead-channel", "channels of quantized weights are zero throughout",
-                     "they cost time and memory and add nothing: prune them, or look at how the weights were "
+                        "gives each row a separate range" },
+    [QUANT_HALVES] = { "float16-in-float", "float constants contain only float16 numbers",
+                       "inlay quantize --weights exact stores them as float16" },
+    [QUANT_DEAD] = { "dead-channel", "channels of quantized weights are entirely zero",
+                     "they cost time and memory and contribute nothing: prune them, or check how the weights were "
                      "quantized" },
     [QUANT_UNUSED] = { "unused-rounding",
-                       "values are quantized and dequantized again, and no kernel on integers reads them",
-                       "they lose digits and save nothing: leave these pairs out" },
-    [QUANT_SCALE] = { "bad-scale", "scales are zero, negative or no number", "quantize the model anew" },
-    [QUANT_OVERFLOW] = { "float16-overflow", "weights are beyond float16 once they are dequantized to it",
+                       "values are quantized and dequantized again, and no integer kernel consumes them",
+                       "they lose precision and save nothing: remove these pairs" },
+    [QUANT_SCALE] = { "bad-scale", "scales are zero, negative or not finite", "quantize the model again" },
+    [QUANT_OVERFLOW] = { "float16-overflow", "weights exceed the range of float16 after dequantization",
                          "store the scales as float" },
 };
 
 static void note(quant_report *report, int kind, const char *name, uint64_t count, uint64_t bytes)
 {
+    INLAY_CHECK(kind >= 0 && kind < QUANT_KINDS);
     if (count > 0 && report->found[kind].count == 0)
         report->found[kind].first = name;
     report->found[kind].count += count;
     report->found[kind].bytes += bytes;
 }
 
-/* ------------------------------------------------------------------ looking around */
+/* ------------------------------------------------------------------ helpers */
 
 static bool is_op(const graph_node *node, const char *op_type)
 {
@@ -80,7 +80,7 @@ static bool is_half(float x)
     return element_number(INLAY_FLOAT16, &half, 0, &back, NULL) && (back == (double)x || (isnan(back) && isnan(x)));
 }
 
-static void look_for_halves(const inlay_value_info *value, quant_report *report)
+static void find_halves(const inlay_value_info *value, quant_report *report)
 {
     const int64_t count = elements_of(value);
 
@@ -96,7 +96,7 @@ static void look_for_halves(const inlay_value_info *value, quant_report *report)
     note(report, QUANT_HALVES, value->name.data, 1, value->data_bytes);
 }
 
-/* Which input of a node is quantized weights, which their zero point, and along which axis their channels lie. */
+/* Finds the quantized weights of a node, their zero point, and the axis of their channels. */
 static bool find_weights(const struct graph *graph, const graph_node *node, const inlay_value_info **weights,
                          const inlay_value_info **zero, uint32_t *axis)
 {
@@ -125,7 +125,7 @@ static bool find_weights(const struct graph *graph, const graph_node *node, cons
     return false;
 }
 
-static void look_for_dead(const struct graph *graph, const graph_node *node, quant_report *report)
+static void find_dead_channels(const struct graph *graph, const graph_node *node, quant_report *report)
 {
     const inlay_value_info *weights, *info;
     int64_t inner = 1, channels, count, dead = 0, zeros;
@@ -152,11 +152,11 @@ static void look_for_dead(const struct graph *graph, const graph_node *node, qua
     note(report, QUANT_DEAD, weights->name.data, (uint64_t)dead, 0);
 }
 
-/* What is known of a value. */
+/* Facts about a value, as bits. */
 enum { DYNAMIC = 1, USED = 2 };
 
-/* DynamicQuantizeLinear in front of products. */
-static bool look_at_roundings(const struct graph *graph, quant_report *report)
+/* Finds each DynamicQuantizeLinear that feeds a matrix multiplication. */
+static bool find_dynamic_ranges(const struct graph *graph, quant_report *report)
 {
     uint8_t *known = calloc((size_t)graph->value_count + 1, 1);
 
@@ -164,58 +164,59 @@ static bool look_at_roundings(const struct graph *graph, quant_report *report)
         return false;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
-        const uint32_t x = node->info.input_count > 0 ? node->info.inputs[0] : INLAY_NONE;
+        const uint32_t input = node->info.input_count > 0 ? node->info.inputs[0] : INLAY_NONE;
 
         if (is_op(node, "DynamicQuantizeLinear") && first_out(node) != INLAY_NONE)
             known[first_out(node)] |= DYNAMIC;
-        if (is_op(node, "MatMulInteger") && x != INLAY_NONE && (known[x] & DYNAMIC) != 0) /* makers come first */
-            known[x] |= USED;
+        if (is_op(node, "MatMulInteger") && input != INLAY_NONE &&
+            (known[input] & DYNAMIC) != 0) /* producers precede */
+            known[input] |= USED;
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
-        const uint32_t y = first_out(graph->nodes[i]);
+        const uint32_t output = first_out(graph->nodes[i]);
 
-        note(report, QUANT_DYNAMIC, graph->nodes[i]->info.name.data, y != INLAY_NONE && known[y] == (DYNAMIC | USED),
-             0);
+        note(report, QUANT_DYNAMIC, graph->nodes[i]->info.name.data,
+             output != INLAY_NONE && known[output] == (DYNAMIC | USED), 0);
     }
     free(known);
     return true;
 }
 
-static void look_at_scales(const struct graph *graph, const graph_node *node, quant_report *report)
+static void check_scales(const struct graph *graph, const graph_node *node, quant_report *report)
 {
     const bool is_pair = is_op(node, "DequantizeLinear") || is_op(node, "QuantizeLinear");
     const inlay_value_info *info = is_pair ? input_of(graph, node, 1) : NULL, *weights = input_of(graph, node, 0);
     const uint32_t bits = weights == NULL ? 0 : inlay_dtype_bits(weights->dtype);
     uint64_t bad = 0, large = 0;
-    double x;
+    double scale;
 
     if (!is_constant(info))
         return;
     for (int64_t i = 0; i < elements_of(info); i++) {
-        if (!element_number(info->dtype, info->data, i, &x, NULL))
+        if (!element_number(info->dtype, info->data, i, &scale, NULL))
             return;
-        bad += !(x > 0) || !isfinite(x);
-        large +=
-            info->dtype == INLAY_FLOAT16 && is_constant(weights) && bits <= 8 && x * (double)(1u << (bits - 1)) > 65504;
+        bad += !(scale > 0) || !isfinite(scale);
+        large += info->dtype == INLAY_FLOAT16 && is_constant(weights) && bits <= 8 &&
+                 scale * (double)(1u << (bits - 1)) > 65504;
     }
     note(report, QUANT_SCALE, info->name.data, bad, 0);
     note(report, QUANT_OVERFLOW, info->name.data, large, 0);
 }
 
-static bool look_at(const struct graph *graph, quant_report *report)
+static bool inspect_graph(const struct graph *graph, quant_report *report)
 {
-    bool ok = look_at_roundings(graph, report) && quant_look_at_pairs(graph, report);
+    bool ok = find_dynamic_ranges(graph, report) && quant_inspect_pairs(graph, report);
 
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (is_constant(&graph->values[value].info))
-            look_for_halves(&graph->values[value].info, report);
+            find_halves(&graph->values[value].info, report);
     for (uint32_t i = 0; ok && i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        look_for_dead(graph, node, report);
-        look_at_scales(graph, node, report);
+        find_dead_channels(graph, node, report);
+        check_scales(graph, node, report);
         for (uint32_t b = 0; ok && b < node->body_count; b++)
-            ok = look_at(node->bodies[b].graph, report);
+            ok = inspect_graph(node->bodies[b].graph, report);
     }
     return ok;
 }
@@ -225,15 +226,15 @@ bool quant_look(const graph_model *model, quant_report *out)
     bool ok;
 
     *out = (quant_report){ 0 };
-    ok = look_at(model->main, out);
+    ok = inspect_graph(model->main, out);
     for (uint32_t i = 0; ok && i < model->function_count; i++)
-        ok = look_at(model->functions[i].body, out);
+        ok = inspect_graph(model->functions[i].body, out);
     for (uint32_t i = 0; i < out->unused_count; i++)
         note(out, QUANT_UNUSED, out->unused[i].node, 1, 0);
     return ok;
 }
 
-/* ------------------------------------------------------------------ telling */
+/* ------------------------------------------------------------------ output */
 
 void quant_print(const quant_report *report)
 {
@@ -254,7 +255,7 @@ void quant_print(const quant_report *report)
                          report->unused[i].by != NULL ? report->unused[i].by : "", report->unused[i].reason);
     }
     if (!any)
-        (void)printf("  nothing that costs digits, time or memory for nothing\n");
+        (void)printf("  no needless loss of precision, time or memory\n");
 }
 
 json_t *quant_to_json(const quant_report *report)

@@ -1,5 +1,4 @@
-/* cli/inspect_quant.h - `inlay inspect --quantization`: what a file loses by the way it was quantized, and what to do.
- */
+/* cli/inspect_quant.h - `inlay inspect --quantization`: losses caused by the quantization of a model, and remedies. */
 #ifndef CLI_INSPECT_QUANT_H
 #define CLI_INSPECT_QUANT_H
 #include "model/model.h"
@@ -7,27 +6,27 @@
 
 enum { QUANT_DYNAMIC, QUANT_HALVES, QUANT_DEAD, QUANT_UNUSED, QUANT_SCALE, QUANT_OVERFLOW, QUANT_KINDS };
 
-/* DequantizeLinear of a QuantizeLinear that no kernel on integers reads. */
+/* A DequantizeLinear after a QuantizeLinear whose output no integer kernel consumes. */
 typedef struct quant_unused {
-    const char *node,
-        *by; /* names of the model; by: the operator that reads it, NULL where it is the pair's own fault */
+    const char *node; /* name, owned by the model */
+    const char *by;   /* operator that consumes it; NULL: the fault is in the pair itself */
     const char *reason;
 } quant_unused;
 
-/* What was found of each kind; zero it first, and release it. */
+/* The findings of each kind. Initialise with zeros; end with quant_release(). */
 typedef struct quant_report {
     struct {
         uint64_t count, bytes;
-        const char *first; /* the model's: the first node or value that has it */
+        const char *first; /* name of the first node or value with the finding, owned by the model */
     } found[QUANT_KINDS];
     quant_unused *unused; /* [unused_count] */
     uint32_t unused_count;
 } quant_report;
 
-/* Looks at all graphs of a model as it was loaded. false: no memory. */
+/* Inspects all graphs of a model as it was loaded. false: no memory. */
 INLAY_NODISCARD bool quant_look(const graph_model *model, quant_report *out);
-/* The pairs of one graph (inspect_pairs.c); what was found is kept in any case. */
-INLAY_NODISCARD bool quant_look_at_pairs(const struct graph *graph, quant_report *report);
+/* Inspects the pairs of one graph (inspect_pairs.c). The findings so far stay valid after a failure. */
+INLAY_NODISCARD bool quant_inspect_pairs(const struct graph *graph, quant_report *report);
 void quant_release(quant_report *report);
 void quant_print(const quant_report *report);
 json_t *quant_to_json(const quant_report *report);

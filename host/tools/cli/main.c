@@ -1,8 +1,9 @@
-/* inlay: the command line of libinlay. Finds the verb; the rest is in cmd_<verb>.c. */
+/* inlay: the command line of libinlay. Finds the verb; cmd_<verb>.c implements it. */
 #include "base/nearest.h"
 #include "base/output.h"
 #include "cli/cli.h"
 #include "modelkit/gradient.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,11 +20,12 @@ static const struct verb verbs[] = {
 };
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
-/* The name as users write it: that of the function, with - for _. */
+/* The name as users write it: the name of the function with - instead of _. */
 static const char *verb_name(const void *ctx, uint32_t i)
 {
     static char names[VERB_COUNT][24];
 
+    INLAY_CHECK(i < VERB_COUNT);
     (void)ctx;
     (void)snprintf(names[i], sizeof names[i], "%s", verbs[i].name);
     for (char *c = names[i]; *c != '\0'; c++)
@@ -38,7 +40,7 @@ static void print_usage(FILE *to)
         (void)fprintf(to, "  %-12s %s\n", verb_name(NULL, i), verbs[i].summary);
     (void)fprintf(to, "  %-12s %s\n", "help",
                   "show the manual of a verb, or the exit codes: inlay help VERB|exit-codes");
-    (void)fprintf(to, "\n  --version  print the version\n  --help     this list\n");
+    (void)fprintf(to, "\n  --version  print the version\n  --help     print this list\n");
 }
 
 static int print_exit_codes(void)
@@ -57,7 +59,7 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* argv[0] is the verb. argp names the program after it in help and errors. */
+/* Sets argv[0] to the name that argp prints in help and errors. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     char name[32];
@@ -71,8 +73,8 @@ static int unknown_verb(const char *name)
 {
     const char *near = nearest_name(name, verb_name, NULL, VERB_COUNT);
 
-    (void)fprintf(stderr, "inlay: no verb '%s'%s%s%s; inlay --help lists them\n", name, near ? "; did you mean '" : "",
-                  near ? near : "", near ? "'?" : "");
+    (void)fprintf(stderr, "inlay: unknown verb '%s'%s%s%s; inlay --help lists the verbs\n", name,
+                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return CLI_USAGE;
 }
 
@@ -122,5 +124,5 @@ int main(int argc, char **argv)
     cli_restart_init(argc, argv);
     passes_set_gradient(gradient_spell_out);
     code = run(argc, argv);
-    return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* whatever the signal made fail first */
+    return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* the interrupt may have caused another error */
 }

@@ -11,7 +11,7 @@ inlay_status measured_runs(const struct feed *given, double seconds, const cli_c
     const timing_plan plan = {
         .seconds = seconds, .least = 3, .most = SIZE_MAX, .progress = cli_progress, .what = "measuring"
     };
-    struct feed own = *given; /* flags are shared, what is found out is not */
+    struct feed own = *given; /* shares the flags; results of feed_make() stay local */
     inlay_value **inputs = NULL;
     run_times times = { 0 };
     inlay_status status;
@@ -21,11 +21,11 @@ inlay_status measured_runs(const struct feed *given, double seconds, const cli_c
     INLAY_TRY(feed_make(&own, cli_caller(common), session, &inputs, diag));
     if (!common->quiet && !feed_is_as_priced(inputs, session))
         (void)fprintf(stderr,
-                      "%s: prices are for other sizes than those of the inputs; --assume or --dim NAME=N makes "
-                      "them the same\n",
+                      "%s: the predicted costs are for other sizes than those of the inputs; --assume or --dim NAME=N "
+                      "makes them equal\n",
                       common->verb);
     INLAY_TRY(feed_bind(inputs, session, context, diag));
-    INLAY_TRY(inlay_context_run(context, &options, diag)); /* plans, and touches memory for the first time */
+    INLAY_TRY(inlay_context_run(context, &options, diag)); /* creates the plan and touches memory for the first time */
     INLAY_TRY(inlay_context_measure(context, 1, diag));
     status = timing_context(&plan, context, &options, &times, diag);
 done:

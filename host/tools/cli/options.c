@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +100,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (option->name == NULL ? key == ARGP_KEY_ARG : key == key_of(in->verb, option))
             return take(option, in->args, arg, state);
     if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s': this verb takes no arguments", arg);
+        argp_error(state, "'%s': this verb accepts no arguments", arg);
     return ARGP_ERR_UNKNOWN;
 }
 
@@ -108,6 +109,7 @@ struct argp cli_verb_argp(const cli_verb *verb)
     static struct argp_option rows[MOST_OPTIONS + 1];
     uint32_t count = 0;
 
+    INLAY_CHECK(verb->options != NULL || count == 0);
     for (const cli_option *option = verb->options; !is_end(option) && count < MOST_OPTIONS; option++)
         if (option->name != NULL)
             rows[count++] = (struct argp_option){
@@ -117,7 +119,7 @@ struct argp cli_verb_argp(const cli_verb *verb)
                 .flags = option->flags,
                 .doc = option->doc,
             };
-    /* Of an empty list --help would leak what it sorts. */
+    /* argp leaks memory in --help if the list is empty. */
     return (struct argp){ .options = count > 0 ? rows : NULL, .parser = parse };
 }
 
@@ -127,7 +129,7 @@ error_t cli_take_model(const cli_option *option, void *field, char *arg, struct 
 
     (void)option;
     if (*model != NULL)
-        argp_error(state, "one model at a time: '%s' is one too many", arg);
+        argp_error(state, "unexpected argument '%s': only one model can be given", arg);
     *model = cli_input_file(state, arg);
     return 0;
 }
@@ -138,7 +140,7 @@ error_t cli_take_two_models(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     if (models[1] != NULL)
-        argp_error(state, "two models, A and B: '%s' is one too many", arg);
+        argp_error(state, "unexpected argument '%s': only two models, A and B, can be given", arg);
     models[models[0] != NULL] = cli_input_file(state, arg);
     return 0;
 }

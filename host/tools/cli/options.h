@@ -1,4 +1,4 @@
-/* cli/options.h - the options of a verb as a table: names, help, and where values go.
+/* cli/options.h - the options of a verb as a table: names, help, and the fields that receive the values.
  *
  *     static const cli_option options[] = {
  *         { "seconds", "S", "Run for S seconds (default: 1)", CLI_NUMBER(my_args, seconds, 0, 1e6) },
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 typedef struct cli_option cli_option;
-/* Takes the argument of an option, or a word that is none; field is the one that the row names. */
+/* Handles the argument of an option, or a positional argument. `field` is the field that the row names. */
 typedef error_t (*cli_take_fn)(const cli_option *option, void *field, char *arg, struct argp_state *state);
 
 typedef enum cli_kind {
@@ -26,26 +26,26 @@ typedef enum cli_kind {
     CLI_KIND_TEXT,
     CLI_KIND_READ,  /* text, see cli_input_file() */
     CLI_KIND_WRITE, /* text, see cli_output_file() */
-    CLI_KIND_U32,   /* numbers from least to most */
+    CLI_KIND_U32,   /* numbers in [least, most] */
     CLI_KIND_U64,
     CLI_KIND_DOUBLE,
     CLI_KIND_CALL
 } cli_kind;
 
 struct cli_option {
-    const char *name; /* NULL: the row of words that are no options */
-    const char *arg;  /* NULL: it takes none */
+    const char *name; /* NULL: the row of positional arguments */
+    const char *arg;  /* NULL: the option has no argument */
     const char *doc;
     cli_kind kind;
-    size_t at; /* of the field within the verb's arguments */
+    size_t at; /* offset of the field in the verb's arguments */
     double least, most;
     cli_take_fn take;
-    int key;          /* of argp_option: a letter such as 'o'; 0: a number that no other row has */
+    int key;          /* of argp_option: a letter such as 'o'; 0: a unique number is chosen */
     int flags;        /* of argp_option */
-    const char *need; /* of a text: the question that a command line without it ends with, or NULL */
+    const char *need; /* error message if a field of type text is not set, or NULL */
 };
 
-/* What may stand in a row, by the field's type. */
+/* Initialisers for a row, chosen by the type of the field. */
 #define CLI_SET(type, field)                                                                                           \
     .kind = _Generic(((type *)0)->field, bool : CLI_KIND_YES, uint32_t : CLI_KIND_ONE), .at = offsetof(type, field)
 #define CLI_TEXT_AS(kind_of, type, field)                                                                              \
@@ -60,16 +60,16 @@ struct cli_option {
                      : CLI_KIND_DOUBLE),                                                                               \
     .at = offsetof(type, field), .least = (min), .most = (max)
 #define CLI_CALL(function, type, field) .kind = CLI_KIND_CALL, .take = (function), .at = offsetof(type, field)
-/* The same for a function that takes the verb's arguments as a whole. */
+/* For a function that receives all arguments of the verb. */
 #define CLI_CALL_ALL(function) .kind = CLI_KIND_CALL, .take = (function)
 
-/* Whole rows: MODEL; -o and --external of a verb that makes a model of a model. */
+/* Complete rows: MODEL; -o and --external of a verb that writes a model. */
 error_t cli_take_model(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_MODEL(type, field)                                                                                         \
     {                                                                                                                  \
-        .need = "which model?", CLI_CALL(cli_take_model, type, field)                                                  \
+        .need = "no model given", CLI_CALL(cli_take_model, type, field)                                                \
     }
-#define CLI_OUTPUT_NEED "which file is to be written? Name it with -o"
+#define CLI_OUTPUT_NEED "no output file given: name it with -o"
 #define CLI_OUTPUT_OPTION(type, field)                                                                                 \
     {                                                                                                                  \
         "output", "FILE", "The file to write; - is standard output", CLI_WRITE(type, field), .key = 'o',               \
@@ -77,7 +77,7 @@ error_t cli_take_model(const cli_option *option, void *field, char *arg, struct 
     }
 #define CLI_EXTERNAL_OPTION(type, field)                                                                               \
     {                                                                                                                  \
-        "external", "NAME", "Put large tensors into the file NAME beside it", CLI_TEXT(type, field)                    \
+        "external", "NAME", "Put large tensors into the file NAME in the folder of the output", CLI_TEXT(type, field)  \
     }
 /* All three, for a field of type cli_files. */
 #define CLI_FILE_OPTIONS(type, field)                                                                                  \
@@ -87,36 +87,36 @@ error_t cli_take_two_models(const cli_option *option, void *field, char *arg, st
 #define CLI_TWO_MODELS(type, field)                                                                                    \
     { CLI_CALL(cli_take_two_models, type, field) },                                                                    \
     {                                                                                                                  \
-        .need = "which models? A and B", CLI_CALL(cli_take_two_models, type, field[1])                                 \
+        .need = "two models are required: A and B", CLI_CALL(cli_take_two_models, type, field[1])                      \
     }
 
-/* What a verb reads and writes that makes a model of a model. */
+/* The files of a verb that reads a model and writes another. */
 typedef struct cli_files {
     const char *model, *output, *external;
 } cli_files;
 
 typedef struct cli_verb {
-    const char *words;         /* "MODEL" in the line of usage; NULL: it takes no words */
-    const char *doc;           /* above the options, \v, and below them */
+    const char *words;         /* positional arguments in the usage line, such as "MODEL"; NULL: none */
+    const char *doc;           /* text above the options, \v, and text below them */
     const cli_option *options; /* ends with {0}; may be NULL */
-    /* Checks everything, after the last word; may be NULL. False: it does without what rows need. */
+    /* Validates all arguments after parsing; may be NULL. False: skip the `need` checks of the rows. */
     bool (*finish)(void *args, struct argp_state *state);
 } cli_verb;
 
-/* The parser of a verb's own options, for cli_parse(): its input is a cli_verb_input. */
+/* Input of the parser of a verb's own options. */
 typedef struct cli_verb_input {
     const cli_verb *verb;
     void *args;
 } cli_verb_input;
 struct argp cli_verb_argp(const cli_verb *verb);
 
-/* The number in arg, within [min, max]; anything else ends the process with CLI_USAGE and a line that names the flag,
- * "--seconds". */
+/* Parses arg as a number in [min, max]. An error ends the process with CLI_USAGE and a message that names the flag,
+ * such as "--seconds". */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
 
-/* For a verb's parser: a file to read and a file to write, of which "-" is standard input and standard output. A verb
- * that writes to standard output prints to stderr instead, JSON too; only one of its files can. What is wrong ends the
- * process. */
+/* For a verb's parser: the name of a file to read or write, where "-" is standard input or standard output. A verb that
+ * writes a file to standard output prints everything else to stderr, JSON too; only one of its files can go there.
+ * Errors end the process. */
 const char *cli_input_file(struct argp_state *state, const char *arg);
 const char *cli_output_file(struct argp_state *state, const char *arg);
 #endif

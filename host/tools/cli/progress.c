@@ -1,4 +1,4 @@
-/* The progress bar, and Ctrl-C and SIGTERM: the two things of which a process has only one. */
+/* The progress bar, and the handlers of Ctrl-C and SIGTERM: state that exists once per process. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include <signal.h>
@@ -15,7 +15,7 @@ static double drawn_at_ms;
 
 static void on_interrupt(int signal_number)
 {
-    (void)signal_number; /* SA_RESETHAND: the next one ends the process */
+    (void)signal_number; /* SA_RESETHAND: a second signal ends the process */
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
 }
 
@@ -27,7 +27,7 @@ void cli_catch_interrupt(void)
     action.sa_handler = on_interrupt;
     action.sa_flags = (int)SA_RESETHAND;
     (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL); /* batch systems and service managers mean the same */
+    (void)sigaction(SIGTERM, &action, NULL); /* sent by batch systems and service managers */
 }
 
 const uint32_t *cli_cancel(void)

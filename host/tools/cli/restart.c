@@ -1,6 +1,6 @@
-/* When a plugin crashes while a session is being made, nothing has been printed yet: the program starts itself again,
- * and this time the plugin is in quarantine. A fresh process is the only place where nobody has to ask which locks the
- * plugin died holding. */
+/* If a plugin crashes while a session is being created, nothing has been printed yet. The program then starts itself
+ * again, with the plugin in quarantine. A new process is necessary because the plugin may have held locks when it
+ * crashed. */
 #include "base/output.h"
 #include "cli/cli.h"
 #include "plugin/crash.h"
@@ -19,10 +19,10 @@ static volatile sig_atomic_t may_restart;
 
 extern char **environ;
 
-/* Async-signal-safe. */
+/* Must be async-signal-safe. */
 static void restart(void)
 {
-    static const char line[] = "inlay: starting again without it\n";
+    static const char line[] = "inlay: restarting without the plugin\n";
 
     if (!may_restart)
         return;
@@ -47,7 +47,7 @@ void cli_restart_init(int argc, char **argv)
     environment = calloc(variables + 2, sizeof *environment);
     if (arguments == NULL || environment == NULL)
         return;
-    memcpy(arguments, argv, (size_t)argc * sizeof *arguments); /* before argp sorts them */
+    memcpy(arguments, argv, (size_t)argc * sizeof *arguments); /* before argp reorders them */
     for (size_t i = 0; i < variables; i++)
         if (strncmp(environ[i], variable, sizeof variable - 1) != 0)
             environment[kept++] = environ[i];

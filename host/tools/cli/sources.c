@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Opens provider i as a session with these options would, as far as it matters here: *list, what it says of its
- * sources, is NULL where it says nothing, and lasts until provider_close(). */
+/* Opens provider i with the settings of these options. *list: its table of kernel sources, NULL if it has none; valid
+ * until provider_close(). */
 static inlay_status open_sources(plugin_set *set, uint32_t i, const inlay_options *options, const struct provider **out,
                                  const inlay_ext_sources **list, inlay_diag *diag)
 {
@@ -72,7 +72,7 @@ void cli_sources_text(plugin_set *set, const inlay_options *options)
         provider_close(provider);
     }
     if (printed == 0)
-        (void)printf("no provider here lists its kernels\n");
+        (void)printf("no provider lists its kernels\n");
 }
 
 /* "a|b" as ["a", "b"] */

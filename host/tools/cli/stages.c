@@ -2,40 +2,41 @@
 #include "base/names.h"
 #include "cli/measured.h"
 #include "model/model.h"
+#include "inlay/check.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ stages */
 
-/* While they are found. */
+/* State of stages_find(). */
 struct finder {
-    const json_t *main; /* of the explanation */
-    graph_model *raw;   /* the file's, whose nodes are to be cut */
-    names_table at;     /* name of a node -> stage, as assigned */
-    uint32_t *stage_of; /* [node_count] of raw */
+    const json_t *main; /* main graph of the explanation */
+    graph_model *raw;   /* the model as loaded, whose nodes are distributed */
+    names_table at;     /* name of a node -> its stage in the assignment */
+    uint32_t *stage_of; /* [node_count] stage of each node of raw */
     inlay_diag *diag;
 };
 
-/* Names of nodes to numbers of stretches; the texts are the JSON's. */
+/* Creates the stages and maps names of nodes to them. The names are owned by the JSON. */
 static inlay_status read_stretches(struct finder *finder, struct stages *out)
 {
     const json_t *regions = json_object_get(finder->main, "regions"), *nodes = json_object_get(finder->main, "nodes");
-    const json_t *list = json_object_get(finder->main, "stretches"), *s, *index;
+    const json_t *list = json_object_get(finder->main, "stretches"), *stretch, *index;
     size_t k, i;
 
     out->list = calloc(json_array_size(list) + 1, sizeof *out->list);
     if (out->list == NULL)
         return no_memory(finder->diag, "for the stages");
-    json_array_foreach(list, k, s) {
-        const size_t first = (size_t)json_integer_value(json_object_get(s, "first_region"));
-        const size_t count = (size_t)json_integer_value(json_object_get(s, "regions"));
+    json_array_foreach(list, k, stretch) {
+        const size_t first = (size_t)json_integer_value(json_object_get(stretch, "first_region"));
+        const size_t count = (size_t)json_integer_value(json_object_get(stretch, "regions"));
 
-        out->list[out->count].provider = strdup(json_string_value(json_object_get(s, "provider")));
+        out->list[out->count].provider = strdup(json_string_value(json_object_get(stretch, "provider")));
         if (out->list[out->count++].provider == NULL)
             return no_memory(finder->diag, "for the stages");
-        for (size_t r = first; r < first + count; r++)
-            json_array_foreach(json_object_get(json_array_get(regions, r), "nodes"), i, index) {
+        for (size_t region = first; region < first + count; region++)
+            json_array_foreach(json_object_get(json_array_get(regions, region), "nodes"), i, index) {
                 const char *name = json_string_value(
                     json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "name"));
 
@@ -46,8 +47,8 @@ static inlay_status read_stretches(struct finder *finder, struct stages *out)
     return INLAY_OK;
 }
 
-/* A node that nobody runs, such as Constant, belongs to the first stage that reads from it. Nodes are in topological
- * order, so readers come first from the end. */
+/* Assigns every node to a stage. A node without a provider, such as Constant, belongs to the first stage that reads its
+ * output. Nodes are in topological order, so a reverse loop sees consumers first. */
 static inlay_status place_nodes(struct finder *finder, const struct stages *all)
 {
     const struct graph *graph = finder->raw->main;
@@ -67,11 +68,11 @@ static inlay_status place_nodes(struct finder *finder, const struct stages *all)
             own = node->outputs[k] != INLAY_NONE && first[node->outputs[k]] < own ? first[node->outputs[k]] : own;
         finder->stage_of[i] = own == NAMES_NONE ? all->count - 1 : own;
         for (uint32_t k = 0; k < node->input_count + graph->nodes[i]->capture_count; k++) {
-            const uint32_t v =
+            const uint32_t value =
                 k < node->input_count ? node->inputs[k] : graph->nodes[i]->captures[k - node->input_count];
 
-            if (v != INLAY_NONE && finder->stage_of[i] < first[v])
-                first[v] = finder->stage_of[i];
+            if (value != INLAY_NONE && finder->stage_of[i] < first[value])
+                first[value] = finder->stage_of[i];
         }
     }
     free(first);
@@ -82,13 +83,15 @@ static inlay_status fill(struct finder *finder, struct stages *out)
 {
     const struct graph *graph = finder->raw->main;
 
-    for (uint32_t s = 0; s < out->count; s++) {
-        out->list[s].nodes = calloc((size_t)graph->node_count + 1, sizeof(char *));
-        if (out->list[s].nodes == NULL)
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->list[i].nodes = calloc((size_t)graph->node_count + 1, sizeof(char *));
+        if (out->list[i].nodes == NULL)
             return no_memory(finder->diag, "for the stages");
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
         struct stage *stage = &out->list[finder->stage_of[i]];
+
+        INLAY_CHECK(finder->stage_of[i] < out->count);
 
         stage->nodes[stage->count] = strdup(graph->nodes[i]->info.name.data);
         if (stage->nodes[stage->count++] == NULL)
@@ -101,18 +104,19 @@ inlay_status stages_find(cli_common *common, const char *path, struct stages *ou
 {
     struct finder finder = { .diag = diag };
     inlay_session *session = NULL;
-    json_t *told = NULL;
+    json_t *explanation = NULL;
     inlay_status status;
 
     *out = (struct stages){ 0 };
-    INLAY_TRY(inlay_options_set(common->options, "level", "0", diag)); /* nodes as they are in the file */
+    INLAY_TRY(inlay_options_set(common->options, "level", "0", diag)); /* keeps the nodes of the file */
     INLAY_TRY(cli_open(common, path, &session, diag));
-    INLAY_TRY(measured_explain(session, NULL, &told, diag));
-    finder.main = json_object_get(told, "main");
+    INLAY_TRY(measured_explain(session, NULL, &explanation, diag));
+    finder.main = json_object_get(explanation, "main");
     INLAY_TRY(model_load_path(path, NULL, &finder.raw, diag));
     INLAY_TRY(read_stretches(&finder, out));
     if (out->count == 0) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "nobody runs anything of this model, so there are no stages");
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no provider runs a node of this model, so there are no stages");
         goto done;
     }
     INLAY_TRY(place_nodes(&finder, out));
@@ -121,7 +125,7 @@ done:
     free(finder.stage_of);
     names_deinit(&finder.at);
     graph_model_destroy(finder.raw);
-    json_decref(told);
+    json_decref(explanation);
     inlay_session_destroy(session);
     if (status != INLAY_OK)
         stages_deinit(out);
@@ -147,7 +151,7 @@ void stages_free_names(char **names, uint32_t count)
     free((void *)names);
 }
 
-/* Values that somebody computes, or that come in; constants are nothing that a part begins or ends at. */
+/* A value at which a part can begin or end: a computed value or an input, not a constant. */
 static bool is_edge(const struct graph *graph, uint32_t value)
 {
     return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) == 0 && graph->values[value].default_value == NULL;
@@ -172,7 +176,7 @@ static inlay_status expand_one(const struct graph *graph, const char *name, cons
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
         return no_memory(diag, "for the stages");
     return found ? INLAY_OK
-                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph fits '%.200s'", what, name);
+                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph matches '%.200s'", what, name);
 }
 
 inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,

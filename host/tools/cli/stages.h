@@ -1,5 +1,6 @@
-/* cli/stages.h - who belongs into which stage when a model is cut along its assignment to providers; and names by
- * globs. */
+/* cli/stages.h - stages of a model that is cut along its assignment to providers; expansion of globs to names of
+ * values.
+ */
 #ifndef CLI_STAGES_H
 #define CLI_STAGES_H
 #include "cli/cli.h"
@@ -11,16 +12,16 @@ struct stage {
 };
 
 struct stages {
-    struct stage *list; /* [count] in the order in which they run; owned */
+    struct stage *list; /* [count] in execution order; owned */
     uint32_t count;
 };
 
-/* Assigns the model as it stands in its file, not optimised, and gives each stretch of one provider a stage. */
+/* Assigns the unoptimised model. Each group of consecutive nodes of one provider becomes a stage. */
 INLAY_NODISCARD inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag);
 void stages_deinit(struct stages *stages);
 
-/* Names of values of the main graph for a list in which some may be globs; what is a name stands for itself. The result
- * and its texts are released with stages_free_names(). INLAY_INVALID_ARGUMENT: a glob fits nothing. */
+/* Expands globs to names of values of the main graph; other names are copied. Release the result with
+ * stages_free_names(). INLAY_INVALID_ARGUMENT: a glob matches nothing. */
 INLAY_NODISCARD inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
                                            char ***out_names, uint32_t *out_count, inlay_diag *diag);
 void stages_free_names(char **names, uint32_t count);

@@ -4,13 +4,14 @@
 #include "model/model.h"
 #include "quantize/judge.h"
 #include "timing/callers.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PASSES = 2, MOST_RUNS = 1000000 };
-enum { MOST_CANDIDATES = 3 }; /* that are measured anew */
-/* Larger batches are left out where one takes so much longer than the latency that was asked for. */
+enum { MOST_CANDIDATES = 3 }; /* that are measured again */
+/* Larger batches are skipped if one exceeds the latency limit by this factor. */
 #define HOPELESS 1.2
 
 /* ------------------------------------------------------------------ points */
@@ -23,7 +24,7 @@ static uint32_t axis_of(const sweep_args *args, sweep_role role)
     return INLAY_NONE;
 }
 
-/* What a run computes: the first dimension's size is how many items. */
+/* Items per run: the size of the first dimension. */
 static double items_of(const sweep_args *args, const sweep_point *point)
 {
     const uint32_t axis = axis_of(args, SWEEP_DIM);
@@ -31,7 +32,7 @@ static double items_of(const sweep_args *args, const sweep_point *point)
     return axis == INLAY_NONE ? 1 : (double)point->at[axis];
 }
 
-/* All combinations, the last axis fastest. */
+/* Creates all combinations; the last axis varies fastest. */
 static void make_points(struct sweep *sweep)
 {
     const sweep_args *args = sweep->args;
@@ -52,18 +53,18 @@ static void make_points(struct sweep *sweep)
     }
 }
 
-/* Does another point, with a smaller batch and otherwise the same, take too long already? */
+/* Does another point, which differs only by a smaller batch, already exceed the latency limit? */
 static bool is_hopeless(const struct sweep *sweep, const sweep_point *point)
 {
     const uint32_t axis = axis_of(sweep->args, SWEEP_DIM);
 
     for (uint32_t k = 0; sweep->args->latency_ms > 0 && axis != INLAY_NONE && k < sweep->count; k++) {
-        const sweep_point *o = &sweep->points[k];
-        bool alike = o->slices > 0 && o->at[axis] < point->at[axis];
+        const sweep_point *other = &sweep->points[k];
+        bool alike = other->slices > 0 && other->at[axis] < point->at[axis];
 
         for (uint32_t i = 0; i < sweep->args->axis_count; i++)
-            alike = alike && (i == axis || o->at[i] == point->at[i]);
-        if (alike && o->median_ms > sweep->args->latency_ms * HOPELESS)
+            alike = alike && (i == axis || other->at[i] == point->at[i]);
+        if (alike && other->median_ms > sweep->args->latency_ms * HOPELESS)
             return true;
     }
     return false;
@@ -125,9 +126,9 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *point, uint
     return status;
 }
 
-/* So many slices at a point: a session of its own, so that nothing of another's settings stays. */
-static inlay_status measure(const sweep_args *args, sweep_point *point, uint32_t slices, const cli_common *common,
-                            inlay_diag *diag)
+/* Measures `slices` slices of a point, in a new session, so that settings of other points have no influence. */
+static inlay_status measure_point(const sweep_args *args, sweep_point *point, uint32_t slices, const cli_common *common,
+                                  inlay_diag *diag)
 {
     const inlay_run_options run = { .struct_size = sizeof run, .cancel = cli_cancel() };
     const uint32_t crowd = axis_of(args, SWEEP_CALLERS);
@@ -137,14 +138,14 @@ static inlay_status measure(const sweep_args *args, sweep_point *point, uint32_t
                            .most = MOST_RUNS,
                            .options = &run };
     cli_common own = *common;
-    struct feed given = *args->feed; /* flags are shared, what is found out is not */
+    struct feed given = *args->feed; /* shares the flags; results of feed_make() stay local */
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
     inlay_status status;
 
     own.options = NULL;
-    own.quiet = own.quiet || point->slices > 0 || point->again; /* each note once */
+    own.quiet = own.quiet || point->slices > 0 || point->again; /* print each note once */
     given.trial = true;
     given.made = NULL;
     INLAY_TRY(point_options(args, point, common, &own.options, diag));
@@ -171,7 +172,7 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
     return ((const graph_model *)ctx)->symbols[i + 1].name.data;
 }
 
-/* The model's name of each dimension that is swept. */
+/* Finds the model's name of each dimension that is swept. */
 static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
 {
     graph_model *model = NULL;
@@ -212,7 +213,7 @@ static inlay_status measure_all(struct sweep *sweep, uint32_t from, double progr
 
     for (uint32_t pass = 0; pass < PASSES; pass++) {
         for (uint32_t k = 0; k < sweep->count - from; k++) {
-            /* There and back, so that what drifts does so for all alike. */
+            /* Forward, then backward, so that drift of the machine affects all points equally. */
             sweep_point *point = &sweep->points[pass % 2 == 0 ? from + k : sweep->count - 1 - k];
             const double done = (double)(pass * (sweep->count - from) + k) / (PASSES * (sweep->count - from));
 
@@ -222,21 +223,22 @@ static inlay_status measure_all(struct sweep *sweep, uint32_t from, double progr
                 point->skipped = true;
                 continue;
             }
-            INLAY_TRY(measure(sweep->args, point, SWEEP_SLICES / PASSES, common, diag));
+            INLAY_TRY(measure_point(sweep->args, point, SWEEP_SLICES / PASSES, common, diag));
         }
     }
 done:
     return status;
 }
 
-/* again: of those alone that were measured anew. */
+/* Chooses the best point. again: only among the points that were measured again. */
 static void choose(struct sweep *sweep, bool again)
 {
     sweep->best = INLAY_NONE;
     sweep->noisy = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
         sweep_point *point = &sweep->points[i];
-
+        INLAY_CHECK(point->slices <= SWEEP_SLICES);
+        sweep_settle(point);
         sweep_settle(point);
         sweep->noisy += point->noisy;
         point->fits = point->slices > 0 && (sweep->args->latency_ms <= 0 || point->p95_ms <= sweep->args->latency_ms);
@@ -246,7 +248,7 @@ static void choose(struct sweep *sweep, bool again)
     }
 }
 
-/* Points halfway from the best to its neighbours along the first dimension. */
+/* Adds points halfway between the best one and its neighbours along the first dimension. */
 static void add_between(struct sweep *sweep)
 {
     const uint32_t axis = axis_of(sweep->args, SWEEP_DIM);
@@ -256,10 +258,10 @@ static void add_between(struct sweep *sweep)
         return;
     best = sweep->points[sweep->best].at[axis];
     for (uint32_t i = 0; i < sweep->args->axes[axis].count; i++) {
-        const int64_t v = sweep->args->axes[axis].values[i];
+        const int64_t value = sweep->args->axes[axis].values[i];
 
-        below = v < best && v > below ? v : below;
-        above = v > best && v < above ? v : above;
+        below = value < best && value > below ? value : below;
+        above = value > best && value < above ? value : above;
     }
     for (int side = 0; side < 2; side++) {
         const int64_t other = side == 0 ? below : above, middle = other + (best - other) / 2;
@@ -274,10 +276,9 @@ static void add_between(struct sweep *sweep)
     }
 }
 
-/* Measures the best again, and in turns with it those whose rate may be as high. Another one has to be better by more
- * than its interval to take the place of the first choice, or noise would choose, and the rate be that of a lucky
- * moment.
- */
+/* Measures the best point again, interleaved with those whose rate may be as high. Another point replaces the first
+ * choice only if it is better by more than its interval; otherwise noise would choose, and the reported rate would be
+ * that of a lucky measurement. */
 static inlay_status measure_again(struct sweep *sweep, cli_common *common, inlay_diag *diag)
 {
     uint32_t list[MOST_CANDIDATES], count = 0;
@@ -305,11 +306,11 @@ static inlay_status measure_again(struct sweep *sweep, cli_common *common, inlay
         for (uint32_t k = 0; k < count; k++) {
             if (cli_progress(NULL, 0.9 + 0.1 * (slice * count + k) / (SWEEP_SLICES * count), "the best again") != 0)
                 return inlay_fail(diag, INLAY_CANCELLED, "stopped");
-            INLAY_TRY(measure(sweep->args, &sweep->points[list[k]], 1, common, diag));
+            INLAY_TRY(measure_point(sweep->args, &sweep->points[list[k]], 1, common, diag));
         }
     }
     choose(sweep, true);
-    if (sweep->best == INLAY_NONE) /* none of them keeps the latency this time */
+    if (sweep->best == INLAY_NONE) /* none of them is within the latency limit this time */
         choose(sweep, false);
     else if (sweep->points[first].fits && sweep->points[first].high >= sweep->points[sweep->best].rate)
         sweep->best = first;
@@ -317,14 +318,14 @@ done:
     return status;
 }
 
-/* By the first axis, then the next: how tables and curves want them. */
-static int by_place(const void *a, const void *b)
+/* Orders points by the first axis, then the next, as tables and curves need them. */
+static int by_axes(const void *a, const void *b)
 {
-    const sweep_point *point = a, *y = b;
+    const sweep_point *first = a, *second = b;
 
     for (uint32_t i = 0; i < SWEEP_AXES; i++)
-        if (point->at[i] != y->at[i])
-            return point->at[i] < y->at[i] ? -1 : 1;
+        if (first->at[i] != second->at[i])
+            return first->at[i] < second->at[i] ? -1 : 1;
     return 0;
 }
 
@@ -332,9 +333,9 @@ static void sort(struct sweep *sweep)
 {
     const sweep_point best = sweep->best != INLAY_NONE ? sweep->points[sweep->best] : (sweep_point){ 0 };
 
-    qsort(sweep->points, sweep->count, sizeof *sweep->points, by_place);
+    qsort(sweep->points, sweep->count, sizeof *sweep->points, by_axes);
     for (uint32_t i = 0; sweep->best != INLAY_NONE && i < sweep->count; i++)
-        if (by_place(&sweep->points[i], &best) == 0) {
+        if (by_axes(&sweep->points[i], &best) == 0) {
             sweep->best = i;
             break;
         }

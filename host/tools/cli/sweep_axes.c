@@ -1,6 +1,7 @@
-/* The argument of --sweep. */
+/* Parses the argument of --sweep. */
 #include "cli/sweep.h"
 #include "base/cpus.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,7 @@ enum { DENSE_THREADS = 8 };
 static void wrong(struct argp_state *state, const char *text)
 {
     argp_failure(state, CLI_USAGE, 0,
-                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or "
-                 "NAME=N/N/N",
-                 text);
+                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or NAME=N/N/N", text);
 }
 
 static int64_t read_number(struct argp_state *state, const char *whole, const char *from, const char **end)
@@ -28,7 +27,7 @@ static int64_t read_number(struct argp_state *state, const char *whole, const ch
     return value;
 }
 
-/* Values rise, each once, in whatever order they are named. */
+/* Inserts a value in ascending order; duplicates are ignored. */
 static void add_value(struct argp_state *state, sweep_axis *axis, int64_t value)
 {
     uint32_t at = axis->count;
@@ -39,6 +38,7 @@ static void add_value(struct argp_state *state, sweep_axis *axis, int64_t value)
         return;
     if (axis->count == SWEEP_POINTS)
         argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", axis->name, SWEEP_POINTS);
+    INLAY_CHECK(at <= axis->count);
     memmove(axis->values + at + 1, axis->values + at, (axis->count - at) * sizeof *axis->values);
     axis->values[at] = value;
     axis->count++;
@@ -58,7 +58,7 @@ static void read_values(struct argp_state *state, sweep_axis *axis, const char *
         axis->dense = true;
         return;
     }
-    if (axis->role != SWEEP_DIM && at[2] == 'N') { /* as many as this process may use */
+    if (axis->role != SWEEP_DIM && at[2] == 'N') { /* the number of processors that this process may use */
         last = cpus_allowed();
         at += 3;
     } else {
@@ -70,8 +70,8 @@ static void read_values(struct argp_state *state, sweep_axis *axis, const char *
     axis->dense = step > 0 || (axis->role != SWEEP_DIM && last <= DENSE_THREADS);
     if (axis->dense && step == 0)
         step = 1;
-    for (int64_t v = first; v<last; v = step> 0 ? v + step : v * 2)
-        add_value(state, axis, v);
+    for (int64_t value = first; value<last; value = step> 0 ? value + step : value * 2)
+        add_value(state, axis, value);
     add_value(state, axis, last);
 }
 
@@ -94,7 +94,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
         memcpy(axis->name, one, length);
         for (uint32_t i = 0; i < args->axis_count; i++)
             if (strcmp(args->axes[i].name, axis->name) == 0)
-                argp_failure(state, CLI_USAGE, 0, "--sweep: %s stands there twice", axis->name);
+                argp_failure(state, CLI_USAGE, 0, "--sweep: %s is given twice", axis->name);
         axis->role = strcmp(axis->name, "threads") == 0   ? SWEEP_THREADS
                      : strcmp(axis->name, "callers") == 0 ? SWEEP_CALLERS
                                                           : SWEEP_DIM;
@@ -105,7 +105,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
     if (args->axis_count == 0)
         wrong(state, "");
     if (points > SWEEP_POINTS)
-        argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points; at most %d are measured", (unsigned long long)points,
+        argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points are too many; at most %d", (unsigned long long)points,
                      SWEEP_POINTS);
     return 0;
 }

@@ -1,13 +1,14 @@
 #include "cli/sweep.h"
 #include <math.h>
 
-/* A wider interval, in parts of the rate, is the machine's noise. */
+/* A wider interval, as a fraction of the rate, is reported as noise of the machine. */
 #define NOISE 0.05
-/* Processes differ by so much of the rate, two in three of them by less, and none sees it in itself: where its memory
- * lies, what ran before. Measured on an idle machine with one model in 8 repeats; holds with five (tests/bench). */
+/* Standard deviation between processes, as a fraction of the rate: memory placement and earlier load differ, which a
+ * single process cannot observe. Measured on an idle machine with one model in 8 repeats; confirmed with five
+ * (tests/bench). */
 #define BETWEEN 0.01
 
-/* Student's t, 97.5 %, by degrees of freedom. */
+/* 97.5 % quantile of Student's t distribution, by degrees of freedom. */
 static double student(uint32_t freedom)
 {
     static const double table[] = { 0, 12.706, 4.303, 3.182, 2.776, 2.571 };
@@ -26,7 +27,7 @@ void sweep_settle(sweep_point *point)
     point->rate = sum / point->slices;
     for (uint32_t i = 0; i < point->slices; i++)
         squares += (point->rates[i] - point->rate) * (point->rates[i] - point->rate);
-    /* Of another mean of as many slices, which has an error of its own. */
+    /* The interval for another mean of equally many slices, which has an error itself. */
     half = point->slices < 2
                ? point->rate
                : student(point->slices - 1) * sqrt(squares / (point->slices - 1)) * sqrt(2.0 / point->slices);

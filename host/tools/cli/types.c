@@ -12,21 +12,21 @@ enum { MOST_PLUGINS = 16, MOST_PROVIDERS = 8, ENOUGH_CASES = 12 };
 typedef struct types_row {
     char name[96];
     long long since;
-    uint32_t tried;                 /* types of which there was a legal node */
-    uint32_t taken[MOST_PROVIDERS]; /* of them, those that a provider takes */
-    uint32_t others;                /* types that the schema allows and nothing legal was made of */
-    char why[512];                  /* the types that nobody takes, and what the reference says of them */
-    bool spelled;                   /* the optimiser puts others in its place */
+    uint32_t tried;                 /* types with at least one legal node */
+    uint32_t taken[MOST_PROVIDERS]; /* types that a provider accepts */
+    uint32_t others;                /* types that the schema allows, but without a generated legal node */
+    char why[512];                  /* types that no provider accepts, and the reference provider's reasons */
+    bool expanded;                  /* the optimiser replaces the operator by others */
 } types_row;
 
 typedef struct types_table {
     loaded_plugin plugins[MOST_PLUGINS];
     loaded_provider providers[MOST_PROVIDERS];
     uint32_t plugin_count, provider_count;
-    bool takes[MOST_PROVIDERS]; /* any of all these */
+    bool takes[MOST_PROVIDERS]; /* the provider accepts at least one node */
     types_row *rows;
     uint32_t count;
-    uint32_t cases[INLAY_DTYPE_COUNT]; /* legal nodes of each type of the operator at hand */
+    uint32_t cases[INLAY_DTYPE_COUNT]; /* legal nodes tried for each type of the current operator */
     char why[INLAY_DTYPE_COUNT][128];
 } types_table;
 
@@ -42,15 +42,15 @@ static const char *name_of(uint32_t type)
     return short_names[type] != NULL ? short_names[type] : inlay_dtype_name((inlay_dtype)type);
 }
 
-static void print_types(uint32_t types, uint32_t of)
+static void print_types(uint32_t types, uint32_t all)
 {
-    if (types == of || types == 0) {
+    if (types == all || types == 0) {
         (void)printf(" %s |", types == 0 ? "-" : "all");
         return;
     }
-    for (uint32_t t = 1; t < INLAY_DTYPE_COUNT; t++)
-        if ((types & INLAY_DTYPE_BIT(t)) != 0)
-            (void)printf(" %s", name_of(t));
+    for (uint32_t type = 1; type < INLAY_DTYPE_COUNT; type++)
+        if ((types & INLAY_DTYPE_BIT(type)) != 0)
+            (void)printf(" %s", name_of(type));
     (void)printf(" |");
 }
 
@@ -61,11 +61,11 @@ static void print_row(const types_table *table, const types_row *row)
     for (uint32_t p = 0; p < table->provider_count; p++)
         if (table->takes[p])
             print_types(row->taken[p], row->tried);
-    (void)printf(" %s", row->spelled      ? "the optimiser puts others in its place"
-                        : row->tried == 0 ? "not asked: its attributes and inputs belong together"
+    (void)printf(" %s", row->expanded     ? "expanded by the optimiser"
+                        : row->tried == 0 ? "not tested: no legal node was generated"
                                           : row->why);
-    if (!row->spelled && row->others != 0) {
-        (void)printf("%s", row->tried == 0 ? ":" : row->why[0] != '\0' ? "; not asked:" : "not asked:");
+    if (!row->expanded && row->others != 0) {
+        (void)printf("%s", row->tried == 0 ? ":" : row->why[0] != '\0' ? "; not tested:" : "not tested:");
         for (uint32_t d = 1; d < INLAY_DTYPE_COUNT; d++)
             if ((row->others & INLAY_DTYPE_BIT(d)) != 0)
                 (void)printf(" %s", name_of(d));
@@ -73,10 +73,10 @@ static void print_row(const types_table *table, const types_row *row)
     (void)puts(" |");
 }
 
-/* ------------------------------------------------------------------ asking */
+/* ------------------------------------------------------------------ queries */
 
-/* Those that passes spell out. */
-static bool is_spelled(const case_source *source)
+/* Does an optimiser pass expand the operator into others? */
+static bool is_expanded(const case_source *source)
 {
     static const char *const names[] = {
 #define CONTRIBUTED(name, function) #name,
@@ -95,8 +95,9 @@ static bool is_spelled(const case_source *source)
            (strncmp(source->op_type, "QLinear", 7) == 0 || strcmp(source->op_type, "QGemm") == 0);
 }
 
-/* Some providers take few shapes: several are tried until each has one that it takes. */
-static bool ask(void *user, op_case *entry)
+/* Assesses a generated node with each provider. Some providers accept few shapes, so several nodes are tried for each
+ * type. */
+static bool assess_case(void *user, op_case *entry)
 {
     types_table *table = user;
     types_row *row = &table->rows[table->count];
@@ -124,8 +125,8 @@ static bool ask(void *user, op_case *entry)
     return true;
 }
 
-/* Types that nobody takes, those with the same reason together. */
-static void tell_none(types_table *table, types_row *row)
+/* Collects the types that no provider accepts, grouped by reason. */
+static void collect_unsupported(types_table *table, types_row *row)
 {
     uint32_t none = row->tried;
     size_t used = 0;
@@ -162,16 +163,16 @@ static bool take_operator(void *user, const case_source *source)
     memset(table->cases, 0, sizeof table->cases);
     (void)snprintf(row->name, sizeof row->name, "%s%s%s", own ? "" : source->domain, own ? "" : ".", source->op_type);
     row->since = (long long)source->opset;
-    generate_cases(source, &range, ask, table);
-    tell_none(table, row);
+    generate_cases(source, &range, assess_case, table);
+    collect_unsupported(table, row);
     if (source->schema->input_count > 0 && source->schema->inputs[0].type_param >= 0)
         row->others = source->schema->types[source->schema->inputs[0].type_param].types.tensor & ~row->tried;
-    row->spelled = (row->tried == 0 || row->why[0] != '\0') && is_spelled(source);
+    row->expanded = (row->tried == 0 || row->why[0] != '\0') && is_expanded(source);
     table->count++;
     return true;
 }
 
-/* By name, so that the table does not depend on the order of files. */
+/* By name, so that the columns do not depend on the order of files. */
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const loaded_provider *)a)->name, ((const loaded_provider *)b)->name);
@@ -200,7 +201,8 @@ static void *from_arena(void *a, size_t bytes)
     return arena_alloc(a, bytes);
 }
 
-/* Control flow, sequences, optionals, maps: the types of the first input, or of the output where there is none. */
+/* Prints operators that the host runs (control flow, sequences, optionals, maps) with the types of the first input, or
+ * of the output if there is no input. */
 static void print_host_rows(const types_table *table)
 {
     uint32_t count;
@@ -229,7 +231,7 @@ static void print_host_rows(const types_table *table)
             for (uint32_t p = 0; p < table->provider_count; p++)
                 if (table->takes[p])
                     (void)printf(" - |");
-            (void)puts(" the host runs it |");
+            (void)puts(" run by the host |");
             arena_deinit(&arena);
         }
     }
@@ -247,7 +249,7 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     for (uint32_t provider = 0; provider < table->provider_count; provider++)
         if (table->takes[provider])
             (void)printf(" %s |", table->providers[provider].name);
-    (void)printf(" taken by none |\n|---|---|---|");
+    (void)printf(" accepted by none |\n|---|---|---|");
     for (uint32_t p = 0; p < table->provider_count; p++)
         if (table->takes[p])
             (void)printf("---|");

@@ -1,6 +1,6 @@
 #include "cli/watched.h"
 #include "base/nearest.h"
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -28,8 +28,8 @@ void watched_deinit(struct watched *watched)
     *watched = (struct watched){ 0 };
 }
 
-/* As in `inlay explain --node`. */
-static bool fits(const char *pattern, const inlay_node_info *node)
+/* The same rules as `inlay explain --node`. */
+static bool matches(const char *pattern, const inlay_node_info *node)
 {
     if (strncmp(pattern, "op:", 3) == 0)
         return fnmatch(pattern + 3, node->op_type.data, 0) == 0;
@@ -41,7 +41,7 @@ static const char *nth_name(const void *ctx, uint32_t i)
     return ((const struct graph *)ctx)->nodes[i]->info.name.data;
 }
 
-/* A value of the graph that a node makes; names with a comma would be two to the option. */
+/* Adds a value that a node produces to the outputs. Names with a comma are skipped: the option would split them. */
 static inlay_status tap(const struct graph *graph, uint32_t value, cli_common *common, inlay_diag *diag)
 {
     const char *name = value != INLAY_NONE ? graph->values[value].info.name.data : "";
@@ -57,7 +57,7 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
     const struct graph *graph;
     inlay_status status;
 
-    INLAY_TRY(cli_look(common, path, &load, &watched->model, diag));
+    INLAY_TRY(cli_load_model(common, path, &load, &watched->model, diag));
     graph = watched->model->main;
     watched->own_outputs = graph->output_count;
     watched->nodes = calloc((size_t)graph->node_count + 1, sizeof(graph_node *));
@@ -68,19 +68,19 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
         bool found = false;
 
         for (uint32_t i = 0; i < graph->node_count; i++)
-            found = found || fits(watched->patterns[pattern], &graph->nodes[i]->info);
+            found = found || matches(watched->patterns[pattern], &graph->nodes[i]->info);
         if (!found)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "--watch: no node of the main graph fits '%.150s'%s%.150s%s", watched->patterns[pattern],
-                              near != NULL ? "; did you mean '" : "; inlay inspect --nodes lists them",
-                              near != NULL ? near : "", near != NULL ? "'?" : "");
+            return inlay_fail(
+                diag, INLAY_INVALID_ARGUMENT, "--watch: no node of the main graph matches '%.150s'%s%.150s%s",
+                watched->patterns[pattern], near != NULL ? "; did you mean '" : "; inlay inspect --nodes lists them",
+                near != NULL ? near : "", near != NULL ? "'?" : "");
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
         bool any = false;
 
         for (uint32_t pattern = 0; pattern < watched->count; pattern++)
-            any = any || fits(watched->patterns[pattern], &node->info);
+            any = any || matches(watched->patterns[pattern], &node->info);
         if (!any)
             continue;
         watched->nodes[watched->node_count++] = node;
@@ -93,7 +93,7 @@ done:
     return status;
 }
 
-/* The value of the last run, NULL where it has none: an input, a constant, or what is no tensor. */
+/* The value of the last run; NULL for an input, a constant, or a value that is not a tensor. */
 static const inlay_value *value_of(const inlay_session *session, inlay_context *context, const char *name)
 {
     const uint32_t at = inlay_session_find_output(session, name);
@@ -121,8 +121,8 @@ void watched_print(const struct watched *watched, const inlay_session *session, 
         const inlay_node_info *node = &watched->nodes[i]->info;
 
         (void)printf("%s '%s'\n", node->op_type.data, node->name.data);
-        print_values(watched, "reads", node->inputs, node->input_count, session, context, max);
-        print_values(watched, "makes", node->outputs, node->output_count, session, context, max);
+        print_values(watched, "input ", node->inputs, node->input_count, session, context, max);
+        print_values(watched, "output", node->outputs, node->output_count, session, context, max);
     }
 }
 

@@ -1,4 +1,4 @@
-#include "cli/same.h"
+#include "cli/verify_equal.h"
 #include "cli/inputs.h"
 #include "data/compare.h"
 #include "data/dataset.h"
@@ -29,11 +29,11 @@ static inlay_status compare_runs(const struct subject *a, const struct subject *
     return INLAY_OK;
 }
 
-inlay_status same_outputs(const cli_common *common, const char *a, const char *b, uint32_t count, double rtol,
-                          double atol, double seconds, same_times *out, inlay_diag *diag)
+inlay_status verify_equal_outputs(const cli_common *common, const char *a, const char *b, uint32_t count, double rtol,
+                                  double atol, double seconds, verify_equal_times *out, inlay_diag *diag)
 {
     const char *const paths[] = { a, b };
-    feed_caller quiet = cli_caller(common); /* what sizes are taken to be was said when the model was run */
+    feed_caller quiet = cli_caller(common); /* assumed sizes were reported when the model was run before */
     struct subject both[2] = { { .session = NULL }, { .session = NULL } };
     inlay_options *options = NULL;
     inlay_value **values = NULL;
@@ -41,7 +41,7 @@ inlay_status same_outputs(const cli_common *common, const char *a, const char *b
     struct samples list;
     inlay_status status;
 
-    *out = (same_times){ 0 };
+    *out = (verify_equal_times){ 0 };
     quiet.quiet = true;
     INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
     for (int k = 0; k < 2; k++)

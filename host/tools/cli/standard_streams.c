@@ -9,24 +9,24 @@
 
 enum { PIECE = 1 << 16 };
 
-/* Verbs read a model more than once, so what is piped is kept in memory, in place of standard input. */
-static bool keep_standard_input(void)
+/* Verbs read a model more than once, so piped input is copied to memory, which replaces standard input. */
+static bool buffer_standard_input(void)
 {
-    const int kept = memfd_create("stdin", MFD_CLOEXEC);
+    const int copy = memfd_create("stdin", MFD_CLOEXEC);
     char piece[PIECE];
-    ssize_t bytes = kept >= 0 ? 1 : -1;
+    ssize_t bytes = copy >= 0 ? 1 : -1;
 
     while (bytes > 0) {
         bytes = read(STDIN_FILENO, piece, sizeof piece);
         if (bytes < 0 && errno == EINTR)
             bytes = 1;
-        else if (bytes > 0 && !output_write(kept, piece, (uint64_t)bytes))
+        else if (bytes > 0 && !output_write(copy, piece, (uint64_t)bytes))
             bytes = -1;
     }
-    if (bytes == 0 && dup2(kept, STDIN_FILENO) < 0)
+    if (bytes == 0 && dup2(copy, STDIN_FILENO) < 0)
         bytes = -1;
-    if (kept >= 0)
-        (void)close(kept);
+    if (copy >= 0)
+        (void)close(copy);
     return bytes == 0;
 }
 
@@ -38,7 +38,7 @@ const char *cli_input_file(struct argp_state *state, const char *arg)
         return arg;
     if (isatty(STDIN_FILENO))
         argp_failure(state, CLI_USAGE, 0, "%s is a terminal: pipe a model into it, or name a file", arg);
-    if ((fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) && !keep_standard_input())
+    if ((fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) && !buffer_standard_input())
         argp_failure(state, CLI_BAD_FILE, errno, "standard input cannot be read");
     return "/dev/stdin";
 }

@@ -1,13 +1,14 @@
-#include "cli/custom.h"
+#include "cli/custom_metric.h"
 #include "cli/command.h"
 #include "data/value.h"
 #include "data/scratch.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static inlay_status make_folders(struct custom *custom, inlay_diag *diag)
+static inlay_status make_folders(struct custom_metric *custom, inlay_diag *diag)
 {
     const char *tmp = getenv("TMPDIR");
     char inner[sizeof custom->dir + 2];
@@ -26,12 +27,13 @@ static inlay_status make_folders(struct custom *custom, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status save_outputs(const struct custom *custom, char which, const inlay_session *session,
+static inlay_status save_outputs(const struct custom_metric *custom, char which, const inlay_session *session,
                                  inlay_context *run, inlay_diag *diag)
 {
     char dir[sizeof custom->dir + 2];
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(custom->dir[0] != '\0');
     (void)snprintf(dir, sizeof dir, "%s/%c", custom->dir, which);
     for (uint32_t i = 0; i < inlay_session_output_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -45,7 +47,7 @@ done:
     return status;
 }
 
-/* The first line of what the command printed. */
+/* Reads the first line that the command printed. */
 static void read_answer(const char *path, char *line, int bytes)
 {
     FILE *from = fopen(path, "re");
@@ -57,8 +59,8 @@ static void read_answer(const char *path, char *line, int bytes)
     line[strcspn(line, "\r\n")] = '\0';
 }
 
-inlay_status custom_score(struct custom *custom, const inlay_session *a, inlay_context *run_a, const inlay_session *b,
-                          inlay_context *run_b, double *out_score, inlay_diag *diag)
+inlay_status custom_metric_score(struct custom_metric *custom, const inlay_session *a, inlay_context *run_a,
+                                 const inlay_session *b, inlay_context *run_b, double *out_score, inlay_diag *diag)
 {
     char answer[256] = "", *end = NULL, left[sizeof custom->dir + 2], right[sizeof custom->dir + 2],
          printed[sizeof custom->dir + 8];
@@ -83,13 +85,13 @@ inlay_status custom_score(struct custom *custom, const inlay_session *a, inlay_c
     if (code != 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' failed", custom->command);
     else if (end == answer || *end != '\0')
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' printed '%s', which is no number",
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--metric custom: '%s' printed '%s', which is not a number",
                             custom->command, answer);
 done:
     return status;
 }
 
-void custom_end(struct custom *custom)
+void custom_metric_end(struct custom_metric *custom)
 {
     if (custom->dir[0] != '\0')
         scratch_remove_folder(custom->dir);

@@ -1,4 +1,4 @@
-/* What came of --sweep: a table, JSON, CSV, a page with curves. */
+/* Results of --sweep: a table, JSON, CSV, an HTML page with curves. */
 #include "base/output.h"
 #include "cli/sweep.h"
 #include "report/page.h"
@@ -26,7 +26,7 @@ static void print_table(const struct sweep *sweep)
         for (uint32_t i = 0; i < args->axis_count; i++)
             (void)printf("%10lld", (long long)point->at[i]);
         if (point->skipped) {
-            (void)printf("%12s  a smaller batch takes too long already\n", "-");
+            (void)printf("%12s  skipped: a smaller batch already exceeds the latency limit\n", "-");
             continue;
         }
         (void)printf("%12.5g  %10.5g .. %-9.5g%10.4g%10.4g%10.4g", point->rate, point->low, point->high,
@@ -46,7 +46,7 @@ static void print_best(const struct sweep *sweep)
     const sweep_point *point = sweep->best != INLAY_NONE ? &sweep->points[sweep->best] : NULL;
 
     if (point == NULL) {
-        (void)printf("none has a p95 below %g ms\n", sweep->args->latency_ms);
+        (void)printf("no setting has a p95 of at most %g ms\n", sweep->args->latency_ms);
         return;
     }
     (void)printf("best:");
@@ -123,7 +123,7 @@ static inlay_status write_csv(const struct sweep *sweep, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ the page */
 
-/* The curve that a point is on: what its axes but the first say. */
+/* The name of the curve that a point belongs to: its values on all axes except the first. */
 static void curve_name(const struct sweep *sweep, const sweep_point *point, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -220,7 +220,7 @@ static inlay_status write_html(const struct sweep *sweep, inlay_diag *diag)
     return output_commit(&file, NULL, diag);
 }
 
-inlay_status sweep_tell(const struct sweep *sweep, const cli_common *common, int *out_code, inlay_diag *diag)
+inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, int *out_code, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -236,13 +236,13 @@ inlay_status sweep_tell(const struct sweep *sweep, const cli_common *common, int
     print_table(sweep);
     print_best(sweep);
     if (has_energy(sweep) && sweep->args->energy->why[0] != '\0')
-        (void)printf("energy: not available here, because %s\n", sweep->args->energy->why);
+        (void)printf("energy: not available: %s\n", sweep->args->energy->why);
     else if (has_energy(sweep))
-        (void)printf("energy: of the whole machine, by %s\n", sweep->args->energy->source);
+        (void)printf("energy: whole machine, measured with %s\n", sweep->args->energy->source);
     if (sweep->noisy > 0 && !common->quiet)
         (void)fprintf(stderr,
-                      "%s: warning: the machine is noisy: at %u of %u points repeats differ by more than 5 %%; "
-                      "end other programs, or give --seconds more\n",
+                      "%s: warning: the machine is noisy: at %u of %u points repeats differ by more than 5 %%; end "
+                      "other programs, or increase --seconds\n",
                       common->verb, sweep->noisy, sweep->count);
 done:
     return status;

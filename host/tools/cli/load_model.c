@@ -1,8 +1,8 @@
-#include "cli/look.h"
+#include "cli/load_model.h"
 #include "cli/plugins.h"
 
-inlay_status cli_look(const cli_common *common, const char *path, const model_load_options *load,
-                      graph_model **out_model, inlay_diag *diag)
+inlay_status cli_load_model(const cli_common *common, const char *path, const model_load_options *load,
+                            graph_model **out_model, inlay_diag *diag)
 {
     graph_model *model = NULL;
     plugin_set *plugins = NULL;
@@ -20,7 +20,7 @@ inlay_status cli_look(const cli_common *common, const char *path, const model_lo
 done:
     if (model != NULL && load->out_fault != NULL)
         *load->out_fault = model->fault;
-    if (status == INLAY_OK) /* what was collected is among the findings */
+    if (status == INLAY_OK) /* collected errors are among the findings */
         *diag = (inlay_diag)INLAY_DIAG_INIT;
     cli_progress_clear();
     plugin_set_destroy(plugins);
