@@ -1,8 +1,8 @@
-/* A second provider for an operator that another plugin brings: com.example.MovingAverage in two additions an element
- * instead of `window`, on several threads.
+/* A second provider for an operator that another plugin defines: com.example.MovingAverage with two additions per
+ * element instead of `window`, on several threads.
  *
- * It knows the operator by name only. Where its way does not pay, for small windows, it says so by its cost, and the
- * host gives the node to the other provider. */
+ * It knows the operator only by its name. For small windows its algorithm is slower; it states this in its cost, and
+ * the host assigns the node to the other provider. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -15,18 +15,18 @@ static bool supports(const kit_node *node, kit_refusal *why)
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set window to 1 or more", "window is %lld", (long long)window);
 }
 
-/* Rows are shared out among threads; below this it is not worth it. */
+/* Rows are distributed over threads only if the work exceeds this. */
 enum { SHARE_NS = 20000 };
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *x = &shapes->in[0];
-    bool known = x->count >= 0 && x->rank > 0; /* if not, take a row of a thousand elements for typical */
+    bool known = x->count >= 0 && x->rank > 0; /* if not, assume a row of a thousand elements */
     double count = known ? (double)x->count : 1000, window = (double)kit_attr_int(node->info, "window", 3);
     double rows = known && count > 0 ? count / (double)x->dims[x->rank - 1] : 1, threads = shapes->max_threads;
 
     cost->flops = 2 * count;
-    cost->ns = 100 + (0.7 + 1 / (window * window)) * count; /* many short blocks cost more than few long ones */
+    cost->ns = 100 + (0.7 + 1 / (window * window)) * count; /* many short blocks are slower than a few long ones */
     if (cost->ns > SHARE_NS && rows > 1)
         cost->ns = SHARE_NS + (cost->ns - SHARE_NS) / (rows < threads ? rows : threads);
     cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
@@ -43,7 +43,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return INLAY_OK;
 }
 
-/* What depends on the shapes, worked out once for all runs with them. */
+/* Values that depend on the shapes, computed once for all runs with them. */
 typedef struct sizes {
     int64_t rows, length;
     int64_t window; /* at most length */
@@ -61,7 +61,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     s->window = *(const int64_t *)state;
     if (s->window > s->length)
         s->window = s->length;
-    /* A row of doubles at most: no overflow, since the row itself exists. */
+    /* At most a row of doubles: no overflow, since the row itself exists. */
     plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)s->window * sizeof(double);
     plan->plan = s;
     return INLAY_OK;
@@ -96,7 +96,7 @@ static inlay_status run(const kit_call *call)
 {
     const sizes *s = call->plan;
 
-    /* In ranges of at least 8192 elements: less is not worth a second thread. */
+    /* Ranges of at least 8192 elements: less work does not justify a second thread. */
     return kit_parallel(call, s->rows, 1 + 8192 / (s->length + 1), run_rows, (void *)(uintptr_t)call);
 }
 

@@ -1,10 +1,11 @@
-/* Writes an ONNX file: a row of com.example.MovingAverage nodes, one after the other.
+/* Writes an ONNX file: a chain of com.example.MovingAverage nodes.
  *   make_model FILE float|double WINDOW...
  *
- * Usually a model comes out of an exporter, which needs no more than a node with the right domain and a matching opset
- * import. This program shows what then stands in the file. ONNX files are protocol buffers: a message is a list of
- * fields, each a key (field number * 8 + kind) and a value. Kind 0 is a number, seven bits a byte, low ones first; kind
- * 2 is a length and as many bytes: text, or another message. The field numbers below are those of onnx.proto. */
+ * Usually an exporter writes the model; it only needs a node with the right domain and a matching opset import. This
+ * program shows the contents of such a file. ONNX files are protocol buffers: a message is a list of fields, each a key
+ * (field number * 8 + kind) and a value. Kind 0 is a number with seven bits per byte, low bits first; kind 2 is a
+ * length followed by that number of bytes: text, or another message. The field numbers below are those of onnx.proto.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void add_opset(message *model, const char *domain, int64_t version)
 {
     message import = { .count = 0 };
 
-    text_field(&import, 1, domain); /* "" is ONNX's own */
+    text_field(&import, 1, domain); /* "" is ONNX's domain */
     number_field(&import, 2, version);
     message_field(model, 8, &import);
 }
@@ -77,14 +78,14 @@ static void add_node(message *graph, const char *x, const char *y, int64_t windo
     number_field(&attribute, 20, 2);     /* type = INT */
     text_field(&node, 1, x);
     text_field(&node, 2, y);
-    text_field(&node, 3, y); /* the node is named after what it makes */
+    text_field(&node, 3, y); /* the node has the name of its output */
     text_field(&node, 4, "MovingAverage");
     message_field(&node, 5, &attribute);
     text_field(&node, 7, "com.example");
     message_field(graph, 1, &node);
 }
 
-/* GraphProto.input = 11, output = 12: a name, and a type of the shape [rows, length], both of any size. */
+/* GraphProto.input = 11, output = 12: a name, and a type with the symbolic shape [rows, length]. */
 static void add_value(message *graph, uint32_t field, const char *name, int64_t dtype)
 {
     message value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };

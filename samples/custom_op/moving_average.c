@@ -1,11 +1,11 @@
-/* An operator of your own: its schema, its shapes, a kernel, what that costs, and examples that prove it.
+/* A custom operator: its schema, shape inference, a kernel, the kernel's cost, and examples that verify it.
  *
  * com.example.MovingAverage-1 replaces each element along the last axis by the mean of itself and the window - 1
- * elements before it; at the start of a row, of those that there are. README.md builds, runs and explains it. */
+ * elements before it; at the start of a row, of the elements so far. README.md builds, runs and explains it. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ the operator: any provider may run it */
+/* ------------------------------------------------------------------ the operator, for any provider */
 
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -14,11 +14,11 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
     (void)ctx;
     if (x->rank == 0)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "MovingAverage: X is a scalar; it needs at least one axis");
-    /* The element type follows from the signature; the shape is that of X, whatever is known of it. */
+    /* The element type follows from the signature; the shape is that of X, known or not. */
     return in->set_output(in->ctx, 0, INLAY_UNDEFINED, x->rank, x->dims);
 }
 
-/* Worked examples. plugin-check runs them on every provider that offers the operator. */
+/* Examples. plugin-check runs them on every provider that offers the operator. */
 #define WINDOW(n)                                                                                                      \
     {                                                                                                                  \
         .name = { "window", 6 }, .kind = INLAY_ATTR_INT, .i = (n)                                                      \
@@ -65,9 +65,9 @@ static const inlay_operator operators[] = { {
     .example_stride = sizeof examples[0],
 } };
 
-/* ------------------------------------------------------------------ a kernel for it, in this plugin's provider */
+/* ------------------------------------------------------------------ a kernel, in this plugin's provider */
 
-/* Can this node be run here? If not: why, and what would help. Both sentences appear in `inlay explain`. */
+/* Reports whether this node can be run; if not, the reason and the fix. `inlay explain` shows both texts. */
 static bool supports(const kit_node *node, kit_refusal *why)
 {
     int64_t window = kit_attr_int(node->info, "window", 3);
@@ -77,12 +77,12 @@ static bool supports(const kit_node *node, kit_refusal *why)
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set window to 1 or more", "window is %lld", (long long)window);
 }
 
-/* How long will it take at these shapes? An addition must wait for the one before, which takes longer than the
- * operations per second that the kit would reckon with: so this says ns, and not just flops. */
+/* Estimates the time at these shapes. Each addition waits for the previous one, which takes longer than the kit's
+ * estimate from operations per second, so this sets ns and not only flops. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *x = &shapes->in[0];
-    bool known = x->count >= 0 && x->rank > 0; /* if not, take a row of a thousand elements for typical */
+    bool known = x->count >= 0 && x->rank > 0; /* if not, assume a row of a thousand elements */
     double count = known ? (double)x->count : 1000, length = known ? (double)x->dims[x->rank - 1] : 1000;
     double window = (double)kit_attr_int(node->info, "window", 3);
 

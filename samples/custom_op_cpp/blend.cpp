@@ -1,4 +1,4 @@
-/* An operator of your own in C++: com.example.Blend-1, its schema, its shapes and a provider that runs it. */
+/* A custom operator in C++: com.example.Blend-1, its schema, its shapes and a provider that runs it. */
 #include "inlay/operator.hpp"
 
 template <class T>

@@ -1,12 +1,12 @@
-/* See chip.h. Nothing here is about inlay. */
+/* See chip.h. This file does not depend on inlay. */
 #include "chip.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Added to addresses, so that who reads device memory as if it were the host's is found out. */
+/* Added to addresses, so that reading device memory as host memory crashes. */
 #define WINDOW (UINT64_C(1) << 62)
-enum { WORK_BETWEEN_STOPS = 1 << 20 }; /* multiplications: about a millisecond */
+enum { WORK_BETWEEN_STOPS = 1 << 20 }; /* multiplications, about a millisecond */
 
 typedef struct queue {
     chip *chip;
@@ -27,7 +27,7 @@ struct chip {
 
 /* ------------------------------------------------------------------ memory */
 
-/* In front of each buffer. */
+/* Precedes each buffer. */
 typedef struct header {
     uint64_t bytes;
 } header;
@@ -103,7 +103,7 @@ static void clip(const chip_job *job, const chip_op *op, const float *a, float *
 
         if (which == CHIP_MOST_BOUND)
             continue;
-        memcpy(&bound, at(job->bound[which]), sizeof bound); /* in host memory it may be misaligned */
+        memcpy(&bound, at(job->bound[which]), sizeof bound); /* may be misaligned in host memory */
         for (int64_t i = 0; i < op->n; i++)
             y[i] = upper != 0 ? (y[i] > bound ? bound : y[i]) : (y[i] < bound ? bound : y[i]);
     }
@@ -136,7 +136,7 @@ static bool run_op(chip_job *job, const chip_op *op)
     return true;
 }
 
-/* Counts the job; true when the chip is gone. */
+/* Counts the job; true if the chip has failed. */
 static bool is_lost(chip *c)
 {
     bool lost;

@@ -1,23 +1,24 @@
-/* A provider for a device: memory of its own, work that goes on after the call, scalars that must lie elsewhere.
+/* A provider for a device: separate memory, asynchronous work, scalars in host memory.
  *
- * This file says what the device can do and at what cost, region.c does it, chip.c stands in for the driver. To make
- * it yours, replace chip.c by your driver's library, then the operators in device_op() and assess. */
+ * This file states the supported operators and their costs, region.c runs them, chip.c simulates the driver. To adapt
+ * it, replace chip.c by your driver's library, then the operators in device_op() and assess. */
 #include "device.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY_BYTES (UINT64_C(256) << 20)
 
-/* What a job and an operation cost on this chip. Measure yours: `inlay plugin-check` compares them with the clock. */
+/* Cost of a job and of an operation on this chip. Measure yours: `inlay plugin-check` compares them with measured
+ * times. */
 #define NS_A_JOB 20000.0
 #define NS_AN_ELEMENT 1.0
 #define NS_A_PRODUCT 0.25
 
-/* ------------------------------------------------------------------ what it can do */
+/* ------------------------------------------------------------------ supported operators */
 
 static const struct {
     const char *name;
-    uint32_t oldest; /* since_version; older forms broadcast or have attributes */
+    uint32_t oldest; /* since_version; older versions broadcast or have attributes */
     int op;
 } operators[] = {
     { "Add", 7, CHIP_ADD },    { "Mul", 7, CHIP_MUL },       { "Relu", 1, CHIP_RELU },
@@ -54,7 +55,7 @@ static bool same_dims(const inlay_value_info *a, const inlay_value_info *b)
     return true;
 }
 
-/* Why the chip cannot run a node; code 0: it can. */
+/* The reason why the chip cannot run a node; code 0: it can. */
 static inlay_refusal find_reason(const inlay_graph *graph, const inlay_node_info *node)
 {
     const uint32_t op = find_operator(node);
@@ -94,8 +95,8 @@ static inlay_refusal find_reason(const inlay_graph *graph, const inlay_node_info
     return r;
 }
 
-/* Tensors lie in the chip's memory, which is the default domain and need not be said. The bounds of Clip are scalars
- * that the chip fetches from host memory: a placement for each. Constants have none: compile sees to them. */
+/* Tensors are in the chip's memory, the default domain, and need no placement. The bounds of Clip are scalars that the
+ * chip reads from host memory, with a placement for each. Constants have none: compile handles them. */
 static uint32_t place_scalars(const inlay_graph *graph, const inlay_node_info *node, inlay_placement *out)
 {
     uint32_t count = 0;
@@ -163,7 +164,7 @@ static inlay_status cost(void *state, const inlay_cost_request *r, inlay_cost *o
     double elements = 1;
 
     (void)state;
-    for (uint32_t i = 0; y->rank <= MOST_RANK && i < y->rank; i++) /* an unknown rank is a large number */
+    for (uint32_t i = 0; y->rank <= MOST_RANK && i < y->rank; i++) /* INLAY_RANK_UNKNOWN is above MOST_RANK */
         elements *= y->dims[i] > 0 ? (double)y->dims[i] : 1;
     out->bytes_read = (uint64_t)elements * sizeof(float);
     out->bytes_written = out->bytes_read;
@@ -176,7 +177,7 @@ static inlay_status cost(void *state, const inlay_cost_request *r, inlay_cost *o
         out->flops = elements;
         out->ns = NS_AN_ELEMENT * elements;
     }
-    out->enter_ns = NS_A_JOB; /* a region is one job, however many nodes it has */
+    out->enter_ns = NS_A_JOB; /* a region is one job for any number of nodes */
     out->confidence = INLAY_CONFIDENCE_MODEL;
     return INLAY_OK;
 }
@@ -202,7 +203,7 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
     chip_free(((device *)state)->chip, buffer->handle);
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ opening and closing */
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)

@@ -1,4 +1,4 @@
-/* device.h - between device.c, which says what the device can do, and region.c, which does it. */
+/* device.h - shared by device.c, which describes the device, and region.c, which runs regions on it. */
 #ifndef DEVICE_H
 #define DEVICE_H
 #include "chip.h"
@@ -7,14 +7,14 @@
 
 enum { MOST_WAITS = 16, MOST_JOBS = 64, MOST_RANK = 8 };
 
-/* A job of the chip with what the provider has to remember of it. */
+/* A job of the chip with the provider's data about it. */
 typedef struct job {
-    chip_job chip; /* first: the chip hands back its address */
+    chip_job chip; /* first member: the chip passes its address to the callbacks */
     struct job *next_free;
     inlay_run *run;
     inlay_fence waits[MOST_WAITS], signal;
     uint32_t wait_count;
-    inlay_status status; /* of what stopped it */
+    inlay_status status; /* why it stopped */
     inlay_diag why;
 } job;
 
@@ -23,11 +23,11 @@ typedef struct device {
     chip *chip;
     pthread_mutex_t mutex;
     pthread_cond_t freed;
-    job *free_jobs; /* execute takes one of these, since it may not use the heap */
+    job *free_jobs; /* for execute, which must not use the heap */
     job jobs[MOST_JOBS];
 } device;
 
-/* The chip's operation for a node, -1: it has none. */
+/* Returns the chip's operation for a node, -1: not supported. */
 int device_op(const inlay_node_info *node);
 
 inlay_status device_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

@@ -1,19 +1,19 @@
-/* A region's life: compiled into a list of operations, given sizes, queued as a job. */
+/* Regions: compiled into a list of operations, specialized for shapes, submitted as jobs. */
 #include "device.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ compile
  *
- * What an operation reads and writes is an index into a table of addresses that each run fills in: first the region's
- * inputs, then its outputs, the constants, and what never leaves the region and so lies in the workspace. */
+ * An operand of an operation is an index into a table of addresses that each run fills in: the region's inputs, its
+ * outputs, the constants, and the intermediate values, which are in the workspace. */
 
 struct inlay_compiled {
     uint32_t op_count, bound_count;
     uint32_t input_count, output_count, constant_count;
-    uint32_t values[CHIP_MOST_BOUND];    /* of the snapshot, by index of the table */
+    uint32_t values[CHIP_MOST_BOUND];    /* value in the graph, by index of the table */
     uint64_t constants[CHIP_MOST_BOUND]; /* addresses */
-    chip_op ops[];                       /* without sizes */
+    chip_op ops[];                       /* sizes not yet set */
 };
 
 static inlay_status too_many(inlay_diag *diag)
@@ -31,7 +31,7 @@ static uint32_t find(const inlay_compiled *c, uint32_t value)
     return i;
 }
 
-/* A constant goes to the chip, and the host may drop its copy. */
+/* Copies a constant to the chip; the host may release its copy. */
 static inlay_status upload(device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
                            inlay_diag *diag)
 {
@@ -47,7 +47,7 @@ static inlay_status upload(device *d, const inlay_compile_request *r, inlay_comp
     return INLAY_OK;
 }
 
-/* Constants come before what lies in the workspace, so that the table is in order. */
+/* Constants precede intermediate values in the table. */
 static inlay_status bind_constants(device *d, const inlay_compile_request *r, inlay_compiled *c, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -80,7 +80,7 @@ static inlay_status bind(inlay_compiled *c, const uint32_t *values, uint32_t cou
     return INLAY_OK;
 }
 
-/* The operation of a node; its result is bound if nothing else has done so. */
+/* Adds the operation of a node; binds its result unless it is bound already. */
 static inlay_status translate(const inlay_compile_request *r, inlay_compiled *c, uint32_t n, inlay_diag *diag)
 {
     const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[n]);
@@ -138,7 +138,7 @@ void device_release_compiled(void *state, inlay_compiled *c)
 
 struct inlay_instance {
     uint64_t inner_offset[CHIP_MOST_BOUND]; /* in the workspace, by index of the table */
-    chip_op ops[];                          /* with sizes */
+    chip_op ops[];                          /* sizes set */
 };
 
 static const inlay_value_state *state_of(const inlay_specialize_request *r, const inlay_compiled *c, uint32_t bound)
@@ -177,7 +177,7 @@ inlay_status device_specialize(void *state, inlay_compiled *c, inlay_specialize_
             op->n = state_of(r, c, op->b)->dims[1];
         }
     }
-    /* Each value that stays inside has memory of its own: a real device would let them share it. */
+    /* Each intermediate value has separate memory; a real device would let them share it. */
     for (uint32_t i = inner; i < c->bound_count; i++) {
         const uint64_t bytes = (uint64_t)elements_of(state_of(r, c, i)) * sizeof(float);
 
@@ -219,7 +219,7 @@ static void give_job(device *d, job *j)
     (void)pthread_mutex_unlock(&d->mutex);
 }
 
-/* On the queue's thread: inputs that others are still making. */
+/* On the queue's thread: waits for the inputs. */
 static bool job_ready(chip_job *cj)
 {
     job *j = (job *)(void *)cj;
@@ -240,7 +240,7 @@ static bool job_stop(chip_job *cj)
     return j->status != INLAY_OK;
 }
 
-/* The fence is what the host hears of. It is signalled in every case, or somebody waits for ever. */
+/* Signals the fence in every case; otherwise the host would wait forever. */
 static void job_end(chip_job *cj, chip_result result)
 {
     job *j = (job *)(void *)cj;

@@ -1,10 +1,11 @@
-/* generate - a language model on libinlay: a prompt in, text out as it comes.
+/* generate - continues a prompt with a language model on libinlay, and prints the text as it is generated.
  *
  *     generate MODEL.onnx [OPTION...] PROMPT
  *
- * MODEL.onnx is a decoder with past keys and values, as Optimum exports them (input_ids, attention_mask, position_ids,
- * past_key_values.*), and tokenizer.json is beside it or a folder above. The context keeps the past: each step reads
- * one token. At the end stderr has the time to the first token and the tokens a second. */
+ * MODEL.onnx is a decoder with past keys and values as exported by Optimum (input_ids, attention_mask, position_ids,
+ * past_key_values.*); tokenizer.json is in its folder or the folder above. The context keeps the key-value cache, so
+ * each step reads one token. At the end the program prints the time to the first token and the tokens per second to
+ * stderr. */
 #include "sampler.h"
 #include "tokenizer.h"
 #include <argp.h>
@@ -28,7 +29,7 @@ typedef struct settings {
     sampler sampler;
 } settings;
 
-/* The model, and which of its inputs and outputs is what; INLAY_NONE: it has no such. */
+/* The model, and the indices of its inputs and outputs; INLAY_NONE: it does not have the input. */
 typedef struct model {
     inlay_session *session;
     inlay_context *context;
@@ -51,9 +52,9 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------ files beside the model */
+/* ------------------------------------------------------------------ files of the model */
 
-/* The path of `name` in the model's folder or the one above; false: neither has it. */
+/* Finds `name` in the model's folder or the one above; false: in neither. */
 static bool find_file(const char *path, const char *name, char out[PATH_MAX])
 {
     for (int up = 0; up < 2; up++) {
@@ -112,7 +113,7 @@ static bool is_state(const model *m, uint32_t input)
     return false;
 }
 
-/* Are the inputs those that this program can give? */
+/* Checks that this program can supply the inputs. */
 static bool check_inputs(model *m)
 {
     inlay_io_info info = { .struct_size = sizeof info };
@@ -143,7 +144,7 @@ static bool model_open(const settings *s, model *m)
     bool ok = inlay_options_create(&options, &diag) == INLAY_OK &&
               inlay_options_load(options, NULL, &diag) == INLAY_OK &&
               inlay_options_load_environment(options, &diag) == INLAY_OK &&
-              /* runs read one token, most of them */
+              /* most runs read one token */
               inlay_options_set(options, "assume", "sequence_length=1", &diag) == INLAY_OK &&
               inlay_options_set(options, "assume", "batch_size=1", &diag) == INLAY_OK &&
               (s->threads == NULL || inlay_options_set(options, "intra_threads", s->threads, &diag) == INLAY_OK) &&
@@ -158,7 +159,7 @@ static bool model_open(const settings *s, model *m)
     return check_inputs(m);
 }
 
-/* An input of integers: [1, count]; first, first + step, ... or those given. */
+/* Sets an input of integers, [1, count]: first, first + step, ... or the given ones. */
 static bool set_integers(model *m, uint32_t input, const int64_t *given, int64_t first, int64_t step, int64_t count,
                          inlay_diag *diag)
 {
@@ -178,7 +179,7 @@ static bool set_integers(model *m, uint32_t input, const int64_t *given, int64_t
     return ok;
 }
 
-/* Reads tokens; *logits are of what comes behind the last, the context's until the next run. */
+/* Runs the model on tokens. *logits are those after the last token; they belong to the context until the next run. */
 static bool model_read(model *m, const int64_t *tokens, int64_t count, float **logits, size_t *vocabulary)
 {
     const int64_t past = inlay_context_state_length(m->context);
@@ -200,16 +201,16 @@ static bool model_read(model *m, const int64_t *tokens, int64_t count, float **l
     return true;
 }
 
-/* ------------------------------------------------------------------ text as it comes */
+/* ------------------------------------------------------------------ streaming output */
 
-/* Text that is not printed yet: the beginning of a character or of a stop word. */
+/* Text that is not printed yet: a possible beginning of a character or of a stop word. */
 typedef struct stream {
     const settings *s;
     char *text;
     size_t bytes, room;
 } stream;
 
-/* Bytes at the end that may be the beginning of a stop word, or of a character. */
+/* Number of bytes at the end that may be the beginning of a stop word or of a character. */
 static size_t held_back(const stream *x)
 {
     size_t held = 0;
@@ -237,7 +238,7 @@ static void flush(stream *x, size_t bytes)
     x->bytes -= bytes;
 }
 
-/* Prints what is certain. *stopped: a stop word came, and what is before it was printed. */
+/* Prints the text that is final. *stopped: a stop word was found, and the text before it was printed. */
 static bool stream_put(stream *x, const char *text, size_t bytes, bool *stopped)
 {
     if (x->bytes + bytes + 1 > x->room) {
@@ -287,7 +288,7 @@ static char *wrap_chat(const settings *s, const tokenizer *t)
     return asprintf(&text, form, s->prompt) < 0 ? NULL : text;
 }
 
-/* By the clock on the wall, and the CPU time of all threads behind the first token. */
+/* Wall-clock time, and CPU time of all threads after the first token. */
 typedef struct times {
     double begin, first, cpu;
 } times;
@@ -391,7 +392,7 @@ static const struct argp_option options[] = {
     { 0 }
 };
 
-/* A number from least to most, or the end of the program. */
+/* Parses a number from least to most, or ends the program. */
 static double number(const char *arg, double least, double most, const char *name, struct argp_state *state)
 {
     char *end;

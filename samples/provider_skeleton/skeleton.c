@@ -1,15 +1,15 @@
-/* A provider to start from: copy this folder, rename `skeleton`, and replace the kernels. README.md says how, step by
+/* A template of a provider: copy this folder, rename `skeleton`, and replace the kernels. README.md describes each
  * step, from the copy to a plugin that passes `inlay plugin-check`.
  *
- * It has three kernels, from the simplest to one that uses every phase. What a node needs that none of them can do is
- * refused with a reason, and another provider runs that node. */
+ * It has three kernels, from the simplest to one that uses every phase. Nodes that none of them supports are refused
+ * with a reason, and another provider runs them. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* ------------------------------------------------------------------ Relu: just run
+/* ------------------------------------------------------------------ Relu: only run
  *
- * No cost function: the kit reckons with the bytes of inputs and outputs and one operation an element, which is right
- * for what is done element by element. */
+ * No cost function: the kit estimates the cost from the bytes of inputs and outputs and one operation per element,
+ * which is accurate for element-wise operators. */
 
 static inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -19,13 +19,13 @@ static inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t 
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        y[i] = x[i] < 0 ? 0 : x[i]; /* NaN stays NaN, as ONNX wants */
+        y[i] = x[i] < 0 ? 0 : x[i]; /* NaN stays NaN, as ONNX requires */
     return INLAY_OK;
 }
 
 static inlay_status relu_run(const kit_call *call)
 {
-    /* In ranges of at least 16384 elements; a smaller tensor is not worth a second thread. */
+    /* Ranges of at least 16384 elements; a smaller tensor does not justify a second thread. */
     return kit_parallel(call, call->in[0].count, 16384, relu_range, (void *)(uintptr_t)call);
 }
 
@@ -50,7 +50,7 @@ static inlay_status leaky_range(void *user, int64_t begin, int64_t end, uint32_t
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        y[i] = x[i] * slopes[x[i] < 0]; /* a branch that nobody can foretell would cost more than all the rest */
+        y[i] = x[i] * slopes[x[i] < 0]; /* an unpredictable branch would cost more than all the rest */
     return INLAY_OK;
 }
 
@@ -61,8 +61,8 @@ static inlay_status leaky_run(const kit_call *call)
 
 /* ------------------------------------------------------------------ MatMul with constant weights: every phase
  *
- * X [..., K] times W [K, N], W being a constant. prepare stores W in panels of 32 columns, one row of a panel behind
- * the other, so that run reads straight through a panel while 32 sums stay in registers. */
+ * X [..., K] times a constant W [K, N]. prepare packs W into panels of 32 columns, row after row, so that run reads a
+ * panel sequentially while 32 sums stay in registers. */
 
 enum { PANEL = 32 };
 
@@ -77,8 +77,8 @@ static int64_t panels_of(int64_t columns)
     return columns / PANEL + (columns % PANEL != 0);
 }
 
-/* Can this node be run here? A refusal says why not, and what would make it acceptable; both sentences appear in
- * `inlay explain`. Types need no word here: the row in `kernels` lists them. */
+/* Reports whether this node can be run. A refusal states the reason and the fix; `inlay explain` shows both texts.
+ * Types need no check here: the row in `kernels` lists them. */
 static bool matmul_supports(const kit_node *node, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0), *w = kit_input(node, 1);
@@ -94,16 +94,17 @@ static bool matmul_supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-/* How long will it take at these shapes? Hosts compare what providers say here, so be honest: who promises too much is
- * chosen where others are faster. On the machine where this was written the loop does 50 operations a nanosecond,
- * columns that only fill up the last panel included (`inlay bench` says what yours does); threads share the rows. */
+/* Estimates the time at these shapes. The host compares the estimates of providers, so be accurate: a provider that
+ * promises too much is chosen where others are faster. On the machine where this was measured, the loop does 50
+ * operations per nanosecond, including the columns that pad the last panel (`inlay bench` measures yours); threads
+ * share the rows. */
 static void matmul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const int64_t k = kit_input(node, 1)->dims[0].value, n = kit_input(node, 1)->dims[1].value;
     double rows, ns;
 
     if (shapes->out[0].count < 0)
-        return; /* the shape is not known yet: the kit's guess must do */
+        return; /* the shape is not known yet: keep the kit's estimate */
     rows = n > 0 ? (double)(shapes->out[0].count / n) : 0;
     cost->flops = 2 * rows * (double)k * (double)n;
     ns = 2 * rows * (double)k * (double)panels_of(n) * PANEL / 50;
@@ -119,7 +120,7 @@ static inlay_status matmul_prepare(const kit_node *node, void **out_state, inlay
     matmul *m = NULL;
     size_t bytes;
 
-    /* Sizes come from a file: a matrix of no rows may well claim 2^60 columns. */
+    /* Sizes come from a file: a matrix without rows may claim 2^60 columns. */
     if (!__builtin_mul_overflow((size_t)panels * PANEL, (size_t)k * sizeof(float), &bytes) && w != NULL)
         m = calloc(1, sizeof *m + bytes);
     if (m == NULL)
@@ -130,12 +131,12 @@ static inlay_status matmul_prepare(const kit_node *node, void **out_state, inlay
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++)
             m->weights[(j / PANEL * k + i) * PANEL + j % PANEL] = w[i * n + j];
-    kit_drop_constant(node, 1); /* ours is packed: the host may free the original */
+    kit_drop_constant(node, 1); /* packed: the host may release the original */
     *out_state = m;
     return INLAY_OK;
 }
 
-/* Compiled for several instruction sets, of which the best is taken when the plugin is loaded. */
+/* Compiled for several instruction sets; the best one is selected when the plugin is loaded. */
 KIT_MULTIVERSION
 static void multiply_row(const matmul *m, const float *x, float *y)
 {
@@ -155,14 +156,14 @@ static inlay_status matmul_rows(void *user, int64_t begin, int64_t end, uint32_t
 {
     const kit_call *call = user;
     const matmul *m = call->state;
-    const int64_t often = 1 + 4000000 / (m->k * m->n + 1); /* rows in a tenth of a millisecond or so */
+    const int64_t often = 1 + 4000000 / (m->k * m->n + 1); /* rows in about a tenth of a millisecond */
 
     (void)worker;
     for (int64_t r = begin; r < end; r++) {
         inlay_status status = (r - begin) % often == 0 ? kit_poll(call) : INLAY_OK;
 
         if (status != INLAY_OK)
-            return status; /* cancelled, or past the deadline */
+            return status; /* cancelled, or deadline exceeded */
         multiply_row(m, (const float *)call->in[0].data + r * m->k, (float *)call->out[0].data + r * m->n);
     }
     return INLAY_OK;
@@ -176,10 +177,10 @@ static inlay_status matmul_run(const kit_call *call)
     return kit_parallel(call, rows, 1 + 65536 / (m->k * m->n + 1), matmul_rows, (void *)(uintptr_t)call);
 }
 
-/* ------------------------------------------------------------------ the list
+/* ------------------------------------------------------------------ the table of kernels
  *
  * The first row that matches a node's operator, version and types, and whose `supports` agrees, runs it. since_max is
- * the newest version of the operator that you have read the definition of: a later one may mean something else. */
+ * the newest version of the operator whose definition the author has read: a later one may differ. */
 
 static const kit_kernel kernels[] = {
     { .op_type = "Relu", .since_max = 14, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE, .run = relu_run },

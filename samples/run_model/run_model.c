@@ -1,5 +1,5 @@
 /* run_model - the shortest useful program on libinlay: loads a model, fills its inputs with zeroes, runs it, and prints
- * what came out.
+ * the outputs.
  *
  *     run_model MODEL.onnx */
 #include <inlay/inlay.h>
@@ -7,7 +7,7 @@
 
 enum { MAX_RANK = 16 };
 
-/* Zeroes in the shape that the model declares; a dimension that it leaves open becomes 1. */
+/* Binds zeroes in the shape that the model declares; a symbolic dimension becomes 1. */
 static inlay_status bind_zeroes(inlay_session *session, inlay_context *context, uint32_t index, inlay_diag *diag)
 {
     inlay_io_info info = { .struct_size = sizeof info };
@@ -22,7 +22,7 @@ static inlay_status bind_zeroes(inlay_session *session, inlay_context *context, 
         status = inlay_value_create(info.dtype, rank, dims, &value, diag);
     if (status == INLAY_OK)
         status = inlay_context_set_input(context, index, value, diag);
-    inlay_value_unref(value); /* the context has its own reference */
+    inlay_value_unref(value); /* the context keeps a reference */
     return status;
 }
 

@@ -11,18 +11,20 @@
  *     inlay_context_run(context, NULL, &diag);
  *     const inlay_value *y = inlay_context_output(context, 0);           // the runtime's memory, until the next run
  *
- * A session is immutable once created and may be used by any number of threads; a context is used by one thread at a
- * time. Values are reference-counted, immutable in shape, and may be shared between threads.
+ * Threads. A session is immutable once created and may be used by any number of threads. A context may be used by one
+ * thread at a time. Values are reference-counted, have a fixed shape, and may be shared between threads.
  *
- * fork(). A child may do all of this, with any number of threads. It may also go on with sessions, contexts and values
- * of the parent, its copies of them; but a session that runs on a device, or that another thread was in a call with
- * while the process forked, is refused by each call that uses it, at once, with INLAY_UNSUPPORTED: the child makes its
- * own. To destroy such a session or context does nothing. A run begun by inlay_context_run_async() is the parent's
- * alone. fork() itself ends the OpenMP workers of the thread that calls it, which its next loop starts again (their
- * threadprivate variables are lost), and waits while another thread loads plugins.
+ * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
+ * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
+ * which another thread was executing a call during the fork. Every call that uses such a session fails at once with
+ * INLAY_UNSUPPORTED; the child has to create its own session. Destroying such a session or its contexts has no effect.
+ * A run started by inlay_context_run_async() belongs to the parent only. fork() ends the OpenMP workers of the calling
+ * thread; its next parallel loop starts new ones (their threadprivate variables are lost). fork() waits while another
+ * thread loads plugins.
  *
- * Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL) that then names the place and
- * the fix. out_* arguments are NULL or zero after a failure. The library prints nothing, never exits, never aborts. */
+ * Errors. Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL), which then holds a
+ * one-line message with the place and the fix. out_* arguments are NULL or zero after a failure. Any call may also
+ * return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -38,32 +40,37 @@ extern "C" {
 #define INLAY_API
 #endif
 
-/* "1.0.0". */
+/* Returns the version of the library, "1.0.0". Static text. */
 INLAY_API const char *inlay_version(void);
 
 /* ------------------------------------------------------------------ options
  *
- * Settings have one name everywhere: here, as --flag-names on the command line, in YAML, and as INLAY_NAMES in the
- * environment. Values may be given as text or typed; a wrong name or value is refused at once with the nearest right
- * one.
+ * An option has one name everywhere: in this API, as --flag-name on the command line, in YAML files, and as INLAY_NAME
+ * in the environment. Values are given as text or as integers. An unknown name or an invalid value is rejected at once;
+ * the message names the closest valid one.
  *
- * Every value has a source, and a later source replaces what an earlier one set, in whatever order the calls come:
- * default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a named file, the environment, the program itself. The library
- * reads files and environment only when asked to, with inlay_options_load() and inlay_options_load_environment(). */
+ * Every value has a source. A value from a later source replaces one from an earlier source, independently of the order
+ * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
+ * by the caller, the environment, the program itself. The library reads files and the environment only in
+ * inlay_options_load() and inlay_options_load_environment().
+ *
+ * An inlay_options object may be used by one thread at a time. */
 
 typedef struct inlay_options inlay_options;
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
 INLAY_API void inlay_options_destroy(inlay_options *options);
-/* For instance ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
- * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first, but for lists
- * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), where it is one more item; an empty text empties a list. */
+/* Sets an option. Examples: ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
+ * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first one, except for lists
+ * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), to which it is appended; an empty text clears a list. INLAY_NOT_FOUND or
+ * INLAY_INVALID_ARGUMENT: the name or the value is invalid, see diag. */
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
-/* Writes the current value as text into text (bytes long, cut to fit); INLAY_NOT_FOUND for an unknown name. */
+/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes, truncated to fit.
+ * INLAY_NOT_FOUND: the name is unknown. */
 INLAY_API inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
                                          inlay_diag *diag);
 
-/* What an option is, for listings. */
+/* Description of an option, for listings. The texts are static. */
 typedef struct inlay_option_doc {
     uint64_t struct_size;
     const char *name;
@@ -71,92 +78,99 @@ typedef struct inlay_option_doc {
     const char *default_value;
     uint32_t kind; /* INLAY_SETTING_* */
     uint32_t reserved;
-    int64_t min, max; /* of INLAY_SETTING_INT; of the values of INLAY_SETTING_PAIRS, both 0 = these may be any text */
+    /* range of INLAY_SETTING_INT, or of the values of INLAY_SETTING_PAIRS; there, both 0 = any text is valid */
+    int64_t min, max;
 } inlay_option_doc;
 
-/* What the text of an option is. */
+/* Types of options. */
 enum {
     INLAY_SETTING_TEXT = 0,
-    INLAY_SETTING_INT = 1,   /* from min to max; where that is 0 to 1, also true/false, yes/no, on/off */
-    INLAY_SETTING_NAMES = 2, /* separated by commas */
+    INLAY_SETTING_INT = 1,   /* from min to max; if the range is 0 to 1, also true/false, yes/no, on/off */
+    INLAY_SETTING_NAMES = 2, /* names separated by commas */
     INLAY_SETTING_PATH = 3,
-    INLAY_SETTING_PATHS = 4, /* separated by colons */
-    INLAY_SETTING_LIST = 5,  /* items; a list of a later source replaces an earlier one whole */
-    INLAY_SETTING_PAIRS = 6  /* items NAME=VALUE; those of all sources add up, each name follows its latest source */
+    INLAY_SETTING_PATHS = 4, /* paths separated by colons */
+    INLAY_SETTING_LIST = 5,  /* items; a list from a later source replaces the whole list of an earlier one */
+    /* items NAME=VALUE; the items of all sources are merged, and each name takes the value of its latest source */
+    INLAY_SETTING_PAIRS = 6
 };
-/* The index-th option into *out_doc (set struct_size); INLAY_NOT_FOUND past the last. */
+/* Describes the option at position index in *out_doc (set struct_size). INLAY_NOT_FOUND: index is past the last option.
+ */
 INLAY_API inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc);
 
-/* Where a value comes from, the later the stronger. */
+/* Sources of values, in ascending priority. */
 enum {
     INLAY_SOURCE_DEFAULT = 0,
     INLAY_SOURCE_SYSTEM = 1, /* /etc/inlay/inlay.yaml */
     INLAY_SOURCE_USER = 2,   /* $XDG_CONFIG_HOME/inlay/inlay.yaml or ~/.config/inlay/inlay.yaml */
-    INLAY_SOURCE_FILE = 3,   /* a file that was named to inlay_options_load */
+    INLAY_SOURCE_FILE = 3,   /* a file passed to inlay_options_load */
     INLAY_SOURCE_ENVIRONMENT = 4,
     INLAY_SOURCE_PROGRAM = 5 /* inlay_options_set, and hence the flags of the command line */
 };
 
-/* Reads settings from a YAML file; samples/inlay.yaml shows all there is. path NULL reads the two standard files, where
- * they exist; the user's is left out when the process is privileged (AT_SECURE). Files of more than 1 MiB, that anybody
- * may write to, or that belong to neither root nor the user are refused. Every mistake goes to the options' log as one
- * line "FILE:LINE: what is wrong, and the fix", the first one also into diag; a file with a mistake sets nothing.
- *   INLAY_NOT_FOUND         path does not exist
- *   INLAY_IO_ERROR          the file cannot be read, or must not be
- *   INLAY_INVALID_ARGUMENT  a mistake in the file
- *   INLAY_LIMIT_EXCEEDED, INLAY_OUT_OF_MEMORY */
+/* Reads options from a YAML file; samples/inlay.yaml shows the complete format. If path is NULL, reads the two standard
+ * files, if they exist; the user's file is skipped if the process is privileged (AT_SECURE). Files are rejected if they
+ * are larger than 1 MiB, writable by everyone, or owned by neither root nor the user. Each mistake is logged through
+ * the options' log function as one line "FILE:LINE: problem and fix"; diag receives the first one. A file with a
+ * mistake sets no option.
+ *     INLAY_NOT_FOUND         path does not exist
+ *     INLAY_IO_ERROR          the file cannot be read, or its owner or permissions are rejected
+ *     INLAY_INVALID_ARGUMENT  a mistake in the file
+ *     INLAY_LIMIT_EXCEEDED    the file is too large */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options, const char *path, inlay_diag *diag);
-/* Reads every option NAME from the variable INLAY_NAME (in capitals; items of lists separated by commas), and options
- * of providers from INLAY_OPTION ("reference.preview=true,..."). Does nothing when the process is privileged. Mistakes
- * as above, INLAY_INVALID_ARGUMENT. */
+/* Reads every option NAME from the environment variable INLAY_NAME (in capitals; items of lists separated by commas),
+ * and options of providers from INLAY_OPTION ("reference.preview=true,..."). Has no effect if the process is
+ * privileged. Mistakes are reported as by inlay_options_load(), with INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
-/* Writes the path of the index-th standard file into text (bytes long), whether it exists or not; INLAY_NOT_FOUND past
- * the last. */
+/* Writes the path of the standard file at position index into text, an array of `bytes` bytes, whether the file exists
+ * or not. INLAY_NOT_FOUND: index is past the last file. */
 INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes);
 
-/* inlay_options_set() that remembers where the value was found, for listings: "--policy". origin is copied. */
+/* Like inlay_options_set(), and records the origin of the value for listings, for instance "--policy". origin is
+ * copied. */
 INLAY_API inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value,
                                               const char *origin, inlay_diag *diag);
 
-/* A value and where it comes from. */
+/* A value and its origin. */
 typedef struct inlay_setting {
     uint64_t struct_size;
     const char *name;
-    const char *text;   /* of one item, where the option is a list */
+    const char *text;   /* the value; of a list, the text of one item */
     const char *origin; /* "/etc/inlay/inlay.yaml:7", "INLAY_POLICY", "--policy", "default" */
     uint32_t source;    /* INLAY_SOURCE_* */
-    uint32_t item;      /* its number in a list, from 0; INLAY_NONE: not an item, or the list is empty */
+    uint32_t item;      /* position in a list, from 0; INLAY_NONE: not a list, or the list is empty */
 } inlay_setting;
-/* The index-th of all values into *out_setting (set struct_size): every option in the order of
- * inlay_options_describe(), lists with each item, at last those of providers. Borrowed until the options change.
- * INLAY_NOT_FOUND past the last. */
+/* Reports the value at position index in *out_setting (set struct_size): every option in the order of
+ * inlay_options_describe(), lists item by item, then the options of providers. The texts are borrowed until the options
+ * change. INLAY_NOT_FOUND: index is past the last value. */
 INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
-/* A line of the library's log: level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Any thread. */
+/* Receives one line of the library's log. level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Called from any
+ * thread. text is borrowed for the call. */
 typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
 INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
-/* Called while a session is created: what is a phrase ("compiling region 3 of 7"), fraction runs from 0 to 1. Returning
- * non-zero cancels: the creation fails with INLAY_CANCELLED. */
+/* Receives the progress of creating a session. `what` is a phrase ("compiling region 3 of 7"), fraction runs from 0 to
+ * 1. A non-zero return value cancels: the creation fails with INLAY_CANCELLED. */
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
 
-/* Where the memory of runs comes from, instead of malloc: tensors that a run makes, the slab of intermediate values,
- * and workspace of steps that are sized in the run. Weights, plans and small objects come from malloc, buffers of a
- * device from its provider. Both functions are called by any thread, that of the last inlay_value_unref() among them,
- * and must be there until all contexts and values are gone. */
+/* An allocator that replaces malloc for the memory of runs: the tensors that a run creates, the slab of intermediate
+ * values, and the workspace of steps that are sized during the run. Weights, plans and small objects still come from
+ * malloc, and device buffers from their provider. Both functions are called from any thread, including the one of the
+ * last inlay_value_unref(). They must outlive every context and value. */
 typedef struct inlay_allocator {
     uint64_t struct_size;
-    void *user; /* first argument of both */
-    /* bytes at a multiple of alignment, a power of two from 64; need not be cleared. NULL: there is no memory. */
+    void *user; /* first argument of both functions */
+    /* Returns `bytes` bytes at a multiple of alignment (a power of two, at least 64), not necessarily cleared. NULL:
+     * out of memory. */
     void *(*alloc)(void *user, uint64_t bytes, uint64_t alignment);
-    void (*free)(void *user, void *memory, uint64_t bytes); /* bytes as they were asked for */
+    void (*free)(void *user, void *memory, uint64_t bytes); /* bytes: the size passed to alloc */
 } inlay_allocator;
 #define INLAY_ALLOCATOR_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
     }
-/* For sessions created with these options; copied. NULL: malloc again. How much may be in use at a time is option
- * memory_budget. INLAY_INVALID_ARGUMENT: a function is missing. */
+/* Sets the allocator of sessions that are created with these options. *allocator is copied; NULL restores malloc.
+ * Option memory_budget limits the memory in use at a time. INLAY_INVALID_ARGUMENT: a function is missing. */
 INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
                                                    inlay_diag *diag);
 
@@ -165,86 +179,94 @@ INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const
 typedef struct inlay_value inlay_value;
 enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, INLAY_KIND_MAP = 4 };
 
-/* A tensor over the caller's memory, which must stay until the value is released and no run uses it. bytes must be at
- * least what dims need, and data aligned to its elements. STRING elements are inlay_str. */
+/* Creates a tensor over the caller's memory. The memory must stay valid until the value is released and no run uses it.
+ * bytes must be at least the size that dims require, and data aligned to the element size. STRING elements are
+ * inlay_str. dims ([rank], in elements) is copied. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           void *data, uint64_t bytes, inlay_value **out_value,
                                                           inlay_diag *diag);
-/* A zeroed tensor in memory of its own, aligned to 64 bytes. */
+/* Creates a tensor in newly allocated memory, zero-filled and aligned to 64 bytes. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           inlay_value **out_value, inlay_diag *diag);
-/* A tensor of strings; texts are copied. */
+/* Creates a tensor of strings. dims and texts are copied. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_strings(uint32_t rank, const int64_t *dims,
                                                                   const inlay_str *texts, inlay_value **out_value,
                                                                   inlay_diag *diag);
-/* A sequence, or an optional (count 0 or 1), of values of one type, each of which gains a reference. dtype is the
- * element type of its tensors, needed when it is empty. A map has two items: its keys, INT64 or STRING of rank 1, each
- * once, and as many values of type dtype. */
+/* Creates a sequence, an optional (count 0 or 1) or a map, according to kind (INLAY_KIND_*). All items have one type;
+ * the value takes a reference to each. dtype is the element type of the tensors and is needed when there are no items.
+ * A map has two items: the keys, a tensor of INT64 or STRING of rank 1 without duplicates, and the values, a tensor of
+ * the same length and of type dtype. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype,
                                                                inlay_value *const *items, uint32_t count,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* A tensor from the elements of a sparse one: values [n], and where they are, INT64 of [n] (positions in row-major
- * order) or [n, rank]. All others are 0; what is there twice counts as it is there last. No strings. Where a model
- * declares a sparse tensor (inlay_io_info.sparse), runs have it in this form. INLAY_INVALID_ARGUMENT: a place outside
- * dims. */
+/* Creates a dense tensor from a sparse one: values has shape [n]; indices has type INT64 and shape [n] (positions in
+ * row-major order) or [n, rank]. All other elements are 0. For duplicate indices the last value wins. STRING is not
+ * supported. Inputs and outputs that the model declares as sparse tensors (inlay_io_info.sparse) have this dense form
+ * at run time. INLAY_INVALID_ARGUMENT: an index is out of range. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices,
                                                                uint32_t rank, const int64_t *dims,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* The other way: the elements of a tensor in host memory that are not 0 (of all bits; -0 is kept), and their places as
- * [n, rank]. */
+/* The inverse: returns the non-zero elements of a tensor in host memory (compared bit by bit, so -0 is kept), and their
+ * indices with shape [n, rank]. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_sparse(const inlay_value *value, inlay_value **out_values,
                                                              inlay_value **out_indices, inlay_diag *diag);
+/* Adds a reference and returns value. Any thread. */
 INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
-INLAY_API void inlay_value_unref(inlay_value *value); /* NULL is a no-op */
+INLAY_API void inlay_value_unref(inlay_value *value); /* releases a reference; NULL is a no-op */
 
-INLAY_API uint32_t inlay_value_kind(const inlay_value *value);
+/* Properties of a value. Pointers are borrowed from it. */
+INLAY_API uint32_t inlay_value_kind(const inlay_value *value); /* INLAY_KIND_* */
 INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
 INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
 INLAY_API const int64_t *inlay_value_dims(const inlay_value *value); /* [rank] */
 INLAY_API int64_t inlay_value_count(const inlay_value *value);       /* elements of a tensor, items of a list */
-INLAY_API void *inlay_value_data(const inlay_value *value);          /* NULL unless a tensor in host memory */
-INLAY_API uint64_t inlay_value_bytes(const inlay_value *value);
+INLAY_API void *inlay_value_data(const inlay_value *value);          /* NULL unless it is a tensor in host memory */
+INLAY_API uint64_t inlay_value_bytes(const inlay_value *value);      /* size of a tensor's elements in bytes */
 INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index); /* of a list; borrowed */
 
-/* The provider in whose device's memory the tensor lies ("vulkan"); NULL: it is in host memory. Borrowed from value. */
+/* Returns the name of the provider whose device memory holds the tensor ("vulkan"), or NULL if it is in host memory.
+ * Borrowed from value. */
 INLAY_API const char *inlay_value_device(const inlay_value *value);
-/* Copies the elements of a tensor into another of the same type and number of bytes; one may lie on a device, or both
- * on the same. No run may use either. */
+/* Copies the elements of a tensor into another tensor of the same type and size in bytes. One of them may be in device
+ * memory, or both in memory of the same device. No run may use either during the call. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
-/* Where the host reads and writes a tensor on a device whose memory is the host's too (unified): until the matching
- * inlay_value_unmap() no run may use it. INLAY_UNSUPPORTED: the device has memory of its own; inlay_value_copy() then.
- * A tensor in host memory is where inlay_value_data() says. */
+/* Maps a tensor in unified device memory (inlay_device.unified), so that the host can read and write its elements at
+ * *out_data. No run may use the tensor until the matching inlay_value_unmap(). INLAY_UNSUPPORTED: the device has
+ * separate memory; use inlay_value_copy(). For a tensor in host memory use inlay_value_data(). */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
-/* How other libraries name the memory of a tensor on a device; valid as long as the value. INLAY_UNSUPPORTED: it is in
- * host memory, or the device's provider does not tell. */
+/* Returns the identity of a device tensor's memory for other libraries; valid as long as the value. INLAY_UNSUPPORTED:
+ * the tensor is in host memory, or the device's provider cannot export memory. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
-/* Who comes first, where another library works on a tensor on a device, too, in a stream or queue of the device's API
- * (a cudaStream_t; the number that DLPack's protocol passes). Neither call waits, nor does the host later on.
- *  - after: what has been put into stream so far comes before what runs do with the value from now on; no run may use
- * it during the call. Where that work fails, so do they. Calls add up.
- *  - before: the run under way that has the value as an output (inlay_context_run_async) comes before what is put into
- *    stream from now on. Where there is none, the value is ready.
- * INLAY_UNSUPPORTED: the value lies in host memory, the provider of its device knows no streams (inlay.streams/1 of
- * inlay/extensions.h), or not this one; wait for the stream, or the run, then. */
+/* Ordering with work of another library on the same device tensor, in a stream or queue of the device's API (a
+ * cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call of the host blocks
+ * because of them.
+ *  - after: runs that use the value from now on wait until the work submitted to stream so far is done. No run may use
+ *    the value during the call. If that work fails, these runs fail. Several calls accumulate.
+ *  - before: work submitted to stream from now on waits for the asynchronous run in progress (inlay_context_run_async)
+ *    that has the value as an output. Without such a run the value is ready, and the call does nothing.
+ *
+ * INLAY_UNSUPPORTED: the value is in host memory, the device's provider does not support streams (inlay.streams/1 of
+ * inlay/extensions.h), or it does not accept this one. Wait for the stream, or for the run, instead. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag);
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag);
 
-/* DLPack (version 0.6 structs, a forward declaration here). In: takes ownership of the managed tensor and calls its
- * deleter when the value dies; CPU tensors that are dense row-major. Out: a view that holds a reference; of a tensor on
- * a device where its provider tells how others name the memory. Its structs have no stream: the consumer's goes to
- * inlay_value_before() when a value goes out, the producer's to inlay_value_after() when one comes in. */
+/* Conversion from and to DLPack tensors (structs of version 0.6, forward-declared here). from_dlpack takes ownership of
+ * the managed tensor and calls its deleter when the value is destroyed; it accepts dense row-major CPU tensors.
+ * to_dlpack returns a view that holds a reference to the value; for a device tensor the provider must support exporting
+ * memory. DLPack's structs carry no stream: before handing a value to a consumer, pass the consumer's stream to
+ * inlay_value_before(); after receiving a tensor, pass the producer's stream to inlay_value_after(). */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
                                                                inlay_diag *diag);
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor,
                                                              inlay_diag *diag);
 
-/* The same for DLPack 1.x's versioned tensors. In: a major version other than 1 is INLAY_UNSUPPORTED, and so is one
- * that is flagged read-only, since a run may be told to write into a value; it remains the caller's then, as after
- * every failure. Out: version 1.0. */
+/* The same for the versioned tensors of DLPack 1.x. from_dlpack_versioned returns INLAY_UNSUPPORTED for a major version
+ * other than 1 and for a tensor that is flagged read-only, because a run may write into a bound value. After any
+ * failure the tensor still belongs to the caller. to_dlpack_versioned produces version 1.0. */
 struct DLManagedTensorVersioned;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
                                                                          inlay_value **out_value, inlay_diag *diag);
@@ -254,10 +276,10 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
 
 /* ------------------------------------------------------------------ plugins within the program
  *
- * A plugin need not be a file: one that is linked into the program, or made by it (tests, static linking, hosts in
- * other languages), is registered by its entry, inlay_plugin_open of inlay/plugin.h. Sessions that are created from
- * then on have it before those in directories; it stays until the process ends. It is opened within this call.
- * Registering the same entry again does nothing. Any thread. */
+ * A plugin need not be a shared object. A plugin that is linked into the program (tests, static linking, hosts in other
+ * languages) is registered by its entry point, inlay_plugin_open of inlay/plugin.h, which is called within this call.
+ * Sessions created afterwards search it before the plugins in directories. It stays registered until the process ends.
+ * Registering the same entry point again has no effect. Any thread. */
 struct inlay_host;
 struct inlay_plugin;
 INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
@@ -267,24 +289,24 @@ INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct i
 
 /* ------------------------------------------------------------------ devices */
 
-/* A device that a provider could use. Texts are "" where there is nothing to say. */
+/* A device that a provider can use. Unknown texts are "". */
 typedef struct inlay_device {
     uint64_t struct_size;
     const char *provider;  /* "vulkan" */
     const char *name;      /* "NVIDIA H200" */
     const char *setting;   /* the option that chooses it, for inlay_options_set(): "vulkan.device", ... */
     const char *value;     /* ... and its value */
-    const char *unusable;  /* why it can't be used; "": it can */
+    const char *unusable;  /* why it cannot be used; "" if it can */
     const char *facts;     /* "subgroup=32; f16=yes" */
-    uint64_t memory_bytes; /* 0 = unknown, likewise the next */
-    uint64_t free_bytes;
-    uint32_t kind;    /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
-    uint32_t unified; /* 1: its memory is the host's too */
+    uint64_t memory_bytes; /* capacity; 0 = unknown */
+    uint64_t free_bytes;   /* currently available; 0 = unknown */
+    uint32_t kind;         /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
+    uint32_t unified;      /* 1: the device shares the host's memory */
 } inlay_device;
 typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
-/* Calls `device` for each device of each plugin that sessions with these options find; texts are borrowed for that
- * call. No device is opened. A provider that can't list its devices has one, a provider without a device one that is
- * unusable. options may be NULL. */
+/* Calls `device` for each device of each plugin that sessions with these options would find. Opens no device. *device
+ * and its texts are borrowed for the callback. A provider that cannot list its devices reports one device; a provider
+ * without any device reports one that is unusable. options may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
                                                          void *user, inlay_diag *diag);
 
@@ -292,28 +314,37 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *op
 
 typedef struct inlay_session inlay_session;
 
-/* Loads, checks, optimises, assigns and compiles. options may be NULL and is not kept. */
+/* Loads, validates and optimises the model, assigns its nodes to providers, and compiles it. options may be NULL; they
+ * are only read during the call. Typical failures:
+ *     INLAY_NOT_FOUND         the file or a provider does not exist
+ *     INLAY_IO_ERROR          the file cannot be read
+ *     INLAY_INVALID_MODEL     the file is not a valid model
+ *     INLAY_UNSUPPORTED       no provider supports a node
+ *     INLAY_LIMIT_EXCEEDED    a limit of the loader or of option memory_budget
+ *     INLAY_CANCELLED         the progress function returned non-zero */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
                                                             inlay_session **out_session, inlay_diag *diag);
-/* The same from memory, which must stay for the life of the session ... */
+/* Like inlay_session_create(), from a model in memory, which must stay valid for the lifetime of the session. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);
-/* ... or from an open file, which may be closed afterwards. */
+/* Like inlay_session_create(), from an open file, which may be closed afterwards. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
-/* All contexts must be gone. NULL is a no-op. A device that hung (option device_timeout_ms) gets four times that limit,
- * and at most ten seconds, to end its work, so that the process can end without a driver that still runs. */
+/* Destroys a session. All of its contexts must have been destroyed. NULL is a no-op. A device that hung (option
+ * device_timeout_ms) gets four times that limit, at most ten seconds, to end its work, so that the driver is idle when
+ * the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
-/* An input or output of the model. dims[i] is the size, or -1 and dim_names[i] is the symbol's name ("" = nameless). */
+/* An input or output of the model. dims[i] is the size in elements, or -1; dim_names[i] is then the name of the symbol
+ * ("" = unnamed). All pointers are borrowed from the session. */
 typedef struct inlay_io_info {
     uint64_t struct_size;
     const char *name;
     uint32_t kind; /* INLAY_KIND_* */
     inlay_dtype dtype;
-    uint32_t rank;     /* INLAY_RANK_UNKNOWN if so */
-    uint32_t optional; /* 1: an input that has a default value */
+    uint32_t rank;     /* INLAY_RANK_UNKNOWN if it is not known */
+    uint32_t optional; /* 1: an input with a default value */
     const int64_t *dims;
     const char *const *dim_names;
     inlay_dtype key_dtype; /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
@@ -321,14 +352,14 @@ typedef struct inlay_io_info {
 } inlay_io_info;
 INLAY_API uint32_t inlay_session_input_count(const inlay_session *session);
 INLAY_API uint32_t inlay_session_output_count(const inlay_session *session);
-/* Fills *out_info (set struct_size); borrowed from the session. */
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: index is past the last input or output. */
 INLAY_API inlay_status inlay_session_input(const inlay_session *session, uint32_t index, inlay_io_info *out_info);
 INLAY_API inlay_status inlay_session_output(const inlay_session *session, uint32_t index, inlay_io_info *out_info);
-/* The index of the input or output of that name, INLAY_NONE if there is none. */
+/* Returns the index of the input or output with this name, INLAY_NONE if it does not exist. */
 INLAY_API uint32_t inlay_session_find_input(const inlay_session *session, const char *name);
 INLAY_API uint32_t inlay_session_find_output(const inlay_session *session, const char *name);
 
-/* What the file says of itself. Texts are borrowed from the session, "" where the file says nothing. */
+/* Metadata of the model file. Texts are borrowed from the session; "" if the file has none. */
 typedef struct inlay_model_info {
     uint64_t struct_size;
     const char *producer_name, *producer_version;
@@ -336,164 +367,172 @@ typedef struct inlay_model_info {
     const char *graph_name;
     const char *doc; /* doc_string of the model */
     int64_t model_version, ir_version;
-    uint32_t metadata_count; /* of inlay_session_metadata */
+    uint32_t metadata_count; /* number of entries of inlay_session_metadata */
     uint32_t reserved;
 } inlay_model_info;
 /* Fills *out_info (set struct_size). */
 INLAY_API inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info);
-/* The index-th of the model's metadata_props, in the order of the file; borrowed from the session. INLAY_NOT_FOUND past
- * the last. */
+/* Returns the model's metadata_props entry at position index, in the order of the file. The texts are borrowed from the
+ * session. INLAY_NOT_FOUND: index is past the last entry. */
 INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
                                               const char **out_value);
 
-/* A provider of the session, or one that was asked for and could not be had. */
+/* A provider of the session, or an optional provider that could not be opened. */
 typedef struct inlay_session_provider_info {
     uint64_t struct_size;
     const char *name;
-    const char *plugin_path;    /* the file that brought it; "" = none, unknown */
+    const char *plugin_path;    /* path of its plugin; "" = built in or unknown */
     const char *plugin_version; /* "" = unknown */
-    const char *skipped;        /* why the session does without it, one line; NULL: it is in use */
+    const char *skipped;        /* one line: why the session does not use it; NULL: it is in use */
 } inlay_session_provider_info;
-/* Fills *out_info (set struct_size), borrowed from the session: providers in use in the order of the option
- * "providers", then the others. INLAY_NOT_FOUND past the last. */
+/* Fills *out_info (set struct_size; texts are borrowed from the session): first the providers in use, in the order of
+ * option "providers", then the others. INLAY_NOT_FOUND: index is past the last provider. */
 INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
                                               inlay_session_provider_info *out_info);
 
-/* Memory of the session's runs, as inlay_allocator describes it. */
+/* Memory of the session's runs, in bytes; inlay_allocator states which memory counts. */
 typedef struct inlay_memory_info {
     uint64_t struct_size;
-    uint64_t used_bytes;   /* now: what contexts hold, and values that the caller keeps */
-    uint64_t peak_bytes;   /* the most so far */
+    uint64_t used_bytes;   /* in use by contexts and by values that the caller holds */
+    uint64_t peak_bytes;   /* highest value of used_bytes so far */
     uint64_t budget_bytes; /* option memory_budget; 0 = none */
-    uint64_t allocations;  /* calls of the allocator so far */
+    uint64_t allocations;  /* number of allocations so far */
 } inlay_memory_info;
 /* Fills *out_info (set struct_size). Any thread, also during runs. */
 INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
-/* inlay_value_create() in memory of the session's allocator and budget, not cleared but for STRING. It may outlive the
- * session. */
+/* Like inlay_value_create(), with the session's allocator and memory budget. The elements are not cleared, except
+ * STRING. The value may outlive the session. INLAY_LIMIT_EXCEEDED: over the budget. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype,
                                                                   uint32_t rank, const int64_t *dims,
                                                                   inlay_value **out_value, inlay_diag *diag);
 
-/* A tensor in the memory of a provider's device (its default domain), not cleared; provider is one of the session. It
- * may be bound as an input, which is then not copied there, and as an output: the result of a run stays on the device,
- * to be an input of the next. inlay_value_data() of it is NULL. It may outlive the session. STRING is
- * INLAY_UNSUPPORTED, and so is a provider that works in host memory. */
+/* Creates a tensor in the device memory of a provider of the session (its default domain), not cleared. Bound as an
+ * input, it is not copied to the device; bound as an output, it keeps the result on the device, where the next run can
+ * use it as an input. inlay_value_data() returns NULL for it. The value may outlive the session. INLAY_UNSUPPORTED:
+ * dtype is STRING, or the provider uses host memory. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider,
                                                                      inlay_dtype dtype, uint32_t rank,
                                                                      const int64_t *dims, inlay_value **out_value,
                                                                      inlay_diag *diag);
 
-/* The same over memory that somebody else took of the same device: a handle of its driver (a VkBuffer) or an address of
- * the device. The memory must stay until the value is released and no run uses it. INLAY_UNSUPPORTED: the provider
- * can't take memory of that kind. */
+/* Creates a tensor over existing memory of the provider's device, given by a handle of its driver (a VkBuffer) or by a
+ * device address. The memory must stay valid until the value is released and no run uses it. INLAY_UNSUPPORTED: the
+ * provider cannot import memory of this kind. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
                                                                 inlay_value **out_value, inlay_diag *diag);
-/* inlay_value_from_dlpack_versioned() of a tensor on the provider's device. Its producer's work on it must be done, or
- * inlay_value_after() be told of the producer's stream before the value is used. */
+/* Like inlay_value_from_dlpack_versioned(), for a tensor on the provider's device. The producer's work on it must be
+ * finished; otherwise pass the producer's stream to inlay_value_after() before using the value. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char *provider,
                                                                        struct DLManagedTensorVersioned *tensor,
                                                                        inlay_value **out_value, inlay_diag *diag);
 
-/* Who runs what, and why, as text ("text") or JSON ("json"), in pieces through write. */
+/* Reports which provider runs each node, and why, as text (format "text") or JSON ("json"). Calls write with
+ * consecutive pieces of the report. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
 INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
                                              void *user, inlay_diag *diag);
 
 enum {
-    INLAY_EXPLAIN_ALL = 1u << 0,    /* nothing is folded, cut or left out */
-    INLAY_EXPLAIN_KERNELS = 1u << 1 /* also which kernels providers run nodes by, and why (inlay.kernels/1) */
+    INLAY_EXPLAIN_ALL = 1u << 0,    /* the whole report, nothing summarised or truncated */
+    INLAY_EXPLAIN_KERNELS = 1u << 1 /* also the kernels that providers chose, and why (inlay.kernels/1) */
 };
 struct inlay_context;
-/* What else can be asked. Zero it, then set struct_size. Texts are read during the call. */
+/* Contents and format of a report. Zero it, then set struct_size. Texts are read during the call. */
 typedef struct inlay_explain_options {
     uint64_t struct_size;
-    const char *format; /* "text" (NULL), "json" (`inlay explain --from FILE --html PAGE` makes a page of it) */
+    const char *format; /* "text" (NULL) or "json" (`inlay explain --from FILE --html PAGE` converts it to a page) */
     uint32_t flags;     /* INLAY_EXPLAIN_* */
-    uint32_t columns;   /* text: the width of the page in characters; 0 = 100 */
-    const char *node;   /* all about the nodes whose name matches this glob, or whose operator does ("op:GLOB"): what
-                           each provider answered, and why the others were not taken; NULL = the whole session */
-    const char *const *what_ifs; /* [what_if_count] changes of the rules, taken together, and what would come of them:
-                           "PATTERN=PROVIDER" (these nodes run there), "PATTERN!=PROVIDER" (they do not),
-                           "-PROVIDER" (nothing does), "policy=cost", "policy=priority", "threads=N" */
+    uint32_t columns;   /* text: line width in characters; 0 = 100 */
+    /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each
+     * provider, and why the others were not chosen; NULL = the whole session */
+    const char *node;
+    /* [what_if_count] hypothetical changes, applied together; the report then shows their effect: "PATTERN=PROVIDER"
+     * (run these nodes there), "PATTERN!=PROVIDER" (do not run them there), "-PROVIDER" (do not use it), "policy=cost",
+     * "policy=priority", "threads=N" */
+    const char *const *what_ifs;
     uint32_t what_if_count;
     uint32_t reserved;
-    const struct inlay_context *measured; /* after runs with inlay_context_measure(): their times too; or NULL */
+    /* adds the times of a context that ran with inlay_context_measure(); or NULL */
+    const struct inlay_context *measured;
 } inlay_explain_options;
-/* The same, and more, see above. INLAY_INVALID_ARGUMENT: an unknown format or provider, a pattern that no node matches;
- * INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
+/* Like inlay_session_explain(), with options. INLAY_INVALID_ARGUMENT: an unknown format or provider, or a pattern that
+ * matches no node. INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
 INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
                                                 inlay_write_fn write, void *user, inlay_diag *diag);
 
-/* Who runs what, as JSON that a later session follows without asking for costs (option "plan", a file of this text), in
- * pieces through write. */
+/* Writes the assignment of nodes to providers as JSON. A later session whose option "plan" names a file with this text
+ * uses that assignment and does not query costs. Calls write with consecutive pieces. */
 INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
                                                inlay_diag *diag);
 
 /* ------------------------------------------------------------------ optimising files */
 
-/* A step of the optimiser. Of a rewrite, node and text say what was done ("Mul becomes Gelu"); the summary of a pass
- * has node NULL, and nodes and costs before and after it. */
+/* A step of the optimiser. For a rewrite, node and text describe the change ("Mul becomes Gelu"). The summary of a pass
+ * has node NULL, and node counts and costs before and after it. Texts are borrowed for the callback. */
 typedef struct inlay_optimize_event {
     uint64_t struct_size;
     const char *pass;
-    const char *graph; /* name of the graph or body */
+    const char *graph; /* name of the graph, or of the body of a control-flow node */
     const char *node;  /* NULL: the summary of the pass */
     const char *text;
-    uint32_t nodes_before, nodes_after;   /* of all graphs; summaries only */
-    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 where costs were not asked for */
-    uint64_t rewrite; /* counts from 1; what one rewrite does has one number. Option rewrite_limit stops after it */
+    uint32_t nodes_before, nodes_after;   /* in all graphs; summaries only */
+    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 unless with_costs is set */
+    /* number of the rewrite, from 1; all changes of one rewrite share it. Option rewrite_limit stops after it */
+    uint64_t rewrite;
 } inlay_optimize_event;
 typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
 
+/* Arguments and results of inlay_optimize(). Start from INLAY_OPTIMIZE_ARGS_INIT. */
 typedef struct inlay_optimize_args {
     uint64_t struct_size;
-    const char *out_path;      /* the optimised model, a regular file whole or not at all; NULL = write none */
-    const char *external_file; /* a file name beside it for large tensors; NULL = all in one file */
-    inlay_optimize_fn event;   /* hears every step; may be NULL */
+    /* path of the optimised model, written completely or not at all; must be a regular file; NULL = none */
+    const char *out_path;
+    const char *external_file; /* file name, in the same folder, for large tensors; NULL = one file */
+    inlay_optimize_fn event;   /* called for every step; may be NULL */
     void *user;
-    uint32_t with_costs;                /* 1: summaries have costs, which takes a while */
-    uint32_t nodes_before, nodes_after; /* out */
-    uint32_t reserved;                  /* opset of ai.onnx that the file is to import; 0 = that of the model */
+    uint32_t with_costs;                /* 1: compute costs for summaries, which takes longer */
+    uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
+    uint32_t reserved; /* the opset of ai.onnx that the written file imports; 0 = that of the model */
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(inlay_optimize_args), NULL, NULL, NULL, NULL, 0, 0, 0, 0                                                \
     }
 
-/* Runs the passes that options name (level, pass, no_pass) on the model at path and writes the result. Where a file is
- * written, no operator of a later opset than it imports is put in, and those of ONNX Runtime stay, so that the file is
- * valid for every runtime. options may be NULL. */
+/* Runs the passes that options select (level, pass, no_pass) on the model at path and writes the result. A written file
+ * contains no operator of a later opset than it imports, and keeps the operators of ONNX Runtime's domain, so that it
+ * is valid for every runtime. options may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);
-/* The index-th pass of the optimiser, in the order in which they run, and the lowest level that has it; NULL past the
- * last. */
+/* Returns the name of the optimiser pass at position index, in execution order, and the lowest level that includes it;
+ * NULL: index is past the last pass. */
 INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
 
-/* Which part of a model inlay_extract() writes: by the names of values, by patterns of nodes, or by number. */
+/* Selects the part of a model that inlay_extract() writes: by names of values, by node patterns, or by stage number.
+ * Start from INLAY_EXTRACT_ARGS_INIT. */
 typedef struct inlay_extract_args {
     uint64_t struct_size;
     const char *out_path;
-    const char *external_file;  /* a file name beside it for large tensors; NULL = all in one file */
-    const char *const *inputs;  /* [input_count] values at which the part begins; none = inputs of the model */
-    const char *const *outputs; /* [output_count] values that it computes; none = outputs of the model */
-    const char *const *nodes;   /* [node_count] instead: globs on names of nodes, or op:GLOB on operators ... */
+    const char *external_file;  /* file name, in the same folder, for large tensors; NULL = one file */
+    const char *const *inputs;  /* [input_count] values at which the part begins; none = the inputs of the model */
+    const char *const *outputs; /* [output_count] values that the part computes; none = the outputs of the model */
+    const char *const *nodes;   /* instead of values: [node_count] globs on node names, or op:GLOB on operators ... */
     uint32_t input_count, output_count, node_count;
-    uint32_t depth;                 /* ... and their neighbours up to so many edges away */
-    uint32_t part, part_count;      /* instead: stage `part` of part_count, with as many nodes each */
-    uint32_t nodes_kept, nodes_all; /* out: of the main graph */
+    uint32_t depth;                 /* ... including neighbours up to this many edges away */
+    uint32_t part, part_count;      /* instead: stage `part` of part_count stages with equal node counts */
+    uint32_t nodes_kept, nodes_all; /* out: nodes of the main graph */
 } inlay_extract_args;
 #define INLAY_EXTRACT_ARGS_INIT                                                                                        \
     {                                                                                                                  \
         sizeof(inlay_extract_args), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0                               \
     }
 
-/* Writes a part of the main graph of the model at path as a model of its own: nodes with their bodies, the functions,
- * the constants that are read. Inputs and outputs have the types that inference finds at the cut. Stages run one after
- * another compute what the whole computes. options may be NULL. INLAY_INVALID_ARGUMENT: a name that is not there, an
- * input that the outputs do not depend on, one that is missing. */
+/* Writes a part of the main graph of the model at path as a separate model: nodes with their bodies, the functions that
+ * they use, and the constants that they read. Inputs and outputs get the types that shape inference determines at the
+ * cut. Running all stages in sequence gives the results of the whole model. options may be NULL.
+ * INLAY_INVALID_ARGUMENT: an unknown name, an input on which the outputs do not depend, or a missing input. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_extract(const char *path, const inlay_options *options,
                                                      inlay_extract_args *args, inlay_diag *diag);
 
@@ -501,34 +540,41 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_extract(const char *path, const inl
 
 typedef struct inlay_context inlay_context;
 
+/* Creates a context: the inputs, outputs and intermediate memory of one run at a time. The session must outlive it. */
+
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context,
                                                             inlay_diag *diag);
+/* Waits for an asynchronous run in progress. NULL is a no-op. */
 INLAY_API void inlay_context_destroy(inlay_context *context);
 
-/* Binds an input until it is bound anew; the context takes a reference. NULL unbinds. A device whose memory is the
- * host's (inlay_device.unified) reads it where it is, if it can be told of memory of others and this begins where the
- * device asks for; 4096 bytes are enough for any. Otherwise each graph that reads it there, the main one or a body,
- * copies it once. Values of inlay_session_value_create_on() and results of runs are never copied for it; what lies on
- * the device is once if the host reads it, too. */
+/* Binds an input, until another value is bound; the context takes a reference. NULL unbinds.
+ *
+ * A device with unified memory (inlay_device.unified) reads the value in place if its provider can import host memory
+ * and the value starts at the alignment that the device requires; 4096 bytes suffice for every device. Otherwise each
+ * graph that reads the value on the device (the main graph or a body) copies it once. Values of
+ * inlay_session_value_create_on() and results of runs are not copied to the device. A device tensor that the host also
+ * reads is copied once. */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
-/* Has the run write output index into value (a tensor of the right type and at least the right size; a smaller one is
- * left alone and the runtime brings memory), without a copy where the plan allows it and the memory is no input's too.
- * What a device makes or reads whose memory is the host's is there under the condition of inlay_context_set_input(),
- * and is otherwise copied once. Whether a run did so: inlay_context_output() is then the same value;
- * INLAY_RUN_OUTPUTS_BOUND makes it a failure when it is not. NULL: the runtime brings memory. */
+/* Binds a value to output `index`, so that the run writes into it. It must be a tensor of the right type and at least
+ * the right size; if it is too small, the run leaves it unchanged and allocates memory. The run writes without a copy
+ * if the plan permits and the memory is not also an input. Values of devices with unified memory are used in place
+ * under the condition stated at inlay_context_set_input(), otherwise copied once. After the run, inlay_context_output()
+ * returns this value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the
+ * runtime allocates memory. */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 
+/* Options of one run. Start from INLAY_RUN_OPTIONS_INIT. */
 typedef struct inlay_run_options {
     uint64_t struct_size;
     const uint32_t *cancel; /* another thread stores non-zero (atomically) to stop the run; NULL = not cancellable */
-    uint64_t timeout_ns;    /* 0 = none */
+    uint64_t timeout_ns;    /* 0 = no limit */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t reserved;
-    uint32_t max_threads; /* threads of this run, at most the session's intra_threads; 0 = as many as these. For runs
-                           * beside each other: those of few threads wait for each other less. Results are the same, bit
-                           * for bit */
+    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs with few threads each
+     * wait less for each other. Results are identical, bit for bit */
+    uint32_t max_threads;
     uint32_t reserved2;
 } inlay_run_options;
 #define INLAY_RUN_OPTIONS_INIT                                                                                         \
@@ -536,170 +582,179 @@ typedef struct inlay_run_options {
         sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0                                                                 \
     }
 enum {
-    /* The run fails with INLAY_SHAPE_MISMATCH when an output does not fit the value that inlay_context_set_output()
-     * gave it; the sentence names output and size. */
+    /* The run fails with INLAY_SHAPE_MISMATCH if an output does not fit the value of inlay_context_set_output(); the
+     * message names the output and the required size. */
     INLAY_RUN_OUTPUTS_BOUND = 1u << 0
 };
 
-/* Runs the model on the bound inputs. The first run with new input shapes plans; later runs with the same shapes do not
- * allocate. options may be NULL. After a failure the outputs are gone, and the context can run again. */
+/* Runs the model on the bound inputs. The first run at new input shapes builds a plan; later runs at the same shapes do
+ * not allocate memory. options may be NULL. After a failure the outputs are invalid, and the context can run again.
+ *     INLAY_INVALID_ARGUMENT   an input is missing or has the wrong type
+ *     INLAY_SHAPE_MISMATCH     input shapes that the model cannot process
+ *     INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED   options->cancel, options->timeout_ns
+ *     INLAY_LIMIT_EXCEEDED     over option memory_budget
+ *     INLAY_DEVICE_LOST        the device failed; create the session again */
 INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 
-/* on = 1: from now on runs of the context are timed step by step, for inlay_explain_options.measured; the latest 64
- * runs count, and an earlier measurement is forgotten. Such runs wait for devices after each step, so they are a little
- * slower. 0: no more. */
+/* on = 1: times the following runs of the context step by step, for inlay_explain_options.measured. The latest 64 runs
+ * count; an earlier measurement is discarded. Such runs are slightly slower because they wait for devices after each
+ * step. on = 0: stops measuring. */
 INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
 
-/* A run that goes on after the call: on a thread of the context, which is made with the first of them. done (may be
- * NULL) is called there when it is over, with what inlay_context_run() would have returned; it may start nothing and
- * destroy nothing. Until inlay_context_wait() has returned that status, nothing else of the context may be called but
- * wait; what options.cancel points to stays until then. INLAY_BUSY: a run is under way. */
+/* Starts a run and returns. The run executes on a thread of the context, which the first such call creates. When it
+ * ends, done (may be NULL) is called on that thread with the status that inlay_context_run() would have returned; done
+ * must not start or destroy anything. Until inlay_context_wait() has returned the run's status, no other function of
+ * the context may be called, and the variable that options->cancel points to must stay valid. INLAY_BUSY: a run is in
+ * progress. */
 typedef void (*inlay_done_fn)(void *user, inlay_status status);
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options,
                                                                inlay_done_fn done, void *user, inlay_diag *diag);
-/* Waits for it for at most timeout_ns (UINT64_MAX: for as long as it takes; 0: only looks), and returns its status,
- * with its diag; INLAY_BUSY: it is not over yet. Without a run under way it returns what the last one did. */
+/* Waits for the asynchronous run for at most timeout_ns (UINT64_MAX: without limit; 0: does not wait), and returns its
+ * status with its diag. INLAY_BUSY: the run has not ended. Without a run in progress it returns the status of the last
+ * one. */
 INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag);
 
-/* From now on runs of the context are profiled, step by step, until max_events steps are kept (0 = 262144); an earlier
- * profile is forgotten. on = 0 ends it. Like measured runs they wait for devices after each step. */
+/* on = 1: profiles the following runs of the context step by step, up to max_events steps (0 = 262144). An earlier
+ * profile is discarded. on = 0: stops profiling. Profiled runs wait for devices after each step, as measured runs do.
+ */
 INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
                                              inlay_diag *diag);
-/* What profiled runs took: format is "text", "json" (`inlay profile --from FILE --html PAGE` makes a page of it),
- * "trace" (Chrome's trace events, for Perfetto) or "stacks" (folded stacks with nanoseconds); "html" is
- * INLAY_UNSUPPORTED. Peaks: operations and bytes a second, for rooflines; 0 = unknown. Not while the context runs. */
+/* Writes the profile. format is "text", "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace"
+ * (Chrome trace events, for Perfetto) or "stacks" (folded stacks in nanoseconds); "html" is INLAY_UNSUPPORTED. The
+ * peaks, in operations and bytes per second, are the limits of rooflines; 0 = unknown. Not while the context runs. */
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
-/* What the machine does at most a second with integers of 8 bits and with floats of 16: rows of the profile that
- * compute so are held against these, not against the peak of inlay_context_profile_write(). 0 = unknown: they have no
- * roofline. After inlay_context_profile(), until the next. */
+/* Peak rates of the machine for 8-bit integer and 16-bit float operations. Rows of the profile that compute with these
+ * types are compared with these peaks instead of the one of inlay_context_profile_write(). 0 = unknown: such rows have
+ * no roofline. Call it after inlay_context_profile(); a new profile resets the peaks. */
 typedef struct inlay_peaks {
     uint64_t struct_size;
     double integer_ops_per_s, half_flops_per_s;
 } inlay_peaks;
 INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
 
-/* Output index of the last run, borrowed until the next run or destroy; NULL if there is none. Take a reference
- * (inlay_value_ref) to keep it longer: the runtime then gives the next run other memory. */
+/* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL if it
+ * does not exist. To keep it longer, take a reference (inlay_value_ref); the next run then uses other memory. */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
 
-/* Numbers about the context's current plan. */
+/* Properties of the context's current plan. */
 typedef struct inlay_plan_info {
     uint64_t struct_size;
-    uint64_t slab_bytes;        /* memory for intermediate values and workspace, as planned */
-    uint64_t lower_bound_bytes; /* the most bytes alive at any step: no plan needs less */
-    uint64_t constant_bytes;    /* weights that the session holds mapped or copied */
+    uint64_t slab_bytes;        /* memory for intermediate values and workspace */
+    uint64_t lower_bound_bytes; /* the most bytes live at any step: no plan needs less */
+    uint64_t constant_bytes;    /* weights that the session keeps mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
-    double predicted_ns; /* what the last run should have taken, at its sizes, by the costs that the session knows */
+    double predicted_ns;         /* expected time of the last run at its sizes, by the costs that the session knows */
 } inlay_plan_info;
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
 /* ------------------------------------------------------------------ states
  *
- * Some models have inputs that are outputs of the run before: the keys and values that a language model has attended
- * to, the state of a recurrent layer. A context can keep them:
+ * Some models have inputs that are outputs of the previous run, such as the key-value cache of a language model or the
+ * state of a recurrent layer. A context can keep them between runs:
  *
- *     inlay_context_keep_states(context, 2048, &diag);      // room for 2048 tokens, for a start
+ *     inlay_context_keep_states(context, 2048, &diag);      // initial capacity: 2048 tokens
  *     ...bind tokens, mask and positions; run; choose the next token; and again...
- *     inlay_context_state_rewind(context, length, &diag);   // the last tokens never were
+ *     inlay_context_state_rewind(context, length, &diag);   // drop the last tokens
  *
- * Inputs that are states are then left unbound. A state that a provider appends to in place lies in memory with room
- * for more rows: a run adds its own and copies nothing, and inlay_context_output() has no such output. What runs
- * compute is the same, bit for bit, as when the caller hands outputs on. Which inputs are states: option `state`, and
- * the names that exporters use. */
+ * The inputs that are states are left unbound. A state to which a provider appends in place is stored in a buffer with
+ * spare capacity: a run writes only the new rows and copies nothing, and inlay_context_output() returns NULL for that
+ * output. The results are identical, bit for bit, to those of a caller that passes outputs on as inputs. Option `state`
+ * names the inputs that are states; the names that common exporters use are recognised automatically. */
 
+/* A state of the model. */
 typedef struct inlay_state_info {
     uint64_t struct_size;
-    uint32_t input, output; /* numbers of both */
-    uint32_t axis;          /* along which the output is longer than the input; INLAY_NONE: it replaces it */
-    uint32_t in_place;      /* 1: where sizes are known before the run, rows are added in place */
+    uint32_t input, output; /* their indices */
+    uint32_t axis; /* axis along which the output is longer than the input; INLAY_NONE: the output replaces the input */
+    uint32_t in_place; /* 1: rows are appended in place if sizes are known before the run */
 } inlay_state_info;
 INLAY_API uint32_t inlay_session_state_count(const inlay_session *session);
-/* Fills *out_info (set struct_size); INLAY_NOT_FOUND past the last. */
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: index is past the last state. */
 INLAY_API inlay_status inlay_session_state(const inlay_session *session, uint32_t index, inlay_state_info *out_info);
 
-/* From now on the context keeps all states, which are empty. rows: the room to make along axes that grow; where more is
- * needed, it doubles. An input that is bound nonetheless is read instead, and its state stays as it is.
+/* Makes the context keep all states, which are empty at first. rows is the initial capacity along axes that grow; it
+ * doubles when more is needed. An input that is bound nevertheless is read instead of its state, which stays unchanged.
  * INLAY_NOT_FOUND: the model has no states. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows,
                                                                  inlay_diag *diag);
-/* The rows of the states, 0 before the first run. */
+/* Returns the number of rows of the states, 0 before the first run. */
 INLAY_API int64_t inlay_context_state_length(const inlay_context *context);
-/* Forgets what came after the first `length` rows; 0: all. States that do not grow can only be rewound to the
- * beginning, INLAY_UNSUPPORTED. */
+/* Drops all rows after the first `length`; 0: all rows. INLAY_UNSUPPORTED: length is not 0 and a state does not grow.
+ */
 INLAY_API inlay_status inlay_context_state_rewind(inlay_context *context, int64_t length, inlay_diag *diag);
-/* The states become those of another context of the session, which keeps its own. */
+/* Copies the states of another context of the same session into this one. */
 INLAY_API inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag);
-/* A copy of the index-th state, row-major, for the caller to read or save; INLAY_NOT_FOUND: it is empty. */
+/* Returns a copy of the state at position index, dense row-major in host memory. INLAY_NOT_FOUND: it is empty. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_context *context, uint32_t index,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* The index-th state becomes a copy of the value, which has the type and shape of the input. */
+/* Sets the state at position index to a copy of value, which must have the type and shape of the input. */
 INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value,
                                                inlay_diag *diag);
 
 /* ------------------------------------------------------------------ costs
  *
- * Who runs what is chosen by cost. Costs start from the providers' own models; a machine profile corrects these, and
- * measurements of a model's own layers replace them. Both lie in the cache folder (option cache_dir), from where every
- * later session takes them by itself. */
+ * The runtime assigns nodes to providers by cost. The initial costs come from the providers' models; a machine profile
+ * corrects them, and measurements of a model's own layers replace them. Profile and measurements are stored in the
+ * cache folder (option cache_dir), from which every later session loads them. */
 
-/* What to calibrate, beyond the options of a session, of which providers, plugin_dirs, cache_dir, the log and the
- * progress function count. Set struct_size; zero is a good value for the rest. */
+/* Parameters of inlay_calibrate(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_calibrate_options {
     uint64_t struct_size;
-    const uint32_t *threads; /* [thread_count] threads of a run to measure with; none: 1, and all that there are */
+    const uint32_t *threads; /* [thread_count] thread counts to measure; none: 1 and all available threads */
     uint32_t thread_count;
     uint32_t quick;  /* 1: fewer runs of each kernel */
-    double budget_s; /* for all of it; 0: 60 for each provider and number of threads, a quarter of that if quick */
+    double budget_s; /* time limit in seconds; 0: 60 for each provider and thread count, a quarter of that if quick */
 } inlay_calibrate_options;
 #define INLAY_CALIBRATE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
         sizeof(inlay_calibrate_options), NULL, 0, 0, 0                                                                 \
     }
 
-/* What came of it. */
+/* Result of inlay_calibrate(). */
 typedef struct inlay_calibrate_result {
     uint64_t struct_size;
     uint32_t provider_count;
-    uint32_t kernel_count; /* measured, over all providers and thread counts */
-    uint32_t line_count;   /* classes of kernels that have a fitted model of time now */
-    uint32_t link_count;   /* copy links to and from the memory of devices */
-    double median_error;   /* the median class is off by this factor at its median kernel, 1.08 for instance */
+    uint32_t kernel_count; /* measured kernels, over all providers and thread counts */
+    uint32_t line_count;   /* kernel classes with a fitted time model */
+    uint32_t link_count;   /* measured copy links to and from device memory */
+    double median_error;   /* median over kernel classes of the class's median error factor, for instance 1.08 */
     double seconds;
-    char path[1024]; /* the file that was written */
+    char path[1024]; /* path of the written file */
 } inlay_calibrate_result;
 
-/* Times operators on every provider, copies to and from every device, and writes the machine profile. Takes about half
- * a minute for each provider and number of threads, and budget_s at most, whatever else the machine does: where that is
- * too short for all, kernels are timed less often, and then some of each family are left out. When the progress
- * function gives up, INLAY_CANCELLED: what was there before is there still. options and what may be NULL; result may be
- * NULL. */
+/* Measures operators on every provider and copies to and from every device, and writes the machine profile. Of options,
+ * only providers, plugin_dirs, cache_dir, the log and the progress function apply. It takes about half a minute for
+ * each provider and thread count, and at most budget_s, also on a busy machine: if time is short, kernels are timed
+ * less often, and then some of each family are skipped. INLAY_CANCELLED: the progress function returned non-zero; the
+ * previous profile is unchanged. options, what and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
 
-/* A node that another provider should run, after what was measured. Texts are borrowed for the call. */
+/* A node that another provider should run according to the measurements. Texts are borrowed for the callback. */
 typedef struct inlay_tune_change {
     uint64_t struct_size;
     const char *node, *op_type;
     const char *from, *to; /* providers */
-    double from_ns, to_ns; /* now, of both; to_ns of a group is that of all its nodes */
+    double from_ns, to_ns; /* time on both after the measurements; of a group, to_ns is the time of all its nodes */
 } inlay_tune_change;
 typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
 
-/* How to tune. Set struct_size; zero is a good value for the rest. */
+/* Parameters of inlay_tune(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
-    inlay_value *const *inputs; /* [input_count] the sizes to tune for; NULL, or a NULL in it: assumed, see assume */
+    /* [input_count] values whose shapes to tune for; NULL, or a NULL entry: shapes of option assume */
+    inlay_value *const *inputs;
     uint32_t input_count;
-    uint32_t runs;              /* of each kernel, at most; 0 = as the budget allows */
+    uint32_t runs;              /* runs of each kernel at most; 0 = as the budget permits */
     double budget_s;            /* seconds for all measurements; 0 = 60 */
-    inlay_progress_fn progress; /* or NULL; non-zero stops, and what was measured so far is kept */
+    inlay_progress_fn progress; /* or NULL; returning non-zero stops, and the measurements so far are kept */
     void *progress_user;
-    inlay_tune_change_fn change; /* or NULL: called for each, before inlay_tune returns */
+    inlay_tune_change_fn change; /* or NULL: called for each change before inlay_tune returns */
     void *change_user;
 } inlay_tune_options;
 #define INLAY_TUNE_OPTIONS_INIT                                                                                        \
@@ -707,38 +762,38 @@ typedef struct inlay_tune_options {
         sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL                                              \
     }
 
-/* What came of it. Costs are of one run of the model, without bodies of loops and branches. */
+/* Result of inlay_tune(). Costs are those of one run of the model, without the bodies of loops and branches. */
 typedef struct inlay_tune_result {
     uint64_t struct_size;
-    uint32_t offer_count;    /* what providers offered to run, in all graphs of the model */
-    uint32_t kernel_count;   /* different ones among the plausible */
-    uint32_t known_count;    /* of these, that had a figure before */
+    uint32_t offer_count;    /* offers of providers in all graphs of the model */
+    uint32_t kernel_count;   /* distinct kernels among the plausible offers */
+    uint32_t known_count;    /* of these, already measured before */
     uint32_t measured_count; /* of these, measured now */
-    uint32_t failed_count;   /* could not be run on made-up contents */
-    uint32_t pruned_count;   /* offers far above the best for their nodes */
+    uint32_t failed_count;   /* could not run on random inputs */
+    uint32_t pruned_count;   /* offers skipped because their cost is far above the best one for their nodes */
     uint32_t changed_count;  /* nodes that another provider should run */
-    uint32_t stopped;        /* 1: the progress function gave up, or time was up */
-    double before_ns;        /* predicted, as the session was assigned, by what was known before */
-    double measured_ns;      /* the same assignment, by what is known now */
-    double after_ns;         /* the best assignment, by what is known now */
+    uint32_t stopped;        /* 1: stopped by the progress function or the time limit */
+    double before_ns;        /* predicted for the session's assignment with the previous costs */
+    double measured_ns;      /* predicted for the same assignment with the new costs */
+    double after_ns;         /* predicted for the best assignment with the new costs */
     double seconds;
-    /* The model was run both ways, where the figures lead to another assignment or may lead to other kernels; 0: it was
-     * not. The figures are kept when a run takes no longer by them. */
+    /* Measured times of the model with the old and the new assignment, if the new costs change assignment or kernels; 0
+     * = not run. The measurements are kept only if the new assignment is not slower. */
     double run_before_ns;
     double run_after_ns;
-    uint32_t dropped; /* 1: the figures are not kept, for no assignment by them was as fast as the one before */
+    uint32_t dropped; /* 1: the measurements were discarded because no new assignment was as fast as the previous one */
     uint32_t reserved;
 } inlay_tune_result;
 
-/* Times the real executables of all plausible offers for the session's model and keeps the figures in the cache folder;
- * the next session of this or any other model with such layers uses them. The session itself stays as it is. how and
- * out_result may be NULL. */
+/* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
+ * folder. Later sessions of this model, and of other models with the same layers, use them. The session itself does not
+ * change. how and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 
-/* Keeps what the runs of this context took, kernel by kernel, where inlay_tune() keeps its figures: after at least one
- * run with inlay_context_measure(). Only kernels that were chosen are among them, at the sizes of the last run.
- * out_count (may be NULL) is how many different ones. */
+/* Stores the times of this context's measured runs, kernel by kernel, where inlay_tune() stores its measurements. It
+ * requires at least one run with inlay_context_measure(). Only the chosen kernels are included, at the sizes of the
+ * last run. *out_count (may be NULL) is the number of distinct kernels. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count,
                                                             inlay_diag *diag);
 

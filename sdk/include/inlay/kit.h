@@ -1,7 +1,8 @@
 /* inlay/kit.h - a provider from a table of kernels.
  *
- * The kit is a small static library that is linked into a plugin. You write functions that compute one operator each
- * and list them; the kit answers the host's questions (assess, cost, compile, specialize, execute) from the list.
+ * The kit is a small static library that is linked into a plugin. A plugin author writes functions that compute one
+ * operator each and lists them; the kit implements the provider's functions (assess, cost, compile, specialize,
+ * execute) from this list.
  *
  *     static inlay_status run_relu(const kit_call *call) { ... }
  *
@@ -13,14 +14,14 @@
  *     static const kit_plugin mine = { .name = "mine", .version = "1.0", .provider = &provider };
  *     KIT_PLUGIN(mine)
  *
- * A kernel passes four phases, of which only run is a must:
- *     supports   once per node and model: can this node be run? otherwise why not
- *     prepare    once per node and session: read attributes, pack constant weights -> state, shared by all threads
- *     shape      once per input shapes: workspace, output kinds, numbers that depend on shapes -> plan, likewise shared
- *     run        compute; no heap, no lock, any number of threads at once
+ * A kernel has four phases, of which only run is required:
+ *     supports   once per node and model: whether the node can be run, otherwise the reason
+ *     prepare    once per node and session: reads attributes, packs constant weights -> state, shared by all threads
+ *     shape      once per input shapes: workspace, output kinds, values that depend on shapes -> plan, shared likewise
+ *     run        computes; no heap, no lock, any number of threads at once
  *
- * Tensors are dense row-major in host memory, aligned to 64 bytes unless they are user buffers (then to the element).
- * Offsets within a tensor are int64_t. Sub-byte types are packed, low bits first. */
+ * Tensors are dense row-major in host memory. They are aligned to 64 bytes, except buffers of the user, which are
+ * aligned to the element size. Offsets within a tensor are int64_t. Sub-byte types are packed, low bits first. */
 #ifndef INLAY_KIT_H
 #define INLAY_KIT_H
 #include "inlay/plugin.h"
@@ -46,12 +47,12 @@ extern "C" {
      KIT_BIT(FLOAT8E8M0))
 #define KIT_SUBBYTE (KIT_BIT(UINT4) | KIT_BIT(INT4) | KIT_BIT(FLOAT4E2M1) | KIT_BIT(UINT2) | KIT_BIT(INT2))
 #define KIT_COMPLEX (KIT_BIT(COMPLEX64) | KIT_BIT(COMPLEX128))
-#define KIT_ANY 0u /* whatever the operator's schema allows */
+#define KIT_ANY 0u /* all types of the operator's schema */
 
-/* Compiles a function once per instruction-set level and picks at load time: one binary serves any x86-64. For static
- * loop functions without calls that are not inlined. Levels and not CPU names: GCC picks "arch=haswell" on that CPU
- * alone, and on no other vendor's. Nothing under sanitizers, whose runtimes start after ifuncs, and with C libraries
- * that have no ifuncs (musl). */
+/* Compiles a function once for each instruction-set level and selects the variant at load time, so that one binary
+ * serves every x86-64 CPU. For static functions with loops, without calls that are not inlined. It names levels and not
+ * CPUs, because GCC selects "arch=haswell" on CPUs of that vendor only. Empty under sanitizers, whose runtimes start
+ * after ifuncs are resolved, and with C libraries without ifuncs (musl). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KIT_MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -59,14 +60,14 @@ extern "C" {
 #define KIT_MULTIVERSION
 #endif
 
-/* The highest level of instructions that this CPU and its system have, INLAY_ISA_* of inlay/note.h; *out_extra, which
- * may be NULL, gets those beyond. For loops that a plugin itself chooses. Keep the answer: to ask for *out_extra takes
- * a virtual machine some 50 us. Thread-safe. */
+/* Returns the highest instruction-set level of this CPU and operating system, INLAY_ISA_* of inlay/note.h. *out_extra,
+ * which may be NULL, gets the INLAY_ISA_* extensions beyond that level. For plugins that select code themselves. Store
+ * the result: computing *out_extra takes about 50 us on a virtual machine. Thread-safe. */
 uint32_t kit_isa(uint32_t *out_extra);
 
 /* ------------------------------------------------------------------ a node, before the run */
 
-/* Borrowed for the call. */
+/* A node, before the run. Borrowed for the call. */
 typedef struct kit_node {
     const inlay_host *host;
     const inlay_graph *graph;
@@ -76,29 +77,30 @@ typedef struct kit_node {
     uint8_t *constant_fate; /* internal */
 } kit_node;
 
-/* Input or output i as the graph knows it; NULL if omitted or beyond the last. */
+/* Input or output i of the node in the graph; NULL if omitted or past the last. */
 const inlay_value_info *kit_input(const kit_node *node, uint32_t i);
 const inlay_value_info *kit_output(const kit_node *node, uint32_t i);
-/* Element type of input or output i, INLAY_UNDEFINED when omitted. */
+/* Element type of input or output i; INLAY_UNDEFINED if omitted. */
 inlay_dtype kit_input_dtype(const kit_node *node, uint32_t i);
 inlay_dtype kit_output_dtype(const kit_node *node, uint32_t i);
-/* Is input i a constant? */
+/* True if input i is a constant. */
 bool kit_is_constant(const kit_node *node, uint32_t i);
-/* The elements of constant input i, aligned, valid as long as the prepared state; NULL if it is no constant or omitted,
- * or if memory ran out. Only in prepare. */
+/* Returns the elements of constant input i, aligned, valid as long as the prepared state; NULL if it is omitted or not
+ * a constant, or if memory ran out. Only in prepare. */
 const void *kit_constant(const kit_node *node, uint32_t i);
-/* As kit_constant, without the promise of alignment and therefore without a copy: read it with memcpy. */
+/* Like kit_constant(), possibly misaligned and therefore without a copy: read it with memcpy. */
 const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
-/* Says that run never reads constant input i, because prepare has packed or copied it: the host may drop it, and
+/* States that run never reads constant input i, because prepare has packed or copied it. The host may release it, and
  * call->in[i].data is NULL in run. Only in prepare. */
 void kit_drop_constant(const kit_node *node, uint32_t i);
 
-/* Says that prepare has read constant input i for now: its pages may leave memory, and come back when they are read
- * again. For who packs piece by piece. Only in prepare. */
+/* States that prepare has finished reading constant input i for now. Its pages may be dropped from memory; they are
+ * loaded again when they are read. For kernels that pack weights piece by piece. Only in prepare. */
 void kit_release_constant(const kit_node *node, uint32_t i);
 
-/* Memory for what prepare makes of constants, such as packed weights. Where the host has extension inlay.packs/1 it is
- * the host's, which keeps it in a file and finds it there the next time; otherwise it is this process's own.
+/* Memory for data that prepare derives from constants, such as packed weights. If the host supports extension
+ * inlay.packs/1, the memory belongs to the host, which keeps it in a file and finds it there the next time; otherwise
+ * it is allocated in this process.
  *
  *     INLAY_TRY(kit_pack_take(node, key, sizeof key, bytes, &state->pack, diag));
  *     if (!state->pack.filled)
@@ -107,20 +109,21 @@ void kit_release_constant(const kit_node *node, uint32_t i);
  *
  * and kit_pack_free(&state->pack) in release. */
 typedef struct kit_pack {
-    void *data;  /* aligned to 64; to be filled before prepare returns, and only to be read then. NULL: nothing */
-    bool filled; /* holds what was kept under the key, perhaps by an earlier process: only to be read already */
+    void *data;  /* aligned to 64 bytes; filled before prepare returns, read-only afterwards; NULL: no memory */
+    bool filled; /* true: holds data kept under the key, perhaps by an earlier process; read-only */
     bool own;    /* internal */
 } kit_pack;
-/* key: bytes that name all that decides the contents: content_hash of the constants, layout, sizes; the host adds the
- * provider, its build and options, and the CPU. NULL, 0: not to be kept. Only in prepare, from any thread.
- * INLAY_OUT_OF_MEMORY: *out is {0}, and diag says how much was asked for. */
+/* Gets the memory. key identifies everything that determines the contents: content_hash of the constants, layout,
+ * sizes; the host adds the provider, its build and options, and the CPU. NULL, 0: not stored. Only in prepare, on any
+ * thread. INLAY_OUT_OF_MEMORY: *out is {0}, and diag states the size. */
 INLAY_NODISCARD inlay_status kit_pack_take(const kit_node *node, const void *key, uint64_t key_bytes, uint64_t bytes,
                                            kit_pack *out, inlay_diag *diag);
-/* The memory is filled; what is not kept is lost with the session. Nothing happens to what was found. */
+/* States that the memory is filled and may be stored; otherwise it is lost with the session. Has no effect on memory
+ * that was found. */
 void kit_pack_keep(const kit_node *node, const kit_pack *pack);
-void kit_pack_free(kit_pack *pack); /* of {0}: a no-op */
+void kit_pack_free(kit_pack *pack); /* a no-op for {0} */
 
-/* The attribute of that name, or NULL. */
+/* Returns the attribute with this name, or NULL. */
 static inline const inlay_attr_info *kit_attr(const inlay_node_info *node, const char *name)
 {
     size_t bytes = strlen(name);
@@ -131,7 +134,7 @@ static inline const inlay_attr_info *kit_attr(const inlay_node_info *node, const
     }
     return NULL;
 }
-/* Values of attributes, or what to take when the node has none of that name and kind. */
+/* Return the value of an attribute, or `otherwise` if the node has none of that name and kind. */
 static inline int64_t kit_attr_int(const inlay_node_info *node, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *a = kit_attr(node, name);
@@ -147,7 +150,7 @@ static inline const char *kit_attr_string(const inlay_node_info *node, const cha
     const inlay_attr_info *a = kit_attr(node, name);
     return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s.data : otherwise;
 }
-/* The list and its length; NULL and 0 when absent. */
+/* Returns the list and its length; NULL and 0 if absent. */
 static inline const int64_t *kit_attr_ints(const inlay_node_info *node, const char *name, uint32_t *out_count)
 {
     const inlay_attr_info *a = kit_attr(node, name);
@@ -158,8 +161,8 @@ static inline const int64_t *kit_attr_ints(const inlay_node_info *node, const ch
 
 /* ------------------------------------------------------------------ a call */
 
-/* A tensor of a run. data is NULL exactly when an optional input or output is omitted (dtype is then
- * INLAY_UNDEFINED), when the constant was dropped, or when the output is yet to be allocated with kit_alloc_output. */
+/* A tensor of a run. data is NULL if and only if an optional input or output is omitted (dtype is then
+ * INLAY_UNDEFINED), the constant was dropped, or the output has yet to be allocated with kit_alloc_output. */
 typedef struct kit_tensor {
     void *data;
     const int64_t *dims; /* [rank] elements */
@@ -168,22 +171,23 @@ typedef struct kit_tensor {
     inlay_dtype dtype;
 } kit_tensor;
 
+/* Arguments of run. */
 typedef struct kit_call {
-    const kit_tensor *in;
-    kit_tensor *out;
+    const kit_tensor *in; /* [in_count] */
+    kit_tensor *out;      /* [out_count] */
     uint32_t in_count;
     uint32_t out_count;
     void *state;          /* from prepare */
     void *plan;           /* from shape */
-    void *workspace;      /* what shape asked for; per run, 64-byte aligned, not cleared */
-    uint32_t max_threads; /* workers that kit_parallel may use */
+    void *workspace;      /* the workspace that shape requested; per run, 64-byte aligned, not cleared */
+    uint32_t max_threads; /* maximum number of workers of kit_parallel */
     const inlay_host *host;
     inlay_run *run;
     inlay_diag *diag;
     void *exec; /* internal */
 } kit_call;
 
-/* Is there an in[i], out[i] at all? (Optional ones may be omitted at the end or in the middle.) */
+/* True if in[i], out[i] is present. (Optional ones may be omitted at the end or in the middle.) */
 static inline bool kit_has_input(const kit_call *call, uint32_t i)
 {
     return i < call->in_count && call->in[i].dtype != INLAY_UNDEFINED;
@@ -193,25 +197,25 @@ static inline bool kit_has_output(const kit_call *call, uint32_t i)
     return i < call->out_count && call->out[i].dtype != INLAY_UNDEFINED;
 }
 
-/* Runs fn over [0, count) in ranges of at least grain elements on the pool; a small loop runs on the caller at once. */
+/* Runs fn over [0, count) on the thread pool, in ranges of at least grain elements; a small loop runs on the calling
+ * thread. */
 inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 
-/* INLAY_OK while the run is to go on; otherwise what run, or the body of a loop, is to return at once. Cheap enough to
- * be called every few hundred microseconds; between operators and the ranges of a shared loop the host asks by
- * itself. */
+/* Returns INLAY_OK, or the status that run, or the body of a loop, has to return at once. Cheap enough to be called
+ * every few hundred microseconds. Between operators and between ranges of a parallel loop, the host polls itself. */
 static inline inlay_status kit_poll(const kit_call *call)
 {
     return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
 }
 
-/* Gives output i its shape and memory, for kernels that set kit_plan.allocates; fills call->out[i], whose dims are then
- * the caller's array. An omitted output is left alone and is no error. */
+/* Sets the shape of output i and allocates its memory, for kernels that set kit_plan.allocates. Fills call->out[i],
+ * whose dims then point to the caller's array. An omitted output is not an error and stays unchanged. */
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims);
 
-/* Bytes for string elements of an output; NULL: out of memory. */
+/* Allocates the bytes of string elements of an output; NULL: out of memory. */
 char *kit_alloc_string(const kit_call *call, uint64_t bytes);
 
-/* Bytes of count elements of dtype, packed. */
+/* Size of `count` elements of dtype in bytes, packed. */
 static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 {
     return ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
@@ -220,25 +224,25 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 /* ------------------------------------------------------------------ a kernel */
 
 enum {
-    KIT_IN_PLACE = 1u << 0,      /* output 0 may share the buffer of an input of the same dtype and dims */
-    KIT_SHAPES_AT_RUN = 1u << 1, /* every output is allocated by run: its shape depends on data */
-    /* Output 0 may share the buffer of input 0, and of no other, when dtype and number of elements agree, whatever the
-     * dims: Reshape, which then has nothing to do, and ScatterND, which starts from a copy of input 0. */
+    KIT_IN_PLACE = 1u << 0,      /* output 0 may share the buffer of an input with the same dtype and dims */
+    KIT_SHAPES_AT_RUN = 1u << 1, /* run allocates every output: shapes depend on data */
+    /* Output 0 may share the buffer of input 0, and of no other input, if dtype and number of elements agree, whatever
+     * the dims: for Reshape, which then does nothing, and ScatterND, which starts from a copy of input 0. */
     KIT_IN_PLACE_FIRST = 1u << 2
 };
 
-/* Where a kernel says why not. */
+/* The reason why a kernel cannot run a node. */
 typedef struct kit_refusal {
     uint32_t code;         /* INLAY_REFUSE_* */
-    char text[192];        /* a sentence */
-    char accepted_if[128]; /* what would make it acceptable, or empty */
+    char text[192];        /* the reason, one sentence */
+    char accepted_if[128]; /* a change that would make the node acceptable, or empty */
 } kit_refusal;
 /* Fills the refusal and returns false: `return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use mode linear", "...")`. */
 INLAY_PRINTF(4, 5)
 bool kit_refuse(kit_refusal *why, uint32_t code, const char *accepted_if, const char *format, ...);
 
-/* What shape sees and fills in. in and out carry dims (of out: as inferred; count -1 when not known) and, where the
- * elements are known before the run, in[i].data. An output whose rank is not known either has rank 0. */
+/* Arguments of shape. in and out carry dims (for out: as inferred; count is -1 if they are not known) and, if the
+ * elements are known before the run, in[i].data. An output of unknown rank has rank 0. */
 typedef struct kit_plan {
     const kit_tensor *in;
     const kit_tensor *out;
@@ -248,12 +252,12 @@ typedef struct kit_plan {
     uint32_t allocates;       /* out: bit i set = run allocates output i; UINT32_MAX = all */
     uint64_t workspace_bytes; /* out */
     void *plan;               /* out: from kit_plan_new or malloc, freed by the kit */
-    void *room;               /* of kit_plan_new: memory of a plan that has gone, */
-    size_t room_bytes;        /* and its size; then that of plan */
+    void *room;               /* used by kit_plan_new: memory of a plan that is no longer used, ... */
+    size_t room_bytes;        /* ... and its size; afterwards the size of plan */
 } kit_plan;
 
-/* Cleared memory for plan->plan; where shapes change from run to run, that of a plan that has gone. NULL: out of
- * memory. */
+/* Returns cleared memory for plan->plan. If shapes change between runs, it reuses the memory of a discarded plan. NULL:
+ * out of memory. */
 static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
 {
     if (plan->room != NULL && plan->room_bytes >= bytes)
@@ -262,58 +266,63 @@ static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
     return plan->plan = calloc(1, bytes);
 }
 
+/* A kernel: the nodes that it can run, and its functions. All functions except run may be NULL. */
 typedef struct kit_kernel {
     const char *domain; /* NULL = "ai.onnx" */
     const char *op_type;
-    uint32_t since_min;   /* inclusive range of the schema's since_version that run understands; 0 = from the first */
-    uint32_t since_max;   /* 0 = to the newest known when this was written: set it when an operator may change */
-    uint32_t in_types[4]; /* set of dtypes for inputs 0 to 3; KIT_ANY = as the schema says */
+    uint32_t since_min;   /* inclusive range of since_version that run supports; 0 = from the first */
+    uint32_t since_max;   /* 0 = to the newest known at compile time; set it if the operator may change */
+    uint32_t in_types[4]; /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
     uint32_t out_types[2];
     uint32_t flags; /* KIT_IN_PLACE ... */
-    /* All but run may be NULL. */
+    /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). */
     bool (*supports)(const kit_node *node, kit_refusal *why);
-    /* Finds *cost filled in from the bytes of inputs and outputs and one operation an output element, and sets what it
-     * knows better. Setting flops alone is enough: ns then follows. For MatMul and the like. */
+    /* Refines *cost, which is initialised with the bytes of inputs and outputs and one operation for each output
+     * element. Setting flops alone suffices: ns is then derived from it. For MatMul and similar operators. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* default: free */
     inlay_status (*shape)(const void *state, kit_plan *plan, inlay_diag *diag);
     inlay_status (*run)(const kit_call *call);
 
-    /* Optional, for operators that work element by element on floats: computes n elements of the output. in[k] has n
-     * elements, or one that counts for all where step[k] is 0 instead of 1; out may lie on one of those with n. state
-     * is prepare's. Kernels with it also run in chains, tile by tile, without a trip to memory between them. */
+    /* Optional, for element-wise operators on floats: computes n elements of the output. in[k] has n elements, or a
+     * single one for all if step[k] is 0 instead of 1; out may be the memory of an input with n elements. state comes
+     * from prepare. Kernels with row also run in fused chains, tile by tile, without storing intermediate results. */
     void (*row)(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n);
-    uint32_t row_inputs; /* how many inputs row reads, at most KIT_ROW_INPUTS; the node's others must be constants */
-    bool (*row_fits)(const kit_node *node); /* optional: may row stand for run? */
+    /* number of inputs that row reads, at most KIT_ROW_INPUTS; the node's others must be constants */
+    uint32_t row_inputs;
+    bool (*row_fits)(const kit_node *node); /* optional: whether row computes the same as run for this node */
 } kit_kernel;
 enum { KIT_ROW_INPUTS = 2 };
 
+/* An array of kernels. */
 typedef struct kit_table {
     const kit_kernel *kernels;
     uint32_t count;
 } kit_table;
 
+/* A provider made of tables of kernels. */
 typedef struct kit_provider {
     const char *name;
     const char *description;
-    const kit_table *const *tables; /* [table_count]; the first row that matches a node wins */
+    const kit_table *const *tables; /* [table_count]; the first kernel that matches a node is used */
     uint32_t table_count;
     uint32_t option_count;
     const inlay_option *options;
-    /* Optional: reads options, opens what is needed. *out is kit_node.provider. */
+    /* Optional: reads options and opens devices or libraries. *out becomes kit_node.provider. */
     inlay_status (*open)(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag);
     void (*close)(void *provider);
-    /* A run that is cancelled, or late, ends within this many milliseconds, because kernels that take long call
-     * kit_poll; 0 = no promise. */
+    /* A cancelled or overdue run ends within this number of milliseconds, because long-running kernels call kit_poll; 0
+     * = not guaranteed. */
     uint32_t poll_ms;
     uint32_t
-        flags; /* INLAY_PROVIDER_REFERENCE_CORE, or 0; the kit's own prices, of rows without cost, are of that core */
+        /* INLAY_PROVIDER_REFERENCE_CORE or 0; the kit's default costs, of kernels without cost, refer to that core */
+        flags;
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
 
-/* What a plugin built on the kit consists of. Either part may be missing. */
+/* A plugin built with the kit: a provider, operators, or both. */
 typedef struct kit_plugin {
     const char *name;
     const char *version;
@@ -323,7 +332,7 @@ typedef struct kit_plugin {
     uint32_t flags; /* INLAY_PLUGIN_* */
 } kit_plugin;
 
-/* The ABI's structs, filled in by kit_open; static storage of the plugin. */
+/* The structs of the ABI, filled in by kit_open; static storage of the plugin. */
 typedef struct kit_exports {
     inlay_plugin plugin;
     inlay_provider provider;
@@ -331,19 +340,19 @@ typedef struct kit_exports {
 } kit_exports;
 
 /* Checks the host's ABI and describes the plugin; the body of inlay_plugin_open. The build id is the linker's
- * (--build-id), or else a hash of the code. */
+ * (--build-id), otherwise a hash of the code. */
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag);
 
-/* The ABI's description of a kit_provider, for a provider that is made of tables in part and hands their nodes on.
- * `self` outlives it, and is its ctx. */
+/* Returns the ABI's description of a kit_provider, for a provider that implements only part of its nodes with tables
+ * and forwards these nodes to the kit. `self` must outlive it and is its ctx. */
 inlay_provider kit_describe_provider(const kit_provider *self);
 
-/* Defines inlay_plugin_open for a kit_plugin and the note that says what it was built for (inlay/note.h), at the end of
- * one source file: KIT_PLUGIN_NAMED(mine, "mine", "mine_cpu", "com.example"). The texts are string literals: the names
- * of the plugin, of its provider, and of the domains of its operators separated by spaces ("" = none). They are in the
- * note, where the host finds them without running the plugin, and have to be what `self` says too: a plugin whose note
- * differs is refused. */
+/* Defines inlay_plugin_open for a kit_plugin, and the note that describes its build (inlay/note.h). Use it at the end
+ * of one source file: KIT_PLUGIN_NAMED(mine, "mine", "mine_cpu", "com.example"). The texts are string literals: the
+ * names of the plugin, of its provider, and of the domains of its operators, separated by spaces ("" = none). The host
+ * reads them from the note without running the plugin. They must agree with `self`: a plugin whose note differs is
+ * rejected. */
 #define KIT_PLUGIN_NAMED(self, name, provider, domains)                                                                \
     INLAY_PLUGIN_NOTE(name, provider, domains)                                                                         \
     inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)          \
@@ -352,7 +361,7 @@ inlay_provider kit_describe_provider(const kit_provider *self);
         return kit_open(&(self), &exports, host, out_plugin, diag);                                                    \
     }
 
-/* The same with a note that gives no names: a host that can't load the file can't say what would have been in it. */
+/* The same with a note without names: if a host cannot load the file, its message cannot name the contents. */
 #define KIT_PLUGIN(self) KIT_PLUGIN_NAMED(self, "", "", "")
 
 #ifdef __cplusplus

@@ -1,20 +1,20 @@
-/* inlay/note.h - the ELF note of a plugin: what a host wants to know before it runs any of the plugin's code.
+/* inlay/note.h - the ELF note of a plugin: the facts that a host checks before it runs any of the plugin's code.
  *
- * Loading a shared object runs its constructors, and one that was built for another ABI, another CPU or with another
- * sanitizer's runtime can take the process down before it is asked anything. So a plugin repeats the facts of its build
- * in section .note.inlay, which the host reads from the file:
+ * Loading a shared object runs its constructors. One that was built for another ABI, another CPU or with another
+ * sanitizer runtime can crash the process at that point. So a plugin repeats the facts of its build in section
+ * .note.inlay, which the host reads from the file:
  *
  *     INLAY_PLUGIN_NOTE("blur", "blur_gpu blur_cpu", "com.example")
  *
- * at file scope of one source file, beside inlay_plugin_open; KIT_PLUGIN_NAMED of the kit does both. The numbers come
- * from the compiler, so they can't be stale. The names are the author's words: the host compares them with what
- * inlay_plugin_open says, and refuses a file where the two differ. A plugin without a note loads too; then only the
- * probe stands between its constructors and the host.
+ * at file scope of one source file, next to inlay_plugin_open; KIT_PLUGIN_NAMED of the kit does both. The numbers come
+ * from the compiler, so they cannot be outdated. The names come from the author: the host compares them with the result
+ * of inlay_plugin_open and rejects a file if they differ. A plugin without a note can be loaded, too; then only the
+ * probe process protects the host from its constructors.
  *
- * In the file the note has the owner "inlay" (name size 6) and type INLAY_NOTE_PLUGIN; its descriptor is inlay_note,
- * followed at struct_size by three texts that end in NUL. Like every struct that starts with struct_size it grows at
- * the end only, so a reader takes what struct_size reaches, reads the rest as zero, and finds the texts behind it. What
- * cannot be said so gets another type. All numbers are in the byte order of the file. */
+ * In the file the note has the owner "inlay" (name size 6) and type INLAY_NOTE_PLUGIN. Its descriptor is inlay_note,
+ * followed at offset struct_size by three NUL-terminated texts. Like every struct that starts with struct_size it grows
+ * at the end only: a reader uses the fields that struct_size reaches, reads the rest as zero, and finds the texts
+ * behind them. An incompatible change gets another type. All numbers have the byte order of the file. */
 #ifndef INLAY_NOTE_H
 #define INLAY_NOTE_H
 #include <stdint.h>
@@ -27,8 +27,8 @@ extern "C" {
 #define INLAY_NOTE_OWNER "inlay"
 enum { INLAY_NOTE_PLUGIN = 0x10 }; /* the note's type */
 
-/* What the plugin was instrumented with: the host has to have the same runtime. UndefinedBehaviorSanitizer is not among
- * them, for it gets along with everybody. */
+/* Sanitizers that the plugin is instrumented with; the host must have the same runtime. UndefinedBehaviorSanitizer is
+ * not listed because it is compatible with every host. */
 enum {
     INLAY_SANITIZER_ADDRESS = 1u << 0,
     INLAY_SANITIZER_THREAD = 1u << 1,
@@ -36,22 +36,23 @@ enum {
     INLAY_SANITIZER_HWADDRESS = 1u << 3
 };
 
-/* Whose threads the plugin computes on. */
+/* The threads that the plugin computes on. */
 enum {
-    INLAY_THREADING_HOST = 0,   /* the caller's, and inlay_host.parallel_for */
-    INLAY_THREADING_OPENMP = 1, /* OpenMP of the same runtime as the host's (libgomp) */
-    INLAY_THREADING_OWN = 2     /* it starts threads of its own, after create */
+    INLAY_THREADING_HOST = 0,   /* the calling thread, and inlay_host.parallel_for */
+    INLAY_THREADING_OPENMP = 1, /* OpenMP, with the host's runtime (libgomp) */
+    INLAY_THREADING_OWN = 2     /* threads that the plugin starts, after create */
 };
 
-/* The instructions that all of the plugin may use: what the file with the note was compiled for. Code that is chosen
- * at run time does not count. Of x86-64 the levels of its psABI; other machines have level 0 only. */
+/* The instruction-set level that all of the plugin may use: the one for which the file with the note was compiled. Code
+ * that is selected at run time does not count. The levels of x86-64 are those of its psABI; other machines have level 0
+ * only. */
 enum {
     INLAY_ISA_BASELINE = 0,
     INLAY_ISA_X86_64_V2 = 2, /* SSE4.2, POPCNT */
     INLAY_ISA_X86_64_V3 = 3, /* AVX2, FMA, BMI2, F16C */
     INLAY_ISA_X86_64_V4 = 4  /* AVX-512 F, BW, CD, DQ, VL */
 };
-/* Instructions beyond a level, as -march=native brings them. */
+/* Instruction-set extensions beyond a level, for instance from -march=native. */
 enum {
     INLAY_ISA_AVX512_VNNI = 1u << 0,
     INLAY_ISA_AVX512_BF16 = 1u << 1,
@@ -61,21 +62,23 @@ enum {
     INLAY_ISA_AMX = 1u << 5
 };
 
+/* The descriptor of the note. */
 typedef struct inlay_note {
-    uint32_t struct_size; /* bytes of this struct as the plugin was compiled; the texts follow */
-    uint32_t abi_major;   /* INLAY_ABI_MAJOR and MINOR that it was compiled with */
+    uint32_t struct_size; /* size of this struct when the plugin was compiled; the texts follow */
+    uint32_t abi_major;   /* INLAY_ABI_MAJOR and INLAY_ABI_MINOR when the plugin was compiled */
     uint32_t abi_minor;
-    uint32_t abi_minor_oldest; /* it runs on hosts from this minor on: INLAY_NOTE_OLDEST_MINOR, 0 if not defined */
+    uint32_t abi_minor_oldest; /* oldest minor of a host that it runs on: INLAY_NOTE_OLDEST_MINOR, 0 if not defined */
     uint32_t isa;              /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
     uint32_t isa_extra;        /* INLAY_ISA_AVX512_VNNI ... */
     uint32_t sanitizers;       /* INLAY_SANITIZER_* */
     uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, HOST if not defined */
     uint32_t flags;            /* 0 in version 1 */
-    uint32_t text_bytes;       /* of the three texts, each with its NUL: the plugin's name; its providers, separated by
-                                  spaces; the domains of its operators, likewise. An empty name = no names given */
+    /* total size of the three texts with their NULs: the plugin's name; the names of its providers, separated by
+     * spaces; the domains of its operators, likewise. An empty first text = no names given */
+    uint32_t text_bytes;
 } inlay_note;
 
-/* ------------------------------------------------------------------ what the compiler knows */
+/* ------------------------------------------------------------------ facts from the compiler */
 
 #ifndef INLAY_NOTE_OLDEST_MINOR
 #define INLAY_NOTE_OLDEST_MINOR 0u
@@ -158,14 +161,14 @@ typedef struct inlay_note {
 
 /* ------------------------------------------------------------------ the note itself */
 
-/* Clang's AddressSanitizer would put a red zone behind it, and that is no note any more. */
+/* Clang's AddressSanitizer would append a red zone, which would make the note invalid. */
 #if defined(__clang__)
 #define INLAY_NOTE_PLAIN __attribute__((no_sanitize_address))
 #else
 #define INLAY_NOTE_PLAIN
 #endif
 
-/* Places the note. The three texts are string literals; see inlay_note.text_bytes. No semicolon is needed behind it. */
+/* Defines the note. The three texts are string literals, see inlay_note.text_bytes. No semicolon follows. */
 #define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                                 \
     INLAY_PLUGIN_NOTE_ABI(INLAY_ABI_MAJOR, INLAY_ABI_MINOR, name_, providers_, domains_)
 

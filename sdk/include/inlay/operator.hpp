@@ -1,4 +1,4 @@
-/* inlay/operator.hpp - operators of your own from plain C++17 functions, on the kit (inlay/kit.h).
+/* inlay/operator.hpp - custom operators from plain C++17 functions, on the kit (inlay/kit.h).
  *
  *     #include "inlay/operator.hpp"
  *
@@ -11,20 +11,20 @@
  *
  *     INLAY_OPERATORS("blend", "com.example", inlay::op<blend<float>, blend<double>>("Blend", "a, b, alpha=0.5 -> y"))
  *
- * is a whole plugin: operator com.example.Blend-1 and a provider "blend" that runs it. The schema follows from the
+ * is a complete plugin: operator com.example.Blend-1 and a provider "blend" that runs it. The schema follows from the
  * parameters of the function, inputs and attributes first, outputs last:
  *
  *     inlay::tensor<const T>    an input
- *     inlay::optional<const T>  an input that a node may omit: false then
+ *     inlay::optional<const T>  an optional input: converts to false if the node omits it
  *     int64_t                   an attribute: an integer
  *     float, double             an attribute: a float
  *     const char *              an attribute: a string
- *     inlay::call               the run itself, for parallel loops and polling; it has no name in the text
+ *     inlay::call               the run, for parallel loops and polling; it has no name in the text
  *     inlay::tensor<T>          an output
  *
- * The text names them in the same order; `name=value` gives an attribute's default, and one without must be set. Several
- * functions in op<> are the same operator for other element types. An output has the shape of the first input unless a
- * shape function says otherwise:
+ * The text names them in the same order; `name=value` states an attribute's default, and an attribute without a default
+ * is required. Several functions in op<> implement the same operator for different element types. An output has the
+ * shape of the first input unless a shape function is given:
  *
  *     inlay::op<sums>("Sums", "x -> y").with_shape([](inlay::shapes &s) { s.set(0, s.in[0].dims[0]); })
  *
@@ -47,7 +47,7 @@
 
 namespace inlay {
 
-/* ------------------------------------------------------------------ what functions take */
+/* ------------------------------------------------------------------ parameter types of functions */
 
 /* A dense row-major tensor. */
 template <class T> struct tensor {
@@ -62,23 +62,25 @@ template <class T> struct optional : tensor<T> {
     explicit operator bool() const { return this->data != nullptr; }
 };
 
-/* A run that was cancelled or is late, thrown by call; the host knows. */
+/* A run that was cancelled or exceeded its deadline; thrown by inlay::call. */
 struct stopped : std::exception {
     inlay_status status;
     explicit stopped(inlay_status s) : status(s) {}
     const char *what() const noexcept override { return inlay_status_text(status); }
 };
 
+/* The run in progress. Borrowed for the call. */
 struct call {
     const kit_call *raw;
 
-    /* Throws `stopped` when the run is to end. For loops that take milliseconds. */
+    /* Throws `stopped` if the run has to end. Call it in loops that take milliseconds. */
     void poll() const
     {
         if (inlay_status status = kit_poll(raw); status != INLAY_OK)
             throw stopped(status);
     }
-    /* Calls fn(begin, end) over parts of [0, count) of at least grain, on the host's threads. fn does not throw. */
+    /* Calls fn(begin, end) for ranges of [0, count) of at least grain elements, on the host's threads. fn must not
+     * throw. */
     template <class F> void parallel(int64_t count, int64_t grain, F fn) const
     {
         const auto part = [](void *user, int64_t begin, int64_t end, uint32_t) -> inlay_status {
@@ -117,17 +119,17 @@ template <class T> constexpr inlay_dtype dtype_of()
 
 struct parameter {
     kind what;
-    inlay_dtype dtype; /* of tensors */
+    inlay_dtype dtype; /* element type of tensors */
 };
 
-/* An attribute as prepare read it, one of the three; texts are cut to fit. */
+/* An attribute that prepare has read, one of the three; strings are truncated to fit. */
 struct value {
     int64_t i;
     double f;
     char s[128];
 };
 
-/* The arguments of a call, taken one after the other. */
+/* The arguments of a call, consumed in order. */
 struct cursor {
     const kit_call *run;
     const value *values;
@@ -194,7 +196,7 @@ template <class... P, void (*F)(P...)> struct bound<F> {
 
     static void invoke(cursor &c)
     {
-        std::apply(F, std::tuple<P...>{ read<P>::take(c)... }); /* braces: from left to right */
+        std::apply(F, std::tuple<P...>{ read<P>::take(c)... }); /* braces guarantee evaluation from left to right */
     }
 };
 template <auto... F> inline constexpr form forms_of[] = { { bound<F>::list, sizeof bound<F>::list / sizeof(parameter),
@@ -204,8 +206,8 @@ struct opened;
 int64_t integer_of(const opened &op, const value *values, const char *name);
 }
 
-/* What a shape function sees, the inputs' shapes and the attributes, and states, the outputs' shapes. It throws
- * std::invalid_argument for shapes that do not fit. It is called before the run where shapes are known, and in it. */
+/* Argument of a shape function: the inputs' shapes and the attributes; it sets the outputs' shapes. It throws
+ * std::invalid_argument for invalid shapes. It is called before the run if the shapes are known, and during the run. */
 struct shapes {
     static constexpr uint32_t most = 8; /* axes, and outputs */
     const kit_tensor *in;               /* dims and rank */
@@ -215,9 +217,10 @@ struct shapes {
     uint32_t rank[most];
     int64_t dims[most][most]; /* [output][axis] */
 
-    /* An integer attribute. */
+    /* Returns the value of an integer attribute. */
     int64_t integer(const char *name) const { return detail::integer_of(*op, values, name); }
 
+    /* Sets the shape of an output, one size per axis. */
     template <class... D> void set(uint32_t output, D... sizes)
     {
         static_assert(sizeof...(D) <= most, "too many axes");
@@ -232,7 +235,7 @@ struct shapes {
 };
 using shape_fn = void (*)(shapes &);
 
-/* An operator; made by op<>(). */
+/* An operator; created by op<>(). */
 struct spec {
     const char *type, *text;
     const detail::form *forms;
@@ -245,6 +248,7 @@ struct spec {
     spec with_version(uint32_t since) const { spec s = *this; s.version = since; return s; }
     spec with_shape(shape_fn fn) const { spec s = *this; s.shape = fn; return s; }
 };
+/* Describes an operator: its type and the names of its parameters; F are its functions, one for each set of types. */
 template <auto... F> constexpr spec op(const char *type, const char *text)
 {
     static_assert(sizeof...(F) > 0, "an operator has a function");
@@ -253,8 +257,8 @@ template <auto... F> constexpr spec op(const char *type, const char *text)
 }
 #include "inlay/operator_detail.hpp"
 
-/* A whole plugin with one provider of the same name ([a-z0-9_]): INLAY_OPERATORS("name", "domain", op<>(), op<>() ..).
- * At file scope of one source file, without a semicolon. */
+/* Defines a complete plugin with one provider of the same name ([a-z0-9_]): INLAY_OPERATORS("name", "domain", op<>(),
+ * op<>() ..). Use it at file scope of one source file, without a semicolon. */
 #define INLAY_OPERATORS(name_, domain_, ...)                                                                        \
     INLAY_PLUGIN_NOTE(name_, name_, domain_)                                                                        \
     static inlay::detail::plugin inlay_own_plugin;                                                                  \

@@ -1,4 +1,4 @@
-/* inlay/operator_detail.hpp - how operator.hpp turns functions into a plugin; not for inclusion by itself. */
+/* inlay/operator_detail.hpp - implementation of operator.hpp, which includes it. */
 #ifndef INLAY_OPERATOR_DETAIL_HPP
 #define INLAY_OPERATOR_DETAIL_HPP
 #include "inlay/operator.hpp"
@@ -14,7 +14,7 @@ enum : uint32_t { MOST_OPERATORS = 64, MOST_PARAMETERS = 24, NAME_BYTES = 64, SI
 struct opened {
     spec s;
     uint32_t value_count, in_count, out_count;
-    char names[MOST_PARAMETERS][NAME_BYTES]; /* of attributes */
+    char names[MOST_PARAMETERS][NAME_BYTES]; /* names of attributes */
     kind kinds[MOST_PARAMETERS];
     char signature[SIGNATURE_BYTES];
 };
@@ -24,10 +24,10 @@ inline int64_t integer_of(const opened &op, const value *values, const char *nam
     for (uint32_t i = 0; i < op.value_count; i++)
         if (op.kinds[i] == INTEGER && std::strcmp(op.names[i], name) == 0)
             return values[i].i;
-    throw std::invalid_argument("the operator has no integer attribute of the name that its shape function asks for");
+    throw std::invalid_argument("the shape function reads an integer attribute that the operator does not have");
 }
 
-/* Text that grows in a buffer; `full` when it does not fit. */
+/* Appends text to a fixed buffer; `full` if it does not fit. */
 struct writer {
     char *at, *end;
     bool full;
@@ -45,7 +45,7 @@ struct writer {
     }
 };
 
-/* The next name of the text: up to a comma, the arrow or the end, without blanks. False: there is none. */
+/* Reads the next name of the text: up to a comma, the arrow or the end, without blanks. False: no name is left. */
 inline bool next_name(const char *&text, char (&out)[2 * NAME_BYTES])
 {
     size_t n = 0;
@@ -60,7 +60,7 @@ inline bool next_name(const char *&text, char (&out)[2 * NAME_BYTES])
     return n > 0;
 }
 
-/* Which type variable stands at tensor parameter p: tensors that have the same types in every form share one. */
+/* The type variable of tensor parameter p: tensors with the same types in every form share one. */
 inline uint32_t variable_of(const spec &s, uint32_t p)
 {
     for (uint32_t q = 0; q < p; q++) {
@@ -86,7 +86,7 @@ inline bool same_parameters(const spec &s)
     return s.forms[0].count <= MOST_PARAMETERS;
 }
 
-/* `alpha=0.5` as the schema has it, and its name apart. */
+/* Appends `alpha=0.5` in the syntax of the schema, and stores its name. */
 inline void write_attribute(opened &op, writer &out, kind what, char *name)
 {
     char *value = std::strchr(name, '=');
@@ -105,7 +105,7 @@ inline void write_attribute(opened &op, writer &out, kind what, char *name)
         out.say("%s %s:%c=%s", at == 0 ? ";" : ",", op.names[at], letter, value);
 }
 
-/* "a:T0, b:T0 -> y:T0; T0=float|double; alpha:f=0.5" from the parameters and their names. */
+/* Builds "a:T0, b:T0 -> y:T0; T0=float|double; alpha:f=0.5" from the parameters and their names. */
 inline inlay_status write_signature(opened &op, inlay_diag *diag)
 {
     const spec &s = op.s;
@@ -164,7 +164,7 @@ inline inlay_status write_signature(opened &op, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ exceptions */
 
-/* What fn throws as a status; nothing leaves the plugin. */
+/* Calls fn and converts exceptions to a status; none leaves the plugin. */
 template <class F> inlay_status guarded(inlay_diag *diag, const char *type, F fn)
 {
     try {
@@ -204,7 +204,7 @@ inline void compute_shapes(const opened &op, const value *values, const kit_tens
     op.s.shape(*out);
 }
 
-/* The inputs' sizes, when all of them are known. */
+/* Copies the inputs' shapes. False: a size is unknown. */
 inline bool known_inputs(const inlay_infer *in, kit_tensor *out, int64_t (*dims)[shapes::most])
 {
     if (in->input_count > MOST_PARAMETERS)
@@ -290,7 +290,7 @@ inline const opened *find_operator(const kit_node *node)
     return nullptr;
 }
 
-/* The function for a node's element types. */
+/* Finds the function for a node's element types. */
 inline const form *find_form(const opened &op, const kit_node *node)
 {
     for (uint32_t f = 0; f < op.s.form_count; f++) {
@@ -379,7 +379,7 @@ inline inlay_status run(const kit_call *run)
     });
 }
 
-/* Fills in what the ABI asks for; once a process, though a host may open a plugin twice. */
+/* Fills in the ABI's description; once per process, although a host may open a plugin twice. */
 inline inlay_status open(plugin &p, const char *name, const char *domain, const char *version, const spec *specs,
                          uint32_t count, const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag,
                          inlay_status (*provide)(const inlay_host *, const inlay_create_args *, void **, inlay_diag *))

@@ -1,13 +1,13 @@
 /* inlay/status.h - how every function of inlay reports failure.
  *
- * A function returns an inlay_status by value and writes the sentence into an inlay_diag that the caller owns. Nothing
- * is allocated while failing, nothing has to be freed afterwards, and nothing unwinds across a module boundary.
+ * A function returns an inlay_status by value and writes a message into an inlay_diag that the caller owns. Failing
+ * allocates nothing, leaves nothing to free, and never unwinds across a module boundary.
  *
  *     inlay_diag diag = INLAY_DIAG_INIT;
  *     if (inlay_session_create(path, options, &session, &diag) != INLAY_OK)
  *         fprintf(stderr, "%s\n", diag.text);
  *
- * The codes and the layout of inlay_diag are ABI: they are only appended to. */
+ * The codes and the layout of inlay_diag are part of the ABI: new ones are appended, existing ones never change. */
 #ifndef INLAY_STATUS_H
 #define INLAY_STATUS_H
 #include <stdarg.h>
@@ -27,7 +27,8 @@ extern "C" {
 #define INLAY_PRINTF(fmt, args)
 #endif
 
-/* One list makes the enum and the texts of inlay_status_text(). A number never changes its meaning. */
+/* The single list of status codes. It generates the enum and inlay_status_text(). A number never changes its meaning.
+ */
 #define INLAY_STATUS_LIST(X)                                                                                           \
     X(0, OK, "ok")                                                                                                     \
     X(1, INVALID_ARGUMENT, "invalid argument")                                                                         \
@@ -51,7 +52,7 @@ enum {
 #undef INLAY_STATUS_ENUM
 };
 
-/* What a caller can do about a failure. */
+/* How a caller can react to a failure. */
 enum {
     INLAY_CLASS_PERMANENT = 0,   /* the same call will fail again */
     INLAY_CLASS_RETRY = 1,       /* the same call may succeed later */
@@ -60,15 +61,16 @@ enum {
     INLAY_CLASS_SHAPE = 4        /* succeeds with other input shapes */
 };
 
-/* A failure in words, owned by the caller. Set struct_size (INLAY_DIAG_INIT does) and pass it to any number of calls;
- * a failing call overwrites it, a succeeding call leaves it alone. All texts end in NUL and are cut to fit. */
+/* A description of a failure, owned by the caller. Set struct_size (INLAY_DIAG_INIT does) and pass it to any number of
+ * calls. A failing call overwrites it; a successful call leaves it unchanged. All texts are NUL-terminated and
+ * truncated to fit. Not for use by two threads at once. */
 typedef struct inlay_diag {
     uint64_t struct_size;
-    inlay_status code;    /* what the failing call returned */
+    inlay_status code;    /* the status that the failing call returned */
     uint32_t error_class; /* INLAY_CLASS_* */
-    char text[512];       /* one line: what is wrong, where, and how to fix it */
-    char node[128];       /* the node concerned, or empty */
-    char tensor[128];     /* the tensor concerned, or empty */
+    char text[512];       /* one line: the problem, its place and the fix */
+    char node[128];       /* name of the node concerned, or empty */
+    char tensor[128];     /* name of the tensor concerned, or empty */
 } inlay_diag;
 
 #define INLAY_DIAG_INIT                                                                                                \
@@ -76,7 +78,7 @@ typedef struct inlay_diag {
         sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_PERMANENT, "", "", ""                                                \
     }
 
-/* A short English name of the code, for instance "invalid model"; "unknown status" for other numbers. */
+/* Returns a short English name of the code, for instance "invalid model"; "unknown status" for any other number. */
 static inline const char *inlay_status_text(inlay_status status)
 {
     switch (status) {
@@ -90,7 +92,7 @@ static inline const char *inlay_status_text(inlay_status status)
     }
 }
 
-/* The class that belongs to a code when nothing more is known. */
+/* Returns the default INLAY_CLASS_* of a code. */
 static inline uint32_t inlay_status_class(inlay_status status)
 {
     switch (status) {
@@ -109,9 +111,10 @@ static inline uint32_t inlay_status_class(inlay_status status)
     }
 }
 
-/* Fills diag (may be NULL) and returns code, so that a failure is one statement:
+/* Fills diag (may be NULL) and returns code, so that reporting a failure takes one statement:
  *     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "axis %d is outside [-%d, %d]", axis, rank, rank - 1);
- * It is inline because plugins link to nothing of ours. */
+ * It clears diag->node and diag->tensor and derives diag->error_class from code. It is inline because plugins do not
+ * link against inlay. */
 INLAY_PRINTF(3, 4)
 static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const char *format, ...)
 {
@@ -124,7 +127,7 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
         va_start(args, format);
         (void)vsnprintf(diag->text, sizeof diag->text, format, args);
         va_end(args);
-        /* Names come from files: a message stays one line, and no terminal obeys it. */
+        /* Names come from untrusted files: keep the message on one line and drop terminal control characters. */
         for (char *c = diag->text; *c != '\0'; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7f)
                 *c = '?';
@@ -132,8 +135,8 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
     return code;
 }
 
-/* The only control-flow macro of inlay: runs a call and leaves through the function's single exit when it fails.
- * Expects a local `inlay_status status` and a label `done:`. */
+/* The only control-flow macro of inlay: evaluates a call and jumps to the function's single exit when the call fails.
+ * Requires a local `inlay_status status` and a label `done:`. */
 #define INLAY_TRY(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \

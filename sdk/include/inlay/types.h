@@ -1,7 +1,7 @@
-/* inlay/types.h - element types, dimensions, strings, buffers: the words that the host and plugins share.
+/* inlay/types.h - element types, dimensions, strings and buffers, shared by the host and plugins.
  *
- * Everything here is ABI. Structs that stand in arrays are walked with the stride that their container states, so they
- * can grow at the end; structs passed on their own start with struct_size. */
+ * Everything in this header is part of the ABI. An array states the stride of its elements, so these structs can grow
+ * at the end. A struct that is passed on its own starts with struct_size. */
 #ifndef INLAY_TYPES_H
 #define INLAY_TYPES_H
 #include <stddef.h>
@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-#define INLAY_NONE UINT32_MAX         /* no node, no value: an omitted optional input */
-#define INLAY_RANK_UNKNOWN UINT32_MAX /* the number of dimensions itself is unknown */
-#define INLAY_MAX_RANK 16             /* the loader refuses tensors of higher rank */
+#define INLAY_NONE UINT32_MAX         /* no node, no value; an omitted optional input */
+#define INLAY_RANK_UNKNOWN UINT32_MAX /* the rank itself is unknown */
+#define INLAY_MAX_RANK 16             /* the loader rejects tensors of higher rank */
 
-/* Element types carry the numbers of TensorProto.DataType, so a dtype read from a file needs no translation.
- * X(number, ENUM, bits, name): bits is the size of one element as packed in a file; sub-byte types are packed two (or
- * four) to a byte, low bits first, both in files and in buffers. A STRING element is an inlay_str. */
+/* Element types have the numbers of TensorProto.DataType, so a dtype read from a file needs no conversion. X(number,
+ * ENUM, bits, name): bits is the size of one element as packed in a file. Sub-byte types are packed two or four to a
+ * byte, low bits first, both in files and in buffers. A STRING element is an inlay_str. */
 #define INLAY_DTYPE_LIST(X)                                                                                            \
     X(1, FLOAT, 32, "float")                                                                                           \
     X(2, UINT8, 8, "uint8")                                                                                            \
@@ -55,10 +55,10 @@ enum {
         INLAY_DTYPE_COUNT = 27
 };
 
-/* A set of element types: bit N stands for dtype N. */
+/* The bit of an element type in a set of types: bit N represents dtype N. */
 #define INLAY_DTYPE_BIT(dtype) (UINT32_C(1) << (dtype))
 
-/* Bits of one element, 0 for a number that is no dtype. */
+/* Returns the size of one element in bits, 0 for a number that is not a dtype. */
 static inline uint32_t inlay_dtype_bits(inlay_dtype dtype)
 {
     static const uint8_t bits[INLAY_DTYPE_COUNT] = { 0,
@@ -69,7 +69,7 @@ static inline uint32_t inlay_dtype_bits(inlay_dtype dtype)
     return dtype > 0 && dtype < INLAY_DTYPE_COUNT ? bits[dtype] : 0;
 }
 
-/* ONNX's name of the type, "undefined" for a number that is no dtype. */
+/* Returns ONNX's name of the type, "undefined" for a number that is not a dtype. */
 static inline const char *inlay_dtype_name(inlay_dtype dtype)
 {
     switch (dtype) {
@@ -83,18 +83,18 @@ static inline const char *inlay_dtype_name(inlay_dtype dtype)
     }
 }
 
-/* Text of known length. In what the host hands out data[bytes] is NUL for names; string tensor elements may hold any
- * bytes and need not end in NUL. */
+/* Text of known length in bytes. Names that the host provides are also NUL-terminated (data[bytes] is NUL). Elements of
+ * string tensors may hold any bytes and need not be NUL-terminated. */
 typedef struct inlay_str {
     const char *data;
     uint64_t bytes;
 } inlay_str;
 
-/* One dimension. */
+/* Kinds of dimensions. */
 enum {
     INLAY_DIM_FIXED = 0,    /* value is the size */
-    INLAY_DIM_SYMBOLIC = 1, /* symbol names it; equal symbols are equal sizes; value is -1 */
-    INLAY_DIM_UNKNOWN = 2   /* known only when the data is (NonZero); value is -1 */
+    INLAY_DIM_SYMBOLIC = 1, /* symbol identifies it; equal symbols mean equal sizes; value is -1 */
+    INLAY_DIM_UNKNOWN = 2   /* known only after execution (output of NonZero); value is -1 */
 };
 typedef struct inlay_dim {
     int64_t value;   /* elements, >= 0, when FIXED */
@@ -102,47 +102,47 @@ typedef struct inlay_dim {
     uint32_t symbol; /* index into inlay_graph.symbols when SYMBOLIC, otherwise 0 */
 } inlay_dim;
 
-/* How the elements of a tensor lie in its buffer. {0} is dense row-major, what ONNX calls for. */
+/* Memory layout of a tensor in its buffer. {0} is dense row-major, the layout that ONNX defines. */
 enum { INLAY_LAYOUT_ROW_MAJOR = 0, INLAY_LAYOUT_BLOCKED = 1, INLAY_LAYOUT_OPAQUE = 2 };
 typedef struct inlay_layout {
     uint32_t kind;          /* INLAY_LAYOUT_* */
     uint32_t block_count;   /* BLOCKED: inner blocks in use, 0 to 2 */
     uint8_t order[16];      /* BLOCKED: order[i] is the axis stored i-th, outermost first */
-    uint32_t block_axis[2]; /* BLOCKED: axis that is cut into blocks; nChw16c has block_axis 1, block_size 16 */
-    uint32_t block_size[2]; /* BLOCKED: elements of the block; the axis is padded to a multiple of it */
-    uint64_t opaque_id;     /* OPAQUE: chosen by the provider; only its own regions exchange it */
+    uint32_t block_axis[2]; /* BLOCKED: the axis that is split into blocks; nChw16c has block_axis 1, block_size 16 */
+    uint32_t block_size[2]; /* BLOCKED: elements per block; the axis is padded to a multiple of it */
+    uint64_t opaque_id;     /* OPAQUE: chosen by the provider; only regions of that provider exchange it */
 } inlay_layout;
 
-/* Memory is a place in a domain, never a bare pointer. Domain 0 is the host's memory, where handle is the address. */
+/* A range of memory in a domain. Domain 0 is host memory, where handle is the address. */
 #define INLAY_DOMAIN_HOST 0u
 typedef struct inlay_buffer {
-    uint64_t handle; /* address in the host domain, the provider's own handle elsewhere; 0 = not there */
+    uint64_t handle; /* address in the host domain, otherwise the provider's handle; 0 = no memory */
     uint64_t offset; /* bytes from the start of handle */
-    uint64_t bytes;  /* bytes from offset that may be touched */
-    uint32_t domain; /* INLAY_DOMAIN_HOST or a domain of a provider */
+    uint64_t bytes;  /* bytes from offset that may be accessed */
+    uint32_t domain; /* INLAY_DOMAIN_HOST or a domain id of a provider */
     uint32_t reserved;
 } inlay_buffer;
 
-/* The address of a buffer in the host domain. */
+/* Returns the address of a buffer in the host domain. */
 static inline void *inlay_buffer_host(const inlay_buffer *buffer)
 {
     return (void *)(uintptr_t)(buffer->handle + buffer->offset);
 }
 
-/* What a device is. */
+/* Kinds of devices. */
 enum { INLAY_DEVICE_CPU = 1, INLAY_DEVICE_GPU = 2, INLAY_DEVICE_NPU = 3, INLAY_DEVICE_OTHER = 4 };
 
-/* Memory of a device as its driver and other libraries know it. Numbers of devices are DLPack's. */
+/* Device memory as its driver and other libraries identify it. Device type and id have DLPack's numbers. */
 typedef struct inlay_native_memory {
     uint64_t struct_size;
-    uint64_t handle; /* what DLPack has as data: an address of the device, or a handle of its API (a VkBuffer) */
-    uint64_t offset; /* bytes from there */
+    uint64_t handle; /* as DLPack's `data`: a device address, or a handle of the device's API (a VkBuffer) */
+    uint64_t offset; /* bytes from the start of handle */
     uint64_t bytes;
-    int32_t device_type; /* DLDeviceType: 2 CUDA, 7 Vulkan, 10 ROCm, 12 of another kind */
+    int32_t device_type; /* DLDeviceType: 2 CUDA, 7 Vulkan, 10 ROCm, 12 extension device */
     int32_t device_id;
 } inlay_native_memory;
 
-/* A point on a timeline that the host owns: reached when the timeline's counter is at least value. A fence whose
+/* A point on a timeline that the host owns. It is reached when the timeline's counter is at least value. A fence whose
  * timeline is 0 is always reached. */
 typedef struct inlay_fence {
     uint64_t timeline;
