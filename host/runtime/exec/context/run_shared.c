@@ -1,4 +1,4 @@
-/* exec/context/run_shared.c - the beginning and the end of what the runners of one context share. */
+/* exec/context/run_shared.c - creates and destroys the state shared by the runners of one context. */
 #include "exec/context/run_shared.h"
 #include "exec/control/host_node.h"
 #include "exec/dynamic/dynamic.h"

@@ -1,15 +1,16 @@
 #include "exec/context/run_states.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_ROOM = 64, MOST_ATTEMPTS = 16 };
 
 struct slot {
-    inlay_value *now;  /* dims: what there is; the memory may have room for more. NULL: nothing yet */
-    inlay_value *next; /* of states that are replaced: memory for what the run makes, or NULL */
-    int64_t room;      /* in place: rows of the memory; 0: what there is lies row-major */
-    bool bound;        /* the run in hand reads it */
+    inlay_value *now;  /* current rows (dims); the memory may have capacity for more. NULL: no value yet */
+    inlay_value *next; /* of states that are replaced: memory for the result of the run, or NULL */
+    int64_t room;      /* in place: capacity of the memory in rows; 0: the value is row-major without spare rows */
+    bool bound;        /* the current run reads it */
 };
 
 struct run_states {
@@ -17,15 +18,16 @@ struct run_states {
     run_memory *memory;
     uint64_t rows;
     struct slot *slots;   /* [env->state_count] */
-    inlay_buffer *placed; /* [output_count] for the runner */
-    int64_t wanted;       /* rows that the next run seems to need ... */
-    int64_t least;        /* ... and at least so many, for it said that there were too few */
+    inlay_buffer *placed; /* [output_count] buffers for runner_outputs.placed */
+    int64_t wanted;       /* rows that the next run probably needs */
+    int64_t least;        /* minimum rows, set after a run that had too few */
     uint32_t attempts;
-    bool dense; /* shapes came by that no region can append at: nothing is in place any more */
+    bool dense; /* shapes occurred at which no region can append: states are no longer kept in place */
 };
 
 static const program_state *state_of(const run_states *states, uint32_t k)
 {
+    INLAY_CHECK(k < states->prog->env->state_count);
     return &states->prog->env->states[k];
 }
 
@@ -54,7 +56,7 @@ inlay_status run_states_create(const struct program *prog, run_memory *memory, u
     return no_memory(diag, "for the states of a context");
 }
 
-static void drop(struct slot *slot)
+static void clear_slot(struct slot *slot)
 {
     value_unref(slot->now);
     value_unref(slot->next);
@@ -66,7 +68,7 @@ void run_states_destroy(run_states *states)
     if (states == NULL)
         return;
     for (uint32_t k = 0; states->slots != NULL && k < states->prog->env->state_count; k++)
-        drop(&states->slots[k]);
+        clear_slot(&states->slots[k]);
     free(states->slots);
     free(states->placed);
     free(states);
@@ -82,13 +84,14 @@ uint32_t run_states_of_input(const program_env *env, uint32_t i)
 
 /* ------------------------------------------------------------------ rows */
 
-/* The first `rows` of each block along the axis, from blocks of from_rows to blocks of to_rows; to may be from where
- * its blocks are no longer. */
+/* Copies the first `rows` rows of each block along the axis, from blocks of from_rows to blocks of to_rows. `to` may
+ * equal `from` if its blocks are not longer. */
 static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t to_rows, const char *from,
                       int64_t from_rows, int64_t rows)
 {
     int64_t blocks = 1, row = inlay_dtype_bits(value->dtype) / 8;
 
+    INLAY_CHECK(rows <= from_rows && rows <= to_rows);
     for (uint32_t d = 0; d < axis; d++)
         blocks *= value->dims[d];
     for (uint32_t d = axis + 1; d < value->rank; d++)
@@ -97,7 +100,8 @@ static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t
         memmove(to + i * to_rows * row, from + i * from_rows * row, (size_t)(rows * row));
 }
 
-/* A tensor like value with so many rows, or with as many as value if the state does not grow; not cleared. */
+/* A tensor like `value` with `rows` rows along the axis, or with the same shape if the state does not grow; not
+ * cleared. */
 static inlay_status make_like(const run_states *states, uint32_t axis, const inlay_value *value, int64_t rows,
                               inlay_value **out_value, inlay_diag *diag)
 {
@@ -109,7 +113,7 @@ static inlay_status make_like(const run_states *states, uint32_t axis, const inl
     return value_create_from(states->memory, value->dtype, value->rank, dims, false, out_value, diag);
 }
 
-/* What the slot has, in memory with that room; 0: row-major, without any. */
+/* Copies the value of the slot to memory with capacity for `room` rows; 0: row-major without spare rows. */
 static inlay_status move_to(const run_states *states, const struct slot *slot, uint32_t axis, int64_t room,
                             inlay_value **out_value, inlay_diag *diag)
 {
@@ -147,7 +151,7 @@ static inlay_status set_room(const run_states *states, struct slot *slot, uint32
 
 /* ------------------------------------------------------------------ before a run */
 
-/* The size that a symbol has in this run, by the inputs that are bound; -1: none says. */
+/* The size of a symbol in this run according to the bound inputs; -1: no input has it. */
 static int64_t size_of(const run_states *states, const rt_value *in, uint32_t symbol)
 {
     const struct graph *graph = states->prog->graph;
@@ -162,7 +166,7 @@ static int64_t size_of(const run_states *states, const rt_value *in, uint32_t sy
     return -1;
 }
 
-/* What a state is before the first run: no rows; zeros where it does not grow. */
+/* The dims of a state before the first run: no rows; a state that does not grow is filled with zeros. */
 static inlay_status first_dims(const run_states *states, uint32_t k, const rt_value *in, int64_t *dims,
                                inlay_diag *diag)
 {
@@ -175,14 +179,14 @@ static inlay_status first_dims(const run_states *states, uint32_t k, const rt_va
                                                              : -1;
         if (dims[d] < 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "state '%s': no other input says how large axis %u is at the "
-                              "beginning; give it once by inlay_context_state_set",
+                              "state '%s': no other input gives the initial size of axis %u; "
+                              "set it once with inlay_context_state_set()",
                               info->name.data, d);
     }
     return INLAY_OK;
 }
 
-/* Memory of a state that has no rows yet, unless that of the last sequence will do. */
+/* Allocates a state that has no rows yet, unless its memory from the last sequence fits. */
 static inlay_status begin(const run_states *states, uint32_t k, const rt_value *in, inlay_diag *diag)
 {
     const uint32_t axis = state_of(states, k)->axis;
@@ -196,11 +200,12 @@ static inlay_status begin(const run_states *states, uint32_t k, const rt_value *
     status = first_dims(states, k, in, dims, diag);
     if (status != INLAY_OK || (slot->now != NULL && memcmp(slot->now->dims, dims, info->rank * sizeof *dims) == 0))
         return status;
-    drop(slot);
+    clear_slot(slot);
     return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->now, diag);
 }
 
-/* Memory for what a run makes of a state that is replaced. That of the run before last, unless the caller kept it. */
+/* Allocates the memory for the next value of a state that is replaced. Reuses that of the run before the last, unless
+ * the caller holds it. */
 static inlay_status make_next(const run_states *states, struct slot *slot, uint32_t axis, int64_t rows,
                               inlay_diag *diag)
 {
@@ -259,7 +264,7 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value
     const struct graph *graph = states->prog->graph;
     inlay_status status = INLAY_OK;
 
-    states->wanted = 0; /* a mask is as long as past and new together */
+    states->wanted = 0; /* the attention mask is as long as past and new tokens together */
     for (uint32_t i = 0; i < graph->input_count; i++)
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && in[i].rank <= 2 && d < in[i].rank; d++)
             states->wanted = in[i].dims[d] > states->wanted ? in[i].dims[d] : states->wanted;
@@ -274,13 +279,14 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value
 
 /* ------------------------------------------------------------------ after a run */
 
-/* What the run made is what there is now. */
+/* Makes the output of the run the current value of the state. */
 static inlay_status take(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
 {
     const program_state *state = state_of(states, k);
     inlay_value *made = runner->out.values[state->output], *before;
     struct slot *slot = &states->slots[k];
 
+    INLAY_CHECK(slot->bound);
     if (slot->room != 0) {
         slot->now->dims[state->axis] =
             runner->plans.now->plan->states[states->prog->graph->outputs[state->output]].dims[state->axis];
@@ -293,7 +299,7 @@ static inlay_status take(run_states *states, uint32_t k, const struct runner *ru
         slot->now = made;
         slot->next = before;
     } else if (runner->out.wanted[state->output] != NULL &&
-               made == runner->out.wanted[state->output]) { /* the caller's */
+               made == runner->out.wanted[state->output]) { /* the caller holds it as its output */
         inlay_status status = move_to(states, &(struct slot){ .now = made }, state->axis, 0, &slot->now, diag);
 
         if (status != INLAY_OK) {
@@ -326,7 +332,7 @@ inlay_status run_states_take(run_states *states, struct runner *runner, inlay_st
             (runner->out.wanted[output] == slot->next || runner->out.wanted[output] == slot->now))
             runner->out.wanted[output] = NULL;
         if (run == INLAY_NOT_FOUND && states->placed[output].handle != 0 && states->attempts < MOST_ATTEMPTS) {
-            states->least = 2 * slot->room; /* the guess was too low */
+            states->least = 2 * slot->room; /* the estimate was too low */
             *out_again = true;
         }
         if (run == INLAY_BUSY && states->placed[output].handle != 0)
@@ -364,8 +370,8 @@ inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *d
     for (uint32_t k = 0; k < states->prog->env->state_count; k++)
         if (length > 0 && state_of(states, k)->axis == INLAY_NONE)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "state '%s' has no axis that grows: it can be rewound to the "
-                              "beginning only; inlay_context_state_fork keeps what may be needed again",
+                              "state '%s' has no axis that grows: it can only be rewound to "
+                              "the beginning; keep a copy with inlay_context_state_fork()",
                               info_of(states, k)->name.data);
     for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
         const uint32_t axis = state_of(states, k)->axis;
@@ -374,11 +380,11 @@ inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *d
         if (slot->now == NULL)
             continue;
         if (axis == INLAY_NONE) {
-            drop(slot);
+            clear_slot(slot);
         } else if (slot->now->dims[axis] > length) {
             char *data = value_data(slot->now);
 
-            if (!value_is_reusable(slot->now) && slot->room == 0) { /* somebody reads the output of the last run */
+            if (!value_is_reusable(slot->now) && slot->room == 0) { /* the caller holds the output of the last run */
                 inlay_value *copy;
                 inlay_status status = move_to(states, slot, axis, 0, &copy, diag);
 
@@ -410,7 +416,7 @@ inlay_status run_states_fork(run_states *states, const run_states *from, inlay_d
             if (status != INLAY_OK)
                 return status;
         }
-        drop(&states->slots[k]);
+        clear_slot(&states->slots[k]);
         states->slots[k] = fresh;
     }
     return INLAY_OK;
@@ -418,8 +424,9 @@ inlay_status run_states_fork(run_states *states, const run_states *from, inlay_d
 
 inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)
 {
+    INLAY_CHECK(state < states->prog->env->state_count);
     if (states->slots[state].now == NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has nothing yet", info_of(states, state)->name.data);
+        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has no value yet", info_of(states, state)->name.data);
     return move_to(states, &states->slots[state], state_of(states, state)->axis, 0, out_value, diag);
 }
 
@@ -431,7 +438,7 @@ inlay_status run_states_set(run_states *states, uint32_t state, const inlay_valu
 
     if (status != INLAY_OK)
         return status;
-    drop(&states->slots[state]);
+    clear_slot(&states->slots[state]);
     states->slots[state] = fresh;
     return INLAY_OK;
 }

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "exec/device/stay.h"
 #include "exec/loop/runner.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_run
     uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
     const program_step *ps = call->step->plan->step;
 
+    INLAY_CHECK(index < call->runner->prog->step_count && body < ps->node->body_count);
     if (call->runner->children[index] == NULL)
         call->runner->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
     if (call->runner->children[index] == NULL)
@@ -35,18 +37,18 @@ uint32_t find_body(const host_call *call, const char *attr)
 
 rt_value *body_inputs(host_call *call, uint32_t body)
 {
-    const graph_body *b = &call->node->bodies[body];
-    const struct graph *graph = b->graph;
+    const graph_body *definition = &call->node->bodies[body];
+    const struct graph *graph = definition->graph;
     rt_value *in =
         arena_array(&call->bound->made.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < graph->captured_count; i++) {
         uint32_t k = i;
-        if (k >= b->capture_count || b->capture_inner[k] != graph->captured[i])
-            for (k = 0; k < b->capture_count && b->capture_inner[k] != graph->captured[i]; k++)
+        if (k >= definition->capture_count || definition->capture_inner[k] != graph->captured[i])
+            for (k = 0; k < definition->capture_count && definition->capture_inner[k] != graph->captured[i]; k++)
                 ;
-        if (k < b->capture_count)
-            in[graph->input_count + i] = host_value(call, b->capture_outer[k]);
+        if (k < definition->capture_count)
+            in[graph->input_count + i] = host_value(call, definition->capture_outer[k]);
     }
     return in;
 }
@@ -81,7 +83,7 @@ static uint32_t stack_domain(const struct stack *stack)
     return stack->room == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->room->buffer.domain;
 }
 
-/* Copies value to offset `at` of the stack's room. */
+/* Copies the value to offset `at` of `room`. */
 static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t at, const inlay_value *value,
                               uint64_t bytes)
 {
@@ -90,6 +92,7 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     to.offset += at;
     to.bytes -= at;
     from.bytes = bytes;
+    INLAY_CHECK(at + bytes <= room->buffer.bytes);
     if (to.domain != INLAY_DOMAIN_HOST || from.domain != INLAY_DOMAIN_HOST)
         return stay_copy(call->runner, &from, &to, call->diag);
     if (bytes > 0)
@@ -97,7 +100,8 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     return INLAY_OK;
 }
 
-/* Where results like value are stacked: on their device, if each begins where that can begin. */
+/* The domain for stacking results like `value`: their device, if the size of one result is a multiple of its
+ * alignment. */
 static uint32_t stacks_in(const host_call *call, const inlay_value *value)
 {
     const uint32_t domain = value->buffer.domain;
@@ -107,8 +111,8 @@ static uint32_t stacks_in(const host_call *call, const inlay_value *value)
                : domain;
 }
 
-/* Room in the domain; of the host's where a device has none. */
-static inlay_status stack_take(host_call *call, uint32_t domain, const int64_t *bytes, inlay_value **out)
+/* Allocates in the domain, or in host memory if the device is full. */
+static inlay_status stack_alloc(host_call *call, uint32_t domain, const int64_t *bytes, inlay_value **out)
 {
     inlay_status status;
 
@@ -129,7 +133,7 @@ static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t do
 
     if (stack->room != NULL && stack->used + more <= stack->room->buffer.bytes)
         return INLAY_OK;
-    status = stack_take(call, domain, &capacity, &bigger);
+    status = stack_alloc(call, domain, &capacity, &bigger);
     if (status == INLAY_OK && stack->used > 0)
         status = stack_put(call, bigger, 0, stack->room, stack->used);
     if (status != INLAY_OK) {
@@ -166,7 +170,7 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
     if (status != INLAY_OK)
         return status;
     if (value->dtype == INLAY_STRING) {
-        /* The texts belong to a value that the next iteration overwrites. */
+        /* The text belongs to a value that the next iteration overwrites. */
         inlay_str *texts = (inlay_str *)(void *)(stack_bytes(stack) + stack->used);
         for (int64_t i = 0; i < value->count; i++) {
             char *copy = call->runner->shared->run.string_alloc(call->runner->shared, texts[i].bytes + 1);
@@ -194,8 +198,9 @@ void stack_shape_unseen(struct stack *stack, const struct graph *body, uint32_t 
 
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice)
 {
-    for (int64_t o = 0; o < outer; o++) {
-        char *in_whole = whole + ((size_t)(o * length + at)) * inner, *in_slice = slice + (size_t)o * inner;
+    INLAY_CHECK(at >= 0 && at < length);
+    for (int64_t block = 0; block < outer; block++) {
+        char *in_whole = whole + ((size_t)(block * length + at)) * inner, *in_slice = slice + (size_t)block * inner;
         memcpy(to_slice ? in_slice : in_whole, to_slice ? in_whole : in_slice, inner);
     }
 }
@@ -207,9 +212,10 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
     size_t inner;
     inlay_status status;
 
+    INLAY_CHECK(axis <= stack->rank && stack->rank < INLAY_MAX_RANK);
     for (uint32_t d = 0; d <= stack->rank; d++)
         dims[d] = d < axis ? stack->dims[d] : d == axis ? stack->count : stack->dims[d - 1];
-    if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_stay() */
+    if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_choose_residency() */
         (void)value_reshape(stack->room, stack->dtype, stack->rank + 1, dims);
         *out_value = stack->room;
         stack->room = NULL;
@@ -285,17 +291,17 @@ inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
 {
     for (uint32_t i = 0; i < loop->carried; i++) {
         uint32_t value_index = i < loop->call->node->info.output_count ? loop->call->node->info.outputs[i] : INLAY_NONE;
-        rt_value *x = &loop->in[first_input + i];
+        rt_value *current = &loop->in[first_input + i];
         inlay_value *value = NULL;
         inlay_status status;
 
-        if (value_index == INLAY_NONE || x->kind == 0)
+        if (value_index == INLAY_NONE || current->kind == 0)
             continue;
-        if (x->buffer.domain == INLAY_DOMAIN_HOST ||
-            (x->owner != NULL && stay_domain(loop->call->runner, value_index) == x->buffer.domain))
-            status = pool_value(loop->call->runner->shared, x, &value, loop->call->diag);
+        if (current->buffer.domain == INLAY_DOMAIN_HOST ||
+            (current->owner != NULL && stay_domain(loop->call->runner, value_index) == current->buffer.domain))
+            status = pool_value(loop->call->runner->shared, current, &value, loop->call->diag);
         else
-            status = stay_move(loop->body, x, INLAY_DOMAIN_HOST, &value, loop->call->diag);
+            status = stay_move(loop->body, current, INLAY_DOMAIN_HOST, &value, loop->call->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(loop->call->runner, loop->call->bound, value_index, value);
@@ -312,6 +318,7 @@ inlay_status loop_enter(struct loop *loop, uint32_t body, uint32_t carried, uint
     status = body_runner(call, body, &loop->body);
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(loop->body->prog->graph == call->node->bodies[body].graph);
     loop->graph = loop->body->prog->graph;
     loop->in = body_inputs(call, body);
     loop->held = arena_array(&call->bound->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));

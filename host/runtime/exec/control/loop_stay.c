@@ -1,10 +1,12 @@
-/* exec/control/loop_stay.c - what a loop carries, and what leaves a branch, stays on the device that makes it. */
+/* exec/control/loop_residency.c - keeps loop-carried values and results of branches on the device that computes
+ * them. */
 #include "exec/control/body.h"
 #include "exec/device/stay.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Is what the loop begins with, its carried value i, where it is to lie: there, or at home in memory that is of there,
- * too, if it is read there? */
+/* Returns whether carried value i is already in `domain` before the first iteration. For shared memory: whether it is
+ * in host memory, and in memory shared with the device if the device reads it. */
 static bool lies_at(const struct loop *loop, uint32_t i, uint32_t domain)
 {
     const rt_value *value = &loop->in[loop->first_input + i];
@@ -27,8 +29,8 @@ static void see_from_home(rt_value *value)
     value->alias = there;
 }
 
-/* The domain that reads carried value i in the next iteration, or behind the loop, where it has its memory in common
- * with the host, who makes it. */
+/* The domain with shared memory that reads carried value i in the next iteration, or after the loop, if the host
+ * computes the value. */
 static uint32_t read_after(const struct loop *loop, uint32_t i)
 {
     const inlay_node_info *node = &loop->call->node->info;
@@ -49,7 +51,7 @@ void loop_stay(struct loop *loop, uint32_t first_input, uint32_t first_output, b
         arena_array(&loop->call->bound->made.scratch, (size_t)loop->graph->output_count + 1, sizeof *homes);
 
     if (homes == NULL)
-        return; /* everything comes home: slower, and right */
+        return; /* all values are copied to the host: slower, but correct */
     loop->first_input = first_input;
     for (uint32_t k = first_output; k < loop->graph->output_count; k++) {
         const uint32_t value = loop->graph->outputs[k], i = k - first_output;
@@ -108,6 +110,7 @@ inlay_status loop_lift(struct loop *loop)
                                   (loop->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
+    INLAY_CHECK(loop->domains != NULL);
     loop->lifts = false;
     for (uint32_t i = 0; i < loop->carried && status == INLAY_OK; i++) {
         rt_value *in = &loop->in[loop->first_input + i];
@@ -120,7 +123,7 @@ inlay_status loop_lift(struct loop *loop)
     }
     if (status == INLAY_OK || before == NULL)
         return status;
-    /* As it was: the body's runner sees to a device that fails. */
+    /* Undo. The body's runner handles a device that fails. */
     loop->body->out.homes = NULL;
     for (uint32_t i = 0; i < loop->carried; i++) {
         pool_give(loop->call->runner->shared, loop->held[i]);

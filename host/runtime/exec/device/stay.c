@@ -1,14 +1,15 @@
-/* exec/device/stay.c - values stay on the device that makes them for as long as nobody reads them elsewhere. */
+/* exec/device/residency.c - values stay on the device that computes them until they are read elsewhere. */
 #include "exec/device/stay.h"
 #include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ values on a device, of one run */
+/* ------------------------------------------------------------------ device values of one run */
 
 typedef struct device_owner {
     const program_env *env;
@@ -17,43 +18,43 @@ typedef struct device_owner {
 
 static void free_on_device(void *owner, inlay_value *value)
 {
-    device_owner *o = owner;
+    device_owner *device = owner;
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    device_give(o->env, o->provider, &whole);
-    free(o);
+    device_give(device->env, device->provider, &whole);
+    free(device);
 }
 
-/* How the memory is taken: device_take() or device_try(). */
-typedef inlay_status (*take_fn)(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                                inlay_diag *diag);
+/* The allocator: device_memory_alloc() or device_memory_try_alloc(). */
+typedef inlay_status (*take_fn)(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
+                                inlay_buffer *out, inlay_diag *diag);
 
 static inlay_status make_by(take_fn take, struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                             const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    const uint32_t p = plan_owner_of(runner->prog->env, domain);
+    const uint32_t provider = plan_owner_of(runner->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
     inlay_value *value = NULL;
     inlay_buffer buffer;
     inlay_status status;
 
     *out = NULL;
-    if (owner == NULL || p == INLAY_NONE) {
+    if (owner == NULL || provider == INLAY_NONE) {
         free(owner);
         return no_memory(diag, "for a value on a device");
     }
     status = value_describe(dtype, rank, dims, &value, diag);
     if (status == INLAY_OK) {
         value->capacity = value->buffer.bytes > 0 ? value->buffer.bytes : 1;
-        status = take(runner, p, domain, value->capacity, &buffer, diag);
+        status = take(runner, provider, domain, value->capacity, &buffer, diag);
     }
     if (status != INLAY_OK) {
         value_unref(value);
         free(owner);
         return status;
     }
-    *owner = (device_owner){ .env = runner->prog->env, .provider = p };
+    *owner = (device_owner){ .env = runner->prog->env, .provider = provider };
     buffer.bytes = value->buffer.bytes;
     value->buffer = buffer;
     value->owner = owner;
@@ -74,7 +75,7 @@ bool stay_is_free(const inlay_value *value, uint32_t domain)
            __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* By provider provider, of whom one end is or both are. */
+/* `provider` owns one or both ends of the copy. */
 static inlay_status copy_by(struct runner *runner, const partition_provider *provider, const inlay_buffer *from,
                             const inlay_buffer *to, inlay_diag *diag)
 {
@@ -108,7 +109,7 @@ inlay_status stay_copy(struct runner *runner, const inlay_buffer *from, const in
         return INLAY_OK;
     if (source == INLAY_NONE || target == INLAY_NONE || source == target)
         return copy_by(runner, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
-    /* Two devices that know nothing of each other. */
+    /* Two devices without direct copies: through host memory. */
     status = pool_take(runner->shared, INLAY_UINT8, 1, &bytes, &between, diag);
     if (status == INLAY_OK)
         status = copy_by(runner, &env->providers[source], from, &between->buffer, diag);
@@ -123,7 +124,7 @@ inlay_status stay_move(struct runner *runner, const rt_value *value, uint32_t do
 {
     inlay_status status;
 
-    value_ref(value->owner); /* so that it is not moved in turn to make room */
+    value_ref(value->owner); /* a second reference keeps it from being evicted during the allocation */
     status = domain == INLAY_DOMAIN_HOST ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
                                          : stay_make(runner, domain, value->dtype, value->rank, value->dims, out, diag);
     if (status == INLAY_OK)
@@ -167,56 +168,58 @@ uint32_t stay_domain(const struct runner *runner, uint32_t value)
     return stay_home_of(runner, stay_next_domain(runner, value));
 }
 
-inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t value, uint32_t domain, rt_value *x,
+inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain, rt_value *current,
                        inlay_diag *diag)
 {
     inlay_value *made;
     inlay_status status;
 
-    if (x->kind != INLAY_KIND_TENSOR || x->buffer.domain == domain || x->dtype == INLAY_STRING)
+    INLAY_CHECK(index < runner->prog->graph->value_count);
+    if (current->kind != INLAY_KIND_TENSOR || current->buffer.domain == domain || current->dtype == INLAY_STRING)
         return INLAY_OK;
-    if (x->alias.handle != 0 && x->alias.domain == domain) {
-        x->buffer = x->alias;
+    if (current->alias.handle != 0 && current->alias.domain == domain) {
+        current->buffer = current->alias;
         return INLAY_OK;
     }
-    status = stay_arrive(runner, bound, value, diag);
+    status = stay_arrive(runner, bound, index, diag);
     if (status != INLAY_OK)
         return status;
-    if (bound->made.twins[value] == NULL || bound->made.twins[value]->buffer.domain != domain) {
-        status = stay_move(runner, x, domain, &made, diag);
+    if (bound->made.twins[index] == NULL || bound->made.twins[index]->buffer.domain != domain) {
+        status = stay_move(runner, current, domain, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(runner->shared, bound->made.twins[value]);
-        bound->made.twins[value] = made;
+        pool_give(runner->shared, bound->made.twins[index]);
+        bound->made.twins[index] = made;
         bound->made.has_objects = true;
     }
-    *x = rt_from_value(bound->made.twins[value]);
+    *current = rt_from_value(bound->made.twins[index]);
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ on the way */
+/* ------------------------------------------------------------------ prefetch */
 
-/* Each copy waits for the one before, so that one timeline tells of them all. */
-void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
+/* Each copy waits for the previous one, so one timeline is sufficient for all of them. */
+void stay_begin(struct runner *runner, struct bound *bound, uint32_t index)
 {
-    const rt_value x = runner_value(bound, value);
-    const uint32_t domain = stay_unless_lost(runner->prog->env, runner->prog->uses.taken_in[value]);
+    const rt_value source = runner_value(bound, index);
+    const uint32_t domain = stay_unless_lost(runner->prog->env, runner->prog->uses.taken_in[index]);
     const partition_provider *provider =
         domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
     inlay_status status;
 
-    if (provider == NULL || (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0 || x.owner == NULL ||
-        x.kind != INLAY_KIND_TENSOR || x.buffer.domain != INLAY_DOMAIN_HOST || x.dtype == INLAY_STRING ||
-        x.buffer.bytes == 0 || bound->made.twins[value] != NULL || (x.alias.handle != 0 && x.alias.domain == domain) ||
+    if (provider == NULL || (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0 || source.owner == NULL ||
+        source.kind != INLAY_KIND_TENSOR || source.buffer.domain != INLAY_DOMAIN_HOST || source.dtype == INLAY_STRING ||
+        source.buffer.bytes == 0 || bound->made.twins[index] != NULL ||
+        (source.alias.handle != 0 && source.alias.domain == domain) ||
         (bound->made.arrival.timeline == 0 && timeline_create(&bound->made.arrival.timeline, NULL) != INLAY_OK))
         return;
-    status = make_by(device_try, runner, domain, x.dtype, x.rank, x.dims, &made, NULL);
+    status = make_by(device_try, runner, domain, source.dtype, source.rank, source.dims, &made, NULL);
     if (status == INLAY_OK) {
         const inlay_fence before = bound->made.arrival, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
                                              .run = &runner->shared->run,
-                                             .copies = &(inlay_copy){ x.buffer, made->buffer },
+                                             .copies = &(inlay_copy){ source.buffer, made->buffer },
                                              .copy_count = 1,
                                              .copy_stride = sizeof(inlay_copy),
                                              .waits = &before,
@@ -226,7 +229,7 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
 
         status = provider->table->buffer_copies != NULL
                      ? provider->table->buffer_copies(provider->state, &request, NULL)
-                     : provider->table->buffer_copy(provider->state, request.run, &x.buffer, &made->buffer,
+                     : provider->table->buffer_copy(provider->state, request.run, &source.buffer, &made->buffer,
                                                     request.waits, request.wait_count, done, NULL);
         bound->made.arrival = status == INLAY_OK ? done : before;
     }
@@ -234,21 +237,22 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t value)
         pool_give(runner->shared, made);
         return;
     }
-    bound->made.twins[value] = made;
-    bound->made.arrivals[value] = bound->made.arrival;
+    bound->made.twins[index] = made;
+    bound->made.arrivals[index] = bound->made.arrival;
     bound->made.has_objects = true;
 }
 
-inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t value, inlay_diag *diag)
+inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t index, inlay_diag *diag)
 {
-    const inlay_fence fence = bound->made.arrivals[value];
+    const inlay_fence fence = bound->made.arrivals[index];
     const partition_provider *provider;
     inlay_status status;
 
-    bound->made.arrivals[value] = (inlay_fence){ 0 };
+    INLAY_CHECK(fence.timeline == 0 || bound->made.twins[index] != NULL);
+    bound->made.arrivals[index] = (inlay_fence){ 0 };
     if (fence.timeline == 0)
         return INLAY_OK;
-    provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.twins[value]->buffer.domain)];
+    provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.twins[index]->buffer.domain)];
     status = in_flight_finish(runner, provider, fence, diag);
     if (status == INLAY_OK)
         return status;
@@ -259,7 +263,7 @@ inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t va
     return status;
 }
 
-/* ------------------------------------------------------------------ room */
+/* ------------------------------------------------------------------ eviction */
 
 void stay_drop_results(struct runner *runner, inlay_value **list)
 {
@@ -271,7 +275,7 @@ void stay_drop_results(struct runner *runner, inlay_value **list)
     }
 }
 
-/* ------------------------------------------------------------------ loops */
+/* ------------------------------------------------------------------ residency of outputs, shared memory */
 
 uint32_t stay_made_in(const struct program *program, uint32_t value)
 {
@@ -335,7 +339,7 @@ inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtyp
     const uint32_t domain =
         value != INLAY_NONE && dtype != INLAY_STRING ? stay_next_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
 
-    /* What is limited is the host's own: there it is counted, and refused with the limit's name. */
+    /* With a limit of host memory, allocate from the host, where memory is counted and the error names the limit. */
     if (runner->prog->env->held_bytes == NULL && stay_is_shared(runner->prog->env, domain) &&
         stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
         if ((*out)->buffer.bytes <= runner->shared->tensors.max_bytes)

@@ -1,59 +1,66 @@
-/* exec/device/stay.h - values that stay on a device, for as long as nobody reads them elsewhere. */
+/* exec/device/residency.h - values that stay on a device until they are read elsewhere.
+ *
+ * A value is in one domain; a mirror is a copy in a second domain, made at most once per run. Memory that host and
+ * device share is accessed by both without a copy. */
 #ifndef EXEC_STAY_H
 #define EXEC_STAY_H
 #include "exec/run/run.h"
 
-/* A tensor on a device, of the session's memory there; gone before the session. */
+/* Creates a tensor in the session's memory on a device; it must be freed before the session. */
 INLAY_NODISCARD inlay_status stay_make(struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                        const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* Sets runner.out.shares. False: no memory. */
+/* Initialises runner.out.shares. False: out of memory. */
 bool stay_share(struct runner *runner);
-/* Is the domain's memory the host's, too, so that values of the run lie in both? Where the user limits a device's
- * memory, what is kept there is counted, and lies there alone. */
+/* Returns whether the domain's memory is shared with the host, so that run values can be accessed by both. False if the
+ * user limits the device's memory: values there are then counted, and not shared. */
 bool stay_is_shared(const program_env *env, uint32_t domain);
-/* A tensor in host memory, which a device that reads v there has in common with the host where that is possible. */
-INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t v, inlay_dtype dtype, uint32_t rank,
+/* Creates a tensor in host memory; if possible in memory shared with the device that reads `value`. */
+INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
                                                const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* Does the domain know the memory of value, which is at home, or can it be told of it? *there: as it does. */
+/* Returns whether `domain` can access the host memory of the value, importing it if necessary. *there: its buffer in
+ * the domain. */
 bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there);
-/* One in the memory of such a domain. */
+/* Creates a tensor in memory that such a domain shares with the host. */
 INLAY_NODISCARD inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                               inlay_value **out, inlay_diag *diag);
-/* Is it such a tensor, in that domain, that nobody else holds? */
+/* Returns whether the value is such a device tensor, in that domain, and the caller holds the only reference. */
 bool stay_is_free(const inlay_value *value, uint32_t domain);
-/* A copy of value in that domain, made when it returns. */
+/* Copies the value to the domain; the copy is complete on return. */
 INLAY_NODISCARD inlay_status stay_move(struct runner *runner, const rt_value *value, uint32_t domain, inlay_value **out,
                                        inlay_diag *diag);
-/* Copies between two domains that the session knows, or within one; returns when it is done. */
+/* Copies between two domains of the session, or within one; complete on return. */
 INLAY_NODISCARD inlay_status stay_copy(struct runner *runner, const inlay_buffer *from, const inlay_buffer *to,
                                        inlay_diag *diag);
-/* The domain in which output k is wanted. */
+/* The domain in which the caller wants output k. */
 uint32_t runner_wanted(const struct runner *runner, uint32_t k);
-/* Where what a run makes of v stays: where a step reads it, or the caller wants it; otherwise in the host's memory. */
-uint32_t stay_domain(const struct runner *runner, uint32_t v);
-/* Value v, which *value is, in that domain: it is copied at most once in a run. A list or an absent value is left. */
-INLAY_NODISCARD inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t v, uint32_t domain,
+/* The domain where a run stores the result `value`: where a step reads it, or where the caller wants it; otherwise host
+ * memory. */
+uint32_t stay_domain(const struct runner *runner, uint32_t value);
+/* Makes *value, the current state of value `index`, readable in the domain; it is copied at most once per run. Lists
+ * and absent values are left unchanged. */
+INLAY_NODISCARD inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain,
                                        rt_value *value, inlay_diag *diag);
-/* Begins to copy v, which the run has made at home, to where a later step reads it. What that lacks, it will say then.
- */
-void stay_begin(struct runner *runner, struct bound *bound, uint32_t v);
-/* The twin of v is there, or the device hangs. */
-INLAY_NODISCARD inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t v, inlay_diag *diag);
-/* Has the device no room for it? What a run holds there can come home then. */
+/* Starts copying value `index`, which the run created in host memory, to the domain where a later step reads it. Errors
+ * are reported when the value is read. */
+void stay_begin(struct runner *runner, struct bound *bound, uint32_t index);
+/* Waits until the mirror of the value is complete, or the device hangs. */
+INLAY_NODISCARD inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t index, inlay_diag *diag);
+/* Returns whether the status says that a device is full. Values that the run holds there can then be moved to the
+ * host. */
 static inline bool stay_lacks_room(inlay_status status)
 {
     return status == INLAY_LIMIT_EXCEEDED || status == INLAY_OUT_OF_MEMORY;
 }
-/* Where a value of the program lies when the region that makes it is done; the host's domain where none makes it. */
-uint32_t stay_made_in(const struct program *program, uint32_t v);
-/* Where v is read next, or wanted. */
-uint32_t stay_next_domain(const struct runner *runner, uint32_t v);
-/* What both know is at home. */
+/* The domain of a program value after the region that computes it; the host's domain if no region computes it. */
+uint32_t stay_made_in(const struct program *program, uint32_t value);
+/* The domain where the value is read next, or wanted by the caller. */
+uint32_t stay_next_domain(const struct runner *runner, uint32_t value);
+/* The domain where a value for `domain` is stored: the host's if the memory is shared, otherwise the domain itself. */
 uint32_t stay_home_of(const struct runner *runner, uint32_t domain);
-/* The domain, or the host's where its device is lost: nothing stays there. */
+/* The domain, or the host's domain if its device is lost. */
 uint32_t stay_unless_lost(const program_env *env, uint32_t domain);
-/* May output v of the graph stay on a device? */
-bool stay_can(const struct graph *graph, uint32_t v);
-/* Memory that results ([output_count]) had on a device, and will not have again. */
+/* Returns whether output `value` of the graph may stay on a device. */
+bool stay_can(const struct graph *graph, uint32_t value);
+/* Frees the results in list[output_count] that are in device memory. */
 void stay_drop_results(struct runner *runner, inlay_value **list);
 #endif

@@ -1,7 +1,7 @@
-/* exec/dynamic/dynamic.c - steps whose shapes are known only when they are reached.
+/* exec/dynamic/dynamic.c - steps whose shapes are known only at run time.
  *
- * What the step's inputs look like now (dims, and the elements of small integer tensors, which shapes are made of) is
- * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
+ * The signature of the step's inputs (dims, and the elements of small integer tensors, which may decide shapes) is
+ * compared with that of the last run. Only if it differs, shapes are inferred and the region is specialised again. */
 #include "exec/dynamic/dynamic.h"
 #include "base/checked.h"
 #include "base/memory.h"
@@ -11,6 +11,7 @@
 #include "exec/loop/dynamic_cache.h"
 #include "exec/loop/ports.h"
 #include "infer/infer.h"
+#include "inlay/check.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,13 @@ typedef struct dynamic_call {
     struct bound *bound;
     bound_step *step;
     const partition_provider *provider;
-    uint32_t domain; /* the provider's default one */
+    uint32_t domain; /* default domain of the provider */
     dynamic_cache *cache;
     inlay_tensor_arg *in, *out;
-    inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
-    inlay_buffer workspace; /* on the device */
-    inlay_fence *waits;     /* [input_count] twins that are still on their way there ... */
-    uint32_t wait_count;    /* ... so many of them */
+    inlay_value **made; /* [output_count] results where the provider wrote them; owned by the call until they are set */
+    inlay_buffer workspace; /* in device memory */
+    inlay_fence *waits;     /* [input_count] fences of mirrors that are still being copied */
+    uint32_t wait_count;
     inlay_diag *diag;
 } dynamic_call;
 
@@ -69,7 +70,7 @@ static bool shape_known(const inlay_value_state *st)
     return true;
 }
 
-/* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
+/* Only the entries of this region change: the bound plan's infos and states of other values belong to the plan. */
 static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -131,6 +132,7 @@ static inlay_status specialize(dynamic_call *call)
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
+    INLAY_CHECK(cache->instance == NULL);
     arena_reset(&cache->arena);
     cache->outputs = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->outputs);
     cache->shapes = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->shapes);
@@ -149,13 +151,13 @@ static inlay_status specialize(dynamic_call *call)
             call->runner->declined.step = ps;
             call->runner->declined.why = why;
         } else if (call->provider->table->domain_count > 0) {
-            call->runner->failed = call->provider; /* which counts where it is lost or has no memory */
+            call->runner->failed = call->provider; /* only counts if the device is lost or out of memory */
         }
         return inlay_fail(call->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
     if (request.workspace_bytes > PTRDIFF_MAX / 2) {
         release_instance(call);
-        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace",
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "provider %s requests %llu bytes of workspace",
                           call->provider->name, (unsigned long long)request.workspace_bytes);
     }
     cache->workspace_bytes = request.workspace_bytes;
@@ -163,19 +165,20 @@ static inlay_status specialize(dynamic_call *call)
     return INLAY_OK;
 }
 
-/* *out_sized = false: shapes are missing, or the provider wants to know more, and there is more to be known. */
+/* *out_sized = false: shapes are unknown, or the provider needs more data, and `more` says that data on a device is
+ * still unread. */
 static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
-    char *now = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
+    char *signature = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
     *out_sized = true;
-    if (now == NULL)
+    if (signature == NULL)
         return no_memory(call->diag, "to size a step at run time");
-    bytes = look_write(now, in, region->input_count);
-    if (call->cache->instance != NULL && look_equals(&call->cache->seen, now, bytes))
+    bytes = look_write(signature, in, region->input_count);
+    if (call->cache->instance != NULL && look_equals(&call->cache->seen, signature, bytes))
         return INLAY_OK;
     release_instance(call);
     status = infer_shapes(call, in);
@@ -185,12 +188,13 @@ static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, b
         return status;
     status = specialize(call);
     *out_sized = !more || status != INLAY_UNSUPPORTED;
-    if (status == INLAY_OK && !look_keep(&call->cache->seen, now, bytes))
+    if (status == INLAY_OK && !look_keep(&call->cache->seen, signature, bytes))
         status = no_memory(call->diag, "to size a step at run time");
     return status;
 }
 
-/* Few elements that lie on a device come home to be looked at: where the sizes need them, which one look tells. */
+/* Tensors with few elements that are on a device are copied to the host if the sizes depend on them; the first run
+ * finds out whether they do. */
 static inlay_status size_step(dynamic_call *call, rt_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -228,10 +232,11 @@ static bool on_device(const dynamic_call *call)
 
 static uint32_t provider_index(const dynamic_call *call)
 {
+    INLAY_CHECK(call->provider >= call->runner->prog->env->providers);
     return (uint32_t)(call->provider - call->runner->prog->env->providers);
 }
 
-/* Memory for an output in the provider's hands. */
+/* Allocates memory for an output of the provider. */
 static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                 const int64_t *dims)
 {
@@ -283,7 +288,7 @@ static bool has_place(const dynamic_call *call, uint32_t value)
     return call->bound->plan->places[call->bound->plan->values[value].place].source != PLACE_DYNAMIC;
 }
 
-/* The memory an output is written to: its place when its shape was planned, otherwise from the pool. */
+/* Binds an output: to its place if the plan knows its shape, otherwise to newly allocated memory. */
 static inlay_status give_output(dynamic_call *call, uint32_t i)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -295,6 +300,7 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
     inlay_status status = INLAY_OK;
     int64_t bytes;
 
+    INLAY_CHECK(call->made[i] == NULL);
     *arg = (inlay_tensor_arg){ .dtype = shape->dtype };
     if (wanted->kind == INLAY_OUTPUT_ALLOCATED)
         return INLAY_OK;
@@ -308,8 +314,8 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
             memcpy(call->made[i]->dims, shape->dims, arg->rank * sizeof *shape->dims);
     } else if (!shape_known(shape)) {
         return inlay_fail(call->diag, INLAY_INTERNAL,
-                          "provider %s leaves the size of output %u to the host, which can't "
-                          "know it: the operator has no shape inference",
+                          "provider %s requires the host to know the size of output %u, but "
+                          "the operator has no shape inference",
                           call->provider->name, i);
     } else if (has_place(call, value)) {
         arg->buffer = call->bound->memory.buffers[call->bound->plan->values[value].place];
@@ -369,21 +375,21 @@ static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence 
         return status;
     status = in_flight_finish(call->runner, call->provider, fence, call->diag);
     if (status != INLAY_OK &&
-        !call->runner->shared->hang.unwinding) { /* the next use is of a timeline that knows nothing of it */
+        !call->runner->shared->hang.unwinding) { /* later fences need a timeline without the failure */
         timeline_renew(&call->cache->timeline);
         call->cache->signalled = 0;
     }
     return status;
 }
 
-/* What the run made elsewhere is brought where the provider reads it; the plan has seen to all else. */
+/* Copies dynamic values to the domains where the provider reads them; the plan has copies for all other values. */
 static inlay_status bring_inputs(dynamic_call *call)
 {
     const program_step *ps = call->step->plan->step;
 
     for (uint32_t i = 0; i < ps->region->input_count; i++) {
         const uint32_t value = ps->region->inputs[i];
-        rt_value x = runner_value(call->bound, value);
+        rt_value current = runner_value(call->bound, value);
         inlay_status status;
 
         if (call->in[i].buffer.domain == ps->placements[i].domain)
@@ -394,10 +400,10 @@ static inlay_status bring_inputs(dynamic_call *call)
             call->waits[call->wait_count++] = call->bound->made.arrivals[value];
             continue;
         }
-        status = stay_read(call->runner, call->bound, value, ps->placements[i].domain, &x, call->diag);
+        status = stay_read(call->runner, call->bound, value, ps->placements[i].domain, &current, call->diag);
         if (status != INLAY_OK)
             return status;
-        call->in[i].buffer = x.buffer;
+        call->in[i].buffer = current.buffer;
     }
     return INLAY_OK;
 }
@@ -425,21 +431,24 @@ static inlay_status execute(dynamic_call *call)
     if (status != INLAY_OK)
         return status;
     args.signal = next_fence(call);
+    INLAY_CHECK(shared->dynamic == NULL);
     shared->dynamic = call;
     status =
         finish(call, call->provider->table->execute(call->provider->state, ps->compiled, call->cache->instance, &args),
                args.signal);
     shared->dynamic = NULL;
-    for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
-        const inlay_value *twin = call->bound->made.twins[region->inputs[i]];
+    /* the mirrors that it waited for are complete */
+    for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
+        const inlay_value *mirror = call->bound->made.twins[region->inputs[i]];
 
-        if (twin != NULL && twin->buffer.domain == call->in[i].buffer.domain)
+        if (mirror != NULL && mirror->buffer.domain == call->in[i].buffer.domain)
             call->bound->made.arrivals[region->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
 
-/* What the provider sized itself although its shape had been planned: later steps read the planned place. */
+/* The provider allocated an output whose shape the plan knows: copies it to the planned place, where later steps read
+ * it. */
 static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 {
     uint32_t value = call->step->plan->step->region->outputs[i];
@@ -447,6 +456,7 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
     const inlay_value_state *st = &call->bound->plan->states[value];
     const inlay_buffer *to = &call->bound->memory.buffers[call->bound->plan->values[value].place];
 
+    INLAY_CHECK(made != NULL);
     if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "provider %s gave output %u another shape than the operator's "
@@ -459,15 +469,15 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
     return INLAY_OK;
 }
 
-/* An output that has no place becomes the value, on the device where somebody wants it there. */
+/* Sets the value of an output without a place. It stays on the device if it is read there. */
 static inlay_status take_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];
-    rt_value x = rt_from_value(call->made[i]);
+    rt_value result = rt_from_value(call->made[i]);
     inlay_value *home = call->made[i];
 
-    if (x.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->runner, value) != x.buffer.domain) {
-        inlay_status status = stay_move(call->runner, &x, INLAY_DOMAIN_HOST, &home, call->diag);
+    if (result.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->runner, value) != result.buffer.domain) {
+        inlay_status status = stay_move(call->runner, &result, INLAY_DOMAIN_HOST, &home, call->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(call->runner->shared, call->made[i]);
@@ -477,7 +487,8 @@ static inlay_status take_result(dynamic_call *call, uint32_t i)
     return INLAY_OK;
 }
 
-/* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
+/* Checks the outputs and sets their values. Bounded outputs get the dims that execute wrote; allocated outputs must
+ * have memory. */
 static inlay_status take_results(dynamic_call *call)
 {
     const partition_region *region = call->step->plan->step->region;

@@ -1,9 +1,10 @@
-/* exec/loop/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
+/* exec/loop/bind.c - binds a plan: allocates the slabs, and writes every address that a step reads or writes. */
 #include "base/memory.h"
 #include "base/pages.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/side.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -21,19 +22,19 @@ typedef struct busy_range {
 struct binder {
     struct runner *runner;
     struct bound *bound;
-    uint32_t *maker;  /* [place_count] asynchronous step that fills the place, INLAY_NONE */
-    busy_range *busy; /* what the steps before this one may still use */
+    uint32_t *maker;  /* [place_count] the asynchronous step that writes the place; INLAY_NONE: none */
+    busy_range *busy; /* slab ranges that earlier steps may still use */
     uint32_t busy_count;
-    uint32_t *waits; /* [step_count] what this step waits for so far ... */
+    uint32_t *waits; /* [step_count] the steps that the current step waits for so far */
     uint32_t wait_count;
-    uint32_t port_count; /* places on devices that are the caller's, which it uses */
-    uint32_t *waits_of;  /* ... [step_count] and who has it in that list: 1 + the number of the step */
-    uint32_t leader;     /* the copy that those behind it go with, INLAY_NONE */
+    uint32_t port_count; /* caller-owned device buffers that the step uses */
+    uint32_t *waits_of;  /* [step_count] 1 + the last step that listed this step in its waits */
+    uint32_t leader;     /* first copy of the request that later copies may join; INLAY_NONE: none */
     inlay_diag *diag;
 };
 
-/* Is the slab much larger than what any plan of the runner needs, or `bytes`? One run of large inputs is no reason to
- * hold their memory for good. */
+/* Returns whether the slab is more than four times as large as any plan of the runner needs, and as `bytes`. A single
+ * run with large inputs must not hold its memory forever. */
 static bool is_oversized(const struct runner *runner, uint64_t bytes)
 {
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
@@ -42,8 +43,8 @@ static bool is_oversized(const struct runner *runner, uint64_t bytes)
     return runner->plans.slab_bytes > SLAB_SMALL && runner->plans.slab_bytes / 4 > bytes;
 }
 
-/* One slab for all plans of a runner, as large as the largest needs it. Where sizes grow from run to run there is some
- * room for the next ones: fresh pages cost more than what a small plan computes in them. */
+/* All plans of a runner share one slab, as large as the largest plan needs. If sizes grow from run to run, it is
+ * allocated a quarter larger: page faults in new pages cost more than a small plan computes. */
 static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_diag *diag)
 {
     bool grows = runner->plans.slab != NULL && runner->plans.slab_bytes < bytes &&
@@ -77,6 +78,7 @@ static inlay_status bind_devices(struct binder *binder)
 
         if (plan->slab_bytes[d] == 0)
             continue;
+        INLAY_CHECK(i < env->provider_count);
         status = device_take(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d], binder->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
             status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->bound->memory.slabs[d],
@@ -85,7 +87,7 @@ static inlay_status bind_devices(struct binder *binder)
     return status;
 }
 
-/* Where each place lies, but for inputs and outputs. */
+/* Writes the buffer of each place, except those of graph inputs and outputs. */
 static void write_places(const struct runner *runner, struct bound *bound)
 {
     const struct plan *plan = bound->plan;
@@ -112,6 +114,7 @@ static void write_args(struct bound *bound, bound_step *step)
     const partition_region *region = ps->step->region;
     inlay_tensor_arg *args = step->args.outputs - region->input_count;
 
+    INLAY_CHECK(region->input_count == 0 || step->args.inputs != NULL);
     for (uint32_t i = 0; i < region->input_count; i++)
         args[i].buffer = bound->memory.buffers[ps->in[i]];
     for (uint32_t i = 0; i < region->output_count; i++)
@@ -126,7 +129,7 @@ static void write_args(struct bound *bound, bound_step *step)
     }
 }
 
-/* What the provider keeps for these addresses. */
+/* Lets the provider prepare its data for these addresses. */
 static inlay_status make_binding(bound_step *step, inlay_diag *diag)
 {
     const partition_provider *provider = step->plan->step->provider;
@@ -164,6 +167,7 @@ inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag
 {
     inlay_status status = runner_keep_limit(runner, bound, diag);
 
+    INLAY_CHECK(bound->plan != NULL && bound->steps != NULL);
     if (status == INLAY_OK && runner->plans.slab_bytes < bound->plan->slab_bytes[0])
         status = reserve_slab(runner, bound->plan->slab_bytes[0], diag);
     if (status == INLAY_OK && bound->memory.base != runner->plans.slab)
@@ -175,19 +179,21 @@ static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *targe
 {
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
+    INLAY_CHECK(place < binder->bound->plan->place_count);
     if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
         binder->bound->ports.patches[binder->bound->ports.patch_count++] = (struct patch){ place, target };
 }
 
-/* ------------------------------------------------------------------ who waits for whom
+/* ------------------------------------------------------------------ dependencies between steps
  *
- * A step waits for the makers of what it reads. Places share bytes, so one that writes also waits for those that read
- * or wrote the same bytes before, where they work behind the host's back. */
+ * A step waits for the asynchronous steps that write its inputs. Places may share bytes, so a step that writes bytes
+ * also waits for the asynchronous steps that read or wrote them before. */
 
 static void add_wait(struct binder *binder, uint32_t index, uint32_t step)
 {
     if (step == INLAY_NONE || binder->waits_of[step] == index + 1)
         return;
+    INLAY_CHECK(step < index && index < binder->bound->plan->step_count);
     binder->waits_of[step] = index + 1;
     binder->waits[binder->wait_count++] = step;
 }
@@ -196,10 +202,12 @@ static void count_port(struct binder *binder, uint32_t place)
 {
     const plan_place *pl = &binder->bound->plan->places[place];
 
+    INLAY_CHECK(place < binder->bound->plan->place_count);
     binder->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
 }
 
-/* The step writes the place, which nobody may be using then; whoever was has gone. */
+/* The step writes the place: it waits for every step that may still use these bytes. Ranges that the place covers
+ * completely are removed from the list. */
 static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
 {
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
@@ -227,8 +235,8 @@ static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
         binder->busy[binder->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
 }
 
-/* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them.
- */
+/* The place of output i of a step. For a region whose sizes are known only at run time, the plan has the place if it
+ * knows the value. */
 static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t i)
 {
     const uint32_t value = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
@@ -238,7 +246,7 @@ static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t
     return bound->plan->values[value].place;
 }
 
-/* Whose step it is; NULL: the host's. */
+/* The provider that runs the step; NULL: the host. */
 static const partition_provider *provider_of(const struct binder *binder, const plan_step *ps)
 {
     return ps->kind == PLAN_COPY ? &binder->runner->prog->env->providers[ps->copy_provider] : ps->step->provider;
@@ -253,8 +261,8 @@ static bool places_meet(const struct bound *bound, uint32_t input, uint32_t outp
                                place->offset < q->offset + q->bytes && q->offset < place->offset + place->bytes);
 }
 
-/* May the copy go with those before it, as one request? None may depend on another, and none that is read first waits
- * for large ones that are read later. */
+/* Returns whether the copy can join the preceding copies in one request. No copy of a request may depend on another
+ * one, and a small copy that is read first must not wait for large ones that are read later. */
 static bool joins_copies(const struct binder *binder, uint32_t index)
 {
     const struct bound *bound = binder->bound;
@@ -274,7 +282,7 @@ static bool joins_copies(const struct binder *binder, uint32_t index)
     return true;
 }
 
-/* The step's list of whom it waits for, its own provider's steps first. */
+/* Stores the list of steps that the step waits for, those of its own provider first. */
 static inlay_status keep_waits(struct binder *binder, bound_step *step)
 {
     const partition_provider *own = provider_of(binder, step->plan);
@@ -293,10 +301,11 @@ static inlay_status keep_waits(struct binder *binder, bound_step *step)
         if (others == 0)
             step->own_wait_count = step->wait_step_count;
     }
+    INLAY_CHECK(step->own_wait_count <= step->wait_step_count && step->wait_step_count == binder->wait_count);
     return INLAY_OK;
 }
 
-/* index: who waits, and uses the bytes; of a copy that goes with others, the first of them. */
+/* index: the step that waits and uses the bytes; for a copy that joined a request, the first copy of the request. */
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
     struct bound *bound = binder->bound;
@@ -326,7 +335,7 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
     return keep_waits(binder, s);
 }
 
-/* Does some provider answer before it is done? Otherwise no step waits for another. */
+/* Returns whether any provider is asynchronous. If none is, no step waits for another one. */
 static bool works_behind(const program_env *env)
 {
     for (uint32_t i = 0; i < env->provider_count; i++)
@@ -335,7 +344,7 @@ static bool works_behind(const program_env *env)
     return false;
 }
 
-/* Lists for bind_waits; false: no memory. */
+/* Allocates the lists of bind_waits(). False: out of memory. */
 static bool start_waits(struct binder *binder, const struct plan *plan)
 {
     size_t uses = 1;
@@ -352,12 +361,12 @@ static bool start_waits(struct binder *binder, const struct plan *plan)
 
 static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const inlay_placement *at)
 {
-    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
+    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written only for BOUNDED outputs, which EXEC steps do not have */
     arg->rank = st->rank;
     arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : st->dtype;
 }
 
-/* Everything but the addresses. */
+/* Prepares the call of an EXEC step, except the addresses. */
 static inlay_status bind_exec(struct binder *binder, uint32_t index)
 {
     struct bound *bound = binder->bound;
@@ -402,6 +411,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     inlay_status status = INLAY_OK;
     uint32_t leader = index;
 
+    INLAY_CHECK(binder->leader == INLAY_NONE || binder->leader < index);
     step->plan = ps;
     if (joins_copies(binder, index))
         leader = binder->leader;

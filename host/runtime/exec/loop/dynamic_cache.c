@@ -1,4 +1,4 @@
-/* exec/loop/dynamic_cache.c - what a dynamic step keeps for runs to come, and its end. */
+/* exec/loop/dynamic_cache.c - frees the state that a dynamic step caches between runs. */
 #include "exec/loop/dynamic_cache.h"
 #include "threads/fence.h"
 #include <stdlib.h>

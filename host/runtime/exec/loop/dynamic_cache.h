@@ -1,4 +1,4 @@
-/* exec/loop/dynamic_cache.h - what a dynamic step keeps for runs to come. */
+/* exec/loop/dynamic_cache.h - the state that a dynamic step caches between runs. */
 #ifndef EXEC_DYNAMIC_CACHE_H
 #define EXEC_DYNAMIC_CACHE_H
 #include "exec/run/run.h"
@@ -7,15 +7,15 @@
 typedef struct dynamic_cache dynamic_cache;
 struct dynamic_cache {
     inlay_instance *instance;
-    struct look seen;   /* the inputs that the instance is for */
-    struct arena arena; /* plans and dims */
+    struct look seen;   /* of the inputs that the instance was specialised for */
+    struct arena arena; /* output plans and dims */
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
     uint64_t workspace_bytes, workspace_alignment;
     void *workspace; /* host */
     uint64_t workspace_room;
-    run_memory *memory;           /* that it came from */
-    uint64_t timeline, signalled; /* of asynchronous providers */
+    run_memory *memory;           /* the owner of the workspace */
+    uint64_t timeline, signalled; /* of asynchronous providers: the fence of the step, and how often it was signalled */
     bool looks, looked;           /* at what lies on devices, too: it decides sizes. Whether it does is known */
 };
 

@@ -1,16 +1,18 @@
-/* What enters a run and what leaves it: values where steps read and write them, and outputs where the caller wants
- * them. */
+/* exec/loop/ports.c - graph inputs and outputs of a run: binds the memory that steps read and write directly, and moves
+ * the remaining outputs to where the caller wants them. */
 #include "exec/loop/ports.h"
 #include "exec/device/stay.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <string.h>
 
 void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index, inlay_value *value)
 {
+    INLAY_CHECK(value_index < runner->prog->graph->value_count);
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         seen_keep(bound, value_index, value->rank, value->dims);
-    /* A failure was told, or whoever reads it will tell. */
+    /* The failure was reported already, or is reported when the value is read. */
     if (bound->made.arrivals != NULL && stay_arrive(runner, bound, value_index, NULL) != INLAY_OK &&
         runner->shared->hang.unwinding)
         return;
@@ -34,11 +36,12 @@ void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_val
         uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
         uint32_t place = bound->plan->values[value].place;
 
+        INLAY_CHECK(place == INLAY_NONE || place < bound->plan->place_count);
         if (place == INLAY_NONE || bound->plan->places[place].source != PLACE_INPUT ||
             bound->plan->places[place].index != i)
             continue;
         bound->memory.buffers[place] = inputs[i].buffer;
-        /* Objects are remembered, so that lists and loop-carried tensors are passed on instead of copied. */
+        /* Keep the objects, so that lists and loop-carried tensors are passed on instead of being copied. */
         if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
             bound->made.values[value] = inputs[i];
             bound->made.has_objects = true;
@@ -47,7 +50,8 @@ void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_val
     }
 }
 
-/* May steps write into the value while the inputs are still being read? */
+/* Returns whether the output `want` shares bytes with an input, so that a step could overwrite an input that is still
+ * needed. */
 static bool overlaps_inputs(const struct runner *runner, const inlay_value *want, const rt_value *inputs)
 {
     const struct graph *graph = runner->prog->graph;
@@ -73,7 +77,8 @@ static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *wan
                       k, (unsigned long long)bytes, (unsigned long long)want->capacity);
 }
 
-/* Is it memory for an output in that domain that nobody else holds? *out: how the device knows it. */
+/* Returns whether the value has memory in the domain and the caller holds the only reference. *out: its buffer in that
+ * domain. */
 static bool is_free_in(const inlay_value *value, uint32_t domain, inlay_buffer *out)
 {
     *out = value->buffer;
@@ -81,7 +86,8 @@ static bool is_free_in(const inlay_value *value, uint32_t domain, inlay_buffer *
            (value_is_shared(value, domain, out) && __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1);
 }
 
-/* Memory that the device has in common with the host; the caller's where it can be. *there: as the device knows it. */
+/* Binds output k to memory that the host shares with a device; the caller's memory if possible. *there: the buffer as
+ * the device addresses it. */
 static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *st, uint64_t bytes,
                                 const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
 {
@@ -115,7 +121,7 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
     return INLAY_OK;
 }
 
-/* Memory for an output on a device that has memory of its own. */
+/* Binds output k to a device's own memory. */
 static inlay_status bind_there(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *st,
                                inlay_diag *diag)
 {
@@ -133,7 +139,7 @@ static inlay_status bind_there(struct runner *runner, uint32_t k, uint32_t domai
     return *out == NULL ? stay_make(runner, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
 }
 
-/* Somebody kept the last result: it stays his, and the run turns to the other memory. */
+/* Binds output k to host memory. If the caller still holds the last result, the run uses the spare memory instead. */
 static inlay_status bind_here(struct runner *runner, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
 {
     inlay_value **out = &runner->out.values[k], *swap;
@@ -150,7 +156,8 @@ static inlay_status bind_here(struct runner *runner, uint32_t k, const inlay_val
     return *out == NULL ? pool_take(runner->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
 }
 
-/* The memory that steps write output k to, whose place pl is. */
+/* Binds the output whose place is `pl`. *to is the buffer that steps write, *other its alias in the other domain of
+ * shared memory. */
 static inlay_status bind_output(struct runner *runner, const plan_place *pl, const inlay_value_state *st,
                                 const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
@@ -158,6 +165,7 @@ static inlay_status bind_output(struct runner *runner, const plan_place *pl, con
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k];
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(k < runner->prog->graph->output_count && pl->source == PLACE_OUTPUT);
     if (runner->out.shares != NULL && runner->out.shares[k].now != INLAY_DOMAIN_HOST) {
         status = bind_shared(runner, k, st, pl->bytes, inputs, other, diag);
         if (status == INLAY_OK)
@@ -219,7 +227,7 @@ inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, con
     return INLAY_OK;
 }
 
-/* The domain that has the memory of output k in common with the host, in this run. */
+/* The domain that shares the memory of output k with the host in this run; INLAY_DOMAIN_HOST: none. */
 static uint32_t shared_in(const struct runner *runner, uint32_t k)
 {
     const uint32_t home = runner->out.homes != NULL ? runner->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
@@ -256,11 +264,12 @@ uint32_t runner_wants(const struct runner *runner, plan_input *out)
     return any ? count : 0;
 }
 
-/* ------------------------------------------------------------------ and after them */
+/* ------------------------------------------------------------------ after the steps */
 
-/* An object for output k, where its value is or has to be: in host memory, unless it is wanted elsewhere. */
-static inlay_status gather(struct runner *runner, struct bound *bound, uint32_t k, rt_value *now, inlay_value **made,
-                           inlay_diag *diag)
+/* Creates an object for output k from its current value: in host memory, unless the caller wants it in another
+ * domain. */
+static inlay_status create_output_object(struct runner *runner, struct bound *bound, uint32_t k, rt_value *now,
+                                         inlay_value **made, inlay_diag *diag)
 {
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
 
@@ -274,13 +283,14 @@ static inlay_status gather(struct runner *runner, struct bound *bound, uint32_t 
                : pool_value(runner->shared, now, made, diag);
 }
 
-/* Output k, which could not be made where the caller wants it. */
-static inlay_status bring(struct runner *runner, uint32_t k, inlay_diag *diag)
+/* Copies output k, which could not be computed in place, to the memory that the caller wants. */
+static inlay_status copy_to_requested(struct runner *runner, uint32_t k, inlay_diag *diag)
 {
     inlay_value *want = runner->out.wanted[k], *made = runner->out.values[k];
     const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(want != NULL && made != NULL && want != made);
     if (!value_reshape(want, made->dtype, made->rank, made->dims))
         return here ? INLAY_OK : too_small(k, made->buffer.bytes, want, diag);
     if (here)
@@ -312,19 +322,19 @@ inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, i
             continue;
         now = runner_value(bound, value);
         if (now.kind != 0)
-            status = gather(runner, bound, k, &now, &made, diag);
+            status = create_output_object(runner, bound, k, &now, &made, diag);
         if (status != INLAY_OK)
             return status;
         pool_give(runner->shared, runner->out.values[k]);
         runner->out.values[k] = made;
     }
-    /* Last, for they may overwrite inputs: outputs that could not be made where the caller wants them. */
+    /* Last, because these copies may overwrite inputs: outputs that could not be computed in the caller's memory. */
     for (uint32_t k = 0; k < graph->output_count && status == INLAY_OK; k++) {
         const inlay_value *want = runner->out.wanted[k], *made = runner->out.values[k];
 
         if (want != NULL && made != NULL && made != want && made->kind == INLAY_KIND_TENSOR &&
             made->dtype != INLAY_STRING && want->buffer.handle != 0)
-            status = bring(runner, k, diag);
+            status = copy_to_requested(runner, k, diag);
     }
     return status;
 }

@@ -1,10 +1,11 @@
-/* exec/loop/room.c - room on a device that has none left: what is kept there for later goes, or comes home. */
+/* exec/loop/evict.c - frees memory of a device that is full: drops cached plans and results, and moves values to the
+ * host. */
 #include "exec/loop/room.h"
 #include "exec/device/stay.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
 
-static bool reads(const bound_step *step, uint32_t value)
+static bool step_reads(const bound_step *step, uint32_t value)
 {
     const partition_region *region = step != NULL ? step->plan->step->region : NULL;
 
@@ -14,24 +15,25 @@ static bool reads(const bound_step *step, uint32_t value)
     return false;
 }
 
-/* What steps to come read, but not the one in hand, comes home. */
+/* Moves values that later steps read, but not the current step, to host memory. */
 static void bring_home(struct runner *runner, struct bound *bound)
 {
     for (uint32_t value = 0; bound->made.twins != NULL && value < runner->prog->graph->value_count; value++) {
-        rt_value *x = &bound->made.values[value];
+        rt_value *fallback = &bound->made.values[value];
         inlay_value *twin = bound->made.twins[value], *home = NULL;
 
-        if (reads(bound->at, value) || stay_arrive(runner, bound, value, NULL) != INLAY_OK)
+        if (step_reads(bound->at, value) || stay_arrive(runner, bound, value, NULL) != INLAY_OK)
             continue;
         if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
             value_unref(twin);
             bound->made.twins[value] = twin = NULL;
         }
-        if (x->owner == NULL || x->kind != INLAY_KIND_TENSOR || !stay_is_free(x->owner, x->buffer.domain))
+        if (fallback->owner == NULL || fallback->kind != INLAY_KIND_TENSOR ||
+            !stay_is_free(fallback->owner, fallback->buffer.domain))
             continue;
         if (twin != NULL)
             home = value_ref(twin);
-        else if (stay_move(runner, x, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
+        else if (stay_move(runner, fallback, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
             return;
         runner_set(runner, bound, value, home);
     }
@@ -62,6 +64,6 @@ void stay_make_room(struct runner *runner, bool idle, bool all)
         for (uint32_t k = 0; runner->children[i] != NULL && k < runner->prog->steps[i].node->body_count; k++)
             if (runner->children[i][k] != NULL)
                 stay_make_room(runner->children[i][k], &runner->prog->steps[i] != at, all);
-    for (struct runner *x = runner->fallback.runners; x != NULL; x = x->fallback.next)
-        stay_make_room(x, idle, all);
+    for (struct runner *fallback = runner->fallback.runners; fallback != NULL; fallback = fallback->fallback.next)
+        stay_make_room(fallback, idle, all);
 }

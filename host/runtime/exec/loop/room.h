@@ -1,9 +1,9 @@
-/* exec/loop/room.h - room on a device that has none left. */
+/* exec/loop/evict.h - frees memory of a device that is full. */
 #ifndef EXEC_ROOM_H
 #define EXEC_ROOM_H
 #include "exec/run/run.h"
 
-/* Gives back what the runner and those below it keep on devices for later runs; `all`: and takes home what this run
- * holds for steps to come. idle: none of them runs. */
+/* Frees the device memory that the runner and the runners of its bodies cache for later runs. `all`: also moves values
+ * that the current run holds for later steps to host memory. `idle`: none of these runners is in a run. */
 void stay_make_room(struct runner *runner, bool idle, bool all);
 #endif

@@ -1,4 +1,5 @@
-/* exec/loop/runner.c - a run: its plan, its inputs, its steps, its outputs; and who runs it when a device fails. */
+/* exec/loop/runner.c - runs a program: selects the plan, binds inputs and outputs, runs the steps; and runs a fallback
+ * program if a device fails. */
 #include "exec/loop/runner.h"
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
@@ -8,6 +9,7 @@
 #include "exec/loop/side.h"
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/create/fallback.h"
 #include "plan/program/declined.h"
@@ -20,7 +22,7 @@
 
 /* ------------------------------------------------------------------ bound plans */
 
-/* The bound plan for the shapes in runner->key. */
+/* Returns the bound plan for the shapes in runner->in.key, and binds one if there is none. */
 static inlay_status find_bound(struct runner *runner, uint32_t count, struct bound **out_bound, inlay_diag *diag)
 {
     uint32_t slot = 0;
@@ -30,6 +32,7 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
     runner->plans.clock++;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
         struct bound *bound = runner->plans.kept[i];
+        INLAY_CHECK(bound == NULL || bound->plan != NULL);
         if (bound != NULL && plan_fits(bound->plan, runner->in.key, count)) {
             bound->last_used = runner->plans.clock;
             *out_bound = bound;
@@ -55,8 +58,9 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
 
 /* ------------------------------------------------------------------ a run */
 
-/* Only who has streams is handed what may be signalled by work that it does not have yet. */
-static inlay_status wait_first(const struct runner *runner, const rt_value *inputs, inlay_diag *diag)
+/* Waits for the fences of the caller's values. Only stream-aware providers may wait for work that is submitted later;
+ * for all others the host waits here. */
+static inlay_status wait_for_caller(const struct runner *runner, const rt_value *inputs, inlay_diag *diag)
 {
     const uint32_t input_count = runner->prog->graph->input_count,
                    count = input_count + runner->prog->graph->output_count;
@@ -75,7 +79,7 @@ static inlay_status wait_first(const struct runner *runner, const rt_value *inpu
     return status;
 }
 
-/* After a failure the context can run again: with timelines that know nothing of it. */
+/* Replaces the timelines after a failure, so that the context can run again. */
 static void renew_timelines(struct bound *bound)
 {
     for (uint32_t i = 0; i < bound->plan->step_count; i++) {
@@ -87,7 +91,7 @@ static void renew_timelines(struct bound *bound)
     bound->flight.poisoned = false;
 }
 
-/* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
+/* For the crash handler: describes the step that runs. It must not allocate, lock or write. */
 static void describe_step(const void *step, crash_scene *out)
 {
     const bound_step *s = step;
@@ -101,7 +105,7 @@ static void describe_step(const void *step, crash_scene *out)
     out->node = ps->node->info.name.data;
 }
 
-/* The same with waves, side by side where that is faster. */
+/* Runs the steps of a plan that has concurrent branches. The branches run concurrently if that is faster. */
 static inlay_status walk_waves(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
     const uint64_t began = side_begin(runner, bound->side);
@@ -126,7 +130,7 @@ static inlay_status walk_waves(struct runner *runner, struct bound *bound, inlay
     return status;
 }
 
-/* The steps get the run's cancel word and deadline; most runs have those of the one before. */
+/* Passes the cancel flag and the deadline of the run to the steps. Most runs use those of the previous run. */
 static void propagate_control(struct runner *runner, struct bound *bound)
 {
     const inlay_run *run = &runner->shared->run;
@@ -141,39 +145,40 @@ static void propagate_control(struct runner *runner, struct bound *bound)
     }
 }
 
-/* Runs the program that stands in for the runner's own, and takes over its outputs. */
+/* Runs the fallback program and takes over its outputs. */
 static inlay_status run_fallback(struct runner *runner, struct program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = runner->prog->graph->output_count;
-    struct runner *x = runner->fallback.runners;
+    struct runner *fallback = runner->fallback.runners;
     inlay_status status = INLAY_OK;
 
-    if (runner->out.placed != NULL) /* its regions are others, and may not append in place */
+    INLAY_CHECK(other != NULL && other != runner->prog);
+    if (runner->out.placed != NULL) /* the fallback has other regions, which may be unable to append in place */
         return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", runner->prog->graph->name);
-    while (x != NULL && x->prog != other)
-        x = x->fallback.next;
-    if (x == NULL) {
-        status = runner_create(other, runner->shared, &x, diag);
+    while (fallback != NULL && fallback->prog != other)
+        fallback = fallback->fallback.next;
+    if (fallback == NULL) {
+        status = runner_create(other, runner->shared, &fallback, diag);
         if (status != INLAY_OK)
             return status;
-        x->fallback.next = runner->fallback.runners;
-        runner->fallback.runners = x;
+        fallback->fallback.next = runner->fallback.runners;
+        runner->fallback.runners = fallback;
     }
     runner->plans.now = NULL;
-    memcpy(x->out.wanted, runner->out.wanted, count * sizeof *x->out.wanted);
-    x->in.ready = runner->in.ready;
-    x->out.homes = runner->failed == NULL ? runner->out.homes : NULL; /* a device that failed keeps nothing */
-    status = runner_run(x, inputs, diag);
+    memcpy(fallback->out.wanted, runner->out.wanted, count * sizeof *fallback->out.wanted);
+    fallback->in.ready = runner->in.ready;
+    fallback->out.homes = runner->failed == NULL ? runner->out.homes : NULL; /* nothing stays on a device that failed */
+    status = runner_run(fallback, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
         value_unref(runner->out.values[k]);
-        runner->out.values[k] = x->out.values[k];
-        x->out.values[k] = NULL;
+        runner->out.values[k] = fallback->out.values[k];
+        fallback->out.values[k] = NULL;
     }
     return status;
 }
 
-/* The program for the shapes in runner->key: *out is NULL when it is the runner's own, whose plan is then in
- * *out_bound. */
+/* Finds the program for the shapes in runner->in.key. *out is NULL if it is the runner's own; *out_bound is then its
+ * bound plan. */
 static inlay_status find_program(struct runner *runner, uint32_t count, struct program **out, struct bound **out_bound,
                                  inlay_diag *diag)
 {
@@ -192,7 +197,7 @@ static inlay_status find_program(struct runner *runner, uint32_t count, struct p
     }
 }
 
-/* A dynamic step was declined: others run these shapes of the inputs. */
+/* A provider declined to specialise a dynamic step: finds a program that runs these input shapes without it. */
 static inlay_status decline_run(struct runner *runner, uint32_t count, struct program **out, inlay_diag *diag)
 {
     struct program *program = runner->prog;
@@ -201,13 +206,15 @@ static inlay_status decline_run(struct runner *runner, uint32_t count, struct pr
 
     if (offers == NULL)
         return declined_no_memory(program, diag);
+    INLAY_CHECK(runner->declined.step >= program->steps &&
+                runner->declined.step < program->steps + program->step_count);
     declined_mark(program, (uint32_t)(runner->declined.step - program->steps), &runner->declined.why, offers);
     status = fallback_without(program, runner->in.key, count, offers, runner->declined.why.text, out, diag);
     free(offers);
     return status;
 }
 
-/* A device failed: from now on the others run these shapes. */
+/* A device failed: the other providers run these shapes from now on. */
 static inlay_status exclude_failed_device(struct runner *runner, uint32_t count, inlay_status status,
                                           const inlay_diag *why, struct program **out)
 {
@@ -217,11 +224,13 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
     char text[sizeof why->text];
     uint32_t used = 0;
 
+    INLAY_CHECK(failed < program->env->provider_count);
     while (used < program->step_count && program->steps[used].provider != runner->failed)
         used++;
     offers = used < program->step_count ? calloc((size_t)program->parts.offer_count + 1, 1) : NULL;
     if (offers == NULL)
-        return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
+        /* or no step uses the provider: the program excludes it already, and its device memory is unreachable */
+        return INLAY_OUT_OF_MEMORY;
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         offers[offer] = program->parts.offers[offer].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", runner->failed->name,
@@ -233,7 +242,7 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
     return status;
 }
 
-/* plan_input.also of input i, where somebody reads it as the other domain knows it. */
+/* The value of plan_input.also for input i: set if a step reads the input through its alias in the other domain. */
 static uint32_t alias_domain(const struct program *program, uint32_t i, const rt_value *value)
 {
     const struct graph *graph = program->graph;
@@ -246,7 +255,7 @@ static uint32_t alias_domain(const struct program *program, uint32_t i, const rt
     return 1 + value->alias.domain;
 }
 
-/* What the run is given, in runner->in.key; returns how many entries. */
+/* Writes the key of the run, its input and output descriptions, to runner->in.key; returns the number of entries. */
 static uint32_t make_key(struct runner *runner, const rt_value *inputs)
 {
     const uint32_t count = runner->prog->graph->input_count + runner->prog->graph->captured_count;
@@ -264,14 +273,14 @@ static uint32_t make_key(struct runner *runner, const rt_value *inputs)
     return count + runner_wants(runner, runner->in.key + count);
 }
 
-/* Inputs and outputs are bound, all steps run, and nothing is in flight. */
+/* Binds inputs and outputs, runs all steps, and waits until nothing is in flight. */
 static inlay_status run_steps(struct runner *runner, struct bound *bound, const rt_value *inputs, inlay_diag *diag)
 {
     crash_scene before;
     inlay_status status;
 
     runner_bind_inputs(runner, bound, inputs);
-    status = wait_first(runner, inputs, diag);
+    status = wait_for_caller(runner, inputs, diag);
     if (status == INLAY_OK)
         status = runner_bind_outputs(runner, bound, inputs, diag);
     if (status != INLAY_OK)
@@ -289,7 +298,7 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     return in_flight_settle(runner, bound, status, diag);
 }
 
-/* What the run has made goes, but for its outputs. */
+/* Releases the values that the run created, except its outputs. */
 static void end_steps(struct runner *runner, struct bound *bound)
 {
     const uint32_t values = runner->prog->graph->value_count;
@@ -308,7 +317,7 @@ static void end_steps(struct runner *runner, struct bound *bound)
     runner->plans.busy = NULL;
 }
 
-/* The run's own plan: *out_other is NULL, or the program that is to run in its place. */
+/* Runs the runner's own plan. *out_other is NULL, or the program that must run instead. */
 static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint32_t count, struct program **out_other,
                             inlay_diag *diag)
 {
@@ -334,7 +343,7 @@ static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint3
     return status;
 }
 
-/* Can the run go on without the device that failed? */
+/* Returns whether the run can continue without the device that failed. */
 static bool may_leave_out(const struct runner *runner, inlay_status status)
 {
     return runner->failed != NULL && runner->prog->env->without_failed &&
@@ -373,14 +382,15 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
         (void)inlay_fail(caller, status, "graph '%s': %s", runner->prog->graph->name, inlay_status_text(status));
     for (uint32_t k = 0; k < runner->prog->graph->output_count && !runner->shared->hang.unwinding; k++) {
         pool_give(runner->shared,
-                  runner->out.values[k]); /* giving large memory back would take longer than a deadline has left */
+                  /* no unref: freeing large buffers may take longer than the time left to the deadline */
+                  runner->out.values[k]);
         runner->out.values[k] = NULL;
     }
     return status;
 }
 
-/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies
- * may only have heard in the middle of a loop. */
+/* Runs again after a lost device, since the values that it held are computed by the other providers in the second run.
+ * Needed because the runners of bodies may learn of the loss in the middle of a loop. */
 inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(runner, inputs, diag);

@@ -2,18 +2,20 @@
 #include "base/clock.h"
 #include "base/float_state.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "threads/scene.h"
 #include "threads/threads.h"
 
-/* Runs that are timed each way, one way after the other for threads that sleep wake up after some, of so many. Where
- * the first ones take far longer side by side no more are tried. */
+/* Concurrent execution is measured, not assumed. Of every ROUND runs, TRIAL run sequentially and then TRIAL
+ * concurrently, because threads that sleep need some runs to wake up. If the first SOON concurrent runs are much
+ * slower, the trial ends early. */
 enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
-#define GAIN 0.97 /* of the time one after the other; what is less may be chance */
+#define GAIN 0.97 /* of the sequential time; smaller gains may be noise */
 #define LOSS 1.2
 
 struct branch {
     inlay_status status;
-    uint32_t step; /* of the plan, that failed */
+    uint32_t step; /* index of the step in the plan that failed */
 };
 
 inlay_status side_create(struct bound *bound, inlay_diag *diag)
@@ -51,7 +53,7 @@ uint64_t side_begin(const struct runner *runner, struct side *side)
         side->runs = side->runs >= ROUND ? 0 : side->runs + 1;
         return 0;
     }
-    if (side->runs == 0) /* the first one warms up */
+    if (side->runs == 0) /* the first run warms up */
         side->best_ns[0] = side->best_ns[1] = UINT64_MAX;
     side->beside = side->runs > TRIAL;
     return side->runs++ == 0 ? 0 : clock_ns();
@@ -76,7 +78,7 @@ typedef struct wave_run {
     const crash_scene *scene; /* of the run */
 } wave_run;
 
-/* Its steps, one after the other; diag is the branch's own. */
+/* Runs the steps of branch k in order. Each branch has its own diag. */
 static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_step)
 {
     const plan_wave *wave = run->wave;
@@ -112,7 +114,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
         branch->status = run_branch(run, (uint32_t)k, &branch->step);
     }
     crash_here = before;
-    return INLAY_OK; /* every branch runs: which failure is told does not depend on who was first */
+    return INLAY_OK; /* every branch runs to its end, so the reported failure does not depend on timing */
 }
 
 inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wave *wave, bound_step **out_failed)
@@ -132,6 +134,7 @@ inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wav
         diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     }
     *out_failed = &bound->steps[wave->first];
+    INLAY_CHECK(bound->parallel != NULL && wave->branch_count > 0);
     status = threads_parallel_for(&runner->shared->run, wave->branch_count, 1, run_branches, &run);
     for (uint32_t k = 0; k < wave->branch_count; k++)
         if (side->branches[k].status != INLAY_OK &&

@@ -1,7 +1,8 @@
-/* exec/loop/unbind.c - the end of a bound plan. */
+/* exec/loop/unbind.c - destroys a bound plan. */
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/dynamic_cache.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -23,6 +24,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
 
     if (bound == NULL)
         return;
+    INLAY_CHECK(bound->plan != NULL);
     if (env->held_bytes != NULL)
         (void)__atomic_sub_fetch(env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     for (uint32_t i = 0; bound->steps != NULL && i < bound->plan->step_count; i++) {

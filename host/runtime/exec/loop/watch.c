@@ -2,11 +2,12 @@
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
 #include "exec/loop/steps.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* A step that tells of its kernels. */
+/* Passes the events of kernels within a step on to the hook. */
 struct relay {
     const watch_hook *hook;
     watch_event event;
@@ -17,7 +18,7 @@ static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end
     struct relay *to = ctx;
 
     if (node >= to->event.program->graph->node_count)
-        return; /* a plugin may say anything */
+        return; /* the index comes from a plug-in */
     to->event.node = node;
     to->event.begin_ns = begin_ns;
     to->event.end_ns = end_ns > begin_ns ? end_ns : begin_ns;
@@ -44,7 +45,7 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         }
         status = runner_step(runner, bound, step, diag);
         if (status == INLAY_OK && step->async)
-            status = in_flight_wait(runner, bound, step, diag); /* its kernels are told of until then */
+            status = in_flight_wait(runner, bound, step, diag); /* its kernel events arrive until then */
         run->part = NULL;
         if (status == INLAY_OK) {
             event.end_ns = clock_ns();
@@ -60,9 +61,9 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
 
 /* ------------------------------------------------------------------ medians over runs */
 
-/* Times of one thing, run by run. */
+/* Times of one step, copy or whole run, one entry per run. */
 struct series {
-    float *kept;    /* [TIMINGS_KEPT] nanoseconds of a run, the latest runs, in a ring */
+    float *ns;      /* [TIMINGS_KEPT] nanoseconds per run, a ring of the latest runs */
     double now_ns;  /* of the run in progress */
     uint32_t calls; /* in the run in progress */
     uint32_t last_calls;
@@ -80,9 +81,9 @@ struct timings {
     struct watched *programs; /* [program_count] */
     uint32_t program_count;
     struct series whole;
-    uint32_t runs;     /* all that counted */
+    uint32_t runs;     /* successful runs */
     uint32_t events;   /* of the run in progress */
-    uint64_t clock_ns; /* what looking at the clock takes */
+    uint64_t clock_ns; /* time that one reading of the clock takes */
 };
 
 static bool make_series(struct arena *arena, uint32_t count, struct series **out)
@@ -93,18 +94,19 @@ static bool make_series(struct arena *arena, uint32_t count, struct series **out
     if (*out == NULL || kept == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        (*out)[i].kept = kept + (size_t)i * TIMINGS_KEPT;
+        (*out)[i].ns = kept + (size_t)i * TIMINGS_KEPT;
     return true;
 }
 
 static bool watch_programs(struct timings *timings, const struct program *program)
 {
     struct watched *watched = &timings->programs[timings->program_count++];
+    INLAY_CHECK(program->step_count == 0 || program->steps != NULL);
 
     watched->program = program;
     if (!make_series(&timings->arena, program->step_count, &watched->steps))
         return false;
-    /* Copies need a device: most programs have none. */
+    /* Copies need a device, and most programs use none. */
     for (uint32_t i = 0; i < program->env->provider_count; i++)
         if (program->env->providers[i].table->domain_count > 0 && watched->copies == NULL &&
             !make_series(&timings->arena, program->graph->value_count, &watched->copies))
@@ -124,7 +126,7 @@ static const struct watched *find_program(const struct timings *timings, const s
     return NULL;
 }
 
-static void hear(void *ctx, const watch_event *event)
+static void record_event(void *ctx, const watch_event *event)
 {
     struct timings *timings = ctx;
     const struct watched *watched = find_program(timings, event->program);
@@ -143,8 +145,8 @@ static void hear(void *ctx, const watch_event *event)
     }
 }
 
-/* The least that lies between two looks at the clock. */
-static uint64_t time_clock(void)
+/* The shortest time between two readings of the clock. */
+static uint64_t measure_clock_overhead(void)
 {
     uint64_t least = UINT64_MAX;
 
@@ -162,7 +164,7 @@ inlay_status timings_create(const struct program *main, struct timings **out_tim
 
     *out_timings = NULL;
     if (timings != NULL) {
-        timings->hook = (watch_hook){ hear, timings, NULL };
+        timings->hook = (watch_hook){ record_event, timings, NULL };
         timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
     }
     if (timings == NULL || timings->programs == NULL || !watch_programs(timings, main) ||
@@ -171,7 +173,7 @@ inlay_status timings_create(const struct program *main, struct timings **out_tim
         return no_memory(diag, "to measure runs");
     }
     timings->whole = *whole;
-    timings->clock_ns = time_clock();
+    timings->clock_ns = measure_clock_overhead();
     *out_timings = timings;
     return INLAY_OK;
 }
@@ -193,7 +195,7 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         if (ok) {
-            list[i].kept[slot] = (float)list[i].now_ns;
+            list[i].ns[slot] = (float)list[i].now_ns;
             list[i].last_calls = list[i].calls;
         }
         list[i].now_ns = 0;
@@ -204,9 +206,9 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
 void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
 {
     uint32_t slot = timings->runs % TIMINGS_KEPT;
-    uint64_t looking = 2 * timings->clock_ns * timings->events;
+    uint64_t overhead = 2 * timings->clock_ns * timings->events;
 
-    timings->whole.now_ns = ns > looking ? (double)(ns - looking) : 0;
+    timings->whole.now_ns = ns > overhead ? (double)(ns - overhead) : 0;
     timings->events = 0;
     end_series(&timings->whole, 1, slot, ok);
     for (uint32_t i = 0; i < timings->program_count; i++) {
@@ -224,21 +226,21 @@ uint32_t timings_runs(const struct timings *timings)
 
 static int by_size(const void *a, const void *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
+    float first = *(const float *)a, second = *(const float *)b;
 
-    return (x > y) - (x < y);
+    return (first > second) - (first < second);
 }
 
 static double median_of(const struct timings *timings, const struct series *series)
 {
     float sorted[TIMINGS_KEPT];
-    uint32_t n = timings_runs(timings);
+    uint32_t count = timings_runs(timings);
 
-    if (n == 0)
+    if (count == 0)
         return -1;
-    memcpy(sorted, series->kept, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return n % 2 != 0 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
+    memcpy(sorted, series->ns, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_size);
+    return count % 2 != 0 ? sorted[count / 2] : ((double)sorted[count / 2 - 1] + (double)sorted[count / 2]) / 2;
 }
 
 double timings_run_ns(const struct timings *timings)

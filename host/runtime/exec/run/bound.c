@@ -1,5 +1,6 @@
-/* exec/run/bound.c - where a run finds its values. */
+/* exec/run/bound.c - locates the values of a run. */
 #include "exec/run/run.h"
+#include "inlay/check.h"
 
 inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *pl,
                            uint32_t domain)
@@ -7,7 +8,7 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
     inlay_buffer out = { .bytes = pl->bytes, .domain = domain };
 
     if (pl->lies_in == INLAY_DOMAIN_HOST) {
-        /* A tensor without elements has an address too, so that nobody takes it for an omitted one. */
+        /* A tensor without elements has an address, too, so that it cannot be mistaken for an omitted one. */
         out.handle = bound->plan->slab_bytes[0] > 0 ? (uintptr_t)runner->plans.slab + pl->offset
                                                     : (uintptr_t)&bound->memory.base;
     } else if (domain == INLAY_DOMAIN_HOST) {
@@ -30,7 +31,8 @@ inlay_buffer bound_alias(const struct bound *bound, uint32_t place)
                                                                : bound->ports.inputs[pl->index].alias;
     if (pl->source != PLACE_SLAB || pl->lies_in == INLAY_DOMAIN_HOST || bound->memory.maps[pl->lies_in] == NULL)
         return (inlay_buffer){ 0 };
-    /* Not in the runner's slab, which is the host's alone. */
+    /* The place is in a device's slab, so the runner's slab is not needed. */
+    INLAY_CHECK(pl->lies_in < bound->plan->domain_count);
     return bound_in_slab(NULL, bound, pl,
                          bound->plan->places[place].domain == INLAY_DOMAIN_HOST ? pl->lies_in
                                                                                 : (uint32_t)INLAY_DOMAIN_HOST);
@@ -45,7 +47,7 @@ rt_value runner_value(const struct bound *bound, uint32_t value)
     if (place == INLAY_NONE)
         return (rt_value){ 0 };
     st = &plan->states[value];
-    /* Objects and lists come in as dynamic values of an input place; so do optional inputs that are not there. */
+    /* Objects and lists arrive as dynamic values of an input place; so do absent optional inputs. */
     if (plan->places[place].source == PLACE_DYNAMIC ||
         (plan->places[place].source == PLACE_INPUT &&
          (bound->made.values[value].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))

@@ -1,4 +1,4 @@
-/* exec/run/seen.c - the sizes that runs found. */
+/* exec/run/observed_shapes.c - shapes that runs observed. */
 #include "exec/run/run.h"
 #include <string.h>
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_OTHERS = 8 /* elements of non-integer tensors (scales, ranges) that may decide a shape */ };
+/* maximum number of elements in non-integer tensors (scales, ranges) whose data may decide a shape */
+enum { SMALL_OTHERS = 8 };
 
 bool look_is_small(const rt_value *value)
 {
@@ -28,21 +29,21 @@ size_t look_room(const rt_value *in, uint32_t count)
 
 size_t look_write(char *to, const rt_value *in, uint32_t count)
 {
-    char *k = to;
+    char *cursor = to;
 
     for (uint32_t i = 0; i < count; i++) {
-        memcpy(k, &in[i].dtype, 4);
-        memcpy(k + 4, &in[i].rank, 4);
-        k += 8;
+        memcpy(cursor, &in[i].dtype, 4);
+        memcpy(cursor + 4, &in[i].rank, 4);
+        cursor += 8;
         if (in[i].rank > 0)
-            memcpy(k, in[i].dims, in[i].rank * 8);
-        k += in[i].rank * 8;
+            memcpy(cursor, in[i].dims, in[i].rank * 8);
+        cursor += in[i].rank * 8;
         if (look_at_data(&in[i]) && in[i].buffer.bytes > 0) {
-            memcpy(k, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
-            k += in[i].buffer.bytes;
+            memcpy(cursor, inlay_buffer_host(&in[i].buffer), (size_t)in[i].buffer.bytes);
+            cursor += in[i].buffer.bytes;
         }
     }
-    return (size_t)(k - to);
+    return (size_t)(cursor - to);
 }
 
 bool look_equals(const struct look *look, const char *data, size_t bytes)
