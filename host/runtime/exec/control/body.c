@@ -1,6 +1,6 @@
 #include "exec/control/body.h"
 #include "base/memory.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/runner.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -75,12 +75,12 @@ inlay_status body_arity(const host_call *call, const struct graph *graph, uint32
 
 static char *stack_bytes(const struct stack *stack)
 {
-    return stack->room == NULL ? NULL : value_data(stack->room);
+    return stack->bytes == NULL ? NULL : value_data(stack->bytes);
 }
 
 static uint32_t stack_domain(const struct stack *stack)
 {
-    return stack->room == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->room->buffer.domain;
+    return stack->bytes == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->bytes->buffer.domain;
 }
 
 /* Copies the value to offset `at` of `room`. */
@@ -94,7 +94,7 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     from.bytes = bytes;
     INLAY_CHECK(at + bytes <= room->buffer.bytes);
     if (to.domain != INLAY_DOMAIN_HOST || from.domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->runner, &from, &to, call->diag);
+        return copy_between_domains(call->runner, &from, &to, call->diag);
     if (bytes > 0)
         memcpy(inlay_buffer_host(&to), inlay_buffer_host(&from), (size_t)bytes);
     return INLAY_OK;
@@ -117,8 +117,8 @@ static inlay_status stack_alloc(host_call *call, uint32_t domain, const int64_t 
     inlay_status status;
 
     if (domain != INLAY_DOMAIN_HOST) {
-        status = stay_make(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
-        if (!stay_lacks_room(status))
+        status = device_value_create(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
+        if (!is_out_of_room(status))
             return status;
         call->runner->failed = NULL;
     }
@@ -131,17 +131,17 @@ static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t do
     inlay_value *bigger = NULL;
     inlay_status status = INLAY_OK;
 
-    if (stack->room != NULL && stack->used + more <= stack->room->buffer.bytes)
+    if (stack->bytes != NULL && stack->used + more <= stack->bytes->buffer.bytes)
         return INLAY_OK;
     status = stack_alloc(call, domain, &capacity, &bigger);
     if (status == INLAY_OK && stack->used > 0)
-        status = stack_put(call, bigger, 0, stack->room, stack->used);
+        status = stack_put(call, bigger, 0, stack->bytes, stack->used);
     if (status != INLAY_OK) {
         pool_give(call->runner->shared, bigger);
         return status;
     }
-    pool_give(call->runner->shared, stack->room);
-    stack->room = bigger;
+    pool_give(call->runner->shared, stack->bytes);
+    stack->bytes = bigger;
     return INLAY_OK;
 }
 
@@ -164,9 +164,9 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
                           "a scan output of node '%s' changes its shape in iteration %lld", call->node->info.name.data,
                           (long long)stack->count);
     }
-    status = stack_grow(call, stack, stack->room != NULL ? stack_domain(stack) : stacks_in(call, value), more);
+    status = stack_grow(call, stack, stack->bytes != NULL ? stack_domain(stack) : stacks_in(call, value), more);
     if (status == INLAY_OK)
-        status = stack_put(call, stack->room, stack->used, value, more);
+        status = stack_put(call, stack->bytes, stack->used, value, more);
     if (status != INLAY_OK)
         return status;
     if (value->dtype == INLAY_STRING) {
@@ -186,7 +186,7 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
     return INLAY_OK;
 }
 
-void stack_shape_unseen(struct stack *stack, const struct graph *body, uint32_t output)
+void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output)
 {
     const inlay_value_info *info = &body->values[body->outputs[output]].info;
 
@@ -216,9 +216,9 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
     for (uint32_t d = 0; d <= stack->rank; d++)
         dims[d] = d < axis ? stack->dims[d] : d == axis ? stack->count : stack->dims[d - 1];
     if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_choose_residency() */
-        (void)value_reshape(stack->room, stack->dtype, stack->rank + 1, dims);
-        *out_value = stack->room;
-        stack->room = NULL;
+        (void)value_reshape(stack->bytes, stack->dtype, stack->rank + 1, dims);
+        *out_value = stack->bytes;
+        stack->bytes = NULL;
         return INLAY_OK;
     }
     status = create_host_value(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
@@ -237,12 +237,12 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
 
 inlay_status loop_run(struct loop *loop)
 {
-    inlay_status status = loop->lifts ? loop_lift(loop) : INLAY_OK;
+    inlay_status status = loop->needs_upload ? loop_upload_carried(loop) : INLAY_OK;
 
     if (status == INLAY_OK)
         status = runner_run(loop->body, loop->in, loop->call->diag);
-    if (loop->body->out.homes != NULL && stay_lacks_room(status)) {
-        status = loop_ground(loop);
+    if (loop->body->out.domains != NULL && is_out_of_room(status)) {
+        status = loop_download_carried(loop);
         if (status == INLAY_OK)
             status = runner_run(loop->body, loop->in, loop->call->diag);
     }
@@ -256,12 +256,12 @@ void loop_deinit(struct loop *loop)
 {
     if (loop->body != NULL) {
         loop->body->in.same_captures = false;
-        loop->body->out.homes = NULL;
+        loop->body->out.domains = NULL;
     }
     for (uint32_t i = 0; loop->held != NULL && i < loop->carried; i++)
         pool_give(loop->call->runner->shared, loop->held[i]);
     for (uint32_t i = 0; loop->stacks != NULL && i < loop->scans; i++)
-        pool_give(loop->call->runner->shared, loop->stacks[i].room);
+        pool_give(loop->call->runner->shared, loop->stacks[i].bytes);
 }
 
 inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output)
@@ -281,8 +281,8 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
         inlay_status status = stack_push(loop->call, &loop->stacks[i], value);
         if (status != INLAY_OK)
             return status;
-        if (stack_domain(&loop->stacks[i]) == INLAY_DOMAIN_HOST && loop->homes != NULL)
-            loop->homes[loop->carried + i] = INLAY_DOMAIN_HOST;
+        if (stack_domain(&loop->stacks[i]) == INLAY_DOMAIN_HOST && loop->domains != NULL)
+            loop->domains[loop->carried + i] = INLAY_DOMAIN_HOST;
     }
     return INLAY_OK;
 }
@@ -298,10 +298,10 @@ inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
         if (value_index == INLAY_NONE || current->kind == 0)
             continue;
         if (current->buffer.domain == INLAY_DOMAIN_HOST ||
-            (current->owner != NULL && stay_domain(loop->call->runner, value_index) == current->buffer.domain))
+            (current->owner != NULL && residency_domain(loop->call->runner, value_index) == current->buffer.domain))
             status = pool_value(loop->call->runner->shared, current, &value, loop->call->diag);
         else
-            status = stay_move(loop->body, current, INLAY_DOMAIN_HOST, &value, loop->call->diag);
+            status = copy_to_domain(loop->body, current, INLAY_DOMAIN_HOST, &value, loop->call->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(loop->call->runner, loop->call->bound, value_index, value);

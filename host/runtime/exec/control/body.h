@@ -27,13 +27,13 @@ struct stack {
     int64_t dims[INLAY_MAX_RANK];
     /* a tensor of bytes that grows by reallocation; NULL at first. On the device that holds the results if their size
      * is a multiple of its alignment */
-    inlay_value *room;
+    inlay_value *bytes;
     size_t used;
     int64_t count;
 };
 
 /* For zero iterations: sets the shape of one result from shape inference, with 0 for unknown dims. */
-void stack_shape_unseen(struct stack *stack, const struct graph *body, uint32_t output);
+void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output);
 /* Copies elements between [outer, length, inner] and one slice [outer, inner] of it; inner in bytes. */
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice);
 /* Returns the stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request.
@@ -53,9 +53,9 @@ struct loop {
     inlay_value **held;   /* [carried] references to the values in `in`; NULL for the node's own inputs */
     struct stack *stacks; /* [scans] */
     uint32_t first_input; /* first carried input of the body */
-    uint32_t *homes;      /* [carried + scans] domains of these outputs; NULL: all in host memory */
+    uint32_t *domains;    /* [carried + scans] domains of these outputs; NULL: all in host memory */
     /* some carried values must be uploaded before the first iteration, so that all iterations have the same plan */
-    bool lifts;
+    bool needs_upload;
 };
 
 /* Finds the body "body" of the node. loop_deinit() must be called whether it succeeds or not. */
@@ -65,12 +65,12 @@ INLAY_NODISCARD inlay_status loop_enter(struct loop *loop, uint32_t body, uint32
 /* Keeps carried values on the device whose regions compute them. first_input, first_output: index of the first carried
  * value among the body's inputs and outputs. stacks: scan outputs, stacked along the first axis, stay in the domain
  * where they are read next. */
-void loop_stay(struct loop *loop, uint32_t first_input, uint32_t first_output, bool stacks);
+void loop_choose_residency(struct loop *loop, uint32_t first_input, uint32_t first_output, bool stacks);
 /* Keeps the results of a branch in the domain where they are read next. */
-void branch_stay(struct loop *loop);
+void branch_choose_residency(struct loop *loop);
 /* Upload the carried values before the first iteration, and download them if a device is full; called by loop_run(). */
-INLAY_NODISCARD inlay_status loop_lift(struct loop *loop);
-INLAY_NODISCARD inlay_status loop_ground(struct loop *loop);
+INLAY_NODISCARD inlay_status loop_upload_carried(struct loop *loop);
+INLAY_NODISCARD inlay_status loop_download_carried(struct loop *loop);
 /* Runs the body on loop->in; captured values are the same in all iterations. */
 INLAY_NODISCARD inlay_status loop_run(struct loop *loop);
 void loop_deinit(struct loop *loop);

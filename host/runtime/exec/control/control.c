@@ -51,7 +51,7 @@ static inlay_status run_if(host_call *call)
             call->node->info.name.data);
     INLAY_TRY(loop_enter(&loop, index, 0, 0));
     INLAY_TRY(body_arity(call, loop.graph, 0, call->node->info.output_count));
-    branch_stay(&loop);
+    branch_choose_residency(&loop);
     INLAY_TRY(loop_run(&loop));
     for (uint32_t output = 0; output < call->node->info.output_count; output++)
         pass_output(call, output, loop.body, output);
@@ -91,7 +91,7 @@ static inlay_status run_loop(host_call *call)
         INLAY_TRY(read_bool(call, &cond, "condition", &go));
     for (uint32_t i = 0; i < carried; i++)
         loop.in[2 + i] = host_value(call, node->inputs[2 + i]);
-    loop_stay(&loop, 2, 1, true);
+    loop_choose_residency(&loop, 2, 1, true);
     for (iteration = 0; go && iteration < most; iteration++) {
         rt_value again;
 
@@ -111,7 +111,7 @@ static inlay_status run_loop(host_call *call)
         if (value_index == INLAY_NONE || 1 + carried + i >= loop.graph->output_count)
             continue;
         if (loop.stacks[i].count == 0)
-            stack_shape_unseen(&loop.stacks[i], loop.graph, 1 + carried + i);
+            stack_set_inferred_shape(&loop.stacks[i], loop.graph, 1 + carried + i);
         INLAY_TRY(stack_pop(call, &loop.stacks[i], 0, false, value_index, &value));
         runner_set(call->runner, call->bound, value_index, value);
     }

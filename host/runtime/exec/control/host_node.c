@@ -1,6 +1,6 @@
 /* exec/control/host_node.c - runs the nodes that the host executes itself. */
 #include "exec/control/host_node.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 
 /* Copies inputs that the run computed on a device to host memory. */
 static inlay_status move_inputs_to_host(const host_call *call)
@@ -14,7 +14,7 @@ static inlay_status move_inputs_to_host(const host_call *call)
 
         if (current.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->step->plan->step, value) &&
             call->bound->plan->places[call->bound->plan->values[value].place].source == PLACE_DYNAMIC)
-            status = stay_read(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &current, call->diag);
+            status = read_in_domain(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &current, call->diag);
         if (status != INLAY_OK)
             return status;
     }

@@ -12,7 +12,7 @@ rt_value host_value(const host_call *call, uint32_t value)
         return current;
     if (pl->source == PLACE_DYNAMIC)
         return program_hands_on(call->step->plan->step, value) ? current
-                                                               : rt_from_value(call->bound->made.twins[value]);
+                                                               : rt_from_value(call->bound->made.mirrors[value]);
     /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {

@@ -109,7 +109,7 @@ static inlay_status scan_outputs(struct loop *loop)
         inlay_status status;
 
         if (loop->stacks[i].count == 0)
-            stack_shape_unseen(&loop->stacks[i], loop->graph, loop->carried + i);
+            stack_set_inferred_shape(&loop->stacks[i], loop->graph, loop->carried + i);
         axis += axis < 0 ? (int64_t)loop->stacks[i].rank + 1 : 0;
         if (axis < 0 || axis > (int64_t)loop->stacks[i].rank)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "scan_output_axes of node '%s' is out of range",
@@ -123,7 +123,7 @@ static inlay_status scan_outputs(struct loop *loop)
 }
 
 /* Returns whether all results are stacked forwards along the first axis. */
-static bool stacks_plainly(const host_call *call, uint32_t scans)
+static bool stacks_in_order(const host_call *call, uint32_t scans)
 {
     for (uint32_t i = 0; i < scans; i++)
         if (int_at(call->node, "scan_output_axes", i, 0) != 0 ||
@@ -163,7 +163,7 @@ inlay_status run_scan(host_call *call)
             goto done;
         }
     }
-    loop_stay(&loop, 0, 0, stacks_plainly(call, outs));
+    loop_choose_residency(&loop, 0, 0, stacks_in_order(call, outs));
     INLAY_TRY(scan_pass(&loop, scans, count, scans[0].length));
     INLAY_TRY(loop_finish_carried(&loop, 0));
     INLAY_TRY(scan_outputs(&loop));
@@ -280,7 +280,7 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
             status = pool_value(call->runner->shared, &loop.in[i], &value, call->diag);
         } else {
             if (loop.stacks[i - states].count == 0)
-                stack_shape_unseen(&loop.stacks[i - states], loop.graph, i);
+                stack_set_inferred_shape(&loop.stacks[i - states], loop.graph, i);
             status = stack_pop(call, &loop.stacks[i - states], 0, false, INLAY_NONE, &value);
         }
         if (status == INLAY_OK)

@@ -1,7 +1,7 @@
 /* exec/device/device_memory.c - allocates device memory within the limits that the user has set (option
  * memory_limit). */
 #include "exec/device/device_memory.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
 #include <string.h>
@@ -29,8 +29,8 @@ static bool reserve(const program_env *env, uint32_t provider, uint64_t bytes, u
     return false;
 }
 
-inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                        inlay_diag *diag)
+inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
+                                     inlay_buffer *out, inlay_diag *diag)
 {
     const program_env *env = runner->prog->env;
     const partition_provider *owner = &env->providers[provider];
@@ -59,21 +59,21 @@ inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domai
 
 /* If the device is full, first frees what bound plans of other shapes and spare results hold, then moves values that
  * the run holds for later steps to the host. */
-inlay_status device_take(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                         inlay_diag *diag)
+inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
+                                 inlay_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = device_try(runner, provider, domain, bytes, out, diag);
+    inlay_status status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
 
-    for (int all = 0; all < 2 && stay_lacks_room(status); all++) {
+    for (int all = 0; all < 2 && is_out_of_room(status); all++) {
         runner->shared->calls->make_room(runner->shared->root, false, all != 0);
-        status = device_try(runner, provider, domain, bytes, out, diag);
+        status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
     }
     if (status != INLAY_OK)
         runner->failed = &runner->prog->env->providers[provider];
     return status;
 }
 
-void device_give(const program_env *env, uint32_t provider, inlay_buffer *buffer)
+void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer *buffer)
 {
     if (buffer->handle == 0)
         return;

@@ -6,11 +6,11 @@
 
 /* Allocates a buffer of provider `provider` (its index in the session) in one of its domains. INLAY_LIMIT_EXCEEDED:
  * above the limit. Sets runner.failed on failure. */
-INLAY_NODISCARD inlay_status device_take(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
-                                         inlay_buffer *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
+                                                 uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
 /* The same, but frees nothing to make room, and does not set runner.failed. */
-INLAY_NODISCARD inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
-                                        inlay_buffer *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
+                                                     uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
 /* Frees the buffer and clears *buffer; no-op for {0}. */
-void device_give(const program_env *env, uint32_t provider, inlay_buffer *buffer);
+void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer *buffer);
 #endif

@@ -55,7 +55,7 @@ static inlay_status abandon(struct runner *runner, const partition_provider *pro
 
     provider_lost(provider->state);
     if (!shared->hang.unwinding)
-        shared->hang.asked = shared->run.cancel;
+        shared->hang.caller_cancel = shared->run.cancel;
     shared->hang.abandoned = shared->hang.unwinding = true;
     shared->run.cancel = &always;
     return inlay_fail(diag, INLAY_DEVICE_LOST,
@@ -94,8 +94,8 @@ static inlay_status wait_grace_period(const struct runner *runner, const partiti
     return wait_for(fence, NULL, grace_ms(runner, provider), out_hangs, NULL);
 }
 
-inlay_status in_flight_finish(struct runner *runner, const partition_provider *provider, inlay_fence fence,
-                              inlay_diag *diag)
+inlay_status in_flight_wait_fence(struct runner *runner, const partition_provider *provider, inlay_fence fence,
+                                  inlay_diag *diag)
 {
     bool hangs;
     inlay_status status = wait_for(fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
@@ -124,7 +124,7 @@ inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bo
     return status;
 }
 
-void in_flight_note(struct runner *runner, const bound_step *step, inlay_status status)
+void in_flight_record_failure(struct runner *runner, const bound_step *step, inlay_status status)
 {
     const partition_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
 
@@ -136,7 +136,7 @@ void in_flight_note(struct runner *runner, const bound_step *step, inlay_status 
         provider_lost(provider->state);
 }
 
-inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_status status, inlay_diag *diag)
+inlay_status in_flight_wait_all(struct runner *runner, struct bound *bound, inlay_status status, inlay_diag *diag)
 {
     for (uint32_t i = 0; bound->flight.has_async && i < bound->plan->step_count && !runner->shared->hang.unwinding;
          i++) {
@@ -161,7 +161,7 @@ inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_
                     abandon(runner, provider_of(runner, step), grace_ms(runner, provider_of(runner, step)), diag),
                     diag);
             else if (waited == INLAY_DEVICE_LOST)
-                in_flight_note(runner, in_flight_origin(bound, step), waited);
+                in_flight_record_failure(runner, in_flight_origin(bound, step), waited);
         }
         bound->flight.poisoned |= waited != INLAY_OK;
     }
@@ -204,7 +204,7 @@ inlay_status runner_step_failed(struct runner *runner, const bound_step *step, i
     if (runner->plans.now != NULL)
         step = in_flight_origin(runner->plans.now, step);
     ps = step->plan->step;
-    in_flight_note(runner, step, status);
+    in_flight_record_failure(runner, step, status);
     if (diag == NULL)
         return boundary_status(status);
     if (ps == NULL)

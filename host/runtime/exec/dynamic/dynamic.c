@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/dynamic_cache.h"
 #include "exec/loop/ports.h"
 #include "infer/infer.h"
@@ -44,7 +44,7 @@ static bool info_from_value(const rt_value *value, inlay_value_info *info, struc
     info->dtype = value->dtype;
     info->rank = value->rank;
     info->dims = dims;
-    info->data = look_at_data(value) ? inlay_buffer_host(&value->buffer) : NULL;
+    info->data = signature_has_data(value) ? inlay_buffer_host(&value->buffer) : NULL;
     info->data_bytes = info->data == NULL ? 0 : value->buffer.bytes;
     info->elements = NULL;
     info->element_count = 0;
@@ -57,7 +57,7 @@ static void release_instance(const dynamic_call *call)
         call->provider->table->release_instance(call->provider->state, call->step->plan->step->compiled,
                                                 call->cache->instance);
     call->cache->instance = NULL;
-    call->cache->seen.bytes = 0;
+    call->cache->signature.bytes = 0;
 }
 
 static bool shape_known(const inlay_value_state *st)
@@ -110,7 +110,7 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
             if (!plan_state_from_info(&bound->made.infos[value], &bound->made.scratch, &bound->made.states[value]))
                 return no_memory(call->diag, "to size a step at run time");
             if (shape_known(&bound->made.states[value]))
-                seen_keep(bound, value, bound->made.states[value].rank, bound->made.states[value].dims);
+                observed_shapes_record(bound, value, bound->made.states[value].rank, bound->made.states[value].dims);
         }
     }
     return INLAY_OK;
@@ -167,18 +167,18 @@ static inlay_status specialize(dynamic_call *call)
 
 /* *out_sized = false: shapes are unknown, or the provider needs more data, and `more` says that data on a device is
  * still unread. */
-static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
+static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
-    char *signature = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
+    char *signature = arena_alloc(&call->bound->made.scratch, signature_bytes(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
     *out_sized = true;
     if (signature == NULL)
         return no_memory(call->diag, "to size a step at run time");
-    bytes = look_write(signature, in, region->input_count);
-    if (call->cache->instance != NULL && look_equals(&call->cache->seen, signature, bytes))
+    bytes = signature_write(signature, in, region->input_count);
+    if (call->cache->instance != NULL && signature_equals(&call->cache->signature, signature, bytes))
         return INLAY_OK;
     release_instance(call);
     status = infer_shapes(call, in);
@@ -188,7 +188,7 @@ static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, b
         return status;
     status = specialize(call);
     *out_sized = !more || status != INLAY_UNSUPPORTED;
-    if (status == INLAY_OK && !look_keep(&call->cache->seen, signature, bytes))
+    if (status == INLAY_OK && !signature_store(&call->cache->signature, signature, bytes))
         status = no_memory(call->diag, "to size a step at run time");
     return status;
 }
@@ -203,23 +203,24 @@ static inlay_status size_step(dynamic_call *call, rt_value *in)
     bool hidden = false, sized = false;
 
     for (uint32_t i = 0; i < region->input_count; i++)
-        hidden |= in[i].buffer.domain != INLAY_DOMAIN_HOST && look_is_small(&in[i]);
-    if (!cache->looks || !hidden) {
-        status = size_by(call, in, hidden && !cache->looked, &sized);
+        hidden |= in[i].buffer.domain != INLAY_DOMAIN_HOST && signature_may_decide_shape(&in[i]);
+    if (!cache->reads_device_data || !hidden) {
+        status = try_size(call, in, hidden && !cache->reads_device_data_known, &sized);
         if (sized)
             return status;
     }
     for (uint32_t i = 0; i < region->input_count; i++) {
-        if (look_is_small(&in[i]))
-            status = stay_read(call->runner, call->bound, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
+        if (signature_may_decide_shape(&in[i]))
+            status =
+                read_in_domain(call->runner, call->bound, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
         if (status != INLAY_OK)
             return status;
     }
     call->runner->declined.step = NULL;
-    status = size_by(call, in, false, &sized);
-    cache->looked = true;
+    status = try_size(call, in, false, &sized);
+    cache->reads_device_data_known = true;
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        cache->looks |= shape_known(&call->bound->made.states[region->outputs[i]]);
+        cache->reads_device_data |= shape_known(&call->bound->made.states[region->outputs[i]]);
     return status;
 }
 
@@ -246,10 +247,10 @@ static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain,
 
     if (domain == INLAY_DOMAIN_HOST)
         status = create_host_value(call->runner, value, dtype, rank, dims, &made, call->diag);
-    else if (stay_is_shared(call->runner->prog->env, domain))
-        status = stay_make_shared(domain, dtype, rank, dims, &made, call->diag);
+    else if (domain_is_shared(call->runner->prog->env, domain))
+        status = shared_value_create(domain, dtype, rank, dims, &made, call->diag);
     else
-        status = stay_make(call->runner, domain, dtype, rank, dims, &made, call->diag);
+        status = device_value_create(call->runner, domain, dtype, rank, dims, &made, call->diag);
     if (status != INLAY_OK)
         return status;
     pool_give(call->runner->shared, call->made[i]);
@@ -340,7 +341,7 @@ static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
         return INLAY_OK;
     if (on_device(call)) {
         inlay_status status =
-            device_take(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
+            device_memory_alloc(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
         args->workspace = call->workspace;
         return status;
     }
@@ -373,7 +374,7 @@ static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence 
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
-    status = in_flight_finish(call->runner, call->provider, fence, call->diag);
+    status = in_flight_wait_fence(call->runner, call->provider, fence, call->diag);
     if (status != INLAY_OK &&
         !call->runner->shared->hang.unwinding) { /* later fences need a timeline without the failure */
         timeline_renew(&call->cache->timeline);
@@ -383,7 +384,7 @@ static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence 
 }
 
 /* Copies dynamic values to the domains where the provider reads them; the plan has copies for all other values. */
-static inlay_status bring_inputs(dynamic_call *call)
+static inlay_status move_inputs_to_domains(dynamic_call *call)
 {
     const program_step *ps = call->step->plan->step;
 
@@ -394,13 +395,13 @@ static inlay_status bring_inputs(dynamic_call *call)
 
         if (call->in[i].buffer.domain == ps->placements[i].domain)
             continue;
-        if (call->bound->made.arrivals[value].timeline != 0 &&
-            call->bound->made.twins[value]->buffer.domain == ps->placements[i].domain) {
-            call->in[i].buffer = call->bound->made.twins[value]->buffer;
-            call->waits[call->wait_count++] = call->bound->made.arrivals[value];
+        if (call->bound->made.mirror_fences[value].timeline != 0 &&
+            call->bound->made.mirrors[value]->buffer.domain == ps->placements[i].domain) {
+            call->in[i].buffer = call->bound->made.mirrors[value]->buffer;
+            call->waits[call->wait_count++] = call->bound->made.mirror_fences[value];
             continue;
         }
-        status = stay_read(call->runner, call->bound, value, ps->placements[i].domain, &current, call->diag);
+        status = read_in_domain(call->runner, call->bound, value, ps->placements[i].domain, &current, call->diag);
         if (status != INLAY_OK)
             return status;
         call->in[i].buffer = current.buffer;
@@ -439,10 +440,10 @@ static inlay_status execute(dynamic_call *call)
     shared->dynamic = NULL;
     /* the mirrors that it waited for are complete */
     for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
-        const inlay_value *mirror = call->bound->made.twins[region->inputs[i]];
+        const inlay_value *mirror = call->bound->made.mirrors[region->inputs[i]];
 
         if (mirror != NULL && mirror->buffer.domain == call->in[i].buffer.domain)
-            call->bound->made.arrivals[region->inputs[i]] = (inlay_fence){ 0 };
+            call->bound->made.mirror_fences[region->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
@@ -463,21 +464,21 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
                           "shape inference",
                           call->provider->name, i);
     if (made->buffer.domain != INLAY_DOMAIN_HOST || to->domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->runner, &made->buffer, to, call->diag);
+        return copy_between_domains(call->runner, &made->buffer, to, call->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), value_data(made), (size_t)made->buffer.bytes);
     return INLAY_OK;
 }
 
 /* Sets the value of an output without a place. It stays on the device if it is read there. */
-static inlay_status take_result(dynamic_call *call, uint32_t i)
+static inlay_status set_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];
     rt_value result = rt_from_value(call->made[i]);
     inlay_value *home = call->made[i];
 
-    if (result.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->runner, value) != result.buffer.domain) {
-        inlay_status status = stay_move(call->runner, &result, INLAY_DOMAIN_HOST, &home, call->diag);
+    if (result.buffer.domain != INLAY_DOMAIN_HOST && residency_domain(call->runner, value) != result.buffer.domain) {
+        inlay_status status = copy_to_domain(call->runner, &result, INLAY_DOMAIN_HOST, &home, call->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(call->runner->shared, call->made[i]);
@@ -489,7 +490,7 @@ static inlay_status take_result(dynamic_call *call, uint32_t i)
 
 /* Checks the outputs and sets their values. Bounded outputs get the dims that execute wrote; allocated outputs must
  * have memory. */
-static inlay_status take_results(dynamic_call *call)
+static inlay_status set_results(dynamic_call *call)
 {
     const partition_region *region = call->step->plan->step->region;
 
@@ -512,7 +513,7 @@ static inlay_status take_results(dynamic_call *call)
                                   call->provider->name, i);
         }
         if (call->made[i] != NULL) {
-            inlay_status status = has_place(call, region->outputs[i]) ? move_to_place(call, i) : take_result(call, i);
+            inlay_status status = has_place(call, region->outputs[i]) ? move_to_place(call, i) : set_result(call, i);
             if (status != INLAY_OK)
                 return status;
         }
@@ -575,15 +576,15 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
             in[i].buffer = call.in[i].buffer;
     }
     INLAY_TRY(size_step(&call, in));
-    INLAY_TRY(bring_inputs(&call));
+    INLAY_TRY(move_inputs_to_domains(&call));
     for (uint32_t i = 0; i < region->output_count; i++)
         INLAY_TRY(give_output(&call, i));
     INLAY_TRY(execute(&call));
-    INLAY_TRY(take_results(&call));
+    INLAY_TRY(set_results(&call));
 done:
     if (runner->shared->hang.unwinding)
         return status;
-    device_give(runner->prog->env, provider_index(&call), &call.workspace);
+    device_memory_free(runner->prog->env, provider_index(&call), &call.workspace);
     for (uint32_t i = 0; i < region->output_count; i++)
         pool_give(runner->shared, call.made[i]);
     return status;

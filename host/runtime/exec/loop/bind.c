@@ -3,7 +3,7 @@
 #include "base/pages.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
-#include "exec/loop/side.h"
+#include "exec/loop/parallel_branches.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -28,7 +28,7 @@ struct binder {
     uint32_t *waits; /* [step_count] the steps that the current step waits for so far */
     uint32_t wait_count;
     uint32_t port_count; /* caller-owned device buffers that the step uses */
-    uint32_t *waits_of;  /* [step_count] 1 + the last step that listed this step in its waits */
+    uint32_t *listed_by; /* [step_count] 1 + the last step that listed this step in its waits */
     uint32_t leader;     /* first copy of the request that later copies may join; INLAY_NONE: none */
     inlay_diag *diag;
 };
@@ -79,7 +79,8 @@ static inlay_status bind_devices(struct binder *binder)
         if (plan->slab_bytes[d] == 0)
             continue;
         INLAY_CHECK(i < env->provider_count);
-        status = device_take(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d], binder->diag);
+        status = device_memory_alloc(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d],
+                                     binder->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
             status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->bound->memory.slabs[d],
                                                          &binder->bound->memory.maps[d], binder->diag);
@@ -163,9 +164,9 @@ static inlay_status write_addresses(const struct runner *runner, struct bound *b
     return status;
 }
 
-inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag *diag)
+inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    inlay_status status = runner_keep_limit(runner, bound, diag);
+    inlay_status status = runner_enforce_memory_limit(runner, bound, diag);
 
     INLAY_CHECK(bound->plan != NULL && bound->steps != NULL);
     if (status == INLAY_OK && runner->plans.slab_bytes < bound->plan->slab_bytes[0])
@@ -191,10 +192,10 @@ static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *targe
 
 static void add_wait(struct binder *binder, uint32_t index, uint32_t step)
 {
-    if (step == INLAY_NONE || binder->waits_of[step] == index + 1)
+    if (step == INLAY_NONE || binder->listed_by[step] == index + 1)
         return;
     INLAY_CHECK(step < index && index < binder->bound->plan->step_count);
-    binder->waits_of[step] = index + 1;
+    binder->listed_by[step] = index + 1;
     binder->waits[binder->wait_count++] = step;
 }
 
@@ -208,7 +209,7 @@ static void count_port(struct binder *binder, uint32_t place)
 
 /* The step writes the place: it waits for every step that may still use these bytes. Ranges that the place covers
  * completely are removed from the list. */
-static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
+static void wait_for_users_of(struct binder *binder, uint32_t index, uint32_t place)
 {
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
     const uint64_t end = pl->offset + pl->bytes;
@@ -227,7 +228,7 @@ static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place
         binder->busy_count = kept;
 }
 
-static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
+static void mark_bytes_used(struct binder *binder, uint32_t index, uint32_t place)
 {
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
@@ -263,7 +264,7 @@ static bool places_meet(const struct bound *bound, uint32_t input, uint32_t outp
 
 /* Returns whether the copy can join the preceding copies in one request. No copy of a request may depend on another
  * one, and a small copy that is read first must not wait for large ones that are read later. */
-static bool joins_copies(const struct binder *binder, uint32_t index)
+static bool can_join_copies(const struct binder *binder, uint32_t index)
 {
     const struct bound *bound = binder->bound;
     const plan_step *ps = &bound->plan->steps[index];
@@ -282,8 +283,8 @@ static bool joins_copies(const struct binder *binder, uint32_t index)
     return true;
 }
 
-/* Stores the list of steps that the step waits for, those of its own provider first. */
-static inlay_status keep_waits(struct binder *binder, bound_step *step)
+/* Stores the list of steps that the step waits for, its own provider's first. */
+static inlay_status store_waits(struct binder *binder, bound_step *step)
 {
     const partition_provider *own = provider_of(binder, step->plan);
 
@@ -321,22 +322,22 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
         count_port(binder, ps->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {
-        wait_for_bytes(binder, index, written(bound, ps, i));
+        wait_for_users_of(binder, index, written(bound, ps, i));
         count_port(binder, written(bound, ps, i));
     }
     if (ps->workspace != INLAY_NONE)
-        wait_for_bytes(binder, index, ps->workspace);
+        wait_for_users_of(binder, index, ps->workspace);
     for (uint32_t i = 0; is_async && i < ins; i++)
-        use_bytes(binder, index, ps->in[i]);
+        mark_bytes_used(binder, index, ps->in[i]);
     for (uint32_t i = 0; is_async && i < outs; i++)
-        use_bytes(binder, index, written(bound, ps, i));
+        mark_bytes_used(binder, index, written(bound, ps, i));
     if (is_async && ps->workspace != INLAY_NONE)
-        use_bytes(binder, index, ps->workspace);
-    return keep_waits(binder, s);
+        mark_bytes_used(binder, index, ps->workspace);
+    return store_waits(binder, s);
 }
 
 /* Returns whether any provider is asynchronous. If none is, no step waits for another one. */
-static bool works_behind(const program_env *env)
+static bool has_async_provider(const program_env *env)
 {
     for (uint32_t i = 0; i < env->provider_count; i++)
         if ((env->providers[i].table->flags & INLAY_PROVIDER_ASYNC) != 0)
@@ -345,7 +346,7 @@ static bool works_behind(const program_env *env)
 }
 
 /* Allocates the lists of bind_waits(). False: out of memory. */
-static bool start_waits(struct binder *binder, const struct plan *plan)
+static bool allocate_wait_lists(struct binder *binder, const struct plan *plan)
 {
     size_t uses = 1;
 
@@ -355,8 +356,8 @@ static bool start_waits(struct binder *binder, const struct plan *plan)
                     : plan->steps[i].step->region->input_count + plan->steps[i].step->region->output_count + 1;
     binder->busy = malloc(uses * sizeof *binder->busy);
     binder->waits = calloc((size_t)plan->step_count + 1, sizeof *binder->waits);
-    binder->waits_of = calloc((size_t)plan->step_count + 1, sizeof *binder->waits_of);
-    return binder->busy != NULL && binder->waits != NULL && binder->waits_of != NULL;
+    binder->listed_by = calloc((size_t)plan->step_count + 1, sizeof *binder->listed_by);
+    return binder->busy != NULL && binder->waits != NULL && binder->listed_by != NULL;
 }
 
 static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const inlay_placement *at)
@@ -413,7 +414,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
 
     INLAY_CHECK(binder->leader == INLAY_NONE || binder->leader < index);
     step->plan = ps;
-    if (joins_copies(binder, index))
+    if (can_join_copies(binder, index))
         leader = binder->leader;
     else
         binder->leader =
@@ -450,7 +451,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     return INLAY_OK;
 }
 
-static inlay_status make_room_for_copies(struct bound *bound, inlay_diag *diag)
+static inlay_status allocate_copy_lists(struct bound *bound, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < bound->plan->step_count; i++) {
         bound_step *step = &bound->steps[i];
@@ -493,9 +494,10 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
     if (plan->dynamic_count > 0) {
         bound->made.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->made.states);
         bound->made.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->made.infos);
-        bound->made.twins = arena_array(&bound->arena, values, sizeof(inlay_value *));
-        bound->made.arrivals = arena_array(&bound->arena, values, sizeof *bound->made.arrivals);
-        has_room = bound->made.twins != NULL && bound->made.arrivals != NULL && seen_create(bound, values);
+        bound->made.mirrors = arena_array(&bound->arena, values, sizeof(inlay_value *));
+        bound->made.mirror_fences = arena_array(&bound->arena, values, sizeof *bound->made.mirror_fences);
+        has_room =
+            bound->made.mirrors != NULL && bound->made.mirror_fences != NULL && observed_shapes_create(bound, values);
     }
     bound->steps = arena_array(&bound->arena, (size_t)plan->step_count + 1, sizeof *bound->steps);
     if (bound->memory.slabs == NULL || bound->memory.maps == NULL || bound->memory.buffers == NULL ||
@@ -505,20 +507,20 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
         goto done;
     }
     memset(binder.maker, 0xff, plan->place_count * sizeof *binder.maker);
-    if (works_behind(runner->prog->env) && !start_waits(&binder, plan)) {
+    if (has_async_provider(runner->prog->env) && !allocate_wait_lists(&binder, plan)) {
         status = no_memory(diag, "to bind a plan");
         goto done;
     }
     INLAY_TRY(bind_devices(&binder));
     for (uint32_t i = 0; i < plan->step_count; i++)
         INLAY_TRY(bind_step(&binder, i));
-    INLAY_TRY(make_room_for_copies(bound, diag));
+    INLAY_TRY(allocate_copy_lists(bound, diag));
     if (runner->prog->env->held_bytes != NULL) {
         bound->memory.counted_bytes = bound->arena.total_bytes;
         (void)__atomic_add_fetch(runner->prog->env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     }
-    INLAY_TRY(runner_keep_limit(runner, bound, diag));
-    INLAY_TRY(side_create(bound, diag));
+    INLAY_TRY(runner_enforce_memory_limit(runner, bound, diag));
+    INLAY_TRY(parallel_branches_create(bound, diag));
     INLAY_TRY(reserve_slab(runner, plan->slab_bytes[0], diag));
     INLAY_TRY(write_addresses(runner, bound, diag));
     *out_bound = bound;
@@ -526,7 +528,7 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
 done:
     free(binder.busy);
     free(binder.waits);
-    free(binder.waits_of);
+    free(binder.listed_by);
     bound_destroy(runner, bound);
     return status;
 }

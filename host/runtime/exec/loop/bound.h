@@ -11,12 +11,13 @@ void bound_destroy(struct runner *runner, struct bound *bound); /* NULL is a no-
 /* Makes a bound plan ready to run: enforces the memory limit, grows the slab if it is too small, and writes all
  * addresses again if the slab has moved. Called before each run, because binding another plan may have replaced the
  * slab. */
-INLAY_NODISCARD inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag *diag);
+INLAY_NODISCARD inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_diag *diag);
 
 /* Checks that a run of the bound plan fits into the limit of host memory. Always INLAY_OK without a limit. Frees the
  * bound plans and spare outputs of other shapes first if necessary. INLAY_LIMIT_EXCEEDED: the message names the minimum
  * limit. In memory_limit.c. */
-INLAY_NODISCARD inlay_status runner_keep_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag);
+INLAY_NODISCARD inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bound *bound,
+                                                         inlay_diag *diag);
 /* Releases the provider's binding of the step's addresses. */
 void bound_release_binding(bound_step *step);
 #endif

@@ -1,7 +1,7 @@
 /* exec/loop/ports.c - graph inputs and outputs of a run: binds the memory that steps read and write directly, and moves
  * the remaining outputs to where the caller wants them. */
 #include "exec/loop/ports.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
@@ -11,16 +11,16 @@ void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index
 {
     INLAY_CHECK(value_index < runner->prog->graph->value_count);
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
-        seen_keep(bound, value_index, value->rank, value->dims);
+        observed_shapes_record(bound, value_index, value->rank, value->dims);
     /* The failure was reported already, or is reported when the value is read. */
-    if (bound->made.arrivals != NULL && stay_arrive(runner, bound, value_index, NULL) != INLAY_OK &&
+    if (bound->made.mirror_fences != NULL && prefetch_wait(runner, bound, value_index, NULL) != INLAY_OK &&
         runner->shared->hang.unwinding)
         return;
     pool_give(runner->shared, bound->made.values[value_index].owner);
     bound->made.values[value_index] = rt_from_value(value);
-    if (bound->made.twins != NULL) {
-        pool_give(runner->shared, bound->made.twins[value_index]);
-        bound->made.twins[value_index] = NULL;
+    if (bound->made.mirrors != NULL) {
+        pool_give(runner->shared, bound->made.mirrors[value_index]);
+        bound->made.mirrors[value_index] = NULL;
     }
 }
 
@@ -69,7 +69,7 @@ static bool overlaps_inputs(const struct runner *runner, const inlay_value *want
     return false;
 }
 
-static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *want, inlay_diag *diag)
+static inlay_status fail_too_small(uint32_t k, uint64_t bytes, const inlay_value *want, inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                       "output %u takes %llu bytes: the value on the device that it is bound to "
@@ -79,10 +79,10 @@ static inlay_status too_small(uint32_t k, uint64_t bytes, const inlay_value *wan
 
 /* Returns whether the value has memory in the domain and the caller holds the only reference. *out: its buffer in that
  * domain. */
-static bool is_free_in(const inlay_value *value, uint32_t domain, inlay_buffer *out)
+static bool output_is_exclusive(const inlay_value *value, uint32_t domain, inlay_buffer *out)
 {
     *out = value->buffer;
-    return stay_is_free(value, domain) ||
+    return device_value_is_exclusive(value, domain) ||
            (value_is_shared(value, domain, out) && __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1);
 }
 
@@ -102,18 +102,18 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
         }
         return INLAY_OK;
     }
-    if (*out != NULL && !is_free_in(*out, domain, there)) {
+    if (*out != NULL && !output_is_exclusive(*out, domain, there)) {
         swap = runner->out.spares[k];
         runner->out.spares[k] = *out;
         *out = swap;
     }
-    if (*out != NULL && (!is_free_in(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
+    if (*out != NULL && (!output_is_exclusive(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
                          !value_reshape(*out, st->dtype, st->rank, st->dims))) {
         value_unref(*out);
         *out = NULL;
     }
     if (*out == NULL) {
-        const inlay_status status = stay_make_shared(domain, st->dtype, st->rank, st->dims, out, diag);
+        const inlay_status status = shared_value_create(domain, st->dtype, st->rank, st->dims, out, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -122,25 +122,26 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
 }
 
 /* Binds output k to a device's own memory. */
-static inlay_status bind_there(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *st,
-                               inlay_diag *diag)
+static inlay_status bind_on_device(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *st,
+                                   inlay_diag *diag)
 {
     inlay_value **out = &runner->out.values[k], *swap;
 
-    if (*out != NULL && !stay_is_free(*out, domain)) {
+    if (*out != NULL && !device_value_is_exclusive(*out, domain)) {
         swap = runner->out.spares[k];
         runner->out.spares[k] = *out;
         *out = swap;
     }
-    if (*out != NULL && (!stay_is_free(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+    if (*out != NULL &&
+        (!device_value_is_exclusive(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? stay_make(runner, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+    return *out == NULL ? device_value_create(runner, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
 }
 
 /* Binds output k to host memory. If the caller still holds the last result, the run uses the spare memory instead. */
-static inlay_status bind_here(struct runner *runner, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
 {
     inlay_value **out = &runner->out.values[k], *swap;
 
@@ -185,10 +186,10 @@ static inlay_status bind_output(struct runner *runner, const plan_place *pl, con
             *out = value_ref(want);
         }
     } else if (pl->domain != INLAY_DOMAIN_HOST && want != NULL) {
-        return too_small(k, pl->bytes, want, diag);
+        return fail_too_small(k, pl->bytes, want, diag);
     } else {
-        status = pl->domain != INLAY_DOMAIN_HOST ? bind_there(runner, k, pl->domain, st, diag)
-                                                 : bind_here(runner, k, st, diag);
+        status = pl->domain != INLAY_DOMAIN_HOST ? bind_on_device(runner, k, pl->domain, st, diag)
+                                                 : bind_on_host(runner, k, st, diag);
     }
     if (status == INLAY_OK)
         *to = (*out)->buffer;
@@ -228,27 +229,28 @@ inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, con
 }
 
 /* The domain that shares the memory of output k with the host in this run; INLAY_DOMAIN_HOST: none. */
-static uint32_t shared_in(const struct runner *runner, uint32_t k)
+static uint32_t shared_output_domain(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = runner->out.homes != NULL ? runner->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
-    const uint32_t domain = stay_is_shared(runner->prog->env, home) ? home : runner->out.shares[k].domain;
+    const uint32_t home = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain = domain_is_shared(runner->prog->env, home) ? home : runner->out.shares[k].domain;
     inlay_buffer there;
 
     if (domain == INLAY_DOMAIN_HOST || runner_wanted(runner, k) != INLAY_DOMAIN_HOST ||
-        !stay_is_shared(runner->prog->env, domain))
+        !domain_is_shared(runner->prog->env, domain))
         return INLAY_DOMAIN_HOST;
     return runner->out.wanted[k] == NULL || map_into_domain(runner, runner->out.wanted[k], domain, &there)
                ? domain
                : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-uint32_t runner_wants(const struct runner *runner, plan_input *out)
+uint32_t runner_output_key(const struct runner *runner, plan_input *out)
 {
     const uint32_t count = runner->prog->graph->output_count;
     bool any = false;
 
     for (uint32_t k = 0; k < count; k++) {
-        const uint32_t shared = runner->out.shares != NULL ? shared_in(runner, k) : (uint32_t)INLAY_DOMAIN_HOST;
+        const uint32_t shared =
+            runner->out.shares != NULL ? shared_output_domain(runner, k) : (uint32_t)INLAY_DOMAIN_HOST;
 
         out[k] = (plan_input){ .domain = runner_wanted(runner, k) };
         if (shared != INLAY_DOMAIN_HOST) {
@@ -274,12 +276,13 @@ static inlay_status create_output_object(struct runner *runner, struct bound *bo
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
 
     if (movable && runner_wanted(runner, k) == INLAY_DOMAIN_HOST) {
-        inlay_status status = stay_read(runner, bound, runner->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
+        inlay_status status =
+            read_in_domain(runner, bound, runner->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
         if (status != INLAY_OK)
             return status;
     }
     return movable && now->owner == NULL && now->buffer.domain != INLAY_DOMAIN_HOST
-               ? stay_move(runner, now, now->buffer.domain, made, diag)
+               ? copy_to_domain(runner, now, now->buffer.domain, made, diag)
                : pool_value(runner->shared, now, made, diag);
 }
 
@@ -292,11 +295,11 @@ static inlay_status copy_to_requested(struct runner *runner, uint32_t k, inlay_d
 
     INLAY_CHECK(want != NULL && made != NULL && want != made);
     if (!value_reshape(want, made->dtype, made->rank, made->dims))
-        return here ? INLAY_OK : too_small(k, made->buffer.bytes, want, diag);
+        return here ? INLAY_OK : fail_too_small(k, made->buffer.bytes, want, diag);
     if (here)
         memmove(value_data(want), value_data(made), (size_t)want->buffer.bytes);
     else
-        status = stay_copy(runner, &made->buffer, &want->buffer, diag);
+        status = copy_between_domains(runner, &made->buffer, &want->buffer, diag);
     if (status != INLAY_OK)
         return status;
     runner->out.values[k] = value_ref(want);
@@ -339,7 +342,7 @@ inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, i
     return status;
 }
 
-void runner_keep_outputs(struct runner *runner)
+void runner_retain_outputs(struct runner *runner)
 {
     for (uint32_t k = 0; k < runner->prog->graph->output_count && runner->shared->hang.unwinding; k++) {
         if (runner->out.spares[k] != NULL)

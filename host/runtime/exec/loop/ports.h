@@ -12,11 +12,11 @@ INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *runner, struct b
                                                  inlay_diag *diag);
 /* If an output is wanted in device memory, the domains of all outputs are part of the plan's key. Writes these entries;
  * returns how many. */
-uint32_t runner_wants(const struct runner *runner, plan_input *out);
+uint32_t runner_output_key(const struct runner *runner, plan_input *out);
 /* Creates the outputs that no step wrote in place: dynamic values, inputs passed through, constants, and a value that
  * is output twice. */
 INLAY_NODISCARD inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, inlay_diag *diag);
 /* After a hang the device may still write to the outputs. Retains their memory, so that the next run does not use
  * it. */
-void runner_keep_outputs(struct runner *runner);
+void runner_retain_outputs(struct runner *runner);
 #endif

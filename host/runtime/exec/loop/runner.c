@@ -3,10 +3,10 @@
 #include "exec/loop/runner.h"
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
-#include "exec/loop/side.h"
+#include "exec/loop/parallel_branches.h"
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
 #include "inlay/check.h"
@@ -36,7 +36,7 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
         if (bound != NULL && plan_fits(bound->plan, runner->in.key, count)) {
             bound->last_used = runner->plans.clock;
             *out_bound = bound;
-            return bound_settle(runner, bound, diag);
+            return bound_prepare(runner, bound, diag);
         }
         if (bound == NULL ||
             (runner->plans.kept[slot] != NULL && bound->last_used < runner->plans.kept[slot]->last_used))
@@ -86,8 +86,8 @@ static void renew_timelines(struct bound *bound)
         timeline_renew(&bound->steps[i].fence.timeline);
         bound->steps[i].fence.value = 0;
     }
-    timeline_renew(&bound->made.arrival.timeline);
-    bound->made.arrival.value = 0;
+    timeline_renew(&bound->made.last_mirror_fence.timeline);
+    bound->made.last_mirror_fence.value = 0;
     bound->flight.poisoned = false;
 }
 
@@ -106,27 +106,27 @@ static void describe_step(const void *step, crash_scene *out)
 }
 
 /* Runs the steps of a plan that has concurrent branches. The branches run concurrently if that is faster. */
-static inlay_status walk_waves(struct runner *runner, struct bound *bound, inlay_diag *diag)
+static inlay_status run_steps_with_branches(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    const uint64_t began = side_begin(runner, bound->side);
+    const uint64_t began = parallel_branches_choose(runner, bound->parallel);
     const struct plan *plan = bound->plan;
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    for (uint32_t k = 0; bound->side->beside && k < plan->wave_count && status == INLAY_OK; k++) {
+    for (uint32_t k = 0; bound->parallel->concurrent && k < plan->wave_count && status == INLAY_OK; k++) {
         bound_step *failed;
 
         status = steps_walk(runner, bound, at, plan->waves[k].first, diag);
         at = plan->waves[k].end;
         if (status != INLAY_OK)
             return status;
-        status = side_run(runner, bound, &plan->waves[k], &failed);
+        status = parallel_branches_run(runner, bound, &plan->waves[k], &failed);
         if (status != INLAY_OK)
             return runner_step_failed(runner, failed, status, diag);
     }
     status = steps_walk(runner, bound, at, plan->step_count, diag);
     if (status == INLAY_OK)
-        side_end(bound->side, began);
+        parallel_branches_record(bound->parallel, began);
     return status;
 }
 
@@ -167,7 +167,8 @@ static inlay_status run_fallback(struct runner *runner, struct program *other, c
     runner->plans.now = NULL;
     memcpy(fallback->out.wanted, runner->out.wanted, count * sizeof *fallback->out.wanted);
     fallback->in.ready = runner->in.ready;
-    fallback->out.homes = runner->failed == NULL ? runner->out.homes : NULL; /* nothing stays on a device that failed */
+    fallback->out.domains =
+        runner->failed == NULL ? runner->out.domains : NULL; /* nothing stays on a device that failed */
     status = runner_run(fallback, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
         value_unref(runner->out.values[k]);
@@ -270,7 +271,7 @@ static uint32_t make_key(struct runner *runner, const rt_value *inputs)
                                           tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
                                           tensor ? alias_domain(runner->prog, i, &inputs[i]) : 0 };
     }
-    return count + runner_wants(runner, runner->in.key + count);
+    return count + runner_output_key(runner, runner->in.key + count);
 }
 
 /* Binds inputs and outputs, runs all steps, and waits until nothing is in flight. */
@@ -292,10 +293,10 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     before = crash_here;
     crash_here = (crash_scene){ .describe = describe_step };
     status = runner->shared->hook != NULL ? watch_walk(runner, bound, diag)
-             : bound->side != NULL        ? walk_waves(runner, bound, diag)
+             : bound->parallel != NULL    ? run_steps_with_branches(runner, bound, diag)
                                           : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
     crash_leave(&before);
-    return in_flight_settle(runner, bound, status, diag);
+    return in_flight_wait_all(runner, bound, status, diag);
 }
 
 /* Releases the values that the run created, except its outputs. */
@@ -305,7 +306,8 @@ static void end_steps(struct runner *runner, struct bound *bound)
 
     if (bound->made.states != NULL || bound->made.has_objects) {
         for (uint32_t value = 0; value < values; value++)
-            if (bound->made.values[value].kind != 0 || (bound->made.twins != NULL && bound->made.twins[value] != NULL))
+            if (bound->made.values[value].kind != 0 ||
+                (bound->made.mirrors != NULL && bound->made.mirrors[value] != NULL))
                 runner_set(runner, bound, value, NULL);
         bound->made.has_objects = false;
         arena_reset(&bound->made.scratch);
@@ -327,7 +329,7 @@ static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint3
     if (status != INLAY_OK || *out_other != NULL)
         return status;
     runner->plans.now = runner->plans.busy = bound;
-    bound->at = NULL;
+    bound->current_step = NULL;
     runner->failed = bound->flight.has_async ? in_flight_lost(runner) : NULL;
     if (runner->failed != NULL)
         return inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
@@ -344,7 +346,7 @@ static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint3
 }
 
 /* Returns whether the run can continue without the device that failed. */
-static bool may_leave_out(const struct runner *runner, inlay_status status)
+static bool can_exclude_device(const struct runner *runner, inlay_status status)
 {
     return runner->failed != NULL && runner->prog->env->without_failed &&
            (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
@@ -368,11 +370,11 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
     status = run_own(runner, inputs, count, &other, diag);
     if (status == INLAY_OK)
         return other != NULL ? run_fallback(runner, other, inputs, caller) : INLAY_OK;
-    if (may_leave_out(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&
+    if (can_exclude_device(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&
         other != NULL) {
-        runner_keep_outputs(runner);
+        runner_retain_outputs(runner);
         if (runner->shared->hang.unwinding)
-            runner->shared->run.cancel = runner->shared->hang.asked;
+            runner->shared->run.cancel = runner->shared->hang.caller_cancel;
         runner->shared->hang.unwinding = false;
         return run_fallback(runner, other, inputs, caller);
     }
@@ -421,7 +423,7 @@ inlay_status runner_create(struct program *prog, run_shared *shared, struct runn
         runner->in.key = calloc((size_t)graph->input_count + graph->captured_count + graph->output_count + 1,
                                 sizeof *runner->in.key);
     }
-    if (runner == NULL || !stay_share(runner) || runner->children == NULL || runner->out.values == NULL ||
+    if (runner == NULL || !init_output_shares(runner) || runner->children == NULL || runner->out.values == NULL ||
         runner->out.spares == NULL || runner->out.wanted == NULL || runner->in.key == NULL) {
         runner_destroy(runner);
         return no_memory(diag, "for a run context");

@@ -2,7 +2,7 @@
 #include "exec/loop/steps.h"
 #include "base/float_state.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/ports.h"
 #include "inlay/check.h"
 #include "plugin/crash.h"
@@ -72,7 +72,7 @@ static void pass_waits(const struct runner *runner, struct bound *bound, bound_s
 
 /* Returns whether the copy's target is still valid from an earlier run. Captured values of a loop are valid after its
  * first iteration, and constants computed by the planner after the first run of the plan. */
-static bool is_there(const struct runner *runner, const struct bound *bound, const plan_step *copy)
+static bool copy_is_current(const struct runner *runner, const struct bound *bound, const plan_step *copy)
 {
     return copy->kept && bound->memory.captures != 0 &&
            (bound->memory.captures == runner->in.captures || bound->plan->places[copy->in[0]].source == PLACE_DATA);
@@ -85,7 +85,7 @@ static uint32_t list_copies(const struct runner *runner, const struct bound *bou
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < step->copy_count; i++)
-        if (!is_there(runner, bound, step[i].plan))
+        if (!copy_is_current(runner, bound, step[i].plan))
             list[count++] =
                 (inlay_copy){ bound->memory.buffers[step[i].plan->in[0]], bound->memory.buffers[step[i].plan->out[0]] };
     return count;
@@ -146,14 +146,14 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
         return status;
     if (step->plan->kind == PLAN_EXEC)
         return step->execute(step->state, step->compiled, step->instance, &step->args);
-    bound->at = step;
+    bound->current_step = step;
     status = step->plan->kind == PLAN_HOST ? runner->shared->calls->host_step(runner, bound, step, diag)
                                            : runner->shared->calls->dynamic_step(runner, bound, step, diag);
     if (status == INLAY_OK) {
         /* Start prefetching the outputs, and return inputs that no later step reads to the pool. */
         const partition_region *region = step->plan->step->region;
         for (uint32_t i = 0; i < region->output_count; i++)
-            stay_begin(runner, bound, region->outputs[i]);
+            prefetch_begin(runner, bound, region->outputs[i]);
         uint32_t index = (uint32_t)(step->plan->step - runner->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t value = region->inputs[i];

@@ -41,9 +41,9 @@ typedef struct run_texts {
 
 /* State of a context whose device hangs. */
 typedef struct run_hang {
-    bool abandoned;        /* the device may still write here: no memory of the context is ever freed */
-    bool unwinding;        /* the run in progress is being aborted */
-    const uint32_t *asked; /* run.cancel of the caller, restored when a fallback program takes over */
+    bool abandoned;                /* the device may still write here: no memory of the context is ever freed */
+    bool unwinding;                /* the run in progress is being aborted */
+    const uint32_t *caller_cancel; /* run.cancel of the caller, restored when a fallback program takes over */
 } run_hang;
 
 /* State shared by the runners of one context (those of the main graph and of its bodies). Used by one thread at a time,
@@ -95,7 +95,7 @@ struct bound_step {
      * provider first */
     uint32_t *wait_steps;
     uint32_t wait_step_count;
-    uint32_t own_wait_count; /* how many of them are steps of its own provider */
+    uint32_t own_wait_count; /* number of them that belong to its provider */
     uint32_t copy_count; /* COPY: number of copies in this request, this one first; 0: part of a preceding request */
     inlay_copy *copies;  /* [copy_count] arguments of the request, if it has several copies */
     /* room for wait_step_count fences, and for those of the caller's values, see runner_inputs.ready */
@@ -111,23 +111,23 @@ struct patch {
 
 /* The shape of a value that the plan does not know, as observed in the last run; rank INLAY_RANK_UNKNOWN: not
  * observed. */
-typedef struct seen_shape {
+typedef struct observed_shape {
     uint32_t rank;
     int64_t dims[INLAY_MAX_RANK];
-} seen_shape;
+} observed_shape;
 
 /* Values whose sizes the plan does not know. All pointers but `values` are NULL if the plan knows all sizes. */
 typedef struct bound_made {
     rt_value *values; /* [value_count] DYNAMIC values of the run */
     /* [value_count] copies of values in another domain, made when a step there read them; a reference each */
-    inlay_value **twins;
-    inlay_fence *arrivals;     /* [value_count] fences of mirrors that are still being copied; timeline 0: complete */
-    inlay_fence arrival;       /* the last of them; its timeline is created with the first copy */
-    inlay_value_state *states; /* [value_count] the plan's states, updated by dynamic steps */
-    inlay_value_info *infos;   /* likewise */
-    seen_shape **seen;         /* [value_count] NULL where the plan knows the shape */
-    struct arena scratch;      /* of the dynamic or host step that runs */
-    bool has_objects;          /* some input is an object that is held in values */
+    inlay_value **mirrors;
+    inlay_fence *mirror_fences; /* [value_count] fences of mirrors that are still being copied; timeline 0: complete */
+    inlay_fence last_mirror_fence; /* the last of them; its timeline is created with the first copy */
+    inlay_value_state *states;     /* [value_count] the plan's states, updated by dynamic steps */
+    inlay_value_info *infos;       /* likewise */
+    observed_shape **observed;     /* [value_count] NULL where the plan knows the shape */
+    struct arena scratch;          /* of the dynamic or host step that runs */
+    bool has_objects;              /* some input is an object that is held in values */
 } bound_made;
 
 /* The memory of a bound plan. */
@@ -166,8 +166,8 @@ struct bound {
     struct arena arena;
     bound_memory memory;
     bound_ports ports;
-    bound_step *steps;    /* [plan->step_count] */
-    const bound_step *at; /* the slow step that runs, or ran last; NULL: none yet */
+    bound_step *steps;              /* [plan->step_count] */
+    const bound_step *current_step; /* the slow step that runs, or ran last; NULL: none yet */
     bound_made made;
     bound_flight flight;
     bound_control control;
@@ -191,7 +191,7 @@ typedef struct runner_outputs {
     const inlay_buffer *placed;
     /* [output_count] domains where outputs stay unless the caller wants them elsewhere; NULL: host. Borrowed from the
      * node whose body this is */
-    const uint32_t *homes;
+    const uint32_t *domains;
     struct output_share *shares; /* [output_count]; NULL: no output is shared */
     inlay_value **wanted;        /* [output_count] the caller's values for outputs; borrowed; NULL = none given */
 } runner_outputs;
@@ -248,9 +248,9 @@ struct runner {
 /* ------------------------------------------------------------------ observed shapes, observed_shapes.c */
 
 /* Allocates the entries for shapes that the plan does not know. False: out of memory. */
-bool seen_create(struct bound *bound, uint32_t value_count);
+bool observed_shapes_create(struct bound *bound, uint32_t value_count);
 /* Records the current shape of the value. */
-void seen_keep(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims);
+void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims);
 /* The shapes of the last run, [value_count] from the arena; rank INLAY_RANK_UNKNOWN for values that it did not compute.
  * Valid until the next run. NULL: out of memory. */
 const cost_input *seen_sizes(const struct runner *runner, struct arena *arena);
@@ -261,7 +261,7 @@ inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
  * may be NULL. */
 const struct runner *runner_of(const struct runner *runner, const struct program *program);
 
-/* ------------------------------------------------------------------ location of values, bound.c */
+/* ------------------------------------------------------------------ location of values, locate.c */
 
 /* The buffer of a slab place as `domain` addresses it. runner may be NULL if the place is not in the runner's slab. */
 inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *pl,

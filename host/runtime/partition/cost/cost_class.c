@@ -52,21 +52,21 @@ struct look {
 };
 
 /* The state of input i when its rank is known; NULL otherwise. */
-static const inlay_value_state *input(const struct look *look, uint32_t i)
+static const inlay_value_state *input(const input_signature *look, uint32_t i)
 {
     uint32_t value = i < look->node->input_count ? look->node->inputs[i] : INLAY_NONE;
 
     return value == INLAY_NONE || look->values[value].rank == INLAY_RANK_UNKNOWN ? NULL : &look->values[value];
 }
 
-static bool is_constant(const struct look *look, uint32_t i)
+static bool is_constant(const input_signature *look, uint32_t i)
 {
     uint32_t value = i < look->node->input_count ? look->node->inputs[i] : INLAY_NONE;
 
     return value != INLAY_NONE && (inlay_graph_value(look->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static const inlay_attr_info *attr(const struct look *look, const char *name)
+static const inlay_attr_info *attr(const input_signature *look, const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -78,7 +78,7 @@ static const inlay_attr_info *attr(const struct look *look, const char *name)
     return NULL;
 }
 
-static int64_t attr_int(const struct look *look, const char *name, int64_t otherwise)
+static int64_t attr_int(const input_signature *look, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *attribute = attr(look, name);
 
@@ -97,7 +97,7 @@ static double product(const inlay_value_state *state, uint32_t begin, uint32_t e
 
 /* ------------------------------------------------------------------ variants */
 
-static uint32_t convolution(const struct look *look, uint32_t weight)
+static uint32_t convolution(const input_signature *look, uint32_t weight)
 {
     const inlay_value_state *state = input(look, weight);
     int64_t group = attr_int(look, "group", 1);
@@ -117,7 +117,7 @@ static uint32_t convolution(const struct look *look, uint32_t weight)
     return taps > SMALL_KERNEL ? COST_WIDE : COST_SPATIAL;
 }
 
-static uint32_t matrix_product(const struct look *look, uint32_t other)
+static uint32_t matrix_product(const input_signature *look, uint32_t other)
 {
     const inlay_value_state *a = input(look, 0), *b = input(look, other);
     double rows;
@@ -141,7 +141,7 @@ static uint32_t along(const inlay_value_state *state, int64_t axis)
     return axis == -1 || axis == (int64_t)state->rank - 1 ? COST_INNER : COST_OUTER;
 }
 
-static uint32_t reduction(const struct look *look)
+static uint32_t reduction(const input_signature *look)
 {
     const inlay_value_state *state = input(look, 0), *list = input(look, 1);
     const inlay_attr_info *axes = attr(look, "axes");
@@ -165,14 +165,14 @@ static uint32_t reduction(const struct look *look)
     return list->data_bytes > 0 ? COST_OUTER : COST_INNER;
 }
 
-static uint32_t one_axis(const struct look *look)
+static uint32_t one_axis(const input_signature *look)
 {
     const inlay_value_state *state = input(look, 0);
 
     return state == NULL ? COST_PLAIN : along(state, attr_int(look, "axis", -1));
 }
 
-static uint32_t transpose(const struct look *look)
+static uint32_t transpose(const input_signature *look)
 {
     const inlay_value_state *state = input(look, 0);
     const inlay_attr_info *perm = attr(look, "perm");
@@ -184,7 +184,7 @@ static uint32_t transpose(const struct look *look)
 }
 
 /* Pieces that lie together: from the axis on (Concat, Split), or behind it (Gather). */
-static uint32_t run(const struct look *look, uint32_t behind)
+static uint32_t run(const input_signature *look, uint32_t behind)
 {
     const inlay_value_state *state = input(look, 0);
     int64_t axis = attr_int(look, "axis", 0);
@@ -199,7 +199,7 @@ static uint32_t run(const struct look *look, uint32_t behind)
     return bytes >= LONG_RUN ? COST_ROWS : COST_FINE;
 }
 
-static uint32_t broadcast(const struct look *look)
+static uint32_t broadcast(const input_signature *look)
 {
     uint32_t output = look->node->output_count > 0 ? look->node->outputs[0] : INLAY_NONE;
     double all = output == INLAY_NONE || look->values[output].rank == INLAY_RANK_UNKNOWN
@@ -215,7 +215,7 @@ static uint32_t broadcast(const struct look *look)
     return COST_SAME;
 }
 
-static uint32_t resize(const struct look *look)
+static uint32_t resize(const input_signature *look)
 {
     const inlay_attr_info *mode = attr(look, "mode");
     const char *text = mode != NULL && mode->kind == INLAY_ATTR_STRING ? mode->s.data : "nearest";
@@ -223,7 +223,7 @@ static uint32_t resize(const struct look *look)
     return strcmp(text, "cubic") == 0 ? COST_CUBIC : strcmp(text, "linear") == 0 ? COST_LINEAR : COST_NEAREST;
 }
 
-static uint32_t variant_of(const struct look *look)
+static uint32_t variant_of(const input_signature *look)
 {
     const char *op = look->node->op_type.data;
 

@@ -199,7 +199,7 @@ static uint32_t read_in(const struct finder *finder, const partition_job *job, u
     return domain;
 }
 
-/* Where a node of the host's leaves value: stay_domain(). */
+/* Where a node of the host's leaves value: residency_domain(). */
 static uint32_t stays_in(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     const struct graph *graph = job->request.graph;

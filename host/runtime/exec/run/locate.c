@@ -1,4 +1,4 @@
-/* exec/run/bound.c - locates the values of a run. */
+/* exec/run/locate.c - locates the values of a run. */
 #include "exec/run/run.h"
 #include "inlay/check.h"
 

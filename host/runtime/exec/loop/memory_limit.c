@@ -16,7 +16,7 @@ static uint64_t own_bytes(const struct runner *runner)
     return bytes;
 }
 
-inlay_status runner_keep_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag)
+inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag)
 {
     run_memory *memory = runner->shared->tensors.memory;
     const uint64_t need = run_memory_held(memory) == NULL ? 0 : plan_run_bytes(bound->plan);

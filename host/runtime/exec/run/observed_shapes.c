@@ -10,23 +10,23 @@ static bool is_known(const inlay_value_state *state)
     return state->rank != INLAY_RANK_UNKNOWN;
 }
 
-bool seen_create(struct bound *bound, uint32_t value_count)
+bool observed_shapes_create(struct bound *bound, uint32_t value_count)
 {
-    bound->made.seen = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->made.seen);
-    for (uint32_t value = 0; bound->made.seen != NULL && value < value_count; value++) {
+    bound->made.observed = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->made.observed);
+    for (uint32_t value = 0; bound->made.observed != NULL && value < value_count; value++) {
         if (is_known(&bound->plan->states[value]))
             continue;
-        bound->made.seen[value] = arena_alloc(&bound->arena, sizeof *bound->made.seen[value]);
-        if (bound->made.seen[value] == NULL)
+        bound->made.observed[value] = arena_alloc(&bound->arena, sizeof *bound->made.observed[value]);
+        if (bound->made.observed[value] == NULL)
             return false;
-        bound->made.seen[value]->rank = INLAY_RANK_UNKNOWN;
+        bound->made.observed[value]->rank = INLAY_RANK_UNKNOWN;
     }
-    return bound->made.seen != NULL;
+    return bound->made.observed != NULL;
 }
 
-void seen_keep(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
+void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
 {
-    seen_shape *shape = bound->made.seen != NULL ? bound->made.seen[value] : NULL;
+    observed_shape *shape = bound->made.observed != NULL ? bound->made.observed[value] : NULL;
 
     if (shape == NULL || rank > INLAY_MAX_RANK)
         return;
@@ -42,7 +42,8 @@ const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
     cost_input *sizes = arena_array(arena, (size_t)count + 1, sizeof *sizes);
 
     for (uint32_t value = 0; sizes != NULL && value < count; value++) {
-        const seen_shape *shape = bound != NULL && bound->made.seen != NULL ? bound->made.seen[value] : NULL;
+        const observed_shape *shape =
+            bound != NULL && bound->made.observed != NULL ? bound->made.observed[value] : NULL;
 
         sizes[value].rank = INLAY_RANK_UNKNOWN;
         if (shape != NULL)
@@ -60,7 +61,8 @@ inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
     inlay_value_state *states = arena_copy(arena, runner->plans.now->plan->states, (size_t)count * sizeof *states);
 
     for (uint32_t value = 0; states != NULL && value < count; value++) {
-        const seen_shape *shape = runner->plans.now->made.seen != NULL ? runner->plans.now->made.seen[value] : NULL;
+        const observed_shape *shape =
+            runner->plans.now->made.observed != NULL ? runner->plans.now->made.observed[value] : NULL;
 
         if (is_known(&states[value]))
             continue;

@@ -1,7 +1,7 @@
 /* exec/loop/evict.c - frees memory of a device that is full: drops cached plans and results, and moves values to the
  * host. */
-#include "exec/loop/room.h"
-#include "exec/device/stay.h"
+#include "exec/loop/evict.h"
+#include "exec/device/residency.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
 
@@ -16,37 +16,37 @@ static bool step_reads(const bound_step *step, uint32_t value)
 }
 
 /* Moves values that later steps read, but not the current step, to host memory. */
-static void bring_home(struct runner *runner, struct bound *bound)
+static void move_values_to_host(struct runner *runner, struct bound *bound)
 {
-    for (uint32_t value = 0; bound->made.twins != NULL && value < runner->prog->graph->value_count; value++) {
+    for (uint32_t value = 0; bound->made.mirrors != NULL && value < runner->prog->graph->value_count; value++) {
         rt_value *fallback = &bound->made.values[value];
-        inlay_value *twin = bound->made.twins[value], *home = NULL;
+        inlay_value *twin = bound->made.mirrors[value], *home = NULL;
 
-        if (step_reads(bound->at, value) || stay_arrive(runner, bound, value, NULL) != INLAY_OK)
+        if (step_reads(bound->current_step, value) || prefetch_wait(runner, bound, value, NULL) != INLAY_OK)
             continue;
         if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
             value_unref(twin);
-            bound->made.twins[value] = twin = NULL;
+            bound->made.mirrors[value] = twin = NULL;
         }
         if (fallback->owner == NULL || fallback->kind != INLAY_KIND_TENSOR ||
-            !stay_is_free(fallback->owner, fallback->buffer.domain))
+            !device_value_is_exclusive(fallback->owner, fallback->buffer.domain))
             continue;
         if (twin != NULL)
             home = value_ref(twin);
-        else if (stay_move(runner, fallback, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
+        else if (copy_to_domain(runner, fallback, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
             return;
         runner_set(runner, bound, value, home);
     }
 }
 
-void stay_make_room(struct runner *runner, bool idle, bool all)
+void evict_device_values(struct runner *runner, bool idle, bool all)
 {
     const program_step *at = NULL;
 
     if (runner->shared->hang.abandoned)
         return;
-    if (!idle && runner->plans.busy != NULL && runner->plans.busy->at != NULL)
-        at = runner->plans.busy->at->plan->step;
+    if (!idle && runner->plans.busy != NULL && runner->plans.busy->current_step != NULL)
+        at = runner->plans.busy->current_step->plan->step;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
         if (runner->plans.kept[i] == NULL || runner->plans.kept[i] == runner->plans.busy)
             continue;
@@ -55,15 +55,15 @@ void stay_make_room(struct runner *runner, bool idle, bool all)
         bound_destroy(runner, runner->plans.kept[i]);
         runner->plans.kept[i] = NULL;
     }
-    stay_drop_results(runner, runner->out.spares);
+    release_device_values(runner, runner->out.spares);
     if (idle)
-        stay_drop_results(runner, runner->out.values);
+        release_device_values(runner, runner->out.values);
     if (all && runner->plans.busy != NULL)
-        bring_home(runner, runner->plans.busy);
+        move_values_to_host(runner, runner->plans.busy);
     for (uint32_t i = 0; i < runner->prog->step_count; i++)
         for (uint32_t k = 0; runner->children[i] != NULL && k < runner->prog->steps[i].node->body_count; k++)
             if (runner->children[i][k] != NULL)
-                stay_make_room(runner->children[i][k], &runner->prog->steps[i] != at, all);
+                evict_device_values(runner->children[i][k], &runner->prog->steps[i] != at, all);
     for (struct runner *fallback = runner->fallback.runners; fallback != NULL; fallback = fallback->fallback.next)
-        stay_make_room(fallback, idle, all);
+        evict_device_values(fallback, idle, all);
 }

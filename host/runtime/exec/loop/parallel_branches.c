@@ -1,4 +1,4 @@
-#include "exec/loop/side.h"
+#include "exec/loop/parallel_branches.h"
 #include "base/clock.h"
 #include "base/float_state.h"
 #include "base/memory.h"
@@ -18,13 +18,13 @@ struct branch {
     uint32_t step; /* index of the step in the plan that failed */
 };
 
-inlay_status side_create(struct bound *bound, inlay_diag *diag)
+inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
 {
     const struct plan *plan = bound->plan;
     uint32_t most = 0;
-    struct side *side;
+    parallel_branches *parallel;
 
-    bound->side = NULL;
+    bound->parallel = NULL;
     for (uint32_t k = 0; k < plan->wave_count; k++) {
         most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
         for (uint32_t j = plan->waves[k].first; j < plan->waves[k].end; j++)
@@ -33,42 +33,42 @@ inlay_status side_create(struct bound *bound, inlay_diag *diag)
     }
     if (most < 2)
         return INLAY_OK;
-    side = arena_array(&bound->arena, 1, sizeof *side);
-    if (side != NULL) {
-        side->diags = arena_array(&bound->arena, most, sizeof *side->diags);
-        side->branches = arena_array(&bound->arena, most, sizeof *side->branches);
+    parallel = arena_array(&bound->arena, 1, sizeof *parallel);
+    if (parallel != NULL) {
+        parallel->diags = arena_array(&bound->arena, most, sizeof *parallel->diags);
+        parallel->branches = arena_array(&bound->arena, most, sizeof *parallel->branches);
     }
-    if (side == NULL || side->diags == NULL || side->branches == NULL)
+    if (parallel == NULL || parallel->diags == NULL || parallel->branches == NULL)
         return no_memory(diag, "to bind a plan");
-    bound->side = side;
+    bound->parallel = parallel;
     return INLAY_OK;
 }
 
-uint64_t side_begin(const struct runner *runner, struct side *side)
+uint64_t parallel_branches_choose(const struct runner *runner, parallel_branches *parallel)
 {
     const bool forced = runner->prog->env->inter_threads > 1;
 
-    if (forced || side->runs > 2 * TRIAL) {
-        side->beside = forced || (double)side->best_ns[1] < (double)side->best_ns[0] * GAIN;
-        side->runs = side->runs >= ROUND ? 0 : side->runs + 1;
+    if (forced || parallel->runs > 2 * TRIAL) {
+        parallel->concurrent = forced || (double)parallel->best_ns[1] < (double)parallel->best_ns[0] * GAIN;
+        parallel->runs = parallel->runs >= ROUND ? 0 : parallel->runs + 1;
         return 0;
     }
-    if (side->runs == 0) /* the first run warms up */
-        side->best_ns[0] = side->best_ns[1] = UINT64_MAX;
-    side->beside = side->runs > TRIAL;
-    return side->runs++ == 0 ? 0 : clock_ns();
+    if (parallel->runs == 0) /* the first run warms up */
+        parallel->best_ns[0] = parallel->best_ns[1] = UINT64_MAX;
+    parallel->concurrent = parallel->runs > TRIAL;
+    return parallel->runs++ == 0 ? 0 : clock_ns();
 }
 
-void side_end(struct side *side, uint64_t began_ns)
+void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns)
 {
     const uint64_t took = clock_ns() - began_ns;
 
     if (began_ns == 0)
         return;
-    if (took < side->best_ns[side->beside])
-        side->best_ns[side->beside] = took;
-    if (side->runs > TRIAL + SOON && (double)side->best_ns[1] > (double)side->best_ns[0] * LOSS)
-        side->runs = 2 * TRIAL + 1;
+    if (took < parallel->best_ns[parallel->concurrent])
+        parallel->best_ns[parallel->concurrent] = took;
+    if (parallel->runs > TRIAL + SOON && (double)parallel->best_ns[1] > (double)parallel->best_ns[0] * LOSS)
+        parallel->runs = 2 * TRIAL + 1;
 }
 
 typedef struct wave_run {
@@ -91,7 +91,7 @@ static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_st
 
         *out_step = wave->steps[i];
         crash_here.step = step;
-        step->args.diag = &run->bound->side->diags[k];
+        step->args.diag = &run->bound->parallel->diags[k];
         status = step->execute(step->state, step->compiled, step->instance, &step->args);
         step->args.diag = &shared->diag;
         (void)float_state_restore(floats);
@@ -109,7 +109,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     (void)worker;
     crash_here = (crash_scene){ .describe = run->scene->describe };
     for (int64_t k = begin; k < end; k++) {
-        struct branch *branch = &run->bound->side->branches[k];
+        struct branch *branch = &run->bound->parallel->branches[k];
 
         branch->status = run_branch(run, (uint32_t)k, &branch->step);
     }
@@ -117,17 +117,18 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK; /* every branch runs to its end, so the reported failure does not depend on timing */
 }
 
-inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wave *wave, bound_step **out_failed)
+inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const plan_wave *wave,
+                                   bound_step **out_failed)
 {
     wave_run run = { runner, bound, wave, &crash_here };
-    struct side *side = bound->side;
+    parallel_branches *parallel = bound->parallel;
     inlay_status status;
     uint32_t first = INLAY_NONE;
 
     for (uint32_t k = 0; k < wave->branch_count; k++) {
-        inlay_diag *diag = &side->diags[k];
+        inlay_diag *diag = &parallel->diags[k];
 
-        side->branches[k] = (struct branch){ INLAY_OK, wave->steps[wave->begins[k]] };
+        parallel->branches[k] = (struct branch){ INLAY_OK, wave->steps[wave->begins[k]] };
         diag->struct_size = sizeof *diag;
         diag->code = INLAY_OK;
         diag->error_class = INLAY_CLASS_PERMANENT;
@@ -137,12 +138,12 @@ inlay_status side_run(struct runner *runner, struct bound *bound, const plan_wav
     INLAY_CHECK(bound->parallel != NULL && wave->branch_count > 0);
     status = threads_parallel_for(&runner->shared->run, wave->branch_count, 1, run_branches, &run);
     for (uint32_t k = 0; k < wave->branch_count; k++)
-        if (side->branches[k].status != INLAY_OK &&
-            (first == INLAY_NONE || side->branches[k].step < side->branches[first].step))
+        if (parallel->branches[k].status != INLAY_OK &&
+            (first == INLAY_NONE || parallel->branches[k].step < parallel->branches[first].step))
             first = k;
     if (first == INLAY_NONE)
         return status;
-    *out_failed = &bound->steps[side->branches[first].step];
-    runner->shared->diag = side->diags[first];
-    return side->branches[first].status;
+    *out_failed = &bound->steps[parallel->branches[first].step];
+    runner->shared->diag = parallel->diags[first];
+    return parallel->branches[first].status;
 }

@@ -1,5 +1,5 @@
 /* exec/device/residency.c - values stay on the device that computes them until they are read elsewhere. */
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
@@ -22,7 +22,7 @@ static void free_on_device(void *owner, inlay_value *value)
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    device_give(device->env, device->provider, &whole);
+    device_memory_free(device->env, device->provider, &whole);
     free(device);
 }
 
@@ -30,8 +30,8 @@ static void free_on_device(void *owner, inlay_value *value)
 typedef inlay_status (*take_fn)(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
                                 inlay_buffer *out, inlay_diag *diag);
 
-static inlay_status make_by(take_fn take, struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
-                            const int64_t *dims, inlay_value **out, inlay_diag *diag)
+static inlay_status create_with(take_fn take, struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t provider = plan_owner_of(runner->prog->env, domain);
     device_owner *owner = malloc(sizeof *owner);
@@ -63,13 +63,13 @@ static inlay_status make_by(take_fn take, struct runner *runner, uint32_t domain
     return INLAY_OK;
 }
 
-inlay_status stay_make(struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                       inlay_value **out, inlay_diag *diag)
+inlay_status device_value_create(struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    return make_by(device_take, runner, domain, dtype, rank, dims, out, diag);
+    return create_with(device_memory_alloc, runner, domain, dtype, rank, dims, out, diag);
 }
 
-bool stay_is_free(const inlay_value *value, uint32_t domain)
+bool device_value_is_exclusive(const inlay_value *value, uint32_t domain)
 {
     return value->free_memory == free_on_device && value->buffer.domain == domain &&
            __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1;
@@ -87,7 +87,7 @@ static inlay_status copy_by(struct runner *runner, const partition_provider *pro
     if (status == INLAY_OK)
         status = provider->table->buffer_copy(provider->state, &runner->shared->run, from, to, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
-        status = in_flight_finish(runner, provider, done, diag);
+        status = in_flight_wait_fence(runner, provider, done, diag);
     if (status != INLAY_OK)
         runner->failed = provider;
     if (status == INLAY_DEVICE_LOST)
@@ -97,7 +97,8 @@ static inlay_status copy_by(struct runner *runner, const partition_provider *pro
     return status;
 }
 
-inlay_status stay_copy(struct runner *runner, const inlay_buffer *from, const inlay_buffer *to, inlay_diag *diag)
+inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *from, const inlay_buffer *to,
+                                  inlay_diag *diag)
 {
     const program_env *env = runner->prog->env;
     const uint32_t source = plan_owner_of(env, from->domain), target = plan_owner_of(env, to->domain);
@@ -119,16 +120,17 @@ inlay_status stay_copy(struct runner *runner, const inlay_buffer *from, const in
     return status;
 }
 
-inlay_status stay_move(struct runner *runner, const rt_value *value, uint32_t domain, inlay_value **out,
-                       inlay_diag *diag)
+inlay_status copy_to_domain(struct runner *runner, const rt_value *value, uint32_t domain, inlay_value **out,
+                            inlay_diag *diag)
 {
     inlay_status status;
 
     value_ref(value->owner); /* a second reference keeps it from being evicted during the allocation */
-    status = domain == INLAY_DOMAIN_HOST ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
-                                         : stay_make(runner, domain, value->dtype, value->rank, value->dims, out, diag);
+    status = domain == INLAY_DOMAIN_HOST
+                 ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
+                 : device_value_create(runner, domain, value->dtype, value->rank, value->dims, out, diag);
     if (status == INLAY_OK)
-        status = stay_copy(runner, &value->buffer, &(*out)->buffer, diag);
+        status = copy_between_domains(runner, &value->buffer, &(*out)->buffer, diag);
     else
         *out = NULL;
     if (status != INLAY_OK) {
@@ -139,7 +141,7 @@ inlay_status stay_move(struct runner *runner, const rt_value *value, uint32_t do
     return status;
 }
 
-uint32_t stay_unless_lost(const program_env *env, uint32_t domain)
+uint32_t live_domain(const program_env *env, uint32_t domain)
 {
     const uint32_t provider = plan_owner_of(env, domain);
 
@@ -147,29 +149,29 @@ uint32_t stay_unless_lost(const program_env *env, uint32_t domain)
                                                                                       : domain;
 }
 
-uint32_t stay_next_domain(const struct runner *runner, uint32_t value)
+uint32_t next_reader_domain(const struct runner *runner, uint32_t value)
 {
     const uint32_t k = runner->prog->output_of[value];
     uint32_t domain = runner->prog->uses.read_in[value];
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
-        domain = runner->out.wanted[k] == NULL && runner->out.homes != NULL ? runner->out.homes[k]
-                                                                            : runner_wanted(runner, k);
-    return stay_unless_lost(runner->prog->env, domain);
+        domain = runner->out.wanted[k] == NULL && runner->out.domains != NULL ? runner->out.domains[k]
+                                                                              : runner_wanted(runner, k);
+    return live_domain(runner->prog->env, domain);
 }
 
-uint32_t stay_home_of(const struct runner *runner, uint32_t domain)
+uint32_t storage_domain(const struct runner *runner, uint32_t domain)
 {
-    return stay_is_shared(runner->prog->env, domain) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
+    return domain_is_shared(runner->prog->env, domain) ? (uint32_t)INLAY_DOMAIN_HOST : domain;
 }
 
-uint32_t stay_domain(const struct runner *runner, uint32_t value)
+uint32_t residency_domain(const struct runner *runner, uint32_t value)
 {
-    return stay_home_of(runner, stay_next_domain(runner, value));
+    return storage_domain(runner, next_reader_domain(runner, value));
 }
 
-inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain, rt_value *current,
-                       inlay_diag *diag)
+inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain,
+                            rt_value *current, inlay_diag *diag)
 {
     inlay_value *made;
     inlay_status status;
@@ -181,28 +183,28 @@ inlay_status stay_read(struct runner *runner, struct bound *bound, uint32_t inde
         current->buffer = current->alias;
         return INLAY_OK;
     }
-    status = stay_arrive(runner, bound, index, diag);
+    status = prefetch_wait(runner, bound, index, diag);
     if (status != INLAY_OK)
         return status;
-    if (bound->made.twins[index] == NULL || bound->made.twins[index]->buffer.domain != domain) {
-        status = stay_move(runner, current, domain, &made, diag);
+    if (bound->made.mirrors[index] == NULL || bound->made.mirrors[index]->buffer.domain != domain) {
+        status = copy_to_domain(runner, current, domain, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(runner->shared, bound->made.twins[index]);
-        bound->made.twins[index] = made;
+        pool_give(runner->shared, bound->made.mirrors[index]);
+        bound->made.mirrors[index] = made;
         bound->made.has_objects = true;
     }
-    *current = rt_from_value(bound->made.twins[index]);
+    *current = rt_from_value(bound->made.mirrors[index]);
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ prefetch */
 
 /* Each copy waits for the previous one, so one timeline is sufficient for all of them. */
-void stay_begin(struct runner *runner, struct bound *bound, uint32_t index)
+void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
 {
     const rt_value source = runner_value(bound, index);
-    const uint32_t domain = stay_unless_lost(runner->prog->env, runner->prog->uses.taken_in[index]);
+    const uint32_t domain = live_domain(runner->prog->env, runner->prog->uses.taken_in[index]);
     const partition_provider *provider =
         domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
@@ -210,13 +212,14 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t index)
 
     if (provider == NULL || (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0 || source.owner == NULL ||
         source.kind != INLAY_KIND_TENSOR || source.buffer.domain != INLAY_DOMAIN_HOST || source.dtype == INLAY_STRING ||
-        source.buffer.bytes == 0 || bound->made.twins[index] != NULL ||
+        source.buffer.bytes == 0 || bound->made.mirrors[index] != NULL ||
         (source.alias.handle != 0 && source.alias.domain == domain) ||
-        (bound->made.arrival.timeline == 0 && timeline_create(&bound->made.arrival.timeline, NULL) != INLAY_OK))
+        (bound->made.last_mirror_fence.timeline == 0 &&
+         timeline_create(&bound->made.last_mirror_fence.timeline, NULL) != INLAY_OK))
         return;
-    status = make_by(device_try, runner, domain, source.dtype, source.rank, source.dims, &made, NULL);
+    status = create_with(device_memory_try_alloc, runner, domain, source.dtype, source.rank, source.dims, &made, NULL);
     if (status == INLAY_OK) {
-        const inlay_fence before = bound->made.arrival, done = { before.timeline, before.value + 1 };
+        const inlay_fence before = bound->made.last_mirror_fence, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
                                              .run = &runner->shared->run,
                                              .copies = &(inlay_copy){ source.buffer, made->buffer },
@@ -231,29 +234,30 @@ void stay_begin(struct runner *runner, struct bound *bound, uint32_t index)
                      ? provider->table->buffer_copies(provider->state, &request, NULL)
                      : provider->table->buffer_copy(provider->state, request.run, &source.buffer, &made->buffer,
                                                     request.waits, request.wait_count, done, NULL);
-        bound->made.arrival = status == INLAY_OK ? done : before;
+        bound->made.last_mirror_fence = status == INLAY_OK ? done : before;
     }
     if (status != INLAY_OK) {
         pool_give(runner->shared, made);
         return;
     }
-    bound->made.twins[index] = made;
-    bound->made.arrivals[index] = bound->made.arrival;
+    bound->made.mirrors[index] = made;
+    bound->made.mirror_fences[index] = bound->made.last_mirror_fence;
     bound->made.has_objects = true;
 }
 
-inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t index, inlay_diag *diag)
+inlay_status prefetch_wait(struct runner *runner, struct bound *bound, uint32_t index, inlay_diag *diag)
 {
-    const inlay_fence fence = bound->made.arrivals[index];
+    const inlay_fence fence = bound->made.mirror_fences[index];
     const partition_provider *provider;
     inlay_status status;
 
-    INLAY_CHECK(fence.timeline == 0 || bound->made.twins[index] != NULL);
-    bound->made.arrivals[index] = (inlay_fence){ 0 };
+    INLAY_CHECK(fence.timeline == 0 || bound->made.mirrors[index] != NULL);
+    bound->made.mirror_fences[index] = (inlay_fence){ 0 };
     if (fence.timeline == 0)
         return INLAY_OK;
-    provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.twins[index]->buffer.domain)];
-    status = in_flight_finish(runner, provider, fence, diag);
+    provider =
+        &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.mirrors[index]->buffer.domain)];
+    status = in_flight_wait_fence(runner, provider, fence, diag);
     if (status == INLAY_OK)
         return status;
     bound->flight.poisoned = true;
@@ -265,7 +269,7 @@ inlay_status stay_arrive(struct runner *runner, struct bound *bound, uint32_t in
 
 /* ------------------------------------------------------------------ eviction */
 
-void stay_drop_results(struct runner *runner, inlay_value **list)
+void release_device_values(struct runner *runner, inlay_value **list)
 {
     for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
         if (list[k] == NULL || list[k]->free_memory != free_on_device)
@@ -277,7 +281,7 @@ void stay_drop_results(struct runner *runner, inlay_value **list)
 
 /* ------------------------------------------------------------------ residency of outputs, shared memory */
 
-uint32_t stay_made_in(const struct program *program, uint32_t value)
+uint32_t producing_domain(const struct program *program, uint32_t value)
 {
     for (uint32_t step = 0; step < program->step_count; step++) {
         const partition_region *region = program->steps[step].region;
@@ -298,13 +302,13 @@ static bool is_output_once(const struct graph *graph, uint32_t value)
     return count == 1;
 }
 
-bool stay_can(const struct graph *graph, uint32_t value)
+bool output_can_be_resident(const struct graph *graph, uint32_t value)
 {
     return value != INLAY_NONE && is_output_once(graph, value) &&
            graph->values[value].info.kind == INLAY_VALUE_TENSOR && graph->values[value].info.dtype != INLAY_STRING;
 }
 
-bool stay_is_shared(const program_env *env, uint32_t domain)
+bool domain_is_shared(const program_env *env, uint32_t domain)
 {
     const uint32_t provider = plan_owner_of(env, domain);
 
@@ -316,8 +320,8 @@ bool stay_is_shared(const program_env *env, uint32_t domain)
            !provider_is_lost(env->providers[provider].state);
 }
 
-inlay_status stay_make_shared(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims, inlay_value **out,
-                              inlay_diag *diag)
+inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                 inlay_value **out, inlay_diag *diag)
 {
     return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
 }
@@ -337,11 +341,11 @@ inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtyp
                                const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t domain =
-        value != INLAY_NONE && dtype != INLAY_STRING ? stay_next_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
+        value != INLAY_NONE && dtype != INLAY_STRING ? next_reader_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
 
     /* With a limit of host memory, allocate from the host, where memory is counted and the error names the limit. */
-    if (runner->prog->env->held_bytes == NULL && stay_is_shared(runner->prog->env, domain) &&
-        stay_make_shared(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
+    if (runner->prog->env->held_bytes == NULL && domain_is_shared(runner->prog->env, domain) &&
+        shared_value_create(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
         if ((*out)->buffer.bytes <= runner->shared->tensors.max_bytes)
             return INLAY_OK;
         value_unref(*out);
@@ -349,25 +353,26 @@ inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtyp
     return pool_take(runner->shared, dtype, rank, dims, out, diag);
 }
 
-bool stay_share(struct runner *runner)
+bool init_output_shares(struct runner *runner)
 {
     const struct program *program = runner->prog;
     const struct graph *graph = program->graph;
     bool any = false;
 
     for (uint32_t i = 0; i < program->env->provider_count; i++)
-        any |= stay_is_shared(program->env, partition_default_domain(&program->env->providers[i]));
+        any |= domain_is_shared(program->env, partition_default_domain(&program->env->providers[i]));
     if (!any || program->env->state_count > 0)
         return true;
     runner->out.shares = calloc((size_t)graph->output_count + 1, sizeof *runner->out.shares);
     for (uint32_t k = 0; runner->out.shares != NULL && k < graph->output_count; k++) {
-        const uint32_t value = graph->outputs[k],
-                       made = stay_can(graph, value) ? stay_made_in(program, value) : (uint32_t)INLAY_DOMAIN_HOST;
+        const uint32_t value = graph->outputs[k], made = output_can_be_resident(graph, value)
+                                                             ? producing_domain(program, value)
+                                                             : (uint32_t)INLAY_DOMAIN_HOST;
 
         runner->out.shares[k].made = made != INLAY_DOMAIN_HOST;
         runner->out.shares[k].domain =
-            made != INLAY_DOMAIN_HOST || !stay_can(graph, value) ? made : program->uses.read_in[value];
-        if (!stay_is_shared(program->env, runner->out.shares[k].domain))
+            made != INLAY_DOMAIN_HOST || !output_can_be_resident(graph, value) ? made : program->uses.read_in[value];
+        if (!domain_is_shared(program->env, runner->out.shares[k].domain))
             runner->out.shares[k].domain = INLAY_DOMAIN_HOST;
     }
     return runner->out.shares != NULL;
@@ -375,9 +380,9 @@ bool stay_share(struct runner *runner)
 
 uint32_t runner_wanted(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = runner->out.homes != NULL ? runner->out.homes[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t home = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return runner->out.wanted[k] != NULL             ? runner->out.wanted[k]->buffer.domain
-           : stay_is_shared(runner->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
-                                                     : home;
+    return runner->out.wanted[k] != NULL               ? runner->out.wanted[k]->buffer.domain
+           : domain_is_shared(runner->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                       : home;
 }
