@@ -1,10 +1,11 @@
-/* Regions: what is compiled and run as one, with what enters and leaves it, and the copies between. */
+/* Regions: nodes that are compiled and run as a unit, with their inputs and outputs, and the copies between them. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/assign/assign.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
+/* Finds the inputs and outputs of a region. mark holds, for each value, the last region that listed it. */
 static inlay_status find_boundary(const struct graph *graph, const uint32_t *region_of, uint32_t index,
                                   partition_region *region, const uint8_t *leaves, uint32_t *mark, struct arena *arena)
 {
@@ -48,7 +49,7 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
     return INLAY_OK;
 }
 
-/* Which values are used outside the region of their maker, or are outputs of the graph. */
+/* Marks values that are read outside the region that computes them, or are outputs of the graph. */
 static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
 {
     uint8_t *leaves = arena_alloc(arena, graph->value_count + 1);
@@ -78,7 +79,7 @@ static int by_number(const void *a, const void *b)
     return input < output ? -1 : input > output;
 }
 
-/* From the order of units to the list of regions. region_of is set for each node. */
+/* Converts the order of units to the list of regions. Sets region_of for each node. */
 static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
     const partition_schedule *schedule = &problem->schedule;
@@ -93,23 +94,25 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
         uint32_t head = schedule->head[schedule->order[i]], offer = choice[head];
         partition_region *region = &partition->regions[schedule->region_of[i]];
-        const partition_offer *o = offer == INLAY_NONE ? NULL : &partition->offers[offer];
+        const partition_offer *chosen = offer == INLAY_NONE ? NULL : &partition->offers[offer];
 
+        INLAY_CHECK(schedule->region_of[i] < schedule->region_count &&
+                    (offer == INLAY_NONE || offer < partition->offer_count));
         if (region->nodes == NULL) {
             region->provider = partition_provider_of(problem, offer);
             region->nodes = nodes;
             region->offers = offers;
         }
-        for (uint32_t k = 0; k < (o == NULL ? 1 : o->node_count); k++) {
-            region_of[o == NULL ? head : o->nodes[k]] = schedule->region_of[i];
-            *nodes++ = o == NULL ? head : o->nodes[k];
+        for (uint32_t k = 0; k < (chosen == NULL ? 1 : chosen->node_count); k++) {
+            region_of[chosen == NULL ? head : chosen->nodes[k]] = schedule->region_of[i];
+            *nodes++ = chosen == NULL ? head : chosen->nodes[k];
             region->node_count++;
         }
-        if (o != NULL) {
+        if (chosen != NULL) {
             *offers++ = offer;
             region->offer_count++;
-            region->cost_ns += o->cost.ns;
-            region->launch_ns = problem->prices.launch[o->provider];
+            region->cost_ns += chosen->cost.ns;
+            region->launch_ns = problem->prices.launch[chosen->provider];
             partition->offers[offer].chosen = true;
         }
     }
@@ -126,27 +129,27 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
 
 /* ------------------------------------------------------------------ copies */
 
-/* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
- * the host on its way is moved for whoever reads it first where it ends. */
+/* The first region that reads the value in that domain; INLAY_NONE: the caller of the graph. A value that only passes
+ * through host memory is copied for the first reader in the final domain. */
 static uint32_t first_reader_in(const struct problem *problem, const uint32_t *choice, const uint32_t *region_of,
                                 uint32_t value, partition_hop hop, const partition_hop *hops, uint32_t count)
 {
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
-        uint32_t n = problem->links.readers[i], domain = reader_domain(problem, n, choice[n], value);
+        uint32_t reader = problem->links.readers[i], domain = reader_domain(problem, reader, choice[reader], value);
         bool reached = domain == hop.to;
 
         for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
             reached = hops[k].from == INLAY_DOMAIN_HOST && hops[k].to == domain;
-        if (reached && (first == INLAY_NONE || region_of[n] < first))
-            first = region_of[n];
+        if (reached && (first == INLAY_NONE || region_of[reader] < first))
+            first = region_of[reader];
     }
     return first;
 }
 
-/* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
- * it. */
+/* A change of layout is not listed as a copy. Its cost belongs to the region that computes the value, or to the first
+ * region that reads it. */
 static bool add_border(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, uint32_t value,
                        partition_hop hop)
 {
@@ -163,9 +166,9 @@ static bool add_border(struct problem *problem, const uint32_t *choice, const ui
     return true;
 }
 
-/* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
- */
-static bool is_free(const struct problem *problem, uint32_t value, partition_hop hop)
+/* Returns whether the hop needs no copy because the device shares memory with the host. Inputs of the graph need a copy
+ * unless the device can import host memory. */
+static bool needs_no_copy(const struct problem *problem, uint32_t value, partition_hop hop)
 {
     const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, provider = problem->domains.owner[device];
     const partition_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
@@ -195,8 +198,9 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
             partition_copy *copy;
 
             if (add_border(problem, choice, region_of, value, problem->domains.hops[k]) ||
-                is_free(problem, value, problem->domains.hops[k]))
+                needs_no_copy(problem, value, problem->domains.hops[k]))
                 continue;
+            INLAY_CHECK(partition->copy_count < total);
             copy = &partition->copies[partition->copy_count++];
             *copy =
                 (partition_copy){ .value = value,
@@ -230,7 +234,7 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     if (!partition_schedule_choice(problem, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
     problem->forms = false;
-    if (!partition_keeps_memory(problem, choice)) /* as it was judged, it does */
+    if (!partition_keeps_memory(problem, choice)) /* the choice was judged before, so it does */
         (void)partition_judge(problem, choice);
     if (problem->failed)
         goto no_memory;

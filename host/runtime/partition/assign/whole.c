@@ -1,7 +1,8 @@
-/* The graphs of a session together: the main one and every body. Most of it is one graph after the other; what is left
- * are the rules that only hold, or only fail, over all of them. */
+/* Partitions all graphs of a session, the main one and every body. The graphs are partitioned one after another; then
+ * the rules that concern all of them together are enforced. */
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "inlay/check.h"
 #include "partition/assign/saved.h"
 #include <string.h>
 
@@ -9,8 +10,8 @@ struct whole {
     partition_job *jobs;
     uint32_t count;
     const partition_rules *rules;
-    const partition_request *any; /* what all requests have in common */
-    uint64_t *used;               /* [providers] scratch */
+    const partition_request *any; /* the common part of all requests */
+    uint64_t *used;               /* [provider_count] scratch */
     bool has_homes;               /* see partition_has_homes() */
     inlay_diag *diag;
 };
@@ -40,7 +41,7 @@ static inlay_status check_provider(const struct whole *whole, const char *rule, 
                       nearest != NULL ? "'?" : "");
 }
 
-/* All nodes of all graphs, numbered through. */
+/* All nodes of all graphs, numbered consecutively. */
 typedef struct node_names {
     const struct whole *whole;
     bool op_types;
@@ -59,7 +60,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
     return "";
 }
 
-/* A pattern that means nobody is a slip of the pen. */
+/* A pattern without a match is treated as a typing error. */
 static inlay_status check_pattern(const struct whole *whole, const char *rule, const partition_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
@@ -85,7 +86,7 @@ static inlay_status check_pattern(const struct whole *whole, const char *rule, c
         return INLAY_OK;
     if (on_host)
         return inlay_fail(whole->diag, INLAY_INVALID_ARGUMENT,
-                          "option %s: '%s' means only nodes that the host runs "
+                          "option %s: '%s' matches only nodes that the host runs "
                           "itself; name nodes of their bodies",
                           rule, wish->pattern);
     nearest = nearest_name(wish->pattern + (by_type ? 3 : 0), node_name_at, &names, total);
@@ -115,38 +116,41 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ one graph after the other */
+/* ------------------------------------------------------------------ partitioning each graph */
 
-/* What all graphs but one need of each provider's memory. Weights stay, and a context keeps the slabs of all graphs. */
+/* The device memory of each provider that all other graphs need. Weights are resident, and a context holds the slabs of
+ * all graphs. */
 static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
 {
     memset(whole->used, 0, whole->any->provider_count * sizeof *whole->used);
     for (uint32_t j = 0; j < whole->count; j++) {
-        for (uint32_t p = 0; j != job && whole->jobs[j].out->memory != NULL && p < whole->any->provider_count; p++) {
-            const partition_memory *memory = &whole->jobs[j].out->memory[p];
+        for (uint32_t provider = 0;
+             j != job && whole->jobs[j].out->memory != NULL && provider < whole->any->provider_count; provider++) {
+            const partition_memory *memory = &whole->jobs[j].out->memory[provider];
             uint64_t need;
             if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) ||
-                __builtin_add_overflow(whole->used[p], need, &whole->used[p]))
-                whole->used[p] = UINT64_MAX;
+                __builtin_add_overflow(whole->used[provider], need, &whole->used[provider]))
+                whole->used[provider] = UINT64_MAX;
         }
     }
     return whole->used;
 }
 
-/* Chooses again for one graph, under more than the rules; *out is not yet the job's. */
+/* Chooses again for one graph under additional limits; does not change the job's own partition. */
 static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max_partitions, const char *must_run,
                                  struct partition *out, inlay_diag *diag)
 {
     partition_request request = whole->jobs[job].request;
 
+    INLAY_CHECK(job < whole->count);
     request.used_bytes = used_by_others(whole, job);
     request.max_partitions = max_partitions;
     request.must_run = must_run;
     return partition_again(&request, whole->jobs[job].out, whole->jobs[job].arena, out, diag);
 }
 
-/* Is the graph within a node that a provider runs, bodies included? Jobs stand behind those of the graphs around them.
- */
+/* Returns whether the graph is within a node that a provider runs including its bodies. The graph around it has a
+ * smaller index. */
 static bool is_idle(const struct whole *whole, uint32_t job)
 {
     const struct graph *graph = whole->jobs[job].request.graph;
@@ -157,8 +161,8 @@ static bool is_idle(const struct whole *whole, uint32_t job)
     return false;
 }
 
-/* Each graph was assigned before its bodies were, and did not know what they would do with its values. */
-static inlay_status reconsider(struct whole *whole)
+/* Each graph was partitioned before its bodies, without their boundary placements: chooses again where these differ. */
+static inlay_status choose_with_boundaries(struct whole *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
         const partition_home *before = whole->jobs[j].request.homes;
@@ -176,13 +180,13 @@ static inlay_status reconsider(struct whole *whole)
                               &again, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
             return whole_no_memory(whole);
-        if (status == INLAY_OK) /* otherwise it stays as it is */
+        if (status == INLAY_OK) /* otherwise the first choice stays */
             *whole->jobs[j].out = again;
     }
     return INLAY_OK;
 }
 
-/* All is chosen: what is copied, and by whom, is known. */
+/* All providers are chosen, so the boundary placements are final: updates the copies. */
 static inlay_status settle_homes(struct whole *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
@@ -217,12 +221,12 @@ static inlay_status partition_each(struct whole *whole)
         request = whole->jobs[j].request;
         request.used_bytes = used_by_others(whole, j);
         if (whole->count > 1 && whole->rules != NULL && whole->rules->max_partitions > 0)
-            request.max_partitions = UINT32_MAX; /* shared out below */
+            request.max_partitions = UINT32_MAX; /* distributed below */
         status = partition_graph(&request, whole->jobs[j].arena, whole->jobs[j].out, whole->diag);
         if (status != INLAY_OK)
             return status;
     }
-    return whole->has_homes && !partition_by_priority(whole->any) ? reconsider(whole) : INLAY_OK;
+    return whole->has_homes && !partition_by_priority(whole->any) ? choose_with_boundaries(whole) : INLAY_OK;
 }
 
 static inlay_status follow_each(struct whole *whole)
@@ -245,7 +249,7 @@ static inlay_status follow_each(struct whole *whole)
 
 /* ------------------------------------------------------------------ max_partitions */
 
-/* Every graph gets as many as it needs at least, one, and of the rest its share of what it would take. */
+/* Gives every graph the minimum of one partition, and a share of the rest in proportion to what it would use. */
 static inlay_status share_partitions(struct whole *whole)
 {
     uint32_t most = whole->rules->max_partitions;
@@ -260,7 +264,7 @@ static inlay_status share_partitions(struct whole *whole)
     if (graphs > most)
         return inlay_fail(whole->diag, INLAY_LIMIT_EXCEEDED,
                           "max_partitions: the model has %llu graphs, bodies included, "
-                          "that providers run, so that %u partitions are too few",
+                          "that providers run; raise the limit of %u partitions",
                           (unsigned long long)graphs, most);
     for (uint32_t j = 0; j < whole->count; j++) {
         uint32_t has = whole->jobs[j].out->stretch_count, share;
@@ -269,6 +273,7 @@ static inlay_status share_partitions(struct whole *whole)
 
         if (has == 0)
             continue;
+        INLAY_CHECK(has >= 1 && total > graphs);
         share = 1 + (uint32_t)((uint64_t)(has - 1) * (most - graphs) / (total - graphs));
         if (share >= has)
             continue;
@@ -294,8 +299,8 @@ static bool runs_something(const struct whole *whole, const char *name)
     return false;
 }
 
-/* Why not: the first thing that the provider said. */
-static inlay_status unmet(const struct whole *whole, const char *name, const inlay_diag *why)
+/* Reports why a required provider is not used: its first refusal. */
+static inlay_status report_unmet(const struct whole *whole, const char *name, const inlay_diag *why)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
         const partition_job *job = &whole->jobs[j];
@@ -313,8 +318,8 @@ static inlay_status unmet(const struct whole *whole, const char *name, const inl
                       why->code != INLAY_OK ? why->text : "it offers no node");
 }
 
-/* Has the provider run something, in the graph where that costs least. */
-static inlay_status require(struct whole *whole, const char *name)
+/* Makes the provider run at least one node, in the graph where that costs least. */
+static inlay_status enforce_require(struct whole *whole, const char *name)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t best = INLAY_NONE;
@@ -343,7 +348,7 @@ static inlay_status require(struct whole *whole, const char *name)
         }
     }
     if (best == INLAY_NONE)
-        return unmet(whole, name, &why);
+        return report_unmet(whole, name, &why);
     *whole->jobs[best].out = kept;
     return INLAY_OK;
 }
@@ -356,6 +361,7 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
 
+    INLAY_CHECK(count > 0);
     for (uint32_t j = 0; j < count; j++)
         *jobs[j].out = (struct partition){ 0 };
     whole.used = arena_array(&scratch, (size_t)whole.any->provider_count + 1, sizeof *whole.used);
@@ -375,8 +381,8 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
     if (whole.rules != NULL && whole.rules->max_partitions > 0)
         INLAY_TRY(share_partitions(&whole));
     for (uint32_t i = 0; whole.rules != NULL && i < whole.rules->require_count; i++)
-        INLAY_TRY(require(&whole, whole.rules->requires[i]));
-    /* A second requirement may have displaced what the first one asked for. */
+        INLAY_TRY(enforce_require(&whole, whole.rules->requires[i]));
+    /* A later requirement may have displaced an earlier one. */
     for (uint32_t i = 0; whole.rules != NULL && i < whole.rules->require_count; i++)
         if (!runs_something(&whole, whole.rules->requires[i])) {
             status = inlay_fail(diag, INLAY_UNSUPPORTED,

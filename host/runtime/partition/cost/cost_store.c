@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* The head of the file; the records follow. */
+/* The header of the file; the records follow. */
 typedef struct store_head {
     char magic[8];
     uint32_t format;
@@ -37,7 +37,7 @@ static bool is_sane(const cost_record *record)
     return isfinite(record->ns) && record->ns >= 0 && isfinite(record->spread) && record->spread >= 0;
 }
 
-/* Why the contents of a file are no good; NULL: they are. */
+/* The reason why the contents of a file are invalid; NULL: they are valid. */
 static const char *fault_of(const char *data, size_t bytes)
 {
     store_head head;
@@ -115,23 +115,23 @@ cost_record *cost_list_find(const cost_list *list, cost_key key)
 
 void cost_list_merge(cost_list *list)
 {
-    uint32_t n = 0;
+    uint32_t written = 0;
 
     if (list->count > 0)
         qsort(list->records, list->count, sizeof *list->records, cost_key_order);
     for (uint32_t i = 0, end; i < list->count; i = end) {
-        cost_record one = list->records[i];
+        cost_record merged = list->records[i];
         double sum = 0, off = 0;
 
-        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
+        for (end = i; end < list->count && cost_key_order(&merged, &list->records[end]) == 0; end++)
             sum += list->records[end].ns;
-        one.ns = sum / (end - i);
+        merged.ns = sum / (end - i);
         for (uint32_t k = i; k < end; k++)
-            off += fabs(list->records[k].ns / one.ns - 1) / (end - i);
-        one.spread = (float)fmax(one.spread, off);
-        list->records[n++] = one;
+            off += fabs(list->records[k].ns / merged.ns - 1) / (end - i);
+        merged.spread = (float)fmax(merged.spread, off);
+        list->records[written++] = merged;
     }
-    list->count = n;
+    list->count = written;
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -154,26 +154,26 @@ void cost_record_absorb(cost_record *old, const cost_record *fresh)
 
 static int by_age(const void *a_, const void *b_)
 {
-    const cost_record *a = a_, *b = b_;
+    const cost_record *first = a_, *second = b_;
 
-    return a->when != b->when ? (a->when > b->when ? -1 : 1) : cost_key_order(a, b);
+    return first->when != second->when ? (first->when > second->when ? -1 : 1) : cost_key_order(first, second);
 }
 
-/* Two sorted lists into one; equal keys are absorbed. all has room for both. */
+/* Merges two sorted lists; records with equal keys are combined. `all` must have room for both. */
 static uint32_t merge_sorted(const cost_store *old, const cost_record *fresh, uint32_t count, cost_record *all)
 {
-    uint32_t n = 0, i = 0, k = 0;
+    uint32_t written = 0, i = 0, k = 0;
 
     while (i < old->count || k < count) {
         bool from_old = k == count || (i < old->count && !cost_key_less(&fresh[k].key, &old->records[i].key));
         const cost_record *next = from_old ? &old->records[i++] : &fresh[k++];
 
-        if (n > 0 && memcmp(&all[n - 1].key, &next->key, sizeof next->key) == 0)
-            cost_record_absorb(&all[n - 1], next);
+        if (written > 0 && memcmp(&all[written - 1].key, &next->key, sizeof next->key) == 0)
+            cost_record_absorb(&all[written - 1], next);
         else
-            all[n++] = *next;
+            all[written++] = *next;
     }
-    return n;
+    return written;
 }
 
 inlay_status cost_store_add(cost_store *store, const cost_record *fresh, uint32_t count)
@@ -212,7 +212,7 @@ static inlay_status write_records(const char *folder, cost_record *all, uint32_t
     return status;
 }
 
-/* Waits until no other writer is at it. */
+/* Waits until no other process writes. */
 static int lock_folder(const char *folder, inlay_diag *diag)
 {
     char path[PATH_MAX];

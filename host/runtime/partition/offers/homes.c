@@ -1,6 +1,7 @@
-/* Where values lie that enter and leave bodies. What If, Loop and Scan hand on stays where it is in a run
- * (exec/device/stay.c): a body reads what it captures where the graph around it has that, what is carried lies where
- * the body makes it, and what a branch leaves goes to where it is read next. */
+/* Placement of values that enter and leave If, Loop and Scan bodies. These nodes pass values on without copying them
+ * (exec/device/residency.c): a body reads captured values where the surrounding graph has them, carried values stay
+ * where the body computes them, and the result of a branch goes to the domain where it is read next. */
+#include "inlay/check.h"
 #include "partition/offers/offers.h"
 #include "partition/cost/cost.h"
 #include <string.h>
@@ -12,10 +13,11 @@ static bool is_op(const graph_node *node, const char *op_type)
     return strcmp(node->info.op_type.data, op_type) == 0;
 }
 
-/* What a Loop, or a Scan of version 9 and later, carries and stacks. */
+/* The carried and stacked values of a Loop, or of a Scan of version 9 and later. */
 typedef struct loop_form {
-    uint32_t carried, first_input, first_output; /* of the body; the first input of the node, too */
-    bool stacks;                                 /* forwards, along the first axis: where the results lie, that is */
+    /* first_input, first_output: of the body; first_input also of the node */
+    uint32_t carried, first_input, first_output;
+    bool stacks; /* results are stacked forwards along the first axis, and can stay where they are computed */
 } loop_form;
 
 static bool has_numbers(const graph_node *node, const char *name)
@@ -60,7 +62,7 @@ bool partition_hands_on(const graph_node *node, uint32_t value)
     return true;
 }
 
-/* The number that value value holds before the run, when it is a scalar int64. */
+/* Reads a scalar int64 that is known before the run. */
 static bool known_scalar(const struct partition *partition, uint32_t value, int64_t *out)
 {
     const inlay_value_state *state = value == INLAY_NONE ? NULL : &partition->profile[value];
@@ -71,7 +73,7 @@ static bool known_scalar(const struct partition *partition, uint32_t value, int6
     return true;
 }
 
-/* A trip count beyond is a way to say "until the condition is false". */
+/* Larger trip counts mean "until the condition is false". */
 static const int64_t MOST_TRIPS = INT32_MAX;
 
 double partition_iterations(const struct partition *partition, const graph_node *node, bool *out_known)
@@ -95,7 +97,7 @@ double partition_iterations(const struct partition *partition, const graph_node 
     return 1;
 }
 
-/* ------------------------------------------------------------------ what is assigned */
+/* ------------------------------------------------------------------ domains in assigned graphs */
 
 struct finder {
     partition_job *jobs;
@@ -103,7 +105,7 @@ struct finder {
     bool settled;
 };
 
-/* The job of a body; NULL: it has none, or is not assigned. */
+/* The job of a body; NULL: it has none, or is not partitioned yet. */
 static const partition_job *assigned(const struct finder *finder, const struct graph *body)
 {
     for (uint32_t j = 1; j < finder->count; j++)
@@ -112,7 +114,7 @@ static const partition_job *assigned(const struct finder *finder, const struct g
     return NULL;
 }
 
-/* Where the region makes or reads value. */
+/* The domain where the region computes or reads the value. */
 static uint32_t domain_in(const partition_job *job, const partition_region *region, uint32_t value)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
@@ -125,7 +127,7 @@ static uint32_t domain_in(const partition_job *job, const partition_region *regi
     return partition_default_domain(&job->request.providers[region->provider]);
 }
 
-/* The region of a provider that makes value; NULL: none does. */
+/* The region of a provider that computes the value; NULL: none. */
 static const partition_region *maker_of(const partition_job *job, uint32_t value)
 {
     for (uint32_t i = 0; i < job->out->region_count; i++) {
@@ -138,14 +140,14 @@ static const partition_region *maker_of(const partition_job *job, uint32_t value
     return NULL;
 }
 
-static uint32_t made_in(const partition_job *job, uint32_t value)
+static uint32_t producer_domain(const partition_job *job, uint32_t value)
 {
     const partition_region *region = maker_of(job, value);
 
     return region != NULL ? domain_in(job, region, value) : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-static uint32_t lies_in(const partition_job *job, uint32_t value)
+static uint32_t domain_of_value(const partition_job *job, uint32_t value)
 {
     const partition_home *homes = job->out->homes;
     const uint32_t next = homes != NULL ? homes[value].next : INLAY_NONE;
@@ -153,33 +155,33 @@ static uint32_t lies_in(const partition_job *job, uint32_t value)
     if (value == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
-        return homes[next].wanted == PART_ANYWHERE ? made_in(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
-    return homes == NULL || maker_of(job, value) != NULL ? made_in(job, value) : homes[value].lies;
+        return homes[next].wanted == PART_ANYWHERE ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
+    return homes == NULL || maker_of(job, value) != NULL ? producer_domain(job, value) : homes[value].lies;
 }
 
-static uint32_t read_in(const struct finder *finder, const partition_job *job, uint32_t v);
+static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t v);
 
-/* Where the bodies of a node read what it hands on to them as value. */
+/* The domain where the bodies of a node read a value that it passes on to them. */
 static uint32_t read_in_bodies(const struct finder *finder, const graph_node *node, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t b = 0; b < node->body_count && domain == INLAY_DOMAIN_HOST; b++) {
-        const graph_body *body = &node->bodies[b];
+    for (uint32_t index = 0; index < node->body_count && domain == INLAY_DOMAIN_HOST; index++) {
+        const graph_body *body = &node->bodies[index];
         const partition_job *job = assigned(finder, body->graph);
 
         for (uint32_t i = 0; job != NULL && i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == value)
-                domain = read_in(finder, job, body->capture_inner[i]);
+                domain = reader_domain_of(finder, job, body->capture_inner[i]);
         for (uint32_t i = 0; job != NULL && i < node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
             if (i < body->graph->input_count && node->info.inputs[i] == value)
-                domain = read_in(finder, job, body->graph->inputs[i]);
+                domain = reader_domain_of(finder, job, body->graph->inputs[i]);
     }
     return domain;
 }
 
-/* A domain that somebody reads value in, but the host's where nobody does: program.read_in. */
-static uint32_t read_in(const struct finder *finder, const partition_job *job, uint32_t value)
+/* A domain other than the host's where the value is read, or the host's if there is none; see program.read_in. */
+static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
@@ -199,11 +201,11 @@ static uint32_t read_in(const struct finder *finder, const partition_job *job, u
     return domain;
 }
 
-/* Where a node of the host's leaves value: residency_domain(). */
+/* The domain where a host node leaves the value: residency_domain(). */
 static uint32_t stays_in(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     const struct graph *graph = job->request.graph;
-    uint32_t domain = read_in(finder, job, value);
+    uint32_t domain = reader_domain_of(finder, job, value);
 
     for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < graph->output_count; k++)
         if (graph->outputs[k] == value && job->request.homes[value].wanted != PART_ANYWHERE)
@@ -221,7 +223,7 @@ static bool can_stay(const struct graph *graph, uint32_t value)
            graph->values[value].info.dtype != INLAY_STRING;
 }
 
-/* Where what the loop stacks as its output k is wanted, slice by slice. */
+/* The domain where slices of stacked output k of the loop are needed. */
 static uint32_t stacked_in(const struct finder *finder, const partition_job *job, const graph_node *node,
                            const loop_form *form, uint32_t k)
 {
@@ -243,12 +245,12 @@ static uint32_t stacked_in(const struct finder *finder, const partition_job *job
                    INLAY_AT(inlay_domain_info, owner->table->domains, owner->table->domain_stride, at)->alignment)
             alignment *= 2;
     }
-    /* A slice begins where the device can address it. */
+    /* Each slice must start at an address that the device can use. */
     return body != NULL && cost_value_bytes(&body->out->profile[value]) % alignment != 0 ? (uint32_t)INLAY_DOMAIN_HOST
                                                                                          : domain;
 }
 
-/* ------------------------------------------------------------------ what the graph around a body says */
+/* ------------------------------------------------------------------ from the surrounding graph to a body */
 
 static void tell_loop(const struct finder *finder, const partition_job *around, const graph_node *node,
                       const struct graph *graph, partition_home *homes)
@@ -263,7 +265,7 @@ static void tell_loop(const struct finder *finder, const partition_job *around, 
         if (form.first_output + i >= graph->output_count || graph->outputs[form.first_output + i] == INLAY_NONE)
             continue;
         in->next = graph->outputs[form.first_output + i];
-        in->lies = lies_in(around, node->info.inputs[form.first_input + i]);
+        in->lies = domain_of_value(around, node->info.inputs[form.first_input + i]);
         if (can_stay(graph, in->next))
             homes[in->next].wanted = PART_ANYWHERE;
     }
@@ -277,7 +279,7 @@ static void tell_loop(const struct finder *finder, const partition_job *around, 
     }
 }
 
-/* body: of node node of the graph around it. */
+/* body: a body of `node`, which is in the surrounding graph. */
 static void tell_body(const struct finder *finder, const partition_job *around, const graph_node *node,
                       const graph_body *body, partition_home *homes)
 {
@@ -285,7 +287,7 @@ static void tell_body(const struct finder *finder, const partition_job *around, 
     const bool is_if = is_op(node, "If");
 
     for (uint32_t i = 0; i < body->capture_count; i++) {
-        homes[body->capture_inner[i]].lies = lies_in(around, body->capture_outer[i]);
+        homes[body->capture_inner[i]].lies = domain_of_value(around, body->capture_outer[i]);
         homes[body->capture_inner[i]].once = !is_if;
     }
     for (uint32_t k = 0; is_if && k < graph->output_count && k < node->info.output_count; k++)
@@ -295,22 +297,22 @@ static void tell_body(const struct finder *finder, const partition_job *around, 
         tell_loop(finder, around, node, graph, homes);
 }
 
-/* ------------------------------------------------------------------ and what bodies say */
+/* ------------------------------------------------------------------ from bodies to the surrounding graph */
 
-/* Where the If leaves its output k. */
+/* The domain where the If leaves its output k. */
 static uint32_t left_by_if(const struct finder *finder, const partition_job *job, const graph_node *node, uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t b = 0; b < node->body_count; b++) {
-        const struct graph *graph = node->bodies[b].graph;
+    for (uint32_t index = 0; index < node->body_count; index++) {
+        const struct graph *graph = node->bodies[index].graph;
         const partition_job *body = assigned(finder, graph);
 
         if (body == NULL)
             return INLAY_NONE;
         if (k >= graph->output_count || !can_stay(graph, graph->outputs[k]))
             return INLAY_DOMAIN_HOST;
-        domain = domain == INLAY_DOMAIN_HOST ? made_in(body, graph->outputs[k]) : domain;
+        domain = domain == INLAY_DOMAIN_HOST ? producer_domain(body, graph->outputs[k]) : domain;
     }
     return finder->settled ? stays_in(finder, job, node->info.outputs[k]) : domain;
 }
@@ -328,18 +330,19 @@ static uint32_t left_by_loop(const struct finder *finder, const partition_job *j
         return INLAY_NONE;
     if (!can_stay(graph, value))
         return INLAY_DOMAIN_HOST;
-    domain = made_in(body, value);
+    domain = producer_domain(body, value);
     return k < form->carried || domain == stacked_in(finder, job, node, form, k) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
-/* Where bodies of node read value, or have it before they begin; INLAY_NONE: they are not assigned. */
+/* The domain where the bodies of the node read the value, or need it before they start; INLAY_NONE: not partitioned
+ * yet. */
 static uint32_t taken_to(const struct finder *finder, const graph_node *node, uint32_t value)
 {
     const partition_job *body;
     loop_form form;
 
-    for (uint32_t b = 0; b < node->body_count; b++)
-        if (assigned(finder, node->bodies[b].graph) == NULL)
+    for (uint32_t index = 0; index < node->body_count; index++)
+        if (assigned(finder, node->bodies[index].graph) == NULL)
             return INLAY_NONE;
     if (find_form(node, &form)) {
         const struct graph *graph = node->bodies[0].graph;
@@ -348,7 +351,7 @@ static uint32_t taken_to(const struct finder *finder, const graph_node *node, ui
         for (uint32_t i = 0; i < form.carried && form.first_output + i < graph->output_count; i++)
             if (node->info.inputs[form.first_input + i] == value)
                 return can_stay(graph, graph->outputs[form.first_output + i])
-                           ? made_in(body, graph->outputs[form.first_output + i])
+                           ? producer_domain(body, graph->outputs[form.first_output + i])
                            : (uint32_t)INLAY_DOMAIN_HOST;
     }
     return read_in_bodies(finder, node, value);
@@ -396,6 +399,7 @@ bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, boo
     partition_home *homes = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *homes);
     bool known;
 
+    INLAY_CHECK(job < count);
     if (homes == NULL)
         return false;
     for (uint32_t value = 0; value < graph->value_count; value++)
@@ -407,10 +411,10 @@ bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, boo
              node_index++) {
             const graph_node *node = graph->parent->nodes[node_index];
 
-            for (uint32_t b = 0; b < node->body_count; b++) {
-                if (node->bodies[b].graph != graph)
+            for (uint32_t index = 0; index < node->body_count; index++) {
+                if (node->bodies[index].graph != graph)
                     continue;
-                tell_body(&finder, &jobs[j], node, &node->bodies[b], homes);
+                tell_body(&finder, &jobs[j], node, &node->bodies[index], homes);
                 own->request.iterations = partition_iterations(jobs[j].out, node, &known);
             }
         }
