@@ -1,5 +1,6 @@
 /* What there is to choose from, and what everything costs. */
 #include "partition/problem/problem.h"
+#include "inlay/check.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>
@@ -7,22 +8,23 @@
 /* Small graphs are searched to the end as long as that takes no more steps, some milliseconds. */
 enum { EXACT_STEPS = 20000 };
 
-/* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
+/* Higher prices (eleven days) are clamped, which keeps sums of prices exact. */
 static const double DEAREST_NS = 1e15;
 
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
 {
-    const partition_offer *o;
+    const partition_offer *placed;
 
     if (offer == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
-    o = &problem->partition->offers[offer];
-    for (uint32_t i = 0; problem->odd[offer] && i < o->placement_count; i++)
-        if (o->placements[i].value == value && partition_is_plain(&o->placements[i]))
-            return o->placements[i].domain;
-    if (partition_merges(problem, offer) && problem->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
-        return problem->domains.layout_of[o->provider];
-    return partition_default_domain(&problem->request->providers[o->provider]);
+    INLAY_CHECK(offer < problem->offers);
+    placed = &problem->partition->offers[offer];
+    for (uint32_t i = 0; problem->odd[offer] && i < placed->placement_count; i++)
+        if (placed->placements[i].value == value && partition_is_plain(&placed->placements[i]))
+            return placed->placements[i].domain;
+    if (partition_merges(problem, offer) && problem->domains.layout_of[placed->provider] != INLAY_DOMAIN_HOST)
+        return problem->domains.layout_of[placed->provider];
+    return partition_default_domain(&problem->request->providers[placed->provider]);
 }
 
 static bool is_odd(const struct problem *problem, const partition_offer *offer)
@@ -37,7 +39,7 @@ static bool is_odd(const struct problem *problem, const partition_offer *offer)
 
 /* ------------------------------------------------------------------ the graph */
 
-/* Who reads each value, each node once. */
+/* Lists the nodes that read each value, each node once. */
 static bool find_readers(struct problem *problem)
 {
     const struct graph *graph = problem->graph;
@@ -76,8 +78,8 @@ static bool find_readers(struct problem *problem)
     return true;
 }
 
-/* The maker of what a node reads that comes last before it; where there is none, the node before that has none either:
- * it is likely that they end up in one region. */
+/* Sets the parent of each node: the last preceding node that computes one of its inputs. A node without one has the
+ * previous node without one as its parent, since they probably end up in the same region. */
 static bool find_parents(struct problem *problem)
 {
     uint32_t orphan = INLAY_NONE;
@@ -104,8 +106,8 @@ static bool find_parents(struct problem *problem)
 
 /* ------------------------------------------------------------------ domains */
 
-/* Is there a price for values that enter or leave what is merged of this provider? Of those in host memory; what has
- * memory of its own pays more for the copy. */
+/* Returns whether merged offers of the provider charge for values that enter or leave, for values in host memory. With
+ * its own device memory the copy costs more anyway. */
 static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
     if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
@@ -124,16 +126,16 @@ static void raise(double *price, double ns)
     *price = fmin(fmax(*price, ns), DEAREST_NS);
 }
 
-/* Values in the layout of a provider: the way there costs what the reader that asks most asks for. */
+/* Prices the layout changes of values. The price for readers is the maximum over all readers. */
 static void price_layouts(struct problem *problem)
 {
     const inlay_graph *snapshot = problem->request->snapshot;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
-        uint32_t d = problem->domains.layout_of[offer->provider];
+        uint32_t layout = problem->domains.layout_of[offer->provider];
 
-        if (d == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
+        if (layout == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
             const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
@@ -141,13 +143,13 @@ static void price_layouts(struct problem *problem)
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
                 if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
-                    raise(&problem->domains.down[(size_t)value * problem->domains.count + d],
+                    raise(&problem->domains.down[(size_t)value * problem->domains.count + layout],
                           cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
-                    raise(&problem->domains.up[(size_t)value * problem->domains.count + d],
+                    raise(&problem->domains.up[(size_t)value * problem->domains.count + layout],
                           cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
@@ -171,8 +173,9 @@ static bool find_domains(struct problem *problem)
             problem->domains.count =
                 request->providers[provider].first_domain + request->providers[provider].table->domain_count;
     problem->domains.memory_count = problem->domains.count;
-    for (uint32_t p = 0; p < problem->providers; p++)
-        problem->domains.layout_of[p] = has_layouts(problem, p) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        problem->domains.layout_of[provider] =
+            has_layouts(problem, provider) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
     cells = (size_t)problem->values * problem->domains.count + 1;
     problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
@@ -185,21 +188,23 @@ static bool find_domains(struct problem *problem)
         return false;
     memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
     for (uint32_t provider = 0; provider < request->provider_count; provider++)
-        for (uint32_t d = 0; d < request->providers[provider].table->domain_count; d++)
-            problem->domains.owner[request->providers[provider].first_domain + d] = provider;
+        for (uint32_t domain = 0; domain < request->providers[provider].table->domain_count; domain++)
+            problem->domains.owner[request->providers[provider].first_domain + domain] = provider;
     problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
         if (partition_is_constant(problem->graph, value))
             continue;
-        for (uint32_t d = 1; d < problem->domains.memory_count; d++) {
-            if (problem->domains.owner[d] == INLAY_NONE)
+        for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
+            if (problem->domains.owner[domain] == INLAY_NONE)
                 continue;
-            problem->domains.up[(size_t)value * problem->domains.count + d] = fmin(
-                cost_copy_ns(request->costs, request->providers, request->provider_count, d, 0, bytes), DEAREST_NS);
-            problem->domains.down[(size_t)value * problem->domains.count + d] = fmin(
-                cost_copy_ns(request->costs, request->providers, request->provider_count, 0, d, bytes), DEAREST_NS);
+            problem->domains.up[(size_t)value * problem->domains.count + domain] =
+                fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
+                     DEAREST_NS);
+            problem->domains.down[(size_t)value * problem->domains.count + domain] =
+                fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
+                     DEAREST_NS);
         }
     }
     return true;
@@ -207,10 +212,10 @@ static bool find_domains(struct problem *problem)
 
 /* ------------------------------------------------------------------ offers */
 
-/* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
- * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
- * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
- * nodes' offers stand, from source `least` on. NULL: no memory. */
+/* Margins by which a provider must be cheaper, for each place that it is behind another one in the user's order, before
+ * it replaces that one: a change must save more than the error of the prices. The less certain of two prices decides.
+ * [providers * nodes] the largest error among the single offers of this provider and those before it, for offers with a
+ * price source of at least `least`. NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
@@ -226,8 +231,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
     return margins;
 }
 
-/* [nodes] 1 = some provider's price for the node was measured here: by tune, or on this machine by calibrate. NULL: no
- * memory. */
+/* [nodes] 1 = some provider's price for the node was measured or calibrated on this machine. NULL: out of memory. */
 static uint8_t *find_measured(const struct problem *problem)
 {
     uint8_t *measured = arena_alloc(problem->scratch, (size_t)problem->nodes + 1);
@@ -240,8 +244,8 @@ static uint8_t *find_measured(const struct problem *problem)
     return measured;
 }
 
-/* Nobody has measured the offer, but another for one of its nodes: it must promise more than it may be off by, wherever
- * its provider stands in the order. */
+/* Returns whether the offer has an unmeasured price, but another offer for one of its nodes has a measured one. Such an
+ * offer must save more than its own error, regardless of the order of providers. */
 static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
 {
     for (uint32_t k = 0; offer->cost_source < COST_PROFILE && k < offer->node_count; k++)
@@ -250,8 +254,8 @@ static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
     return false;
 }
 
-/* [providers * nodes] how many of the providers up to this one offer the node at a price that nobody has measured.
- * NULL: no memory. */
+/* [providers * nodes] number of providers up to this one that offer the node at an unmeasured price. NULL: out of
+ * memory. */
 static uint32_t *count_unmeasured(const struct problem *problem)
 {
     uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
@@ -287,7 +291,7 @@ static bool price_offers(struct problem *problem)
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
-        if (is_known) /* those before it that nobody has measured have a margin of their own */
+        if (is_known) /* unmeasured offers before it have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         problem->odd[offer_index] = is_odd(problem, offer);
         problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
@@ -320,10 +324,10 @@ static bool list_singles(struct problem *problem)
             at[problem->partition->offers[offer_index].nodes[0] + 1]++;
         else if (problem->usable[offer_index])
             problem->picks.groups[problem->picks.group_count++] = offer_index;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        at[n + 1] += at[n];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        at[node + 1] += at[node];
     for (uint32_t offer_index = problem->offers;
-         offer_index-- > 0;) { /* backwards, so that first_single ends up where it started */
+         offer_index-- > 0;) { /* backwards, so that first_single has its initial order at the end */
         const partition_offer *offer = &problem->partition->offers[offer_index];
         uint32_t *best;
 
@@ -336,37 +340,37 @@ static bool list_singles(struct problem *problem)
             (*best == INLAY_NONE || problem->prices.base[offer_index] <= problem->prices.base[*best]))
             *best = offer_index;
     }
-    /* at[n + 1] is now where n's begin. */
+    /* at[n + 1] is now where the offers of n begin. */
     memmove(at, at + 1, problem->nodes * sizeof *at);
     at[problem->nodes] = count;
     return true;
 }
 
-/* A label for each provider, and one for each further way in which it places the values of some node. */
+/* One label for each provider, and one for each further placement variant that it offers for some node. */
 static bool list_labels(struct problem *problem)
 {
     uint32_t *most = arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *most), count = 0;
 
     if (most == NULL)
         return false;
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
-            uint32_t p = problem->partition->offers[problem->picks.singles[i]].provider, odd = 0;
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        for (uint32_t i = problem->picks.first_single[node]; i < problem->picks.first_single[node + 1]; i++) {
+            uint32_t provider = problem->partition->offers[problem->picks.singles[i]].provider, custom = 0;
 
-            for (uint32_t k = problem->picks.first_single[n]; k <= i; k++)
-                odd += problem->odd[problem->picks.singles[k]] &&
-                       problem->partition->offers[problem->picks.singles[k]].provider == p;
-            most[p] = odd > most[p] ? odd : most[p];
+            for (uint32_t k = problem->picks.first_single[node]; k <= i; k++)
+                custom += problem->odd[problem->picks.singles[k]] &&
+                          problem->partition->offers[problem->picks.singles[k]].provider == provider;
+            most[provider] = custom > most[provider] ? custom : most[provider];
         }
     }
-    for (uint32_t p = 0; p < problem->providers; p++)
-        count += 1 + most[p];
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        count += 1 + most[provider];
     problem->picks.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->picks.labels);
     if (problem->picks.labels == NULL)
         return false;
-    for (uint32_t p = 0; p < problem->providers; p++)
-        for (uint32_t k = 0; k <= most[p]; k++)
-            problem->picks.labels[problem->picks.label_count++] = (partition_label){ p, k };
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        for (uint32_t k = 0; k <= most[provider]; k++)
+            problem->picks.labels[problem->picks.label_count++] = (partition_label){ provider, k };
     return true;
 }
 
@@ -393,13 +397,13 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
     }
     for (size_t i = 0; i < (size_t)problem->values * problem->domains.count; i++)
         total += problem->domains.up[i] + problem->domains.down[i];
-    for (uint32_t p = 0; p < problem->providers; p++)
-        total += problem->prices.launch[p] * problem->nodes;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        total += problem->prices.launch[provider] * problem->nodes;
     problem->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
 }
 
-/* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
- * have taken. */
+/* Sets the bounds. The memory of a device is the user's limit or the size of the device, minus the bytes used by the
+ * session's other graphs. */
 static void find_limits(struct problem *problem)
 {
     const partition_request *request = problem->request;

@@ -1,4 +1,4 @@
-/* Branch and bound: every choice, but for those that cost too much before they are complete. */
+/* Branch and bound: enumerates all choices, except those whose cost exceeds the best one before they are complete. */
 #include "partition/search/search.h"
 #include <math.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 struct branch {
     struct problem *problem;
     uint32_t *choice, *best;   /* [nodes] */
-    double *least;             /* [nodes] what the node costs at least, a share of a group's price */
-    double *travel;            /* [values] what its copies cost, as far as makers and readers are chosen */
+    double *least;             /* [nodes] lower bound of the node's cost, a share of the price for groups */
+    double *travel;            /* [values] cost of its copies, as far as the nodes are chosen */
     uint32_t *first_group;     /* [nodes + 1] into by_head */
     uint32_t *by_head;         /* groups by their first node */
     partition_verdict verdict; /* of best */
@@ -29,11 +29,11 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
         branch->by_head == NULL)
         return false;
     memset(branch->choice, 0xff, problem->nodes * sizeof *branch->choice);
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        branch->least[n] = problem->candidates[n] ? INFINITY : 0;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++)
-            branch->least[n] = fmin(branch->least[n], problem->prices.offer[problem->picks.singles[i]]);
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        branch->least[node] = problem->candidates[node] ? INFINITY : 0;
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        for (uint32_t i = problem->picks.first_single[node]; i < problem->picks.first_single[node + 1]; i++)
+            branch->least[node] = fmin(branch->least[node], problem->prices.offer[problem->picks.singles[i]]);
     for (uint32_t i = 0; i < problem->picks.group_count; i++) {
         const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
         for (uint32_t k = 0; k < offer->node_count; k++)
@@ -41,8 +41,8 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
                                                   problem->prices.offer[problem->picks.groups[i]] / offer->node_count);
         at[offer->nodes[0] + 1]++;
     }
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        at[n + 1] += at[n];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        at[node + 1] += at[node];
     for (uint32_t i = problem->picks.group_count; i-- > 0;)
         branch->by_head[--at[problem->partition->offers[problem->picks.groups[i]].nodes[0] + 1]] =
             problem->picks.groups[i];
@@ -51,7 +51,7 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
     return true;
 }
 
-/* Counts the copies of value anew; the difference. */
+/* Recomputes the copies of a value; returns the difference. */
 static double recount(struct branch *branch, uint32_t value)
 {
     double before = branch->travel[value], ns = 0;
@@ -65,7 +65,7 @@ static double recount(struct branch *branch, uint32_t value)
     return ns - before;
 }
 
-/* Counts value anew, which a node makes, and what it is in the next iteration. */
+/* Recomputes the copies of a value that a node computes, and of the value that it becomes in the next iteration. */
 static double recount_made(struct branch *branch, uint32_t value)
 {
     const struct graph *graph = branch->problem->graph;
@@ -77,16 +77,16 @@ static double recount_made(struct branch *branch, uint32_t value)
     return ns;
 }
 
-/* Sets the nodes of the offer; the difference in copies. */
-static double put(struct branch *branch, uint32_t offer, bool there)
+/* Sets or clears the nodes of the offer; returns the difference in copies. */
+static double place_offer(struct branch *branch, uint32_t offer, bool set)
 {
-    const partition_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *placed = &branch->problem->partition->offers[offer];
     double ns = 0;
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        branch->choice[o->nodes[k]] = there ? offer : INLAY_NONE;
-    for (uint32_t k = 0; branch->problem->domains.count > 1 && k < o->node_count; k++) {
-        const graph_node *node = branch->problem->graph->nodes[o->nodes[k]];
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        branch->choice[placed->nodes[k]] = set ? offer : INLAY_NONE;
+    for (uint32_t k = 0; branch->problem->domains.count > 1 && k < placed->node_count; k++) {
+        const graph_node *node = branch->problem->graph->nodes[placed->nodes[k]];
         for (uint32_t i = 0; i < partition_reads(node); i++)
             ns += partition_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, partition_read_at(node, i));
         for (uint32_t i = 0; i < node->info.output_count; i++)
@@ -97,10 +97,10 @@ static double put(struct branch *branch, uint32_t offer, bool there)
 
 static bool is_open(const struct branch *branch, uint32_t offer)
 {
-    const partition_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *placed = &branch->problem->partition->offers[offer];
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (branch->choice[o->nodes[k]] != INLAY_NONE)
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        if (branch->choice[placed->nodes[k]] != INLAY_NONE)
             return false;
     return true;
 }
@@ -118,39 +118,40 @@ static void judge_leaf(struct branch *branch)
     memcpy(branch->best, branch->choice, branch->problem->nodes * sizeof *branch->best);
 }
 
-/* Chooses for node n and all after it. spent: offers and copies so far; rest: the least for nodes not yet chosen. */
-static void search_from(struct branch *branch, uint32_t n, double spent, double rest, uint32_t budget)
+/* Chooses for `node` and all nodes after it. spent: offers and copies so far; rest: lower bound for the nodes not
+ * chosen yet. */
+static void search_from(struct branch *branch, uint32_t node, double spent, double rest, uint32_t budget)
 {
     struct problem *problem = branch->problem;
     uint32_t singles, all;
 
-    while (n < problem->nodes && (branch->choice[n] != INLAY_NONE || !problem->candidates[n]))
-        n++;
+    while (node < problem->nodes && (branch->choice[node] != INLAY_NONE || !problem->candidates[node]))
+        node++;
     if (branch->verdict.feasible && spent + rest >= branch->verdict.price * (1 - 1e-12))
         return;
     if (branch->steps++ >= budget || problem->failed) {
         branch->cut_short = true;
         return;
     }
-    if (n == problem->nodes) {
+    if (node == problem->nodes) {
         judge_leaf(branch);
         return;
     }
-    singles = problem->picks.first_single[n + 1] - problem->picks.first_single[n];
-    all = singles + branch->first_group[n + 1] - branch->first_group[n];
+    singles = problem->picks.first_single[node + 1] - problem->picks.first_single[node];
+    all = singles + branch->first_group[node + 1] - branch->first_group[node];
     for (uint32_t i = 0; i < all && !branch->cut_short; i++) {
-        uint32_t offer = i < singles ? problem->picks.singles[problem->picks.first_single[n] + i]
-                                     : branch->by_head[branch->first_group[n] + i - singles];
-        const partition_offer *o = &problem->partition->offers[offer];
+        uint32_t offer = i < singles ? problem->picks.singles[problem->picks.first_single[node] + i]
+                                     : branch->by_head[branch->first_group[node] + i - singles];
+        const partition_offer *candidate = &problem->partition->offers[offer];
         double saved = 0, ns;
 
         if (i >= singles && !is_open(branch, offer))
             continue;
-        for (uint32_t k = 0; k < o->node_count; k++)
-            saved += branch->least[o->nodes[k]];
-        ns = put(branch, offer, true);
-        search_from(branch, n + 1, spent + problem->prices.offer[offer] + ns, rest - saved, budget);
-        (void)put(branch, offer, false);
+        for (uint32_t k = 0; k < candidate->node_count; k++)
+            saved += branch->least[candidate->nodes[k]];
+        ns = place_offer(branch, offer, true);
+        search_from(branch, node + 1, spent + problem->prices.offer[offer] + ns, rest - saved, budget);
+        (void)place_offer(branch, offer, false);
     }
 }
 
@@ -164,8 +165,8 @@ bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice,
         return false;
     }
     branch.verdict = *verdict;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        rest += branch.least[n];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        rest += branch.least[node];
     if (rest < INFINITY)
         search_from(&branch, 0, 0, rest, budget);
     *verdict = branch.verdict;

@@ -1,10 +1,11 @@
-/* What is left as the user's order has it, because a change would hardly be seen.
+/* Undoes changes of provider with insignificant gain.
  *
- * Margins keep single nodes where they are while their prices differ by less than they may be off. That is no help
- * where a node is nothing beside its graph: the change would be right, if prices are, and save a ten-thousandth of a
- * run, which what no price knows of (a step more, a value elsewhere in memory) may take again. So changes that hang
- * together are weighed as one against the whole run. Those that save least are undone as long as all that is given away
- * stays a tenth of what the price of the whole may be off by. */
+ * Margins keep single nodes at their provider while the prices differ by less than their error. They do not help for a
+ * node that is tiny compared with its graph: the change would be correct if the prices are, and save a ten-thousandth
+ * of a run, which effects outside of the cost model (an additional step, another address of a value) may cost again. So
+ * connected changes are compared as a whole with the cost of the run. Those with the smallest gain are undone as long
+ * as the total loss is at most a tenth of the error of the whole price. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,158 +14,161 @@ static const double share_of_error = 0.1;
 enum { MOST_STEPS = 16 };
 
 struct change {
-    uint32_t root; /* a node: the changes of one are undone together */
+    uint32_t root; /* a node; all changes with the same root are undone together */
     double gain;   /* of its offers */
 };
 
-struct steady {
+struct moves {
     struct problem *problem;
-    uint32_t *choice, *home, *trial; /* [nodes] offers: what is, what the order of providers asks for, a mix */
-    uint32_t *root;                  /* [nodes] union-find; only nodes of changes count */
-    uint32_t *listed;                /* [nodes] of a root, where its change is in the list */
-    uint8_t *part;                   /* [nodes] 1 = of a change */
-    struct change *changes;          /* [count] least gain first */
+    uint32_t *choice, *preferred, *trial; /* [nodes] offers: current, by the order of providers, a mix */
+    uint32_t *root;                       /* [nodes] union-find; valid for nodes of changes only */
+    uint32_t *listed;                     /* [nodes] of a root: index of its change in the list */
+    uint8_t *changed;                     /* [nodes] 1 = belongs to a change */
+    struct change *changes;               /* [count] smallest gain first */
     uint32_t count;
 };
 
-static uint32_t root_of(struct steady *steady, uint32_t n)
+static uint32_t root_of(struct moves *moves, uint32_t node)
 {
-    while (steady->root[n] != n)
-        n = steady->root[n] = steady->root[steady->root[n]];
-    return n;
+    while (moves->root[node] != node)
+        node = moves->root[node] = moves->root[moves->root[node]];
+    return node;
 }
 
-static void join(struct steady *steady, uint32_t a, uint32_t b)
+static void join(struct moves *moves, uint32_t first, uint32_t second)
 {
-    steady->root[root_of(steady, a)] = root_of(steady, b);
+    INLAY_CHECK(first < moves->problem->nodes && second < moves->problem->nodes);
+    moves->root[root_of(moves, first)] = root_of(moves, second);
 }
 
-/* Nodes that an offer of several has in common with a change are all of it. Did it bring new ones? */
-static bool take_all(struct steady *steady, uint32_t offer, uint32_t n)
+/* An offer of several nodes that shares a node with a change belongs to the change completely. Returns whether that
+ * added nodes. */
+static bool take_all(struct moves *moves, uint32_t offer, uint32_t node)
 {
-    const partition_offer *o = offer != INLAY_NONE ? &steady->problem->partition->offers[offer] : NULL;
+    const partition_offer *whole = offer != INLAY_NONE ? &moves->problem->partition->offers[offer] : NULL;
     bool more = false;
 
-    for (uint32_t k = 0; o != NULL && o->node_count > 1 && k < o->node_count; k++) {
-        more |= !steady->part[o->nodes[k]];
-        steady->part[o->nodes[k]] = 1;
-        join(steady, n, o->nodes[k]);
+    for (uint32_t k = 0; whole != NULL && whole->node_count > 1 && k < whole->node_count; k++) {
+        more |= !moves->changed[whole->nodes[k]];
+        moves->changed[whole->nodes[k]] = 1;
+        join(moves, node, whole->nodes[k]);
     }
     return more;
 }
 
-/* Which nodes are run by another provider than at home, and what hangs together. */
-static void find_parts(struct steady *steady)
+/* Finds the nodes whose provider is not the preferred one, and connects them. */
+static void find_parts(struct moves *moves)
 {
-    const struct problem *problem = steady->problem;
+    const struct problem *problem = moves->problem;
 
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        steady->root[n] = n;
-        steady->part[n] =
-            partition_provider_of(problem, steady->choice[n]) != partition_provider_of(problem, steady->home[n]);
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        moves->root[node] = node;
+        moves->changed[node] = partition_provider_of(problem, moves->choice[node]) !=
+                               partition_provider_of(problem, moves->preferred[node]);
     }
     for (bool more = true; more;) {
         more = false;
-        for (uint32_t n = 0; n < problem->nodes; n++)
-            if (steady->part[n]) {
-                more |= take_all(steady, steady->choice[n], n);
-                more |= take_all(steady, steady->home[n], n);
+        for (uint32_t node = 0; node < problem->nodes; node++)
+            if (moves->changed[node]) {
+                more |= take_all(moves, moves->choice[node], node);
+                more |= take_all(moves, moves->preferred[node], node);
             }
     }
     for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
         const graph_node *node = problem->graph->nodes[node_index];
 
-        for (uint32_t i = 0; steady->part[node_index] && i < partition_reads(node); i++) {
+        for (uint32_t i = 0; moves->changed[node_index] && i < partition_reads(node); i++) {
             uint32_t value = partition_read_at(node, i), maker = partition_maker_of(problem->graph, value);
 
-            if (maker != INLAY_NONE && steady->part[maker])
-                join(steady, node_index, maker);
+            if (maker != INLAY_NONE && moves->changed[maker])
+                join(moves, node_index, maker);
         }
     }
 }
 
 static int by_gain(const void *a, const void *b)
 {
-    const struct change *change = a, *q = b;
+    const struct change *change = a, *other = b;
 
-    if (change->gain != q->gain)
-        return change->gain < q->gain ? -1 : 1;
-    return change->root < q->root ? -1 : change->root > q->root;
+    if (change->gain != other->gain)
+        return change->gain < other->gain ? -1 : 1;
+    return change->root < other->root ? -1 : change->root > other->root;
 }
 
 /* Each offer counts at its first node. */
-static double price_at(const struct steady *steady, const uint32_t *choice, uint32_t n)
+static double price_at(const struct moves *moves, const uint32_t *choice, uint32_t node)
 {
-    uint32_t offer = choice[n];
+    uint32_t offer = choice[node];
 
-    return offer != INLAY_NONE && steady->problem->partition->offers[offer].nodes[0] == n
-               ? steady->problem->prices.offer[offer]
+    return offer != INLAY_NONE && moves->problem->partition->offers[offer].nodes[0] == node
+               ? moves->problem->prices.offer[offer]
                : 0;
 }
 
-static void list_changes(struct steady *steady)
+static void list_changes(struct moves *moves)
 {
-    const struct problem *problem = steady->problem;
+    const struct problem *problem = moves->problem;
 
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        if (steady->part[n] && root_of(steady, n) == n) {
-            steady->listed[n] = steady->count;
-            steady->changes[steady->count++] = (struct change){ .root = n };
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (moves->changed[node] && root_of(moves, node) == node) {
+            moves->listed[node] = moves->count;
+            moves->changes[moves->count++] = (struct change){ .root = node };
         }
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        if (steady->part[n])
-            steady->changes[steady->listed[root_of(steady, n)]].gain +=
-                price_at(steady, steady->home, n) - price_at(steady, steady->choice, n);
-    if (steady->count > 0)
-        qsort(steady->changes, steady->count, sizeof *steady->changes, by_gain);
-    for (uint32_t i = 0; i < steady->count; i++)
-        steady->listed[steady->changes[i].root] = i;
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (moves->changed[node])
+            moves->changes[moves->listed[root_of(moves, node)]].gain +=
+                price_at(moves, moves->preferred, node) - price_at(moves, moves->choice, node);
+    if (moves->count > 0)
+        qsort(moves->changes, moves->count, sizeof *moves->changes, by_gain);
+    for (uint32_t i = 0; i < moves->count; i++)
+        moves->listed[moves->changes[i].root] = i;
 }
 
-static bool steady_init(struct steady *steady, struct problem *problem, uint32_t *choice)
+static bool steady_init(struct moves *moves, struct problem *problem, uint32_t *choice)
 {
     size_t nodes = (size_t)problem->nodes + 1;
 
-    *steady = (struct steady){ .problem = problem, .choice = choice };
-    steady->home = arena_array(problem->scratch, nodes, sizeof *steady->home);
-    steady->trial = arena_array(problem->scratch, nodes, sizeof *steady->trial);
-    steady->root = arena_array(problem->scratch, nodes, sizeof *steady->root);
-    steady->listed = arena_array(problem->scratch, nodes, sizeof *steady->listed);
-    steady->part = arena_array(problem->scratch, nodes, sizeof *steady->part);
-    steady->changes = arena_array(problem->scratch, nodes, sizeof *steady->changes);
-    return steady->home != NULL && steady->trial != NULL && steady->root != NULL && steady->listed != NULL &&
-           steady->part != NULL && steady->changes != NULL;
+    *moves = (struct moves){ .problem = problem, .choice = choice };
+    moves->preferred = arena_array(problem->scratch, nodes, sizeof *moves->preferred);
+    moves->trial = arena_array(problem->scratch, nodes, sizeof *moves->trial);
+    moves->root = arena_array(problem->scratch, nodes, sizeof *moves->root);
+    moves->listed = arena_array(problem->scratch, nodes, sizeof *moves->listed);
+    moves->changed = arena_array(problem->scratch, nodes, sizeof *moves->changed);
+    moves->changes = arena_array(problem->scratch, nodes, sizeof *moves->changes);
+    return moves->preferred != NULL && moves->trial != NULL && moves->root != NULL && moves->listed != NULL &&
+           moves->changed != NULL && moves->changes != NULL;
 }
 
-/* What may be given away. */
-static double slack_of(const struct steady *steady)
+/* The acceptable loss. */
+static double slack_of(const struct moves *moves)
 {
     double off = 0;
 
-    for (uint32_t n = 0; n < steady->problem->nodes; n++)
-        if (steady->choice[n] != INLAY_NONE)
-            off +=
-                price_at(steady, steady->choice, n) * steady->problem->partition->offers[steady->choice[n]].cost_error;
+    for (uint32_t node = 0; node < moves->problem->nodes; node++)
+        if (moves->choice[node] != INLAY_NONE)
+            off += price_at(moves, moves->choice, node) *
+                   moves->problem->partition->offers[moves->choice[node]].cost_error;
     return off * share_of_error;
 }
 
-/* Undoes changes first .. end - 1 if what all of it costs then is bearable. */
-static bool undo(struct steady *steady, uint32_t first, uint32_t end, double bearable)
+/* Undoes changes first .. end - 1 if the price of the result is at most max_price. */
+static bool undo(struct moves *moves, uint32_t first, uint32_t end, double max_price)
 {
-    struct problem *problem = steady->problem;
+    struct problem *problem = moves->problem;
     partition_verdict verdict;
 
-    memcpy(steady->trial, steady->choice, problem->nodes * sizeof *steady->trial);
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        const uint32_t i = steady->part[n] ? steady->listed[root_of(steady, n)] : INLAY_NONE;
+    INLAY_CHECK(first <= end && end <= moves->count);
+    memcpy(moves->trial, moves->choice, problem->nodes * sizeof *moves->trial);
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        const uint32_t i = moves->changed[node] ? moves->listed[root_of(moves, node)] : INLAY_NONE;
 
         if (i >= first && i < end)
-            steady->trial[n] = steady->home[n];
+            moves->trial[node] = moves->preferred[node];
     }
-    verdict = partition_judge(problem, steady->trial);
-    if (problem->failed || !verdict.runs || !verdict.feasible || verdict.price > bearable)
+    verdict = partition_judge(problem, moves->trial);
+    if (problem->failed || !verdict.runs || !verdict.feasible || verdict.price > max_price)
         return false;
-    memcpy(steady->choice, steady->trial, problem->nodes * sizeof *steady->trial);
+    memcpy(moves->choice, moves->trial, problem->nodes * sizeof *moves->trial);
     return true;
 }
 
@@ -172,24 +176,24 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
 {
     double *with_margins = problem->prices.offer,
            *plain = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *plain);
-    struct steady steady;
+    struct moves moves;
 
-    if (plain == NULL || !steady_init(&steady, problem, choice))
+    if (plain == NULL || !steady_init(&moves, problem, choice))
         return false;
-    if (partition_first_choice(problem, true, steady.home) != INLAY_NONE)
+    if (partition_first_choice(problem, true, moves.preferred) != INLAY_NONE)
         return true;
-    for (uint32_t o = 0; o < problem->offers; o++)
-        plain[o] = problem->prices.base[o] - problem->prices.margin_ns[o];
+    for (uint32_t offer = 0; offer < problem->offers; offer++)
+        plain[offer] = problem->prices.base[offer] - problem->prices.margin_ns[offer];
     problem->prices.offer = plain;
-    find_parts(&steady);
-    list_changes(&steady);
-    if (steady.count > 0) {
-        const double bearable = partition_judge(problem, choice).price + slack_of(&steady);
-        const uint32_t step = steady.count / MOST_STEPS + 1;
+    find_parts(&moves);
+    list_changes(&moves);
+    if (moves.count > 0) {
+        const double max_price = partition_judge(problem, choice).price + slack_of(&moves);
+        const uint32_t step = moves.count / MOST_STEPS + 1;
 
-        if (!undo(&steady, 0, steady.count, bearable))
-            for (uint32_t i = 0; i < steady.count && !problem->failed; i += step)
-                (void)undo(&steady, i, i + step < steady.count ? i + step : steady.count, bearable);
+        if (!undo(&moves, 0, moves.count, max_price))
+            for (uint32_t i = 0; i < moves.count && !problem->failed; i += step)
+                (void)undo(&moves, i, i + step < moves.count ? i + step : moves.count, max_price);
     }
     problem->prices.offer = with_margins;
     return !problem->failed;
